@@ -112,16 +112,21 @@ enum {
     QUO_ERR_DETACHED,
     /** A defect of the library, kept from spreading into the program. Fatal. Since quo 0.1. */
     QUO_ERR_INTERNAL,
-    /** The call does not fit what the world is doing (quo-elastic.h). Not fatal. Since quo 0.1. */
-    QUO_ERR_MISPLACED,
+    /** The world is in a state in which the call is not allowed (quo-elastic.h). Not fatal. Since quo 0.1. */
+    QUO_ERR_STATE,
     /** A request to resize the world, or a change of process sets, was refused (quo-elastic.h). Not
         fatal. Since quo 0.1. */
     QUO_ERR_REFUSED,
-    /** A resize of the world was given up by all (quo-elastic.h). Not fatal. Since quo 0.1. */
-    QUO_ERR_GIVEN_UP,
+    /** A resize of the world was aborted on all ranks (quo-elastic.h). Not fatal. Since quo 0.1. */
+    QUO_ERR_ABORTED,
     /** The work of a phase failed on a rank (QUO_phase_fail()). Not fatal. Since quo 0.1. */
     QUO_ERR_WORK_FAILED
 };
+
+/** Deprecated: #QUO_ERR_STATE. */
+#define QUO_ERR_MISPLACED QUO_ERR_STATE /* deprecated */
+/** Deprecated: #QUO_ERR_ABORTED. */
+#define QUO_ERR_GIVEN_UP QUO_ERR_ABORTED /* deprecated */
 
 /** Kinds of hardware objects. Indices of objects are logical: 0 is the first of its kind. */
 typedef enum {
@@ -196,11 +201,16 @@ typedef struct QUO_create_options_t {
 typedef enum {
     /** At most the given number per object; bound ranks before unbound ones, each on an object it
         is bound to; unbound ranks fill what is left, spread over the objects. */
-    QUO_DISTRIB_PROMISE = 0,
+    QUO_DISTRIB_SPREAD = 0,
     /** The algorithm QUO was published with, to the letter: a rank that spans two objects counts
         on both, and ranks that share every object are never used to fill. */
-    QUO_DISTRIB_LITERAL
+    QUO_DISTRIB_LIBQUO_COMPAT
 } QUO_distrib_policy_t;
+
+/** Deprecated: #QUO_DISTRIB_SPREAD. */
+#define QUO_DISTRIB_PROMISE QUO_DISTRIB_SPREAD /* deprecated */
+/** Deprecated: #QUO_DISTRIB_LIBQUO_COMPAT. */
+#define QUO_DISTRIB_LITERAL QUO_DISTRIB_LIBQUO_COMPAT /* deprecated */
 
 /** @name Version and errors */
 /** @{ */

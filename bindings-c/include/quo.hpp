@@ -171,9 +171,9 @@ struct CreateOptions {
 /** Policy of Context::auto_distrib(). */
 enum class DistribPolicy : int {
     /** At most the given number per object; bound ranks before unbound ones. */
-    promise = QUO_DISTRIB_PROMISE,
+    spread = QUO_DISTRIB_SPREAD,
     /** The algorithm QUO was published with, to the letter. */
-    literal = QUO_DISTRIB_LITERAL
+    libquo_compat = QUO_DISTRIB_LIBQUO_COMPAT
 };
 
 /** Handling of thread counts in a phase. */
@@ -283,12 +283,12 @@ enum class Errc : int {
     detached = QUO_ERR_DETACHED,
     /** A defect of the library. */
     internal = QUO_ERR_INTERNAL,
-    /** The call does not fit what the world is doing. */
-    misplaced = QUO_ERR_MISPLACED,
+    /** The world is in a state in which the call is not allowed. */
+    invalid_state = QUO_ERR_STATE,
     /** A request to resize the world, or a change of process sets, was refused. */
     refused = QUO_ERR_REFUSED,
-    /** A resize of the world was given up by all. */
-    given_up = QUO_ERR_GIVEN_UP,
+    /** A resize of the world was aborted on all ranks. */
+    aborted = QUO_ERR_ABORTED,
     /** The work of a phase failed on a rank. */
     work_failed = QUO_ERR_WORK_FAILED
 };

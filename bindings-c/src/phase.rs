@@ -174,7 +174,10 @@ fn spec(given: In<QUO_phase_spec_t>) -> Result<PhaseSpec, Failure> {
     };
     let most = usize::try_from(given.max_per_object).ok().filter(|&most| most > 0);
     let most = most.ok_or_else(|| {
-        Failure::invalid(format!("max_per_object {} leaves nobody to work", given.max_per_object))
+        Failure::invalid(format!(
+            "max_per_object is {}; give a positive number",
+            given.max_per_object
+        ))
     })?;
     let threads = match given.threads {
         0 => Threads::Keep,

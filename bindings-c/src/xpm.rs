@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use quo::node::SharedMemory;
+use quo::SharedMemory;
 
 use crate::create::{context, mpi_state};
 use crate::guard::{Failure, entry};

@@ -59,14 +59,18 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_ERR_DETACHED = 18
   !> A defect of the library, kept from spreading into the program. Fatal.
   integer(c_int), parameter, public :: QUO_ERR_INTERNAL = 19
-  !> The call does not fit what the world is doing. Not fatal.
-  integer(c_int), parameter, public :: QUO_ERR_MISPLACED = 20
+  !> The world is in a state in which the call is not allowed. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_STATE = 20
   !> A request to resize the world, or a change of process sets, was refused. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_REFUSED = 21
-  !> A resize of the world was given up by all. Not fatal.
-  integer(c_int), parameter, public :: QUO_ERR_GIVEN_UP = 22
+  !> A resize of the world was aborted on all ranks. Not fatal.
+  integer(c_int), parameter, public :: QUO_ERR_ABORTED = 22
   !> The work of a phase failed on a rank. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_WORK_FAILED = 23
+  !> Deprecated: `QUO_ERR_STATE`.
+  integer(c_int), parameter, public :: QUO_ERR_MISPLACED = QUO_ERR_STATE ! deprecated
+  !> Deprecated: `QUO_ERR_ABORTED`.
+  integer(c_int), parameter, public :: QUO_ERR_GIVEN_UP = QUO_ERR_ABORTED ! deprecated
 
   ! Types of hardware objects. Objects of a type are counted from 0.
 
@@ -121,9 +125,13 @@ module quo_constants
 
   !> At most the given number per object; bound ranks before unbound ones, each on an object it is
   !> bound to; unbound ranks fill what is left, spread over the objects.
-  integer(c_int), parameter, public :: QUO_DISTRIB_PROMISE = 0
+  integer(c_int), parameter, public :: QUO_DISTRIB_SPREAD = 0
   !> The algorithm QUO was published with, to the letter.
-  integer(c_int), parameter, public :: QUO_DISTRIB_LITERAL = 1
+  integer(c_int), parameter, public :: QUO_DISTRIB_LIBQUO_COMPAT = 1
+  !> Deprecated: `QUO_DISTRIB_SPREAD`.
+  integer(c_int), parameter, public :: QUO_DISTRIB_PROMISE = QUO_DISTRIB_SPREAD ! deprecated
+  !> Deprecated: `QUO_DISTRIB_LIBQUO_COMPAT`.
+  integer(c_int), parameter, public :: QUO_DISTRIB_LITERAL = QUO_DISTRIB_LIBQUO_COMPAT ! deprecated
 
   ! What a phase does with thread counts.
 

@@ -31,7 +31,7 @@ impl MemberId {
         (self.0 >> 32) as u32
     }
 
-    /// Its number within its generation.
+    /// Number of the member within its generation.
     pub const fn index(self) -> u32 {
         self.0 as u32
     }

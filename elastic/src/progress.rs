@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What rank 0 reports after an iteration, to [`World::report`](crate::World::report).
+/// Report of rank 0 after an iteration, for [`World::report`](crate::World::report).
 ///
 /// ```
 /// use elastic::Progress;
@@ -53,7 +53,7 @@ impl Progress {
 pub struct ProgressError {
     /// The field of [`Progress`].
     pub field: &'static str,
-    /// Its value.
+    /// Value of the field.
     pub value: f64,
 }
 
@@ -66,7 +66,7 @@ pub struct LatestReport {
     pub iteration_seconds: f64,
     /// The mean of all iteration times that were reported since the last resize.
     pub mean_seconds: f64,
-    /// How many reports there were since the last resize.
+    /// Number of reports since the last resize.
     pub reports: u64,
     /// The number of ranks that these times were measured on.
     pub size: u64,
@@ -77,7 +77,7 @@ pub struct LatestReport {
     /// The time in MPI divided by the time of computing in the last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi_ratio: Option<f64>,
-    /// The same over all reports since the last resize that had it.
+    /// Mean of the ratio over all reports since the last resize that had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi_ratio_total: Option<f64>,
     /// The seconds until the program ends on these ranks.

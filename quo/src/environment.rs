@@ -14,7 +14,7 @@ pub struct Variable {
     pub values: &'static str,
     /// The behaviour when it is not set.
     pub default: &'static str,
-    /// Its effect, in a sentence.
+    /// Effect of the variable, in a sentence.
     pub meaning: &'static str,
 }
 

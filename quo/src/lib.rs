@@ -25,7 +25,7 @@
 //! - [`topology`]: immutable snapshots of machines, live or simulated;
 //! - [`plan`]: who works where, as pure functions;
 //! - [`affinity`]: the binding stack, thread by thread;
-//! - [`node`]: the shared segment of a node: members, barriers, exchanges, memory;
+//! - `node`: the shared segment of a node: members, barriers, exchanges, memory; [`SharedMemory`] of it is public;
 //! - [`group`]: who launched us: MPI, or local processes;
 //! - `metrics`: clocks, costs and timelines of phases, public in [`phase`];
 //! - `threading`: thread counts of libraries and rayon pools, public in [`phase`];
@@ -35,10 +35,12 @@
 //!
 //! and beside them [`error`] and [`environment`], the variables that are read.
 //!
-//! floors: cpuset < sys < regions < environment < topology < plan < affinity < node < group < error < metrics <
+//! floors: cpuset < atomic_word < profiler_regions < environment < topology < plan < affinity < node < group < error < metrics <
 //!     threading < context < phase < explain
 
 pub mod affinity;
+#[doc(hidden)]
+pub mod atomic_word;
 pub mod context;
 pub mod cpuset;
 pub mod environment;
@@ -46,15 +48,16 @@ pub mod error;
 pub mod explain;
 pub mod group;
 mod metrics;
+#[doc(hidden)]
 pub mod node;
 pub mod phase;
 pub mod plan;
-mod regions;
-pub mod sys;
+mod profiler_regions;
 mod threading;
 pub mod topology;
 
 pub use context::Context;
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind};
+pub use node::{MemoryView, NodeError, SegmentName, SharedMemory};
 pub use topology::{ObjectType, Topology, TopologyError};

@@ -2,21 +2,20 @@
 //! survive.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
+#[path = "context_processes/deaths.rs"]
+mod deaths;
 mod support;
 
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use quo::affinity::Target;
 use quo::context::{CreateOptions, Request};
 use quo::group::local::LocalSpace;
 use quo::plan::Policy;
-use quo::{Context, CpuSet, Error, ErrorKind, ObjectType};
+use quo::{Context, CpuSet, ErrorKind, ObjectType};
 use support::contexts::{TWO_PACKAGES, options, set, with_contexts};
-use support::{End, Ranks, Segments};
+use support::{Ranks, Segments};
 
 fn main() {
     support::run(&[
@@ -38,15 +37,27 @@ fn main() {
         ("different_arguments_are_one_error_and_life_goes_on", different_arguments_are_one_error),
         ("groups_over_objects_hold_the_ranks_on_them", groups_over_objects_hold_the_ranks_on_them),
         ("barrier_times_out_for_all_and_the_next_works", barrier_times_out_for_all),
-        ("a_rank_killed_before_the_barrier_is_named", a_rank_killed_before_the_barrier_is_named),
-        ("a_rank_killed_inside_the_barrier_is_named", a_rank_killed_inside_the_barrier_is_named),
-        ("a_rank_that_became_another_program_has_no_binding", another_program_has_no_binding),
-        ("a_detached_rank_has_the_binding_that_it_pushed", detached_ranks_have_bindings),
-        ("a_rank_killed_inside_create_is_named", a_rank_killed_inside_create_is_named),
-        ("a_forked_child_is_refused", a_forked_child_is_refused),
-        ("a_forked_child_is_known_as_itself", a_forked_child_is_known_as_itself),
-        ("a_detached_rank_is_not_waited_for_until_it_attaches", detach_and_attach),
-        ("survivors_go_on_after_expelling_the_dead", survivors_go_on_after_expelling_the_dead),
+        (
+            "a_rank_killed_before_the_barrier_is_named",
+            deaths::a_rank_killed_before_the_barrier_is_named,
+        ),
+        (
+            "a_rank_killed_inside_the_barrier_is_named",
+            deaths::a_rank_killed_inside_the_barrier_is_named,
+        ),
+        (
+            "a_rank_that_became_another_program_has_no_binding",
+            deaths::another_program_has_no_binding,
+        ),
+        ("a_detached_rank_has_the_binding_that_it_pushed", deaths::detached_ranks_have_bindings),
+        ("a_rank_killed_inside_create_is_named", deaths::a_rank_killed_inside_create_is_named),
+        ("a_forked_child_is_refused", deaths::a_forked_child_is_refused),
+        ("a_forked_child_is_known_as_itself", deaths::a_forked_child_is_known_as_itself),
+        ("a_detached_rank_is_not_waited_for_until_it_attaches", deaths::detach_and_attach),
+        (
+            "survivors_go_on_after_expelling_the_dead",
+            deaths::survivors_go_on_after_expelling_the_dead,
+        ),
     ]);
 }
 
@@ -322,7 +333,7 @@ fn distribution_follows_simulated_bindings() {
         with_contexts(8, &environment, |context| {
             // Repeated, so that a fast rank's next publication meets a slow rank's reading.
             for _ in 0..200 {
-                let plan = context.distribute(ObjectType::Package, 1, Policy::Promise).unwrap();
+                let plan = context.distribute(ObjectType::Package, 1, Policy::Spread).unwrap();
                 assert_eq!(plan.selected(), selected);
                 let mine = context.auto_distrib(ObjectType::Package, 1).unwrap();
                 assert_eq!(mine, selected.contains(&context.node_rank()));
@@ -335,7 +346,7 @@ fn different_arguments_are_one_error() {
     with_contexts(3, &[("QUO_TOPOLOGY", TWO_PACKAGES)], |context| {
         let odd = context.rank() == 1;
         let request = |kind, max_per_object| {
-            context.distribute_request(&Request { kind, max_per_object, policy: Policy::Promise })
+            context.distribute_request(&Request { kind, max_per_object, policy: Policy::Spread })
         };
         let error = request(Some(ObjectType::Core), if odd { 2 } else { 1 }).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Disagreement);
@@ -386,223 +397,4 @@ fn barrier_times_out_for_all() {
         }
         context.barrier().unwrap();
     });
-}
-
-/// Rank 1 of three is killed by `fate`; the others have to hear of it in the barrier, by name.
-fn others_name_the_dead(fate: impl Fn(&Context)) {
-    let segments = Segments::new();
-    let space = LocalSpace::new(3, segments.path()).unwrap();
-    let ranks = Ranks::fork(3, |rank| {
-        let group = space.join(rank).unwrap();
-        let context = Context::create_with(group, options(segments.path())).unwrap();
-        context.barrier().unwrap();
-        if rank == 1 {
-            fate(&context);
-        }
-        // This barrier has no timeout: without the death it would wait until all ranks are ended.
-        let error = context.barrier().unwrap_err();
-        assert!(matches!(&error, Error::DeadMember { ranks, .. } if *ranks == [1]), "{error}");
-        assert!(context.binding_of(1).is_err());
-        let again = context.barrier().unwrap_err();
-        assert_eq!(again.kind(), ErrorKind::DeadMember);
-    });
-    let ends = ranks.wait();
-    assert_eq!(ends[&1], End::Killed(Signal::SIGKILL));
-    assert_eq!((ends[&0], ends[&2]), (End::Exited(0), End::Exited(0)));
-    drop(space);
-    segments.assert_empty();
-}
-
-fn kill_this() -> ! {
-    nix::sys::signal::raise(Signal::SIGKILL).unwrap();
-    unreachable!()
-}
-
-fn a_rank_killed_before_the_barrier_is_named() {
-    others_name_the_dead(|_| kill_this());
-}
-
-fn a_rank_killed_inside_the_barrier_is_named() {
-    others_name_the_dead(|context| {
-        // A second thread kills the process while its first waits among only two of three ranks.
-        let alone = context.named_barrier("never complete", &[0, 1]).unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| kill_this());
-            let _ = alone.wait();
-        });
-    });
-}
-
-/// Its number is the same, and so is the mask that the kernel tells.
-fn another_program_has_no_binding() {
-    let segments = Segments::new();
-    let space = LocalSpace::new(3, segments.path()).unwrap();
-    let (reader, writer) = nix::unistd::pipe().unwrap();
-    let mut writer = Some(writer);
-    let ranks = Ranks::fork(3, |rank| {
-        let group = space.join(rank).unwrap();
-        let context = Context::create_with(group, options(segments.path())).unwrap();
-        if rank == 1 {
-            nix::unistd::close(writer.as_ref().unwrap().as_raw_fd()).unwrap();
-            nix::unistd::dup2_stdin(&reader).unwrap();
-            nix::unistd::execv(c"/bin/cat", &[c"cat"]).unwrap();
-        }
-        assert_eq!(context.barrier().unwrap_err().kind(), ErrorKind::DeadMember);
-        let is_dead = || context.binding_of(1).unwrap_err().kind() == ErrorKind::DeadMember;
-        assert!(is_dead());
-        context.expel(1).unwrap();
-        assert!(is_dead());
-        assert_eq!(context.ranks_on(ObjectType::Machine, 0).unwrap(), [0, 2]);
-        context.barrier().unwrap();
-        // The other program reads until nobody can write.
-    });
-    writer.take();
-    ranks.succeed();
-    drop(space);
-    segments.assert_empty();
-}
-
-fn detached_ranks_have_bindings() {
-    with_contexts(2, &[], |context| {
-        let pair = context.named_barrier("pair", &[0, 1]).unwrap();
-        pair.wait().unwrap();
-        if context.rank() == 0 {
-            context.detach().unwrap();
-            // Nobody is told of this one.
-            let cpus = context.push(&Target::Object(ObjectType::Pu, 0)).unwrap();
-            assert_eq!(context.binding_of(0).unwrap(), cpus);
-            context.pop().unwrap();
-            context.attach().unwrap();
-        } else {
-            assert!(!context.binding_of(0).unwrap().is_empty());
-        }
-    });
-}
-
-fn a_rank_killed_inside_create_is_named() {
-    let segments = Segments::new();
-    let space = LocalSpace::new(3, segments.path()).unwrap();
-    let ranks = Ranks::fork(3, |rank| {
-        let group = space.join(rank).unwrap();
-        if rank == 1 {
-            kill_this();
-        }
-        let error = Context::create_with(group, options(segments.path())).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DeadMember);
-        assert!(error.to_string().contains("rank 1"), "{error}");
-    });
-    let ends = ranks.wait();
-    assert_eq!((ends[&0], ends[&2]), (End::Exited(0), End::Exited(0)));
-    drop(space);
-    segments.assert_empty();
-}
-
-/// A process keeps knowledge of itself from its first context, which its children must not take for
-/// theirs.
-fn a_forked_child_is_known_as_itself() {
-    with_contexts(1, &[], |parent| {
-        let own = |context: &Context| context.explain().unwrap().ranks[context.node_rank()].process;
-        assert_eq!(own(parent), std::process::id().cast_signed());
-        let segments = Segments::new();
-        let space = LocalSpace::new(3, segments.path()).unwrap();
-        let ranks = Ranks::fork(3, |rank| {
-            let group = space.join(rank).unwrap();
-            let context = Context::create_with(group, options(segments.path())).unwrap();
-            assert_eq!(own(&context), std::process::id().cast_signed());
-            let known = context.explain().unwrap().ranks;
-            assert!(
-                known
-                    .iter()
-                    .all(|rank| rank.process != std::os::unix::process::parent_id().cast_signed())
-            );
-            // Whoever dies is missed although the parent, whose children these are, lives.
-            if rank == 2 {
-                kill_this();
-            }
-            let error = context.barrier().unwrap_err();
-            assert!(matches!(&error, Error::DeadMember { ranks, .. } if *ranks == [2]), "{error}");
-        });
-        let ends = ranks.wait();
-        assert_eq!((ends[&0], ends[&1]), (End::Exited(0), End::Exited(0)));
-        drop(space);
-        segments.assert_empty();
-    });
-}
-
-fn a_forked_child_is_refused() {
-    with_contexts(2, &[], |context| {
-        Ranks::fork(1, |_| {
-            let errors = [
-                context.barrier().unwrap_err(),
-                context.push(&Target::Object(ObjectType::Machine, 0)).unwrap_err(),
-                context.auto_distrib(ObjectType::Machine, 1).unwrap_err(),
-            ];
-            assert!(errors.iter().all(|error| matches!(error, Error::Forked { .. })));
-        })
-        .succeed();
-        context.barrier().unwrap();
-    });
-}
-
-fn detach_and_attach() {
-    // The ranks that stay say when they are done: one that comes back earlier is waited for again.
-    let (done, told) = std::io::pipe().unwrap();
-    with_contexts(3, &[], |context| {
-        let all = context.named_barrier("all", &[0, 1, 2]).unwrap();
-        let away = context.rank() == 2;
-        if away {
-            assert!(context.detach().unwrap());
-            assert!(!context.detach().unwrap());
-        }
-        all_or_pair(context, away, &all);
-        if away {
-            assert!(context.barrier().is_err(), "not a member now");
-            (&done).read_exact(&mut [0; 2]).unwrap();
-            assert!(context.attach().unwrap());
-            assert!(!context.attach().unwrap());
-        } else {
-            let pair = context.named_barrier("pair", &[0, 1]).unwrap();
-            let plan = context.distribute(ObjectType::Machine, 3, Policy::Promise).unwrap();
-            assert_eq!(plan.selected(), [0, 1]);
-            pair.wait().unwrap();
-            (&told).write_all(&[1]).unwrap();
-        }
-    });
-}
-
-/// Two ranks pass barriers; the one that is away does not, and its named barriers are gone.
-fn all_or_pair(context: &Context, away: bool, all: &quo::context::NamedBarrier<'_>) {
-    if away {
-        assert!(all.wait().is_err());
-    } else {
-        for _ in 0..10 {
-            context.barrier().unwrap();
-        }
-    }
-}
-
-fn survivors_go_on_after_expelling_the_dead() {
-    let segments = Segments::new();
-    let space = LocalSpace::new(4, segments.path()).unwrap();
-    let ranks = Ranks::fork(4, |rank| {
-        let group = space.join(rank).unwrap();
-        let context = Context::create_with(group, options(segments.path())).unwrap();
-        if rank == 3 {
-            kill_this();
-        }
-        assert_eq!(context.barrier().unwrap_err().kind(), ErrorKind::DeadMember);
-        // Nobody once another survivor has expelled it.
-        assert!(matches!(context.dead_node_ranks()[..], [] | [3]));
-        assert_eq!(context.expel(1).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        context.expel(3).unwrap();
-        for _ in 0..10 {
-            context.barrier().unwrap();
-        }
-        let plan = context.distribute(ObjectType::Machine, 4, Policy::Promise).unwrap();
-        assert_eq!(plan.selected(), [0, 1, 2]);
-    });
-    let ends = ranks.wait();
-    assert!((0..3).all(|rank| ends[&rank] == End::Exited(0)), "{ends:?}");
-    drop(space);
-    segments.assert_empty();
 }

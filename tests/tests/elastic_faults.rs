@@ -1,17 +1,21 @@
 //! Failed growths and killed processes of a world: it lives on unchanged, or ends with one error that names the event,
 //! and never hangs. Which of the two depends on the MPI and its launcher; docs/limitations.md has the table.
 
+#[path = "elastic_faults/job.rs"]
+mod job;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{BindTo, Checkout, Family, Launcher, Outcome, Running};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use quo_tests::{Checkout, Family, Launcher};
+use rustix::process::Pid;
+
+use job::{
+    ALONE, Faulted, LONG_LIMIT, Launch, WHOLE, end, ended_with_one_error, ends, kill_and_wait,
+};
 
 const TESTS: &[Test] = &[
     ("failed_start_ends_its_request_and_the_next_succeeds", refused),
@@ -35,268 +39,8 @@ const TESTS: &[Test] = &[
     ("launcher_that_ends_the_job_leaves_nothing", ended_by_launcher),
 ];
 
-/// Less than the minute for which a world waits where it knows of no death.
-const LIMIT: Duration = Duration::from_secs(50);
-/// The same where a growth is asked for several times if the machine is slow.
-const LONG_LIMIT: Duration = Duration::from_secs(150);
-
 fn main() -> ExitCode {
     suite::run(TESTS, None)
-}
-
-/// A job of the example `faults`, which gets its orders by files in its folder and through its control socket.
-struct Faulted {
-    folder: tempfile::TempDir,
-    job: Running,
-    family: Family,
-}
-
-/// Options of a launch.
-#[derive(Clone, Copy)]
-struct Launch {
-    processes: usize,
-    ranks: usize,
-    /// Waits for the started process to be ready.
-    seconds: u64,
-    /// For the whole job.
-    limit: Duration,
-    /// The launcher lets the others live when one is killed.
-    survives: bool,
-    files: &'static [&'static str],
-}
-
-const ALONE: Launch =
-    Launch { processes: 1, ranks: 1, seconds: 20, limit: LIMIT, survives: true, files: &[] };
-
-/// A launch without a kill: Hydra, told to go on without, does not end in order when processes were started.
-const WHOLE: Launch = Launch { survives: false, ..ALONE };
-
-impl Faulted {
-    fn start(launch: Launch) -> Result<Faulted> {
-        Self::start_with(launch, |_| {})
-    }
-
-    /// As [`start`](Self::start), with a change to the launcher's command.
-    fn start_with(launch: Launch, prepare: impl FnOnce(&mut Command)) -> Result<Faulted> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path();
-        launch.files.iter().try_for_each(|name| fs::write(path.join(name), ""))?;
-        let launcher = Launcher::find()?;
-        let mut command = launcher.command(launch.processes, BindTo::None);
-        let program = Checkout::find()?.program("examples/faults")?;
-        let guard = if launch.survives { launcher.survive(&mut command) } else { &[] };
-        command.args(guard).arg(&program);
-        command.args([launch.ranks.to_string(), "4".to_owned(), launch.seconds.to_string()]);
-        command.arg(path).env_remove("QUO_TOPOLOGY");
-        // Growing, it has more ranks than processors; the launcher sees only the first.
-        command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
-        if !launch.files.contains(&"slots") {
-            command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
-        }
-        prepare(&mut command);
-        let job = Running::start(&mut command, "faults", launch.limit)?;
-        job.wait_for("is there: rank", launch.ranks)?;
-        let this = Faulted { folder, job, family: launcher.family() };
-        this.joins_by(guard)?;
-        Ok(this)
-    }
-
-    /// As [`start`](Self::start), where processes can be started.
-    fn growing(launch: Launch) -> Result<Faulted> {
-        let this = Self::start(launch)?;
-        if let Some((_, reason)) = this.job.said().split_once("parked ranks only: ") {
-            let reason = reason.lines().next().unwrap_or_default().to_owned();
-            this.stop()?;
-            return Err(Skipped(reason).into());
-        }
-        Ok(this)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn put(&self, name: &str) -> Result<()> {
-        Ok(fs::write(self.file(name), "")?)
-    }
-
-    fn take(&self, name: &str) -> Result<()> {
-        Ok(fs::remove_file(self.file(name))?)
-    }
-
-    /// Checks that the started program is the example itself, behind the same guard as launched
-    /// ranks.
-    fn joins_by(&self, guard: &[&str]) -> Result<()> {
-        let program = Checkout::find()?.program("examples/faults")?;
-        let words: Vec<String> =
-            guard.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
-        // By the script: MPI has no way to say it to what it starts.
-        let exec = if guard.is_empty() { "exec" } else { "" };
-        let script = format!(
-            "export FAULTS_JOINER=1\n{exec} {} '{}' \"$@\"",
-            words.join(" "),
-            program.display()
-        );
-        self.joins(&script, 0o755)
-    }
-
-    fn joins(&self, script: &str, mode: u32) -> Result<()> {
-        let (new, file) = (self.file("joiner.new"), self.file("joiner"));
-        fs::write(&new, format!("#!/bin/sh\n{script}\n"))?;
-        fs::set_permissions(&new, fs::Permissions::from_mode(mode))?;
-        Ok(fs::rename(new, file)?)
-    }
-
-    fn ask(&self, words: &[&str]) -> Result<Command> {
-        let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
-        command.args(words).env("QUO_ELASTIC_DIR", self.file("sockets")).stdin(Stdio::null());
-        Ok(command)
-    }
-
-    /// Returns the command's output in the end, whichever that is.
-    fn tell(&self, words: &[&str]) -> Result<String> {
-        let limit = LIMIT.as_secs().to_string();
-        let ask = self.ask(words)?;
-        let mut bounded = Command::new("timeout");
-        bounded.arg(limit).arg(ask.get_program()).args(ask.get_args());
-        let output = bounded.env("QUO_ELASTIC_DIR", self.file("sockets")).output()?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(text(&output.stdout) + &text(&output.stderr))
-    }
-
-    /// Asks, and goes on while the request is dealt with.
-    fn asks(&self, words: &[&str]) -> Result<Asking> {
-        let child = self.ask(words)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        Ok(Asking(child))
-    }
-
-    /// Kills the process of which the job has said this, once it has: `process NUMBER WORDS`.
-    fn kill(&self, words: &str) -> Result<()> {
-        self.job.wait_for(words, 1)?;
-        let said = self.job.said();
-        let line = said.lines().find(|line| line.contains(words)).context("nobody said it")?;
-        // Launchers may have put something before it.
-        let number = line.split("process ").nth(1).and_then(|rest| rest.split(' ').next());
-        let process = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
-        kill_and_wait(process.context(words.to_owned())?)
-    }
-
-    fn events(&self) -> Result<Vec<Value>> {
-        let text = fs::read_to_string(self.file("events")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
-    }
-
-    fn wait_for_event(&self, name: &str) -> Result<()> {
-        let limit = Instant::now() + LIMIT;
-        while !self.events()?.iter().any(|event| event["event"] == name) {
-            ensure!(Instant::now() < limit, "no event {name}: {}", self.job.said());
-            // Sleeps: the job writes the file and tells nobody.
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-
-    /// The size grows by one, at the latest at the fifth attempt: a loaded machine may be slower than a start may be.
-    fn grows_again(&self, size: usize) -> Result<()> {
-        for _ in 0..5 {
-            let said = self.tell(&["grow", "test", "1", "--wait"])?;
-            if said.contains(&format!("is done: {size} ranks")) {
-                return Ok(());
-            }
-            ensure!(said.contains("not ready within"), "{said}\n{}", self.job.said());
-        }
-        bail!("it does not grow any more:\n{}", self.job.said());
-    }
-
-    /// Lets it end, or waits until it has: its events, and how it ended.
-    fn stop(self) -> Result<(Vec<Value>, Outcome)> {
-        self.put("stop")?;
-        let events = self.file("events");
-        let Faulted { folder, job, .. } = self;
-        let outcome = job.finish()?;
-        ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
-        outcome.expect_clean()?;
-        let text = fs::read_to_string(events).unwrap_or_default();
-        drop(folder);
-        let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
-        Ok((lines, outcome))
-    }
-}
-
-/// A client that waits for the end of its request.
-struct Asking(Child);
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        // Its answer, or the end of the job, ends it; else nothing would.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Asking {
-    fn wait(mut self) -> Result<()> {
-        self.0.wait()?;
-        Ok(())
-    }
-}
-
-/// The one end of each request, as its name and its cause; fails if one has none, or more, or has changed anything but
-/// by being done.
-fn ends(events: &[Value]) -> Result<Vec<(String, String)>> {
-    let is_end = |event: &&Value| {
-        matches!(event["event"].as_str(), Some("refused" | "finalized" | "aborted"))
-    };
-    let mut ends = Vec::new();
-    let (mut epoch, mut size) = (events[0]["epoch"].clone(), events[0]["size"].clone());
-    for asked in events.iter().filter(|event| event["event"] == "requested") {
-        let of_it = |event: &&Value| event["request"] == asked["request"];
-        let all: Vec<&Value> = events.iter().filter(is_end).filter(of_it).collect();
-        ensure!(all.len() == 1, "{asked} has {} ends: {all:?}", all.len());
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        ends.push((word(&all[0]["event"]), word(&all[0]["cause"]["kind"])));
-        if all[0]["event"] == "finalized" {
-            ensure!(all[0]["epoch"].as_u64() == epoch.as_u64().map(|epoch| epoch + 1), "{all:?}");
-        } else {
-            ensure!(all[0]["epoch"] == epoch && all[0]["size"] == size, "{all:?} {epoch} {size}");
-        }
-        (epoch, size) = (all[0]["epoch"].clone(), all[0]["size"].clone());
-    }
-    Ok(ends)
-}
-
-fn end(event: &str, cause: &str) -> (String, String) {
-    (event.to_owned(), cause.to_owned())
-}
-
-/// The job ended by itself with one error of ours on each rank that lived, if the MPI let them say it; the request, if
-/// it has an end, was given up for this cause.
-fn ended_with_one_error(job: Faulted, cause: &str, survivors: usize) -> Result<()> {
-    let (events, outcome) = job.stop()?;
-    let said = outcome.stdout.matches(" ends with: ").count();
-    // Not the launcher's report on the process that the test has killed.
-    let by_mpi = ["MPI_ERRORS_ARE_FATAL", "BAD TERMINATION"];
-    let is_said = by_mpi.iter().any(|word| outcome.report().contains(word));
-    ensure!((1..=survivors).contains(&said) || is_said, "nobody says why: {}", outcome.report());
-    if said > 0 {
-        let named = outcome.stdout.lines().filter(|line| line.contains(" ends with: "));
-        ensure!(
-            named.into_iter().all(|line| line.contains("ended without taking part")),
-            "{}",
-            outcome.report()
-        );
-    }
-    let aborted = events.iter().find(|event| event["event"] == "aborted");
-    if let Some(aborted) = aborted {
-        ensure!(aborted["cause"]["kind"] == cause, "{aborted}");
-        // Where MPI ended it, it may have been in the middle of the next one.
-        if said > 0 {
-            ends(&events)?;
-        }
-    } else {
-        ensure!(is_said, "its request has no end: {}", outcome.report());
-    }
-    Ok(())
 }
 
 fn refused() -> Result<()> {
@@ -532,23 +276,6 @@ fn killed_when_ready() -> Result<()> {
     job.take("hold-0")?;
     asking.wait()?;
     lives_on(job, "joiner-lost")
-}
-
-/// Until it has ended; perhaps nobody collects it.
-fn kill_and_wait(process: Pid) -> Result<()> {
-    kill_process(process, Signal::KILL)?;
-    let limit = Instant::now() + LIMIT;
-    let file = format!("/proc/{process}/stat");
-    let is_there = || {
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        text.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    };
-    while is_there() {
-        ensure!(Instant::now() < limit, "{process} does not end");
-        // Sleeps: the end of a process that is nobody's child here is told to nobody.
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(())
 }
 
 fn joiner_in_window() -> Result<()> {

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use elastic::data::{Carry, Seats};
 
-use super::{misplaced, with};
+use super::{invalid_state, with};
 use crate::guard::{Failure, Mark, entry};
 use crate::types::{Bytes, Growing, In, QUO_world_t, Text, int};
 
@@ -141,11 +141,11 @@ pub extern "C" fn QUO_world_carry(
 pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) -> c_int {
     entry("QUO_carry_give", || {
         let rank = usize::try_from(new_rank)
-            .map_err(|_| Failure::invalid(format!("new_rank is {new_rank}: it is no rank")))?;
+            .map_err(|_| Failure::invalid(format!("new_rank is {new_rank}, which is no rank")))?;
         let bytes = data.read("data", length)?;
         GIVEN.with_borrow_mut(|given| {
             let given = given.as_mut();
-            let given = given.ok_or_else(|| misplaced("only the callback give calls this"))?;
+            let given = given.ok_or_else(|| invalid_state("only the callback give calls this"))?;
             match given.iter_mut().find(|(other, _)| *other == rank) {
                 // A rank gets one piece from each.
                 Some((_, before)) => before.extend(bytes),

@@ -11,7 +11,7 @@ use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp};
 
 use super::options::{lines, optional};
 use super::requests::number_of_step;
-use super::{misplaced, with};
+use super::{invalid_state, with};
 use crate::codes::Code;
 use crate::collective::limit;
 use crate::guard::{Failure, entry};
@@ -360,7 +360,8 @@ pub extern "C" fn QUO_pset_lookup(
             let length = out_length.place("out_length")?;
             let found = open.sets()?.lookup(&set, &key, limit(wait)?)?;
             let found = found.ok_or_else(|| {
-                let text = format!("nothing came under {key:?} at {set} within {wait} seconds");
+                let text =
+                    format!("timed out after {wait} seconds: set {set} has no value under {key:?}");
                 Failure::new(Code::Timeout, text)
             })?;
             data.set(bytes_for_c(&found.value)?);
@@ -466,7 +467,7 @@ pub extern "C" fn QUO_world_confirm(
         let place = out_set.null_place("out_set");
         with(w, |open| {
             if open.has_window() {
-                return Err(misplaced("a process confirms before QUO_world_begin"));
+                return Err(invalid_state("a process confirms before QUO_world_begin"));
             }
             let (place, wait) = (place?, limit(wait)?);
             let set = open.with_sets(|world, sets| world.confirm(sets, wait))?;

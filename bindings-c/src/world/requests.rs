@@ -5,11 +5,11 @@ use std::ffi::{c_char, c_int, c_longlong};
 use std::ptr;
 
 use elastic::Progress;
-use elastic::change::{Cause, CauseKind, Request, RequestId, Step, Wish};
+use elastic::change::{Cause, CauseKind, Request, RequestId, RequestKind, Step};
 use elastic::manager::Requests;
 
 use super::options::{hosts, optional};
-use super::{Open, misplaced, with};
+use super::{Open, invalid_state, with};
 use crate::codes::Code;
 use crate::collective::limit;
 use crate::guard::{Failure, entry};
@@ -96,24 +96,25 @@ pub(super) fn number_of_step(step: Step) -> c_int {
 
 /// The way to ask, on rank 0.
 fn requests(open: &Open) -> Result<Requests, Failure> {
-    open.world()?.requests().ok_or_else(|| misplaced("requests go through rank 0"))
+    open.world()?.requests().ok_or_else(|| invalid_state("requests go through rank 0"))
 }
 
 /// A number of ranks or nodes.
 fn number(name: &str, value: c_int, least: u32) -> Result<u32, Failure> {
-    u32::try_from(value).ok().filter(|&value| value >= least).ok_or_else(|| {
-        Failure::invalid(format!("{name} is {value}: it has to be at least {least}"))
-    })
+    u32::try_from(value)
+        .ok()
+        .filter(|&value| value >= least)
+        .ok_or_else(|| Failure::invalid(format!("{name} is {value}; give at least {least}")))
 }
 
 fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
     let ranks = || number("ranks", given.ranks, 1);
     let wish = match given.kind {
-        0 => Wish::Size(ranks()?),
-        1 => Wish::Grow(ranks()?),
-        2 => Wish::Shrink(ranks()?),
-        3 => Wish::Leave,
-        4 => Wish::Move,
+        0 => RequestKind::Size(ranks()?),
+        1 => RequestKind::Grow(ranks()?),
+        2 => RequestKind::Shrink(ranks()?),
+        3 => RequestKind::Leave,
+        4 => RequestKind::Move,
         other => {
             return Err(Failure::invalid(format!("kind {other} is not a QUO_request_kind_t")));
         }
@@ -153,7 +154,7 @@ fn ask(
 fn measured(given: &QUO_progress_t) -> Result<Progress, Failure> {
     let number = given.iteration;
     let iteration = u64::try_from(number)
-        .map_err(|_| Failure::invalid(format!("iteration is {number}: it is negative")))?;
+        .map_err(|_| Failure::invalid(format!("iteration is {number}; give 0 or more")))?;
     let known = |value: f64| (value != -1.0).then_some(value);
     Ok(Progress {
         iteration,
@@ -189,7 +190,7 @@ pub extern "C" fn QUO_world_request(
         with(w, |open| {
             let wanted = usize::try_from(size).ok().filter(|&wanted| wanted > 0);
             let wanted = wanted.ok_or_else(|| {
-                Failure::invalid(format!("size is {size}: it is no number of ranks"))
+                Failure::invalid(format!("size is {size}, which is no number of ranks"))
             })?;
             let number = open.world()?.request(wanted)?;
             if let Some(place) = out_request.optional() {

@@ -18,7 +18,7 @@ main(int argc, char **argv)
     if (0 == check_rank) raise(SIGKILL);
     CHECK_CODE(QUO_world_wait(w, &joins), QUO_ERR_DEAD_MEMBER);
     CHECK_ERROR_NAMES("QUO_world_wait: ");
-    CHECK_ERROR_NAMES("rank 0 has ended");
+    CHECK_ERROR_NAMES("rank 0 ended");
     CHECK_INT(joins, -7);
     printf("%s\n", 0 == check_failures ? "told" : "not told");
     fflush(stdout);

@@ -198,7 +198,7 @@ fn runtime_folder_jobs_are_found_and_dead_ones_swept() {
     );
     assert!(!dead.exists());
     drop(UnixListener::bind(&dead).unwrap());
-    assert!(tell(&["status", "dead"], 1).contains("job \"dead\" has died"));
+    assert!(tell(&["status", "dead"], 1).contains("job \"dead\" was killed"));
     assert!(tell(&["status", "dead"], 1).contains("there is no job \"dead\""));
     tell(&["status", "weather"], 0);
     // In a folder that is open to others anybody may have made the socket.

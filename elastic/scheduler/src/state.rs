@@ -45,7 +45,7 @@ pub enum Refusal {
         job: JobId,
     },
     /// The job is in another phase.
-    #[error("{operation} {job}: it is {phase:?}")]
+    #[error("{operation} {job}: the job is {phase:?}")]
     Phase {
         /// The refused operation.
         operation: &'static str,
@@ -109,7 +109,7 @@ pub enum Refusal {
         cause: &'static str,
     },
     /// Time would go backwards.
-    #[error("the state is at {now}, later than {then}")]
+    #[error("advance to {then}: the state is at {now} already")]
     Backwards {
         /// The time of the state.
         now: Time,

@@ -8,7 +8,7 @@ use crate::sets::SetName;
 #[non_exhaustive]
 pub enum ChangeError {
     /// There never was such a request, or it ended long ago.
-    #[error("{call}: {id} is not known")]
+    #[error("{call}: there is no {id}, or it ended long ago")]
     Unknown {
         /// The call that was rejected.
         call: &'static str,

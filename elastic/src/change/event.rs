@@ -22,12 +22,12 @@ use super::{Cause, Request, RequestId, Step};
 pub struct Event {
     /// Counts from 0 without gaps, so that a lost line is noticed.
     pub sequence: u64,
-    /// When, in microseconds since the start of the job. Never less than that of the event before.
+    /// Time in microseconds since the start of the job. Never less than that of the event before.
     pub time_us: u64,
     /// The event.
     #[serde(rename = "event")]
     pub what: Happening,
-    /// Of which request.
+    /// The request that the event belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestId>,
     /// The epoch of the world from this event on.
@@ -58,7 +58,7 @@ pub struct Event {
     /// Refused, aborted: why. Notice: the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// At an end: when each step was reached.
+    /// In an event that ends a request: the time at which each step was reached.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub steps: BTreeMap<Step, u64>,
 }
@@ -90,7 +90,7 @@ pub struct LineError {
 }
 
 impl Event {
-    /// When, since the start of the job.
+    /// Time since the start of the job.
     pub fn time(&self) -> Duration {
         Duration::from_micros(self.time_us)
     }

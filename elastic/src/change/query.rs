@@ -29,7 +29,7 @@ pub enum ChangeKind {
 pub struct View {
     /// The kind of change.
     pub kind: ChangeKind,
-    /// Of which request; `None` without a change.
+    /// The request of the change; `None` without a change.
     pub id: Option<RequestId>,
     /// The delta that concerns whoever asks: the one it is in; else of those who join, if there are
     /// any; else of those who leave. `None` without a change.
@@ -42,7 +42,7 @@ pub struct View {
 }
 
 impl View {
-    /// Nothing is going on.
+    /// View without a change.
     pub const NOTHING: View =
         View { kind: ChangeKind::Null, id: None, delta: None, included: false, status: None };
 }

@@ -13,7 +13,7 @@ pub struct Requests(Arc<Shared>);
 /// The answer yes to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its number.
+    /// Number of the request.
     pub request: RequestId,
     /// The one that has to end before its turn comes.
     pub after: Option<RequestId>,
@@ -46,7 +46,7 @@ impl Requests {
             places: vec![0; processes as usize],
             start,
             bounds: Bounds::new(1, processes, Allowed::Any).unwrap(),
-            limits: crate::live::Limits::default(),
+            limits: crate::process_table::Limits::default(),
             fill: None,
         };
         Self::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))

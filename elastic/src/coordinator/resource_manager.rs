@@ -16,10 +16,10 @@ pub struct Moment {
     pub since_start: Duration,
 }
 
-/// When a manager wants to be called again.
+/// Next call that a manager asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// When the program has come to this iteration.
+    /// Iteration of the program at which the manager is called.
     pub iteration: Option<u64>,
     /// This long after the job began.
     pub time: Option<Duration>,
@@ -38,7 +38,7 @@ pub trait ResourceManager: Send + fmt::Debug {
     fn begins(&mut self, requests: Requests) -> Result<(), String>;
 
     /// The moment it wanted to be called at has come, or an earlier one. Called once at the beginning.
-    fn reached(&mut self, moment: Moment) -> Next {
+    fn on_tick(&mut self, moment: Moment) -> Next {
         let _ = moment;
         Next::default()
     }
@@ -49,7 +49,7 @@ pub trait ResourceManager: Send + fmt::Debug {
     }
 
     /// Something has happened, whoever asked for it.
-    fn happened(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         let _ = event;
     }
 

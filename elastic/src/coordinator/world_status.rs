@@ -10,10 +10,10 @@ use crate::progress::LatestReport;
 /// The variable by which Slurm tells a job its number.
 pub const SLURM_JOB_VARIABLE: &str = "SLURM_JOB_ID";
 
-/// What somebody from outside may want to know of a job.
+/// Status of a job, as a status call answers it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorldStatus {
-    /// Its name.
+    /// Name of the job.
     pub job: String,
     /// Number of resizes that were committed.
     pub epoch: u64,
@@ -26,7 +26,7 @@ pub struct WorldStatus {
     /// The resize under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<RequestId>,
-    /// Its step.
+    /// Step of that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
     /// The number that the next event will have.
@@ -41,7 +41,7 @@ pub struct WorldStatus {
     /// The sizes that it can have, also with processes on hosts that are named or brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<SizeLimits>,
-    /// What the program [reported](crate::World::report) last.
+    /// The last [report](crate::World::report) of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<LatestReport>,
     /// The number of the Slurm job that rank 0 runs in.
@@ -55,7 +55,7 @@ pub struct WorldStatus {
 /// One node of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostStatus {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
     /// Number of ranks that can be there.
     pub slots: u32,
@@ -66,8 +66,8 @@ pub struct HostStatus {
 /// Ranks that were started together and leave together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitStatus {
-    /// Its number, by which errors name it.
+    /// Number of the unit, by which errors name it.
     pub unit: UnitId,
-    /// Its ranks.
+    /// Ranks of the unit.
     pub ranks: Vec<u64>,
 }

@@ -120,7 +120,7 @@ impl Pattern {
         Self::new(Kind::Replicated { rows: 1, columns: elements })
     }
 
-    /// The same, stored by ranks in another way.
+    /// Returns the pattern for ranks that store their part in another way.
     #[must_use]
     pub const fn stored(self, storage: Storage) -> Self {
         Self { storage, ..self }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::axis::{Axis, Comb};
 use super::{LayoutError, Ranks};
 
-/// In which order the places of a process grid are numbered.
+/// Order in which the places of a process grid are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// Row by row, as in the dissertation and in C.
@@ -51,7 +51,7 @@ impl Grid {
         Self { rows, columns, order: Order::RowMajor }
     }
 
-    /// The same grid, with its places numbered column by column.
+    /// Returns the grid with its places numbered column by column.
     #[must_use]
     pub const fn column_major(self) -> Self {
         Self { order: Order::ColumnMajor, ..self }
@@ -265,7 +265,7 @@ impl Distribution {
         Unchecked { rows, columns, grid, storage, ranks, replicated: false }.checked(call)
     }
 
-    /// The same distribution over ranks that store their part in another way.
+    /// Returns the distribution over ranks that store their part in another way.
     #[must_use]
     pub fn stored(self, storage: Storage) -> Self {
         Self { storage, ..self }

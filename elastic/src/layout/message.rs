@@ -124,7 +124,7 @@ impl Message {
         self.nests().map(|(_, _, nest)| nest.at_both().runs()).sum()
     }
 
-    /// The same message in parts of at most `bytes` bytes, or of one element: each is a message by
+    /// Splits the message into parts of at most `bytes` bytes, or of one element: each is a message by
     /// itself, and both ends cut alike. With parts that fit in a cache, a buffer of that size is
     /// enough, and packed bytes can be unpacked before they have left the cache. See also
     /// [`in_turns`].

@@ -86,7 +86,7 @@ impl Schedule {
         schedule.with_element(element)
     }
 
-    /// The same schedule for elements of another size, such as the column indices that go with the
+    /// Returns the schedule for elements of another size, such as the column indices that go with the
     /// values of a sparse matrix.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl<'a> Common<'a> {
     }
 }
 
-/// One rank's part.
+/// Part of a rank in a schedule.
 #[derive(Clone, Debug)]
 pub struct Part {
     rank: usize,

@@ -76,7 +76,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// From `min` to `max`, both included. Fails if that leaves no size; 0 is none.
+    /// Bounds from `min` to `max`, both included. Fails if they leave no size; 0 is no size.
     pub fn new(min: u32, max: u32, allowed: Allowed) -> Result<Bounds, PlaceError> {
         let bounds = Bounds { min: min.max(1), max, allowed };
         match bounds.at_most(max) {
@@ -100,7 +100,7 @@ impl Bounds {
         (self.min..=self.max).contains(&size) && self.allowed.allows(size)
     }
 
-    /// The same as an error that names the nearest sizes a job may have.
+    /// Checks that a job may have this size; the error names the nearest sizes that it may have.
     pub fn check(&self, size: u32) -> Result<(), PlaceError> {
         if self.allows(size) {
             return Ok(());

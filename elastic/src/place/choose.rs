@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Loads, Node, NodeState, Nodes, PlaceError};
 use crate::member::NodeId;
 
-/// In which order joiners go to hosts.
+/// Order in which joiners go to hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fill {
@@ -41,7 +41,7 @@ impl FromStr for Fill {
     }
 }
 
-/// Where round robin stopped. Kept from one growth to the next, so that many small ones spread as well as a large one.
+/// Place at which round robin stopped. Kept from one growth to the next, so that many small ones spread as well as a large one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// The host that was chosen last.
@@ -58,22 +58,22 @@ impl Cursor {
 /// A host that joiners can go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site<'a> {
-    /// Its name.
+    /// Name of the host.
     pub host: &'a str,
-    /// How many processes are there.
+    /// Number of processes on the host.
     pub processes: u32,
-    /// How many it takes, one for each core; none where that is not known, or cores may be shared.
+    /// Number of processes that the host takes, one for each core; none where the number is not known, or cores may be shared.
     pub slots: Option<u32>,
 }
 
-/// How hosts are chosen.
+/// Rule by which hosts are chosen.
 #[derive(Debug)]
 pub struct Choice<'a> {
     /// The order.
     pub fill: Fill,
-    /// Where round robin goes on. Moves only if there is room for all.
+    /// Place at which round robin goes on. Moves only if there is room for all.
     pub cursor: &'a mut Cursor,
-    /// What least loaded goes by; of hosts without samples, the processes for each slot.
+    /// Loads for [`Fill::LeastLoaded`]; of hosts without samples, the processes for each slot counts.
     pub loads: &'a Loads,
 }
 

@@ -10,7 +10,7 @@ use crate::member::{MemberId, UnitId};
 pub struct Reclaim<'a> {
     /// Number of processes; `None`: all on the named hosts.
     pub count: Option<u32>,
-    /// From which hosts; empty: from any.
+    /// Hosts that processes leave; empty: any.
     pub hosts: &'a [String],
 }
 

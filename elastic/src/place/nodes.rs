@@ -38,9 +38,9 @@ impl fmt::Display for NodeState {
 pub struct Seat {
     /// The process.
     pub member: MemberId,
-    /// Its node.
+    /// Node of the process.
     pub node: NodeId,
-    /// With whom it leaves.
+    /// Unit that the process leaves with.
     pub unit: UnitId,
     /// True if it can never leave: under some MPIs the nodes that were started with the
     /// job.
@@ -59,12 +59,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// Its number, which is its place in the order of slots.
+    /// Number of the node, which is its place in the order of slots.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Its name.
+    /// Name of the host.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -115,7 +115,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// None.
+    /// Returns an empty list.
     pub fn new() -> Nodes {
         Nodes::default()
     }
@@ -200,7 +200,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// These processes are there now, each in the lowest free slot of its node, or behind the last
+    /// Records that these processes have come, each in the lowest free slot of its node, or behind the last
     /// slot if all are taken: whether that is wanted is decided before.
     pub fn occupy(&mut self, seats: &[Seat]) -> Result<(), PlaceError> {
         let mut taken = self.by_member();
@@ -222,7 +222,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// These processes are gone. Returns the nodes that have become empty by it.
+    /// Records that these processes have gone. Returns the nodes that have become empty.
     pub fn vacate(&mut self, members: &[MemberId]) -> Result<Vec<NodeId>, PlaceError> {
         let seats = self.by_member();
         let mut touched = BTreeSet::new();

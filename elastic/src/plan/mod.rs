@@ -40,7 +40,7 @@ pub const MOST_HOSTS: usize = 1024;
 /// The longest time.
 pub const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// When a step is due.
+/// Time at which a step is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// When the program begins this iteration.
@@ -52,7 +52,7 @@ pub enum When {
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When it is due.
+    /// Time at which the step is due.
     pub when: When,
     /// The request made then; its origin is `plan`.
     pub request: Request,
@@ -74,7 +74,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Its steps, in the order of their lines.
+    /// Steps of the plan, in the order of their lines.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }

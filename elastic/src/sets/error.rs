@@ -90,7 +90,7 @@ pub enum SetsError {
         member: MemberId,
     },
     /// A process that cannot leave because it is not there.
-    #[error("define: member {member} cannot leave: it is not there, or is already leaving")]
+    #[error("define: member {member} cannot leave: the member is not there, or is already leaving")]
     NotThere {
         /// The id.
         member: MemberId,
@@ -128,7 +128,7 @@ pub enum SetsError {
         cause: &'static str,
     },
     /// Operations of several processes have to be applied in one order.
-    #[error("apply: operation {given} came, but operation {expected} is the next")]
+    #[error("apply: got operation {given}, expected operation {expected}")]
     OutOfOrder {
         /// The number that came.
         given: u64,

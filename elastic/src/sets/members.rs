@@ -31,7 +31,7 @@ impl Members {
         Members { ranges: Vec::new() }
     }
 
-    /// Everybody from `first` to `last`, both included; nobody if `last` is before `first`.
+    /// Members from `first` to `last`, both included; none if `last` is before `first`.
     pub fn range(first: MemberId, last: MemberId) -> Members {
         if first > last {
             return Members::new();
@@ -58,7 +58,7 @@ impl Members {
         after > 0 && self.ranges[after - 1].1 >= member.0
     }
 
-    /// In ascending order of their ids.
+    /// Iterates over the members in ascending order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = MemberId> + '_ {
         self.ranges.iter().flat_map(|&(first, last)| (first..=last).map(MemberId))
     }

@@ -103,14 +103,14 @@ impl AttributeChange {
         AttributeChange::default()
     }
 
-    /// With this value of `mpi_ps_active`.
+    /// Sets the value of `mpi_ps_active`.
     #[must_use]
     pub fn active(mut self, active: bool) -> AttributeChange {
         self.active = Some(active);
         self
     }
 
-    /// With this hint.
+    /// Sets a hint.
     #[must_use]
     pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> AttributeChange {
         self.hints.insert(key.into(), Some(value.into()));

@@ -25,7 +25,7 @@ fn executable(file: &Path) -> Result<(), String> {
     let failed = |reason: String| Err(format!("{}: {reason}", file.display()));
     match std::fs::metadata(file) {
         Err(error) => failed(error.to_string()),
-        Ok(found) if !found.is_file() => failed("it is no file".to_owned()),
+        Ok(found) if !found.is_file() => failed("not a regular file".to_owned()),
         Ok(_) => access(file, Access::EXEC_OK).or_else(|error| failed(error.to_string())),
     }
 }
@@ -40,7 +40,7 @@ mod tests {
         for (command, reason) in [
             ("/nowhere/program", "No such file"),
             ("/proc/version", "ermission denied"),
-            ("/", "it is no file"),
+            ("/", "not a regular file"),
             ("no program has this name", "in PATH"),
         ] {
             let said = look(command).unwrap_err();

@@ -5,8 +5,8 @@ use quo::group::Group as _;
 use super::{Window, World};
 use crate::data::{Change, DataError, Move, Moved, Registry};
 use crate::error::Error;
+use crate::liveness::wait_limits;
 use crate::order::Part;
-use crate::watch::patient;
 
 impl World {
     /// The arrays that belong to the world. Local.
@@ -23,17 +23,17 @@ impl World {
 
     /// Returns true if a resize is pending: [`begin`](Self::begin) is next.
     pub(crate) fn is_pending(&self) -> bool {
-        self.pending.is_some()
+        self.lifecycle.pending().is_some()
     }
 
     /// Number of ranks after the pending resize.
     pub(crate) fn next_size(&self) -> usize {
-        self.pending.as_ref().map_or(self.size(), |resize| resize.new.len())
+        self.lifecycle.pending().map_or(self.size(), |resize| resize.new.len())
     }
 
     /// The ranks that stay in the pending resize, in the order they will have.
     pub(crate) fn staying(&self) -> Vec<usize> {
-        let new = self.pending.as_ref().map_or(&self.ranks, |resize| &resize.new);
+        let new = self.lifecycle.pending().map_or(&self.ranks, |resize| &resize.new);
         let rank = |process: &usize| self.ranks.iter().position(|other| other == process);
         new.iter().filter_map(rank).collect()
     }
@@ -41,12 +41,12 @@ impl World {
     /// The number of the node of this process, the same for all processes there. Local.
     #[must_use]
     pub fn node(&self) -> usize {
-        self.lobby.as_ref().map_or(0, |lobby| lobby.context().node_index())
+        self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
     }
 
     /// Which rank this process is, of how many; none while it is no rank.
     fn seat(&self) -> Option<(usize, usize)> {
-        self.current.as_ref().map(|current| (current.rank(), current.size()))
+        self.communicator().map(|current| (current.rank(), current.size()))
     }
 
     /// The ranks are those that they are from now on.
@@ -77,8 +77,8 @@ impl Window<'_> {
     pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
-        let group = self.everybody().group_within(&patience).map_err(DataError::from)?;
+        let limits = wait_limits(self.world.patience, &look);
+        let group = self.all_ranks().group_within(&limits).map_err(DataError::from)?;
         let change = Change {
             old: group.size() - self.joiners(),
             new: self.next_places(),

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::back_end::{BackEnd, Join};
 use crate::coordinator::Job;
-use crate::live::{Limits, NewNodes};
+use crate::host_probe::HostProbe;
 use crate::manager::control::is_job_name;
 use crate::manager::{ResourceManager, TermNotice};
 use crate::place::{Allowed, Bounds, Fill};
-use crate::reach::Reach;
+use crate::process_table::{Limits, NewNodes};
 use crate::room;
 use crate::sets::SetName;
-use crate::starter::{Employer, Hanging, HostKey, LaunchHosts, Recipe, Slots, wrapped};
+use crate::starter::{HostKey, HungSpawn, LaunchHosts, Slots, SpawnCommand, SpawnHelper, wrapped};
 
 /// Time that processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -21,14 +21,14 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const LIST: &str =
     "list the hosts with their slots: WorldOptions::host, or QUO_ELASTIC_HOSTS=n1:8,n2:8";
 
-/// Options of a world. Rank 0's options count, but for [`start`](Self::start) and [`most`](Self::most), which are the
+/// Options of a world. Rank 0's options count, but for [`start`](Self::start) and [`max_ranks`](Self::max_ranks), which are the
 /// same everywhere.
 ///
 /// ```
 /// use elastic::WorldOptions;
 /// // Two of the launched processes are ranks at first; beyond the launched ones, up to 16 are started, in units
 /// // of 4 that leave together.
-/// let options = WorldOptions::new().start(2).most(16).unit(4);
+/// let options = WorldOptions::new().start(2).max_ranks(16).processes_per_spawn(4);
 /// ```
 #[derive(Debug, Default)]
 pub struct WorldOptions {
@@ -40,26 +40,27 @@ pub struct WorldOptions {
     pub(super) managers: Vec<Box<dyn ResourceManager>>,
     pub(super) abort_on_death: bool,
     pub(super) takes_term: bool,
-    most: Option<usize>,
-    unit: Option<usize>,
-    crowded: bool,
-    without_starter: bool,
+    max_ranks: Option<usize>,
+    processes_per_spawn: Option<usize>,
+    allow_oversubscribe: bool,
+    without_spawn_helper: bool,
     limit: Option<Duration>,
     command: Option<(String, Vec<String>)>,
     info: Vec<(String, String)>,
     slots: Vec<(String, u32)>,
-    reach: Reach,
+    host_probe: HostProbe,
     fill: Option<Fill>,
 }
 
 impl WorldOptions {
-    /// All launched processes are ranks at first.
+    /// Default options: all launched processes are ranks, and no process is started.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// So many ranks at first, the others parked; at least one, at most all that were launched.
+    /// Sets the number of ranks at first, at least one and at most all that were launched; the other processes are parked. All
+    /// launched processes are ranks unless set.
     #[must_use]
     pub fn start(self, ranks: usize) -> Self {
         Self { start: Some(ranks), ..self }
@@ -115,28 +116,28 @@ impl WorldOptions {
     /// Lets the world grow to so many ranks: beyond the launched processes others are started, where the MPI can
     /// ([`World::back_end`](crate::World::back_end)).
     #[must_use]
-    pub fn most(self, ranks: usize) -> Self {
-        Self { most: Some(ranks), ..self }
+    pub fn max_ranks(self, ranks: usize) -> Self {
+        Self { max_ranks: Some(ranks), ..self }
     }
 
     /// Starts at most so many processes together: they leave together, too. Without it, all of one growth.
     #[must_use]
-    pub fn unit(self, processes: usize) -> Self {
-        Self { unit: Some(processes), ..self }
+    pub fn processes_per_spawn(self, processes: usize) -> Self {
+        Self { processes_per_spawn: Some(processes), ..self }
     }
 
     /// Lets more processes be started than the launcher has slots for.
     #[must_use]
-    pub fn crowded(self, crowded: bool) -> Self {
-        Self { crowded, ..self }
+    pub fn allow_oversubscribe(self, allow: bool) -> Self {
+        Self { allow_oversubscribe: allow, ..self }
     }
 
     /// Has processes started by another one, which is no rank, where rank 0 would stand still meanwhile
     /// (with MPICH): true unless said. It is a process of this program that comes with the world and ends with it, in
     /// [`World::create`](crate::World::create), which gives [`Status::Ended`](crate::Status::Ended) there.
     #[must_use]
-    pub fn starter(self, starter: bool) -> Self {
-        Self { without_starter: !starter, ..self }
+    pub fn spawn_helper(self, helper: bool) -> Self {
+        Self { without_spawn_helper: !helper, ..self }
     }
 
     /// Ends the job when a rank has ended without [`World::end`](crate::World::end): killed, or crashed, or by an `exit`
@@ -173,7 +174,7 @@ impl WorldOptions {
     }
 
     /// A host that the world may grow onto when it is named, and how many processes it takes: requests for more there
-    /// are refused, unless it may be [crowded](Self::crowded). Of hosts that nobody said this of, the launcher knows.
+    /// are refused, unless [`allow_oversubscribe`](Self::allow_oversubscribe) is set. Of hosts that nobody said this of, the launcher knows.
     /// Where the program lists none, the user can, by `QUO_ELASTIC_HOSTS=n1:8,n2:8` in the environment of rank 0.
     ///
     /// The name is the launcher's, as in its list of hosts. With Open MPI 4 and `mpirun` on a node that is none of the
@@ -184,23 +185,23 @@ impl WorldOptions {
         self
     }
 
-    /// In which order joiners go to hosts: parked ones that are called in, those that are started on named hosts, and
+    /// Sets the order in which joiners go to hosts: parked ones that are called in, those that are started on named hosts, and
     /// where hosts are [listed](Self::host) all that are started. Unless said, parked ones fill one host after the other,
     /// those on named hosts go to each in turn, and the launcher chooses for others.
     ///
-    /// No host gets more than its slots, unless the world may be [crowded](Self::crowded). For
+    /// No host gets more than its slots, unless [`allow_oversubscribe`](Self::allow_oversubscribe) is set. For
     /// [`Fill::LeastLoaded`] rank 0 asks a node every few seconds for its load; it counts in the mean of a minute.
     #[must_use]
     pub fn fill(self, fill: Fill) -> Self {
         Self { fill: Some(fill), ..self }
     }
 
-    /// How long a named host may take to answer before something is started there: its name has to have an address,
+    /// Sets the time that a named host may take to answer before something is started there: its name has to have an address,
     /// and the address has to take or refuse a connection to the port of remote shells. Three seconds unless said;
     /// none, and nobody looks: for networks that drop such a connection without a word.
     #[must_use]
-    pub fn reach_limit(mut self, limit: Duration) -> Self {
-        self.reach.limit = limit;
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.host_probe.limit = limit;
         self
     }
 
@@ -209,7 +210,7 @@ impl WorldOptions {
     /// launcher's host it has to work from there, so nobody is asked unless this is said.
     #[must_use]
     pub fn agent(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.reach.agent = words.into_iter().map(Into::into).collect();
+        self.host_probe.agent = words.into_iter().map(Into::into).collect();
         self
     }
 
@@ -255,20 +256,22 @@ impl WorldOptions {
         launched: usize,
         hosts: Vec<(String, u32)>,
     ) -> Limits {
-        let unit = self.unit.unwrap_or(usize::MAX);
+        let unit = self.processes_per_spawn.unwrap_or(usize::MAX);
         let room = Some(launched);
         let as_launched =
             Limits { most: launched, room, room_named: room, unit, ..Limits::default() };
-        let Some(wanted) = self.most.filter(|&most| most > launched) else { return as_launched };
+        let Some(wanted) = self.max_ranks.filter(|&most| most > launched) else {
+            return as_launched;
+        };
         if let Err(reason) = &back_end.spawned {
             return Limits { reason: format!(": {reason}"), ..as_launched };
         }
-        let slots = if self.crowded { Vec::new() } else { hosts };
+        let slots = if self.allow_oversubscribe { Vec::new() } else { hosts };
         let new_nodes = NewNodes::of(quo_mpi::running());
         let as_wanted =
             Limits { most: wanted, named: wanted, room: None, room_named: None, ..as_launched };
         let all = Limits { new_nodes, slots, ..as_wanted };
-        let Some(room) = back_end.slots.filter(|_| !self.crowded) else { return all };
+        let Some(room) = back_end.slots.filter(|_| !self.allow_oversubscribe) else { return all };
         let reason = match back_end.has_more_slots {
             _ if room >= wanted => String::new(),
             true => format!(
@@ -286,22 +289,30 @@ impl WorldOptions {
     }
 
     /// By whom processes are started, where it is not rank 0.
-    pub(super) fn employer(&self, back_end: &BackEnd, recipe: &Recipe) -> Option<Employer> {
+    pub(super) fn make_spawn_helper(
+        &self,
+        back_end: &BackEnd,
+        spawn_command: &SpawnCommand,
+    ) -> Option<SpawnHelper> {
         // Over a bridge. Not with Intel MPI, where who ends waits until those whom it knows call MPI: a starter sleeps.
         let is_mpich = matches!(quo_mpi::running().family(), quo_mpi::Family::Mpich);
-        if self.without_starter || !is_mpich || back_end.spawned != Ok(Join::Bridge) {
+        if self.without_spawn_helper || !is_mpich || back_end.spawned != Ok(Join::Bridge) {
             return None;
         }
         // Not what the program has said: what that is, is found out when it is needed.
         let (command, arguments) = own_command().ok()?;
         let (command, arguments) = wrapped(command, arguments);
-        Some(Employer::new(command, arguments, recipe.info.clone()))
+        Some(SpawnHelper::new(command, arguments, spawn_command.info.clone()))
     }
 
     /// Returns the program to start, with its options.
-    pub(super) fn recipe(&self, back_end: &BackEnd, launched: usize) -> Result<Recipe, String> {
-        if self.most.is_none() {
-            return Ok(Recipe::default());
+    pub(super) fn spawn_command(
+        &self,
+        back_end: &BackEnd,
+        launched: usize,
+    ) -> Result<SpawnCommand, String> {
+        if self.max_ranks.is_none() {
+            return Ok(SpawnCommand::default());
         }
         let (command, arguments) = match &self.command {
             Some(command) => command.clone(),
@@ -314,31 +325,31 @@ impl WorldOptions {
         if matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi) {
             // quo binds; and a launcher that binds refuses where cores are shared.
             info.push(("bind_to".to_owned(), "none".to_owned()));
-            if self.crowded {
+            if self.allow_oversubscribe {
                 info.push(("map_by".to_owned(), "slot:oversubscribe".to_owned()));
             }
         }
         let host_key = HostKey::of(quo_mpi::running());
-        let (limit, reach) = (self.limit.unwrap_or(START_LIMIT), self.reach.clone());
-        let (hanging, crowded) = (Hanging::of(quo_mpi::running()), self.crowded);
+        let (limit, host_probe) = (self.limit.unwrap_or(START_LIMIT), self.host_probe.clone());
+        let (hung_spawn, crowded) = (HungSpawn::of(quo_mpi::running()), self.allow_oversubscribe);
         let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
         // Others do not fail, or collect processes only at the end of the job.
         let count = back_end.slots.filter(|_| is_open_mpi && !crowded);
         let slots = count.map(|count| Slots { count, launched });
         let hosts = LaunchHosts::of_launcher(quo_mpi::running());
-        let recipe = Recipe {
+        let spawn_command = SpawnCommand {
             command,
             arguments,
             info,
             host_key,
-            reach,
+            host_probe,
             limit,
-            hanging,
-            ..Recipe::default()
+            hung_spawn,
+            ..SpawnCommand::default()
         };
         // Others give what is started no variable to be found by.
         let is_bound = is_open_mpi && self.abort_on_death;
-        Ok(Recipe { crowded, hosts, slots, is_bound, ..recipe })
+        Ok(SpawnCommand { crowded, hosts, slots, is_bound, ..spawn_command })
     }
 }
 
@@ -352,7 +363,7 @@ fn own_command() -> Result<(String, Vec<String>), String> {
 
 #[cfg(test)]
 mod tests {
-    use quo_mpi::members::ThreadLevel;
+    use quo_mpi::communicator::ThreadLevel;
 
     use super::*;
     use crate::room::Room;
@@ -365,8 +376,11 @@ mod tests {
             ..BackEnd::choose(mpi, None, ThreadLevel::Multiple, room)
         };
         let limits = |crowded, room| {
-            let limits =
-                WorldOptions::new().most(8).crowded(crowded).limits(&back_end(room), 2, Vec::new());
+            let limits = WorldOptions::new().max_ranks(8).allow_oversubscribe(crowded).limits(
+                &back_end(room),
+                2,
+                Vec::new(),
+            );
             (limits.most, limits.named, limits.room, limits.room_named)
         };
         // Of other MPIs' launchers slots are no limit where hosts are named.

@@ -5,17 +5,18 @@
 //! observer) is left alone. A pop brings back exactly the masks from before the push, also for
 //! threads born in between.
 //!
-//! - [`target`]: from "that package" or "the package around me" to a set of CPUs, a pure decision;
-//! - [`stack`]: the stack and its per-thread rule, over any [`Backend`];
-//! - [`kernel`]: the back end that asks the Linux kernel;
-//! - [`simulated`]: the back end for a machine that is not there;
-//! - [`initial`]: how ranks start out on such a machine.
+//! - [`Target`]: from "that package" or "the package around me" to a set of CPUs, a pure decision;
+//! - `stack`: the stack and its per-thread rule, over any back end;
+//! - `kernel`: the back end that asks the Linux kernel;
+//! - `simulated`: the back end for a machine that is not there;
+//! - [`InitialBinding`]: how ranks start out on such a machine.
 
-pub mod initial;
+mod initial;
+#[doc(hidden)]
 pub mod kernel;
-pub mod simulated;
-pub mod stack;
-pub mod target;
+mod simulated;
+mod stack;
+mod target;
 
 use std::io;
 
@@ -23,24 +24,30 @@ use crate::cpuset::CpuSet;
 use crate::topology::ObjectType;
 
 pub use initial::{InitialBinding, ParseInitialBindingError};
+#[doc(hidden)]
 pub use kernel::Kernel;
+#[doc(hidden)]
 pub use simulated::Simulated;
+#[doc(hidden)]
 pub use stack::{BindingStack, Shortfall};
 pub use target::Target;
 
 /// A kernel thread number; [`CALLER`] stands for the calling thread.
+#[doc(hidden)]
 pub type ThreadId = i32;
 
 /// More CPUs than Linux can be built for.
 const EVERY_CPU: usize = 8_192;
 
 /// The calling thread, whatever its number.
+#[doc(hidden)]
 pub const CALLER: ThreadId = 0;
 
 /// The system as a binding stack needs it: masks of the threads of this process.
 ///
 /// A thread that has ended between being listed and being asked is reported as
 /// [`io::ErrorKind::NotFound`], which the stack takes as "nothing to do".
+#[doc(hidden)]
 pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The number of threads in this process; meant to be cheap, it is asked on every push and pop.
     ///

@@ -5,27 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::confinement::Machine;
-use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER, MASK_HEADER};
+use super::exchange::{
+    HEADER_BYTES, Header, MASK_BYTES, Message, Operation, disagreement, encode_trouble, kind_name,
+    kind_number,
+};
 use super::record::{STATUS_BYTES, encode_status, first_failure, require_agreement};
 use super::state::State;
 use super::{Context, Wait};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, ErrorKind};
-use crate::group::{Group, Patience};
+use crate::group::{Group, WaitLimits};
 use crate::node::{Channel, Exchange, SharedMemory};
 use crate::plan::{DistributeRequest, Distribution, Policy, distribute};
 use crate::topology::{ObjectType, TopologyError};
-
-/// Says which collective call an exchange belongs to, so that mixed-up calls are noticed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Operation {
-    Distribute = 1,
-    PhaseBegin = 2,
-    PhaseEnd = 3,
-    Renew = 4,
-    Devices = 5,
-}
 
 /// The objects to distribute over, as a program gave them: checked by all ranks together, so that a
 /// wrong argument on one rank is an error on every rank and not a wait without end.
@@ -151,16 +143,17 @@ impl Context {
         const CALL: &str = "auto_distrib";
         self.check(CALL)?;
         let state = self.state();
-        let mut message = [0_u8; EXCHANGE_HEADER];
-        message[0] = Operation::Distribute as u8;
-        message[1] = request.kind.map_or(u8::MAX, kind_number);
-        message[2] = u8::from(request.policy == Policy::Literal);
-        message[3] = cores;
-        message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
+        let header = Header {
+            object_type: request.kind.map_or(u8::MAX, kind_number),
+            policy: request.policy,
+            cores,
+            max_per_object: request.max_per_object,
+            ..Header::new(Operation::Distribute)
+        };
         // Replaced by all ranks of the node together, and never within a call.
         let machine = state.machine();
         let own = self.shared.own_mask().map(|mask| machine.usable_of(mask));
-        let masks = self.exchange_sets(&state, CALL, &message, own)?;
+        let masks = self.exchange_sets(&state, CALL, header, own)?;
 
         let invalid = |reason: String| Error::InvalidArgument { call: CALL, reason };
         let Some(kind) = request.kind else {
@@ -169,7 +162,7 @@ impl Context {
         let max_per_object = usize::try_from(request.max_per_object).unwrap_or(0);
         if max_per_object == 0 {
             let reason = format!(
-                "at most {} ranks per {kind} leaves nobody, give a positive number",
+                "at most {} ranks per {kind} selects nobody; give a positive number",
                 request.max_per_object
             );
             return Err(invalid(reason));
@@ -195,19 +188,19 @@ impl Context {
         Ok(Selection { plan, masks, state: Arc::clone(&state), machine })
     }
 
-    /// Exchanges sets of CPUs, and checks that everyone came with the same message. `None` stands
+    /// Exchanges sets of CPUs, and checks that everyone came with the same header. `None` stands
     /// for a rank that has left the node.
     pub(super) fn exchange_sets(
         &self,
         state: &State,
         call: &'static str,
-        message: &[u8; EXCHANGE_HEADER],
+        header: Header,
         own: Result<CpuSet, Error>,
     ) -> Result<Vec<Option<CpuSet>>, Error> {
-        let mut bytes = smallvec::SmallVec::<[u8; EXCHANGE_BYTES]>::from_slice(message);
+        let mut bytes = Message::from_slice(&header.encode());
         match own {
             Ok(set) => {
-                bytes.extend([0; MASK_HEADER]);
+                bytes.extend([0; MASK_BYTES]);
                 let set = set.intersection(state.machine().whole.machine_cpuset());
                 bytes.extend(set.as_words().iter().flat_map(|word| word.to_ne_bytes()));
             }
@@ -215,9 +208,9 @@ impl Context {
             Err(error) => encode_trouble(&mut bytes, error.kind(), &error.to_string()),
         }
         let all = state.node.exchange(&bytes).map_err(state.name_ranks(call))?;
-        state.check_messages(call, message, &all)?;
+        state.check_messages(call, header, &all)?;
         let set = |node_rank| {
-            let words = all.of(node_rank)?.get(EXCHANGE_HEADER + MASK_HEADER..)?;
+            let words = all.of(node_rank)?.get(HEADER_BYTES + MASK_BYTES..)?;
             Some(mask_from(words))
         };
         Ok((0..state.node_size()).map(set).collect())
@@ -253,17 +246,17 @@ impl Context {
                 reason: "there is no such object type".to_owned(),
             })
             .and_then(|kind| self.first_object_under_mask(&state, kind));
-        let patience = Patience::for_at_most(self.shared.settings.create_timeout);
+        let limits = WaitLimits::for_at_most(self.shared.settings.create_timeout);
         let mut record = encode_status(object.as_ref().err()).to_vec();
         record.push(kind.map_or(u8::MAX, kind_number));
-        let records = state.group.allgather(&record, &patience)?;
+        let records = state.group.allgather(&record, &limits)?;
         let (mut statuses, mut kinds) = (Vec::new(), Vec::new());
         for (rank, record) in records.chunks_exact(record.len()).enumerate() {
             let (status, kind) = record.split_at(STATUS_BYTES);
             statuses.extend_from_slice(status);
-            kinds.push((rank, u64::from(kind[0])));
+            kinds.push((rank, kind[0]));
         }
-        require_agreement(CALL, "the object type", &kinds, kind_name)?;
+        require_agreement(CALL, "the object type", &kinds, |kind| kind_name(*kind))?;
         first_failure(CALL, &statuses)?;
         let colour = u32::try_from(state.node_index * STRIDE + object?).ok();
         let part = state.group.split(colour, state.rank)?;
@@ -318,9 +311,10 @@ impl State {
     pub(super) fn check_messages(
         &self,
         call: &'static str,
-        message: &[u8; EXCHANGE_HEADER],
+        header: Header,
         all: &Exchange<'_>,
     ) -> Result<(), Error> {
+        let message = header.encode();
         let mut trouble = None;
         for (node_rank, &rank) in self.members.iter().enumerate() {
             let Some(theirs) = all.of(node_rank) else {
@@ -330,15 +324,15 @@ impl State {
                 }
                 continue;
             };
-            if !theirs.starts_with(message) {
-                let headers: Vec<(usize, &[u8])> = (0..self.members.len())
+            if !theirs.starts_with(&message) {
+                let headers: Vec<(usize, Header)> = (0..self.members.len())
                     .filter_map(|other| {
-                        Some((self.members[other], all.of(other)?.get(..EXCHANGE_HEADER)?))
+                        Some((self.members[other], Header::decode(all.of(other)?)?))
                     })
                     .collect();
                 return Err(disagreement(call, &headers));
             }
-            let rest = theirs.get(EXCHANGE_HEADER..).unwrap_or_default();
+            let rest = theirs.get(HEADER_BYTES..).unwrap_or_default();
             if let (None, [1, kind, text @ ..]) = (&trouble, rest) {
                 trouble = Some(Error::Agreed {
                     call,
@@ -379,85 +373,10 @@ impl NamedBarrier<'_> {
     }
 }
 
-pub(crate) fn kind_number(kind: ObjectType) -> u8 {
-    ObjectType::ALL.iter().position(|&known| known == kind).map_or(u8::MAX, |index| index as u8)
-}
-
-/// Appends why a rank has nothing to tell, as much of it as fits.
-pub(super) fn encode_trouble(
-    bytes: &mut smallvec::SmallVec<[u8; EXCHANGE_BYTES]>,
-    kind: ErrorKind,
-    text: &str,
-) {
-    let mut end = text.len().min(EXCHANGE_BYTES - EXCHANGE_HEADER - 2);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    bytes.extend([1, kind as u8]);
-    bytes.extend_from_slice(&text.as_bytes()[..end]);
-}
-
-/// The name of a [`kind_number`] as ranks tell it each other.
-fn kind_name(number: &u64) -> String {
-    usize::try_from(*number)
-        .ok()
-        .and_then(|index| ObjectType::ALL.get(index))
-        .map_or_else(|| "no object type".to_owned(), ToString::to_string)
-}
-
 fn mask_from(bytes: &[u8]) -> CpuSet {
     let words: smallvec::SmallVec<[u64; 16]> = bytes
         .chunks_exact(size_of::<u64>())
         .map(|word| word.try_into().map_or(0, u64::from_ne_bytes))
         .collect();
     CpuSet::from_words(&words)
-}
-
-/// Says exactly in which point the ranks disagree.
-pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Error {
-    let column = |value: &dyn Fn(&[u8]) -> u64| -> Vec<(usize, u64)> {
-        headers.iter().map(|(rank, header)| (*rank, value(header))).collect()
-    };
-    let operation = column(&|header| u64::from(header[0]));
-    let kind = column(&|header| u64::from(header[1]));
-    let policy = column(&|header| u64::from(header[2]));
-    let cores = column(&|header| u64::from(header[3]));
-    let maximum = column(&|header| header[8..16].try_into().map_or(0, u64::from_ne_bytes));
-    let rest = column(&|header| header[16..].iter().map(|&byte| u64::from(byte)).sum());
-    let verdict = require_agreement(call, "the call they make", &operation, |value| {
-        match *value {
-            1 => "auto_distrib",
-            2 => "the start of a phase",
-            3 => "the end of a phase",
-            4 => "the start of a phase after a change of the allowed CPUs",
-            5 => "the choice of devices",
-            _ => "another call",
-        }
-        .to_owned()
-    })
-    .and_then(|()| require_agreement(call, "the object type", &kind, kind_name))
-    .and_then(|()| {
-        require_agreement(call, "the policy", &policy, |value| {
-            (if *value == 1 { "literal" } else { "promise" }).to_owned()
-        })
-    })
-    .and_then(|()| {
-        require_agreement(call, "the cores of the phase", &cores, |value| {
-            (if *value == 1 { "the fastest" } else { "all" }).to_owned()
-        })
-    })
-    .and_then(|()| {
-        require_agreement(call, "the most ranks per object", &maximum, |value| {
-            value.cast_signed().to_string()
-        })
-    })
-    .and_then(|()| require_agreement(call, "further settings", &rest, |_| "a value".to_owned()));
-    match verdict {
-        Err(error) => error,
-        Ok(()) => Error::Disagreement {
-            call,
-            what: "further settings",
-            values: "the differing values have the same digest".to_owned(),
-        },
-    }
 }

@@ -1,8 +1,7 @@
 //! The devices of a node, shared out among its ranks.
 
 use super::Context;
-use super::collective::Operation;
-use super::form::EXCHANGE_HEADER;
+use super::exchange::{Header, Operation};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::plan::assign_devices;
@@ -33,10 +32,8 @@ impl Context {
         const CALL: &str = "assign a device";
         self.check(CALL)?;
         let state = self.state();
-        let mut message = [0_u8; EXCHANGE_HEADER];
-        message[0] = Operation::Devices as u8;
-        message[16] = kind as u8;
-        let masks = self.exchange_sets(&state, CALL, &message, self.shared.own_mask())?;
+        let header = Header { device_kind: kind as u8, ..Header::new(Operation::Devices) };
+        let masks = self.exchange_sets(&state, CALL, header, self.shared.own_mask())?;
         let devices = state.machine().topology.devices();
         let devices: Vec<Device> = devices.into_iter().filter(|it| it.kind == kind).collect();
         // Ranks that have left the node get none, and keep their numbers.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::launcher::Launcher;
 use super::options::{Settings, Wait};
-use super::process::digest;
+use super::peer_identity::{PeerProcess, Place, digest};
 use crate::environment;
 use crate::error::{Error, with_causes};
 use crate::plan::Policy;
@@ -36,7 +36,7 @@ pub(super) struct Record {
     /// A digest of the settings that decide the machine: `QUO_TOPOLOGY` and `QUO_BINDING`.
     pub machine: u64,
     pub place: Place,
-    pub process: Process,
+    pub process: PeerProcess,
     /// A digest of the control group that says which CPUs the process may use.
     pub confinement: u64,
     pub launcher: Launcher,
@@ -91,35 +91,12 @@ pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
     let (Role::Joins, Some(theirs)) = (role, theirs) else { return };
     settings.no_smt = theirs.no_smt;
     settings.wait = WAITS.get(usize::from(theirs.wait)).map_or(settings.wait, |&(_, wait)| wait);
-    settings.policy = if theirs.literal { Policy::Literal } else { Policy::Promise };
+    settings.policy = if theirs.literal { Policy::LibquoCompat } else { Policy::Spread };
     settings.trace = match settings.trace.take() {
         // Rank 0 writes it, and is not among those who come last.
         None if theirs.trace => Some(PathBuf::new()),
         trace => trace.filter(|_| theirs.trace),
     };
-}
-
-/// The place of a rank's shared memory: ranks of equal places can reach each other, by whatever
-/// name the host is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// The kernel's boot identifier.
-    pub boot: [u8; 16],
-    /// Device and inode of the directory of the segments.
-    pub device: u64,
-    pub inode: u64,
-    /// Apart by request of the group.
-    pub hint: u64,
-}
-
-/// A process, as other processes of the node may look for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Process {
-    pub id: i32,
-    /// The process-number namespace in which `id` means something.
-    pub namespace: u64,
-    /// Start time in clock ticks since boot: tells a process from a later one of the same number.
-    pub started: u64,
 }
 
 impl Record {
@@ -399,7 +376,7 @@ mod tests {
 
     fn record(device: u64) -> Record {
         let place = Place { boot: [7; 16], device, inode: u64::MAX, hint: u64::MAX };
-        let process = Process { id: i32::MAX, namespace: u64::MAX, started: u64::MAX };
+        let process = PeerProcess { id: i32::MAX, namespace: u64::MAX, started: u64::MAX };
         Record {
             protocol: PROTOCOL,
             role: Role::Adapts(u64::MAX),

@@ -8,10 +8,9 @@ use std::sync::{Arc, PoisonError};
 
 use super::Context;
 use super::allowed;
-use super::collective::Operation;
 use super::confinement::{Basis, Bounds, Machine};
-use super::form::EXCHANGE_HEADER;
-use super::process::usable_cpus;
+use super::exchange::{Header, Operation};
+use super::peer_identity::usable_cpus;
 use super::state::State;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
@@ -50,9 +49,7 @@ impl Context {
             None => allowed::allowed(&machine.whole, basis.version),
         };
         let own = own.map(|own| bounds.within(&own));
-        let mut message = [0_u8; EXCHANGE_HEADER];
-        message[0] = Operation::Renew as u8;
-        let parts = self.exchange_sets(&state, CALL, &message, own)?;
+        let parts = self.exchange_sets(&state, CALL, Header::new(Operation::Renew), own)?;
         let own = parts.get(state.node_rank()).cloned().flatten().unwrap_or_default();
         let parts: Vec<CpuSet> = parts.into_iter().flatten().collect();
         let no_smt = self.hides_smt();

@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io::BufWriter;
 
 use super::Context;
-use super::collective::{Operation, encode_trouble};
-use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER};
+use super::exchange::{Header, Message, Operation, encode_trouble};
 use crate::affinity::Backend;
 use crate::error::{Error, ErrorKind};
-use crate::group::Patience;
+use crate::group::WaitLimits;
 use crate::metrics::trace::Trace;
 use crate::metrics::{Clock, PhaseMetrics};
 use crate::threading::ThreadControls;
@@ -25,15 +24,14 @@ impl Context {
         trouble: Option<(ErrorKind, String)>,
     ) -> Result<(), Error> {
         self.check(call)?;
-        let mut message = [0_u8; EXCHANGE_HEADER];
-        message[0] = operation as u8;
-        let mut bytes = smallvec::SmallVec::<[u8; EXCHANGE_BYTES]>::from_slice(&message);
+        let header = Header::new(operation);
+        let mut bytes = Message::from_slice(&header.encode());
         if let Some((kind, text)) = trouble {
             encode_trouble(&mut bytes, kind, &text);
         }
         let state = self.state();
         let all = state.node.exchange(&bytes).map_err(state.name_ranks(call))?;
-        state.check_messages(call, &message, &all)
+        state.check_messages(call, header, &all)
     }
 
     /// The clock of times in metrics.
@@ -77,8 +75,8 @@ impl Context {
         let file_error =
             |source| Error::File { call: CALL, path: path.display().to_string(), source };
         let bytes = serde_json::to_vec(&mine).map_err(|error| file_error(error.into()))?;
-        let patience = Patience::for_at_most(self.shared.settings.create_timeout);
-        let Some(all) = state.group.gather(&bytes, &patience)? else { return Ok(()) };
+        let limits = WaitLimits::for_at_most(self.shared.settings.create_timeout);
+        let Some(all) = state.group.gather(&bytes, &limits)? else { return Ok(()) };
         let mut phases: Vec<PhaseMetrics> = Vec::new();
         for bytes in all {
             phases.extend(

@@ -57,7 +57,7 @@ pub struct RankBinding {
     pub process: i32,
     /// Physical numbers of the CPUs, `None` for a rank that has ended.
     pub cpus: Option<CpuSet>,
-    /// The same in logical objects.
+    /// The CPUs as logical objects.
     pub place: String,
     /// The source of the binding.
     pub reason: Reason,

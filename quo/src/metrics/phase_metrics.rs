@@ -28,7 +28,7 @@ pub struct PhaseMetrics {
     /// other contexts on the node: threads of both run there. A tenth of a second old at most.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub overlap: CpuSet,
-    /// When the rank entered, in nanoseconds since the Unix epoch on a [`Clock`](super::Clock).
+    /// Time at which the rank entered, in nanoseconds since the Unix epoch on a [`Clock`](super::Clock).
     pub started_at: u64,
     /// Seconds spent agreeing who works; 0 when an earlier selection was used again.
     pub select_seconds: f64,

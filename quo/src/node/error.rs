@@ -77,25 +77,25 @@ pub enum NodeError {
         /// The member asked for.
         member: usize,
     },
-    /// A member ran out of patience; all members of the barrier get this error.
+    /// A member reached its deadline; all members of the barrier get this error.
     #[error(
-        "the barrier was given up: not every member arrived within the time that one of them allowed"
+        "barrier: timed out, since not every member arrived within the time that one of them allowed"
     )]
     TimedOut,
     /// Members died; all members of the barrier get this error until the dead are expelled.
-    #[error("the barrier was given up: member {} of the node died", list(.members))]
+    #[error("barrier: member {} of the node died", list(.members))]
     DeadMember {
         /// The dead members, ascending.
         members: Vec<usize>,
     },
     /// The member to expel has not died.
-    #[error("member {member} cannot be expelled: it is not dead")]
+    #[error("expel: member {member} is alive; only dead members are expelled")]
     NotDead {
         /// The member.
         member: usize,
     },
     /// This process has left the node.
-    #[error("this process is no longer a member of the node")]
+    #[error("this process is no longer a member of the node: attach again, or adapt the context")]
     Left,
     /// This process is a forked child of the member.
     #[error("this process was forked from member {member} and is not a member itself")]

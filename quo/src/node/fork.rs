@@ -5,19 +5,20 @@
 //! one. It must not act as the member. A page that the kernel wipes in a forked child tells the two
 //! apart for the price of one load; where the kernel cannot do that, the process id does.
 
-use std::sync::OnceLock;
+use std::os::linux::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use rustix::mm;
 
 /// Which process of a line of forks this is; never zero.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Process(u32);
+pub struct ForkId(u32);
 
 static WIPED_ON_FORK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-impl Process {
+impl ForkId {
     /// This process. Local.
     #[inline]
     #[must_use]
@@ -64,16 +65,32 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
     Some(unsafe { &*page.cast::<AtomicU32>() })
 }
 
+/// The process-number namespace of this process, which it keeps; its forked child may have another.
+pub(crate) fn pid_namespace() -> u64 {
+    static KNOWN: Mutex<Option<(ForkId, u64)>> = Mutex::new(None);
+    let look = || std::fs::metadata("/proc/self/ns/pid").map(|file| file.st_ino()).ok();
+    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    let Ok(mut known) = KNOWN.try_lock() else { return look().unwrap_or(0) };
+    match *known {
+        Some((of, namespace)) if of == ForkId::current() => namespace,
+        _ => {
+            let seen = look();
+            *known = seen.map(|namespace| (ForkId::current(), namespace));
+            seen.unwrap_or(0)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_process_stays_the_same_process() {
-        assert_eq!(Process::current(), Process::current());
+        assert_eq!(ForkId::current(), ForkId::current());
         assert_eq!(
-            std::thread::spawn(Process::current).join().unwrap(),
-            Process::current(),
+            std::thread::spawn(ForkId::current).join().unwrap(),
+            ForkId::current(),
             "threads are not other processes"
         );
     }

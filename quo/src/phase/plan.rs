@@ -52,7 +52,7 @@ impl Cores {
     }
 }
 
-/// What a phase wants: how many workers where, and how they thread.
+/// Request of a phase: its number of workers on each object, and their threads.
 ///
 /// ```
 /// use quo::phase::{PhaseSpec, Threads};
@@ -74,7 +74,7 @@ pub struct PhaseSpec {
 }
 
 impl PhaseSpec {
-    /// One worker per object of a type, whose threading libraries follow its binding. On a machine
+    /// Requests one worker per object of a type, whose threading libraries follow its binding. On a machine
     /// that shows no packages, [`ObjectType::Package`] stands for the machine as a whole.
     pub fn over(over: ObjectType) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl PhaseSpec {
         }
     }
 
-    /// At most this many workers per object. They share its CPUs without overlap, by whole cores
+    /// Sets the most workers per object, one unless set. They share its CPUs without overlap, by whole cores
     /// while there are enough.
     pub fn max_per_object(mut self, workers: usize) -> Self {
         self.max_per_object = i64::try_from(workers).unwrap_or(i64::MAX);

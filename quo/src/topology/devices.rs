@@ -79,9 +79,9 @@ impl FromStr for DeviceKind {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// What it is.
+    /// Kind of the device.
     pub kind: DeviceKind,
-    /// Its place on the bus, such as `0000:3b:00.0`.
+    /// Place of the device on the bus, such as `0000:3b:00.0`.
     pub bus: String,
     /// The PCI number of its maker: 0x10de for NVIDIA, 0x1002 for AMD, 0x8086 for Intel.
     pub vendor: u16,

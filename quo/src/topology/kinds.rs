@@ -45,14 +45,14 @@ impl CoreKind {
         Self { cpuset, speed: 0, name: String::new() }
     }
 
-    /// The same kind with a speed.
+    /// Returns the kind with a speed.
     #[must_use]
     pub fn with_speed(mut self, speed: u32) -> Self {
         self.speed = speed;
         self
     }
 
-    /// The same kind with a name.
+    /// Returns the kind with a name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -157,7 +157,7 @@ pub(super) fn restricted(kinds: &[CoreKind], kept: &CpuSet) -> Vec<CoreKind> {
 }
 
 impl Topology {
-    /// The same machine with other kinds of cores. They are ordered by their speed, in the order
+    /// Returns the machine with other kinds of cores, which are ordered by their speed, in the order
     /// given where that is equal. CPUs in no kind make one of their own, of unknown speed.
     ///
     /// # Errors

@@ -144,7 +144,7 @@ impl FromStr for ObjectType {
 pub struct Object {
     /// The type of the object.
     pub kind: ObjectType,
-    /// Its logical index among the objects of its type, from 0.
+    /// Logical index of the object among those of its type, from 0.
     pub index: usize,
     /// The number the operating system gives it, where it gives one.
     pub os_index: Option<usize>,
@@ -164,21 +164,21 @@ impl Object {
         Self { kind, index: 0, os_index: None, cpuset, memory: 0, name: String::new() }
     }
 
-    /// The same object with the number the operating system gives it.
+    /// Returns the object with the number the operating system gives it.
     #[must_use]
     pub fn with_os_index(mut self, os_index: usize) -> Self {
         self.os_index = Some(os_index);
         self
     }
 
-    /// The same object with its memory or capacity in bytes.
+    /// Returns the object with its memory or capacity in bytes.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// The same object with a model name.
+    /// Returns the object with a model name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();

@@ -170,7 +170,7 @@ impl Topology {
         Self { origin, allowed, levels, index, kinds, weights, devices }
     }
 
-    /// The same machine with another allowed set.
+    /// Returns the machine with another allowed set.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Topology {
         &self.levels[kind.slot()]
     }
 
-    /// One object.
+    /// Returns the object of a type with this logical index.
     ///
     /// # Errors
     ///

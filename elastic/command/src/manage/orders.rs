@@ -177,7 +177,7 @@ fn failures(events: &[Event], requests: &[RequestId]) -> Vec<String> {
     let failed = ours.filter(|event| event.what != Happening::Step(Step::Finalized));
     let cause = |event: &Event| match &event.cause {
         Some(cause) => cause.to_string(),
-        None => "it was given up".to_owned(),
+        None => "the request was aborted".to_owned(),
     };
     failed.map(cause).collect()
 }

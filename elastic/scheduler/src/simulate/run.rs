@@ -36,7 +36,7 @@ pub enum SimulateError {
         refusal: Refusal,
     },
     /// The policy changed the size of a resizable job that was not at a resize point.
-    #[error("policy {policy}, at {at}: resize {job}: it is not at a resize point")]
+    #[error("policy {policy}, at {at}: resize {job}: the job is not at a resize point")]
     NotAtResizePoint {
         /// The policy.
         policy: String,

@@ -132,7 +132,7 @@ fn resize_between_resize_points_is_an_error() {
     let error = Simulation::new(&workload, settings(8), &mut policy, &mut ()).run().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "policy script, at 1 s: resize job 0: it is not at a resize point"
+        "policy script, at 1 s: resize job 0: the job is not at a resize point"
     );
 }
 

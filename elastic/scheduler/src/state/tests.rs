@@ -151,7 +151,7 @@ fn time_that_goes_backwards_is_refused() {
     let mut state = State::new(CLUSTER);
     state.advance(Time::seconds(5)).unwrap();
     let error = state.advance(Time::seconds(4)).unwrap_err();
-    assert_eq!(error.to_string(), "the state is at 5 s, later than 4 s");
+    assert_eq!(error.to_string(), "advance to 4 s: the state is at 5 s already");
 }
 
 #[derive(Clone, Debug)]

@@ -40,13 +40,13 @@ pub enum ClientError {
         name: String,
     },
     /// The user has no job of this name.
-    #[error("there is no job {job:?}")]
+    #[error("there is no job {job:?}; quo-elastic list shows all")]
     Unknown {
         /// Its name.
         job: String,
     },
     /// The job has left its socket behind.
-    #[error("job {job:?} has died")]
+    #[error("job {job:?} was killed: nobody listens at its socket any more")]
     Dead {
         /// Its name.
         job: String,
@@ -60,7 +60,7 @@ pub enum ClientError {
         sockets: Vec<PathBuf>,
     },
     /// A folder of jobs cannot be read, or is not the user's alone.
-    #[error("cannot look for the job: {0}")]
+    #[error("cannot search the folder of control sockets: {0}")]
     Folder(std::io::Error),
     /// The socket is not one of the user's jobs.
     #[error("the socket {} is not trusted: {reason}", .path.display())]
@@ -74,7 +74,7 @@ pub enum ClientError {
     #[error("the connection to the job failed: {0}")]
     Connection(#[from] std::io::Error),
     /// The job ended before it answered.
-    #[error("the job has ended")]
+    #[error("the job ended before it answered")]
     Ended,
     /// The message cannot be read.
     #[error("the answer of the job cannot be read: {0}")]

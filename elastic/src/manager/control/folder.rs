@@ -61,7 +61,7 @@ impl Folders {
         Self { places: Places::Usual { runtime, login, temporary }, user }
     }
 
-    /// One folder that is named. It has to belong to this process's user and be closed to others.
+    /// Takes only the named folder. It has to belong to this process's user and be closed to others.
     #[must_use]
     pub fn only(folder: impl Into<PathBuf>) -> Self {
         Self { places: Places::Named(folder.into()), user: user() }

@@ -63,7 +63,7 @@ impl Files {
         })?;
         let this = Self { folder: folder.to_owned(), _lock: lock };
         for name in this.named(CLAIMED)? {
-            let reason = "the job that claimed it has ended".to_owned();
+            let reason = "the job that claimed the file has ended".to_owned();
             this.acknowledge(&name, Outcome::Failed, &Answer::Wrong { reason })?;
         }
         Ok(this)

@@ -42,7 +42,7 @@ const MOST_NODES: u32 = 4096;
 /// ```no_run
 /// use elastic::WorldOptions;
 /// use elastic::manager::slurm::Slurm;
-/// let mut options = WorldOptions::new().most(64);
+/// let mut options = WorldOptions::new().max_ranks(64);
 /// // Outside of Slurm the program runs without it.
 /// if let Some(slurm) = Slurm::of_this_job() {
 ///     options = options.manager(slurm);
@@ -69,7 +69,7 @@ pub struct Options {
     pub linger: Duration,
     /// Interval at which a job that holds nodes checks that the world's own job still runs: 10 seconds. Whole seconds.
     pub watch: Duration,
-    /// With less time than this before the end of the job, growth on new nodes is refused: two minutes.
+    /// Least time before the end of the job for a growth onto new nodes; it is refused later. Two minutes unless set.
     pub least: Duration,
     /// More options for `sbatch`, such as `--constraint=fast`.
     pub submit: Vec<String>,
@@ -97,7 +97,7 @@ impl Slurm {
         Some(Self::of(number, Options::default()))
     }
 
-    /// With other options.
+    /// Returns the manager with other options.
     #[must_use]
     pub fn with(self, options: Options) -> Self {
         Self::of(self.jobs.main, options)
@@ -134,7 +134,7 @@ impl ResourceManager for Slurm {
         Some(Arc::clone(&self.jobs) as Arc<dyn Supply>)
     }
 
-    fn happened(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         let Some(request) = event.request.filter(|_| event.is_end()) else { return };
         self.jobs.ended(request, event.what == Happening::Step(Step::Finalized));
         self.tell(Task::Look);

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use quo::node::SharedMemory;
+use quo::SharedMemory;
 use quo::{Context, Error};
 
 /// Values of every rank of the node, one rank's after the other's in the order of node ranks.

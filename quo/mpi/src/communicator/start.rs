@@ -15,7 +15,7 @@ use crate::{Comm, is_running, is_usable, raw};
 pub struct SpawnRequest {
     /// The program.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
     /// Number of processes.
     pub processes: usize,
@@ -158,7 +158,7 @@ impl Port {
         Ok(Self { name: CString::new(name).unwrap_or_default() })
     }
 
-    /// Its name, for the other group.
+    /// Name of the port, for the other group.
     #[must_use]
     pub fn name(&self) -> String {
         self.name.to_string_lossy().into_owned()

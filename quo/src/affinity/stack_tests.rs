@@ -1,0 +1,297 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// A process whose threads and masks a test chooses; thread 1 is the caller.
+#[derive(Debug, Default)]
+struct Fake {
+    masks: Mutex<BTreeMap<ThreadId, CpuSet>>,
+    /// CPUs the "kernel" grants; `None` grants all.
+    granted: Mutex<Option<CpuSet>>,
+    refuses: Mutex<Option<ThreadId>>,
+    /// Says yes to every mask and changes none.
+    deaf: Mutex<bool>,
+}
+
+impl Fake {
+    fn number(thread: ThreadId) -> ThreadId {
+        if thread == CALLER { 1 } else { thread }
+    }
+
+    fn snapshot(&self) -> BTreeMap<ThreadId, CpuSet> {
+        self.masks.lock().unwrap().clone()
+    }
+
+    fn put(&self, thread: ThreadId, mask: CpuSet) {
+        self.masks.lock().unwrap().insert(thread, mask);
+    }
+}
+
+impl Backend for Fake {
+    fn thread_count(&self) -> io::Result<usize> {
+        Ok(self.masks.lock().unwrap().len())
+    }
+
+    fn threads(&self, threads: &mut Vec<ThreadId>, _count: usize) -> io::Result<()> {
+        *threads = self.masks.lock().unwrap().keys().copied().collect();
+        Ok(())
+    }
+
+    fn caller(&self) -> ThreadId {
+        1
+    }
+
+    fn mask(&self, thread: ThreadId) -> io::Result<CpuSet> {
+        let masks = self.masks.lock().unwrap();
+        masks.get(&Self::number(thread)).cloned().ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
+        if *self.refuses.lock().unwrap() == Some(Self::number(thread)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if *self.deaf.lock().unwrap() {
+            return Ok(());
+        }
+        let granted = match &*self.granted.lock().unwrap() {
+            Some(granted) => mask.intersection(granted),
+            None => mask.clone(),
+        };
+        if granted.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        match self.masks.lock().unwrap().get_mut(&Self::number(thread)) {
+            Some(place) => *place = granted,
+            None => return Err(io::ErrorKind::NotFound.into()),
+        }
+        Ok(())
+    }
+
+    fn everything(&self) -> Option<CpuSet> {
+        let limits = self.granted.lock().unwrap().is_some();
+        limits.then(|| CpuSet::from_range(0..EVERY_CPU))
+    }
+}
+
+fn set(text: &str) -> CpuSet {
+    text.parse().unwrap()
+}
+
+fn process(masks: &[&str]) -> (Arc<Fake>, BindingStack) {
+    let fake = Arc::new(Fake::default());
+    for (thread, mask) in (1..).zip(masks) {
+        fake.put(thread, set(mask));
+    }
+    let stack = BindingStack::new(Arc::clone(&fake) as Arc<dyn Backend>);
+    (fake, stack)
+}
+
+fn push(stack: &mut BindingStack, to: &str) -> Result<CpuSet, BindError> {
+    let before = stack.current()?;
+    stack.push(before, set(to))
+}
+
+#[test]
+fn a_pop_too_many_changes_nothing() {
+    let (fake, mut stack) = process(&["0", "0"]);
+    let before = fake.snapshot();
+    assert!(matches!(stack.pop(), Err(BindError::NothingPushed)));
+    assert_eq!(fake.snapshot(), before);
+    push(&mut stack, "0-3").unwrap();
+    stack.pop().unwrap();
+    assert!(matches!(stack.pop(), Err(BindError::NothingPushed)));
+    assert_eq!(fake.snapshot(), before);
+}
+
+#[test]
+fn threads_with_masks_equal_to_the_push_stay() {
+    let (fake, mut stack) = process(&["0", "0", "3", "0-3"]);
+    push(&mut stack, "0-3").unwrap();
+    let masks: Vec<_> = fake.snapshot().into_values().collect();
+    assert_eq!(masks, [set("0-3"), set("0-3"), set("3"), set("0-3")]);
+    stack.pop().unwrap();
+    let masks: Vec<_> = fake.snapshot().into_values().collect();
+    assert_eq!(masks, [set("0"), set("0"), set("3"), set("0-3")]);
+}
+
+#[test]
+fn thread_with_its_own_mask_stays_through_nested_pushes() {
+    let (fake, mut stack) = process(&["0", "0-3"]);
+    for to in ["0-3", "0-7", "4-7"] {
+        push(&mut stack, to).unwrap();
+        assert_eq!(fake.snapshot()[&2], set("0-3"));
+    }
+    for _ in 0..3 {
+        stack.pop().unwrap();
+        assert_eq!(fake.snapshot()[&2], set("0-3"));
+    }
+    assert_eq!(fake.snapshot()[&1], set("0"));
+}
+
+#[test]
+fn followers_still_follow_after_a_push_of_their_mask() {
+    let (fake, mut stack) = process(&["0-7", "0-7"]);
+    for to in ["0-7", "0-3", "0-3", "2"] {
+        push(&mut stack, to).unwrap();
+        assert_eq!(fake.snapshot()[&2], set(to));
+    }
+    for back in ["0-3", "0-3", "0-7", "0-7"] {
+        stack.pop().unwrap();
+        assert_eq!(fake.snapshot()[&2], set(back));
+    }
+}
+
+#[test]
+fn threads_born_while_pushed_follow_the_pop() {
+    let (fake, mut stack) = process(&["0", "0"]);
+    push(&mut stack, "0-3").unwrap();
+    fake.put(9, set("0-3"));
+    stack.pop().unwrap();
+    assert_eq!(fake.snapshot()[&9], set("0"));
+}
+
+#[test]
+fn a_thread_that_took_the_place_of_another_is_found() {
+    let (fake, mut stack) = process(&["0", "0", "0"]);
+    push(&mut stack, "0-3").unwrap();
+    stack.pop().unwrap();
+    // As many threads as before, but not the same ones.
+    fake.masks.lock().unwrap().remove(&2);
+    fake.put(9, set("0"));
+    push(&mut stack, "0-3").unwrap();
+    assert_eq!(fake.snapshot()[&9], set("0-3"));
+}
+
+#[test]
+fn pool_thread_pinned_while_pushed_keeps_its_mask() {
+    let (fake, mut stack) = process(&["0", "0"]);
+    push(&mut stack, "0-3").unwrap();
+    fake.put(2, set("2"));
+    stack.pop().unwrap();
+    assert_eq!(fake.snapshot()[&2], set("2"));
+    assert_eq!(fake.snapshot()[&1], set("0"));
+}
+
+#[test]
+fn mask_unlike_asked_and_allowed_is_an_error() {
+    let (fake, mut stack) = process(&["5", "5", "1"]);
+    let before = fake.snapshot();
+    *fake.deaf.lock().unwrap() = true;
+    let error = push(&mut stack, "0-3").unwrap_err().to_string();
+    assert!(error.contains("0-3") && error.contains("granted"), "{error}");
+    assert_eq!(fake.snapshot(), before);
+    assert_eq!(stack.depth(), 0);
+}
+
+#[test]
+fn push_after_shrink_binds_to_what_is_left() {
+    for masks in [&["0"][..], &["0", "0", "1"]] {
+        let (fake, mut stack) = process(masks);
+        *fake.granted.lock().unwrap() = Some(set("0-1"));
+        assert_eq!(push(&mut stack, "0-3").unwrap(), set("0-1"));
+        assert_eq!(stack.shortfall().unwrap().granted, set("0-1"));
+        assert_eq!(stack.pop().unwrap(), set("0"));
+        assert_eq!(stack.shortfall(), None);
+        assert_eq!(fake.snapshot()[&1], set("0"));
+    }
+}
+
+#[test]
+fn pop_leaves_an_unbound_caller_all_that_is_allowed_then() {
+    for allowed in ["0-3", "1", "0-1"] {
+        for masks in [&["0-1"][..], &["0-1", "0-1", "1"]] {
+            let (fake, mut stack) = process(masks);
+            *fake.granted.lock().unwrap() = Some(set("0-1"));
+            let before = stack.current().unwrap();
+            stack.push_over(before, set("0"), true).unwrap();
+            *fake.granted.lock().unwrap() = Some(set(allowed));
+            assert_eq!(stack.pop().unwrap(), set(allowed));
+            let now = fake.snapshot();
+            let followers = now.iter().filter(|(thread, _)| **thread < 3);
+            assert!(followers.into_iter().all(|(_, mask)| *mask == set(allowed)), "{now:?}");
+            assert!(now.get(&3).is_none_or(|mask| *mask == set("1")), "{now:?}");
+            assert_eq!(stack.shortfall().is_some(), allowed == "1");
+        }
+    }
+}
+
+#[test]
+fn push_onto_cpus_that_are_gone_changes_nothing() {
+    let (fake, mut stack) = process(&["0", "0"]);
+    let before = fake.snapshot();
+    *fake.granted.lock().unwrap() = Some(set("0-1"));
+    let error = push(&mut stack, "2-3").unwrap_err();
+    assert!(matches!(error, BindError::OutsideAllowed { .. }), "{error}");
+    assert_eq!(fake.snapshot(), before);
+    assert_eq!(stack.depth(), 0);
+}
+
+#[test]
+fn pop_after_shrink_moves_all_followers() {
+    for (before, left) in [("0,3", "3"), ("0", "2-3")] {
+        let (fake, mut stack) = process(&[before, before, "5"]);
+        push(&mut stack, "0-3").unwrap();
+        // What the kernel does to masks inside the set that shrinks.
+        *fake.granted.lock().unwrap() = Some(set("2-3"));
+        fake.put(1, set("2-3"));
+        fake.put(2, set("2-3"));
+        assert_eq!(stack.pop().unwrap(), set(left));
+        let masks: Vec<_> = fake.snapshot().into_values().collect();
+        assert_eq!(masks, [set(left), set(left), set("5")]);
+        assert_eq!(stack.shortfall().unwrap().asked, set(before));
+    }
+}
+
+proptest! {
+    #[test]
+    fn remaining_mask_is_allowed_and_never_empty(
+        mask in proptest::collection::vec(0_usize..100, 1..20),
+        allowed in proptest::collection::vec(0_usize..100, 1..20),
+    ) {
+        let (mask, allowed): (CpuSet, CpuSet) =
+            (mask.into_iter().collect(), allowed.into_iter().collect());
+        let left = remaining(&mask, &allowed);
+        prop_assert!(!left.is_empty() && left.is_subset(&allowed));
+        prop_assert_eq!(left.is_subset(&mask), mask.intersects(&allowed));
+    }
+}
+
+#[test]
+fn a_refusal_half_way_moves_everyone_back() {
+    let (fake, mut stack) = process(&["0", "0", "0"]);
+    let before = fake.snapshot();
+    *fake.refuses.lock().unwrap() = Some(3);
+    assert!(matches!(push(&mut stack, "0-3"), Err(BindError::System { .. })));
+    assert_eq!(fake.snapshot(), before);
+}
+
+proptest! {
+    #[test]
+    fn any_depth_of_pushes_is_undone_exactly(
+        masks in proptest::collection::vec(1_u64..16, 1..6),
+        pushes in proptest::collection::vec(1_u64..16, 0..12),
+    ) {
+        let texts: Vec<String> =
+            masks.iter().map(|word| CpuSet::from_words(&[*word]).to_string()).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (fake, mut stack) = process(&texts);
+        let mut history = vec![fake.snapshot()];
+        let mut followers = fake.snapshot();
+        followers.retain(|_, mask| *mask == set(texts[0]));
+        for word in pushes {
+            let to = CpuSet::from_words(&[word]);
+            let before = stack.current().unwrap();
+            stack.push(before, to.clone()).unwrap();
+            prop_assert_eq!(stack.current().unwrap(), to.clone());
+            prop_assert!(followers.keys().all(|thread| fake.snapshot()[thread] == to));
+            history.push(fake.snapshot());
+        }
+        while let Some(state) = history.pop() {
+            prop_assert_eq!(fake.snapshot(), state);
+            if !history.is_empty() {
+                stack.pop().unwrap();
+            }
+        }
+    }
+}

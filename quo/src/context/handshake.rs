@@ -1,0 +1,449 @@
+//! The protocol in which ranks come together: for a new context, and for one whose ranks change.
+//!
+//! Three gathers over the group, whatever its size: [`gather_records`] (who is where, and do all want the same),
+//! [`make_segment`] (has every node leader made its segment), [`attach`] (has everyone attached to it). Settings of the
+//! machine that differ take one more, in which the ranks tell each other the values for the error. After each, all
+//! ranks reach the same verdict, so no rank waits for one that gave up. A rank's old state is not touched: the caller
+//! puts the new state in its place.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use super::agreement::{agree, verdict};
+use super::allowed;
+use super::confinement::{self, Basis, Bounds, Machine};
+use super::exchange::{HEADER_BYTES, MASK_BYTES, TEXT_BYTES};
+use super::machine::{self, Snapshot};
+use super::options::{Settings, Wait};
+use super::peer_identity::{self, PeerProcess, Place};
+use super::record::{self, MachineSettings, Nodes, Record, Role};
+use super::state::State;
+use super::{Launcher, Peer};
+use crate::affinity::{Backend, BindingStack};
+use crate::cpuset::CpuSet;
+use crate::environment;
+use crate::error::Error;
+use crate::group::{Group, GroupError, WaitLimits};
+use crate::node::{CreatedSegment, Node, NodeOptions, SegmentName, WaitKind};
+
+/// Interval at which a waiting rank checks that the others of its node live.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+/// A number that nothing else of this process has or had.
+pub(super) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// One rank's contribution to the meeting of all.
+pub(super) struct Participant<'a> {
+    pub role: Role,
+    /// The settings, or the reason why this rank does not take part: then it fails on every rank.
+    pub settings: Result<Settings, Error>,
+    /// Time to wait for the others.
+    pub limit: Duration,
+    /// Asked while this rank waits for the first exchange.
+    pub watch: &'a dyn Fn() -> Result<(), GroupError>,
+    /// Done when all ranks want to go on, and before anything of this rank is told to others.
+    pub prepare: &'a mut dyn FnMut() -> Result<(), Error>,
+    /// The back end that the rank binds with already.
+    pub backend: Option<Arc<dyn Backend>>,
+    /// The CPUs of ranks that it knew on this node before, its own included.
+    pub claimed: CpuSet,
+    /// The CPUs that the ranks of this node are confined to, the same on each.
+    pub scope: Option<CpuSet>,
+}
+
+/// The result of a meeting.
+pub(super) struct Established {
+    pub state: State,
+    pub settings: Settings,
+    pub identity: u64,
+    pub backend: Arc<dyn Backend>,
+}
+
+/// Brings the ranks of a group together. Collective over the group; every rank gets its parts or every rank gets the
+/// same error.
+pub(super) fn handshake(
+    group: Arc<dyn Group>,
+    participant: Participant<'_>,
+) -> Result<Established, Error> {
+    group.check()?;
+    let Participant { role, settings, limit, watch, prepare, backend, claimed, scope } =
+        participant;
+    let deadline = Instant::now().checked_add(limit);
+    let limits = WaitLimits { deadline, check_peers: watch };
+    let (gathered, settings) = gather_records(&*group, role, settings, &limits)?;
+    let watch = Watch::new(&gathered, group.rank());
+    let limits = WaitLimits { deadline, check_peers: &|| watch.look() };
+    let made = make_segment(&*group, &gathered, role, settings, &limits)?;
+    let own = Own { prepare, backend, claimed: &claimed };
+    let (attached, settings) = attach(&*group, &gathered, made, own, &limits)?;
+    let machine = agree_on_machine(&*group, &gathered, &attached, &settings, scope, &limits)?;
+
+    let Gathered { records, members, node_rank, .. } = &gathered;
+    let Attached { node, backend, .. } = attached;
+    let initial: Vec<CpuSet> = (0..members.len())
+        .map(|member| node.mask_of(member).ok().flatten().unwrap_or_default())
+        .collect();
+    let unbound = machine.allowed.is_subset(&initial[*node_rank]);
+    let claimed = (0..members.len())
+        .map(|member| node.claim_of(member).ok().flatten().unwrap_or_default())
+        .fold(CpuSet::new(), |all, claim| all.union(&claim));
+    node.set_spin_allowed(members.len() <= peer_identity::usable_cpus(&machine.whole, &initial));
+    let own = records[group.rank()].process;
+    let peers = members
+        .iter()
+        .zip(initial)
+        .map(|(&rank, initial)| Peer {
+            process: records[rank].process,
+            visible: records[rank].process.namespace == own.namespace,
+            launcher: records[rank].launcher,
+            initial,
+        })
+        .collect();
+    let waiters = match settings.wait {
+        Wait::Mpi => {
+            let part = group.split(u32::try_from(gathered.node_index).ok(), *node_rank);
+            agree(&*group, gathered.call, part.map_err(Error::from), &limits)?
+        }
+        Wait::Futex | Wait::Pthread => None,
+    };
+    let state = State {
+        number: next_number(),
+        rank: group.rank(),
+        size: group.size(),
+        node: Arc::new(node),
+        members: members.clone(),
+        node_index: gathered.node_index,
+        node_count: gathered.nodes.members.len(),
+        waiters,
+        peers,
+        machine: RwLock::new(Arc::new(machine)),
+        claimed,
+        unbound,
+        adapted: gathered.adapts,
+        retired: false,
+        group,
+    };
+    Ok(Established { state, settings, identity: gathered.identity, backend })
+}
+
+/// The records of all ranks, and the conclusions that each rank draws from them.
+struct Gathered {
+    records: Vec<Record>,
+    /// The call that errors name.
+    call: &'static str,
+    /// True if a rank adapts a context that it has already.
+    adapts: bool,
+    identity: u64,
+    nodes: Nodes,
+    node_index: usize,
+    node_rank: usize,
+    /// The ranks of this node, by node rank.
+    members: Vec<usize>,
+    /// Name of the segment of this node.
+    name: SegmentName,
+    confinements_differ: bool,
+    /// The [`allowed::version`] before any rank looked at the machine.
+    version: u64,
+}
+
+/// First gather: who is where, and do all ranks want the same. Also returns this rank's own settings. Collective.
+fn gather_records(
+    group: &dyn Group,
+    role: Role,
+    settings: Result<Settings, Error>,
+    limits: &WaitLimits<'_>,
+) -> Result<(Gathered, Result<Settings, Error>), Error> {
+    // A rank that could not even prepare takes part, so that the others hear of it.
+    let Prepared { record, machine, version, settings } = Prepared::new(group, role, settings);
+    let records = Record::decode_all(&group.allgather(&record.encode(), limits)?)?;
+    record::check(&records)?;
+    if record::machines_differ(&records) {
+        // All ranks have the same records and get here together.
+        let own = MachineSettings::new(&machine).encode();
+        let settings = group.allgather(&own, limits)?;
+        return Err(record::machine_disagreement(&records, &settings));
+    }
+    let nodes = Nodes::of(&records);
+    let (node_index, node_rank) = nodes.locate(group.rank());
+    let members = nodes.members[node_index].clone();
+    let gathered = Gathered {
+        call: record::call(&records),
+        adapts: records.iter().any(|record| record.role.adapts()),
+        identity: record::identity(&records),
+        node_index,
+        node_rank,
+        name: SegmentName::from_secret(records[members[0]].token),
+        confinements_differ: record::confinements_differ(&records, &nodes),
+        members,
+        version,
+        nodes,
+        records,
+    };
+    Ok((gathered, settings))
+}
+
+/// The settings of the context, and the segment of the node in its leader.
+struct Made {
+    settings: Settings,
+    segment: Option<CreatedSegment>,
+}
+
+/// Second gather: has every node leader made its segment. Collective.
+fn make_segment(
+    group: &dyn Group,
+    gathered: &Gathered,
+    role: Role,
+    settings: Result<Settings, Error>,
+    limits: &WaitLimits<'_>,
+) -> Result<Made, Error> {
+    let Gathered { records, name, members, .. } = gathered;
+    let directory = settings.as_ref().ok().map(|settings| settings.directory.clone());
+    let made = settings.and_then(|mut settings| {
+        record::adopt(records, role, &mut settings);
+        let leads = gathered.node_rank == 0;
+        let segment = leads.then(|| create_segment(name, &settings, members.len())).transpose()?;
+        Ok(Made { settings, segment })
+    });
+    agree(group, gathered.call, made, limits).inspect_err(|_| {
+        // The leader may have died with the segment made: its name is known to all.
+        if let Some(directory) = &directory {
+            Node::unlink(name, directory);
+        }
+    })
+}
+
+/// What this rank brings to the third gather.
+struct Own<'a> {
+    prepare: &'a mut dyn FnMut() -> Result<(), Error>,
+    backend: Option<Arc<dyn Backend>>,
+    claimed: &'a CpuSet,
+}
+
+/// Third gather: has everyone attached to the segment of its node. Also returns the settings. Collective.
+fn attach(
+    group: &dyn Group,
+    gathered: &Gathered,
+    made: Made,
+    own: Own<'_>,
+    limits: &WaitLimits<'_>,
+) -> Result<(Attached, Settings), Error> {
+    let Made { settings, segment } = made;
+    let Own { prepare, backend, claimed } = own;
+    let attached = prepare().and_then(|()| Attached::new(gathered, &settings, backend, claimed));
+    let verdict = verdict(group, gathered.call, attached.as_ref().err(), limits);
+    let attached = match (verdict, attached) {
+        (Ok(()), attached) => attached,
+        (Err(error), Ok(attached)) => {
+            // Others may have got through: to them this rank is dead, not gone in order.
+            attached.node.abandon();
+            Err(error)
+        }
+        (Err(error), Err(_)) => Err(error),
+    };
+    // Everyone has attached, or nobody will. All see to it that the name is gone: the leader may
+    // be killed right here.
+    match segment {
+        Some(made) => drop(made),
+        None => Node::unlink(&gathered.name, &settings.directory),
+    }
+    Ok((attached?, settings))
+}
+
+/// Makes the machine that the ranks of the node use together. Collective.
+fn agree_on_machine(
+    group: &dyn Group,
+    gathered: &Gathered,
+    attached: &Attached,
+    settings: &Settings,
+    scope: Option<CpuSet>,
+    limits: &WaitLimits<'_>,
+) -> Result<Machine, Error> {
+    let Attached { node, snapshot, divided, mask, .. } = attached;
+    let (call, no_smt) = (gathered.call, settings.no_smt);
+    let basis = Basis {
+        edition: 0,
+        version: gathered.version,
+        requests: node.requests(),
+        apart: gathered.confinements_differ,
+    };
+    let whole = &snapshot.whole;
+    let simulated = whole.is_simulated().then(|| whole.allowed().clone());
+    let bounds = Bounds { scope, limit: None, simulated };
+    if *divided {
+        let own = (gathered.members.len(), mask, &bounds);
+        confinement::divide(group, call, node, (snapshot, no_smt, basis), own, limits)
+    } else if bounds.scope.is_some() {
+        let (all, parts) = (whole.allowed(), std::slice::from_ref(whole.allowed()));
+        let machine = Machine::divided(whole, no_smt, parts, all, basis, &bounds);
+        agree(group, call, machine, limits)
+    } else {
+        Ok(Machine::common(snapshot, no_smt, basis))
+    }
+}
+
+/// One rank's contribution to the first exchange.
+struct Prepared {
+    record: Record,
+    /// Values of `QUO_TOPOLOGY` and `QUO_BINDING`.
+    machine: [String; 2],
+    /// The [`allowed::version`] before any rank looks at the machine.
+    version: u64,
+    settings: Result<Settings, Error>,
+}
+
+impl Prepared {
+    fn new(group: &dyn Group, role: Role, settings: Result<Settings, Error>) -> Self {
+        let mut place = Place { boot: [0; 16], device: 0, inode: 0, hint: group.node_hint() };
+        let settings = settings.and_then(|settings| {
+            place =
+                peer_identity::place(&settings.directory, group.node_hint()).map_err(|error| {
+                    Error::InvalidArgument {
+                        call: role.call(),
+                        reason: format!("{}: {error}", settings.directory.display()),
+                    }
+                })?;
+            Ok(settings)
+        });
+        let wait = settings.as_ref().map_or(Wait::Futex, |settings| settings.wait);
+        let name = SegmentName::random();
+        let machine = machine::settings();
+        let record = Record {
+            protocol: record::PROTOCOL,
+            role,
+            no_smt: settings.as_ref().is_ok_and(|settings| settings.no_smt),
+            wait: record::wait_number(wait),
+            literal: settings
+                .as_ref()
+                .is_ok_and(|settings| settings.policy == crate::plan::Policy::LibquoCompat),
+            trace: settings.as_ref().is_ok_and(|settings| settings.trace.is_some()),
+            refuses: settings.is_err(),
+            machine: machine::settings_digest(&machine),
+            place,
+            process: peer_identity::this(),
+            confinement: peer_identity::confinement(),
+            launcher: Launcher::detect(),
+            token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
+        };
+        let settings = settings.and_then(|settings| name.map(|_| settings).map_err(Error::from));
+        Self { record, machine, version: allowed::version(), settings }
+    }
+}
+
+/// State of a rank that is attached to its node's segment.
+struct Attached {
+    node: Node,
+    snapshot: Snapshot,
+    /// True if the ranks have published the CPUs that they may use, and the mask follows.
+    divided: bool,
+    mask: CpuSet,
+    backend: Arc<dyn Backend>,
+}
+
+impl Attached {
+    fn new(
+        gathered: &Gathered,
+        settings: &Settings,
+        backend: Option<Arc<dyn Backend>>,
+        claimed: &CpuSet,
+    ) -> Result<Self, Error> {
+        let Gathered { name, node_rank, version, .. } = gathered;
+        let node = Node::attach(name, &settings.directory, *node_rank)?;
+        let snapshot = Snapshot::from_bytes(node.payload(), *version)?;
+        let backend = match backend {
+            Some(backend) => backend,
+            None => machine::backend(&snapshot.whole, *node_rank)?,
+        };
+        let mask = BindingStack::new(Arc::clone(&backend)).current()?;
+        node.publish_claim(&claimed.union(&mask).intersection(snapshot.whole.machine_cpuset()))?;
+        // All ranks have the same setting: the machine is simulated for all or for none.
+        let divided = gathered.confinements_differ && !snapshot.whole.is_simulated();
+        if divided {
+            node.publish_mask(&allowed::allowed(&snapshot.whole, *version)?)?;
+        } else {
+            node.publish_mask(&mask)?;
+        }
+        Ok(Self { node, snapshot, divided, mask, backend })
+    }
+}
+
+fn create_segment(
+    name: &SegmentName,
+    settings: &Settings,
+    members: usize,
+) -> Result<CreatedSegment, Error> {
+    /// Of jobs that were killed as a whole; whoever comes next cleans up, once.
+    static SWEPT: AtomicBool = AtomicBool::new(false);
+    if !SWEPT.swap(true, Ordering::Relaxed) {
+        // That nothing can be swept is no reason to make no segment.
+        let _ = Node::sweep(&settings.directory);
+    }
+    let snapshot = Snapshot::discover()?;
+    let cpus = snapshot.whole.machine_cpuset().last().map_or(0, |cpu| cpu + 1);
+    let exchange_bytes = HEADER_BYTES + MASK_BYTES + cpus.div_ceil(64) * size_of::<u64>();
+    let options = NodeOptions {
+        members,
+        capacity: members,
+        exchange_bytes: exchange_bytes.max(TEXT_BYTES).next_multiple_of(64),
+        payload: &snapshot.bytes,
+        wait: match settings.wait {
+            Wait::Pthread => WaitKind::Pthread,
+            Wait::Futex | Wait::Mpi => WaitKind::Futex,
+        },
+        directory: settings.directory.clone(),
+    };
+    Ok(Node::create(name, &options)?)
+}
+
+/// Looks from time to time whether the other ranks of the node are still alive.
+struct Watch<'a> {
+    call: &'static str,
+    own: PeerProcess,
+    others: Vec<(usize, &'a PeerProcess)>,
+    next: Cell<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(gathered: &'a Gathered, own: usize) -> Self {
+        let Gathered { call, members, records, .. } = gathered;
+        Self {
+            call,
+            own: records[own].process,
+            others: members
+                .iter()
+                .filter(|&&rank| rank != own)
+                .map(|&rank| (rank, &records[rank].process))
+                .collect(),
+            next: Cell::new(Instant::now() + LOOK),
+        }
+    }
+
+    fn look(&self) -> Result<(), GroupError> {
+        if Instant::now() < self.next.get() {
+            return Ok(());
+        }
+        self.next.set(Instant::now() + LOOK);
+        let gone: Vec<usize> = self
+            .others
+            .iter()
+            .filter(|(_, process)| peer_identity::has_ended(process, &self.own))
+            .map(|&(rank, _)| rank)
+            .collect();
+        if gone.is_empty() {
+            Ok(())
+        } else {
+            Err(GroupError::Dead { call: self.call, ranks: gone })
+        }
+    }
+}
+
+/// Time to wait for the others of a creation or adaptation when no option says.
+pub(super) fn limit(settings: &Result<Settings, Error>) -> Duration {
+    settings
+        .as_ref()
+        .map_or(environment::DEFAULT_CREATE_TIMEOUT, |settings| settings.create_timeout)
+}

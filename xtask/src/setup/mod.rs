@@ -7,6 +7,7 @@ mod mdbook;
 mod needs;
 mod plan;
 mod probe;
+mod python;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,6 +35,7 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
     let steps = [
         ("suites that need them", install_missing(needs::TEST_BEDS).map(drop)),
         (OF_PROGRAMS, programs),
+        (OF_PYTHON, if all { python::fetch() } else { Ok(()) }),
         ("suites on emulated machines", kernel),
         (OF_FPM, fpm::fetch()),
         (OF_JUDGES, if all { judges::fetch() } else { Ok(()) }),
@@ -50,6 +52,9 @@ const OF_BOOK: &str = "the site of the documentation";
 
 /// Programs of others, which the memory profiler is tried on.
 const OF_PROGRAMS: &str = "programs of others under the memory profiler";
+
+/// Tests of others in Python, and a reader of what the memory profiler exports.
+const OF_PYTHON: &str = "tests of mpi4py under the memory profiler, and Perfetto's schema";
 
 /// Schedulers of others, which ours are held against.
 const OF_JUDGES: &str = "comparisons of schedulers";
@@ -104,6 +109,7 @@ pub fn run() -> Result<()> {
         println!("set-up: everything is there, nothing to install");
     }
     judge(false, OF_PROGRAMS, install_missing(needs::PROGRAMS).map(drop))?;
+    judge(false, OF_PYTHON, python::fetch())?;
     judge(false, OF_FPM, fpm::fetch())?;
     judge(false, OF_JUDGES, judges::fetch())?;
     judge(false, OF_BOOK, mdbook().map(drop))?;

@@ -242,31 +242,30 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
                 cells.extend(groups.iter().map(|group| bytes(held(rank, *group))));
             }
             false => {
-                cells.push("no sample".to_owned());
-                cells.extend(groups.iter().chain([&Group::Kernel]).map(|_| String::new()));
+                // Resident, peak, and a cell for each group.
+                cells.extend(std::iter::repeat_n("-".to_owned(), 2 + groups.len()));
             }
         }
-        cells.push(match rank.state {
-            State::Running => String::new(),
-            state => state.label().to_owned(),
+        cells.push(match (rank.state, rank.is_seen()) {
+            (State::Running, true) => String::new(),
+            (State::Running, false) => "no sample".to_owned(),
+            (state, true) => state.label().to_owned(),
+            (state, false) => format!("{}, no sample", state.label()),
         });
         grid.row(Weight::Plain, cells);
     }
     if all.len() > order.len() {
         grid.row(Weight::Plain, [format!("{} more", all.len() - order.len())]);
     }
-    let sum = |of: &dyn Fn(&Rank) -> u64| {
-        let present = all.iter().filter(|rank| !rank.left);
-        present.fold(0u64, |sum, rank| sum.saturating_add(of(rank)))
-    };
+    let sum = |of: &dyn Fn(&Rank) -> u64| present(job, of).map_or_else(|| "-".to_owned(), bytes);
     let mut cells = vec![
         if all.iter().any(|rank| rank.left) { "there" } else { "all" }.to_owned(),
         String::new(),
         String::new(),
-        bytes(sum(&|rank| rank.totals.resident)),
+        sum(&|rank| rank.totals.resident),
         String::new(),
     ];
-    cells.extend(groups.iter().map(|group| bytes(sum(&|rank| held(rank, *group)))));
+    cells.extend(groups.iter().map(|group| sum(&|rank| held(rank, *group))));
     grid.row(Weight::Sum, cells);
     out += &grid.text(look);
     let balance = &job.balance;
@@ -289,15 +288,16 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
 }
 
 /// Version of the JSON form; fields are only added within one.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Document<'a> {
     memprof_live: u32,
     program: &'a str,
     duration_ns: u64,
-    resident: u64,
-    unattributed: u64,
+    /// Nothing before the first sample of any rank that is there; as `unattributed`.
+    resident: Option<u64>,
+    unattributed: Option<u64>,
     unread: usize,
     ranks: Vec<RankNow<'a>>,
 }
@@ -313,12 +313,13 @@ struct RankNow<'a> {
     pid: u32,
     state: State,
     duration_ns: u64,
-    resident: u64,
-    unattributed: u64,
-    peak: u64,
+    /// Nothing where no sample is left of the rank; as `unattributed`, `peak` and `groups`.
+    resident: Option<u64>,
+    unattributed: Option<u64>,
+    peak: Option<u64>,
     damaged: bool,
     left: bool,
-    groups: BTreeMap<&'static str, u64>,
+    groups: Option<BTreeMap<&'static str, u64>>,
 }
 
 /// One look, for other programs.
@@ -336,27 +337,28 @@ fn json(job: &Job) -> anyhow::Result<String> {
         pid: rank.identity.pid,
         state: rank.state,
         duration_ns: rank.duration_ns,
-        resident: rank.totals.resident,
-        unattributed: rank.totals.unattributed,
-        peak: rank.peak.bytes,
+        resident: rank.is_seen().then_some(rank.totals.resident),
+        unattributed: rank.is_seen().then_some(rank.totals.unattributed),
+        peak: rank.is_seen().then_some(rank.peak.bytes),
         damaged: rank.damaged && rank.state != State::Running,
         left: rank.left,
-        groups: now(rank),
+        groups: rank.is_seen().then(|| now(rank)),
     });
-    let present = |of: &dyn Fn(&Rank) -> u64| {
-        let present = job.ranks().filter(|rank| !rank.left);
-        present.fold(0u64, |sum, rank| sum.saturating_add(of(rank)))
-    };
     let document = Document {
         memprof_live: VERSION,
         program: job.program(),
         duration_ns: job.duration_ns(),
-        resident: present(&|rank| rank.totals.resident),
-        unattributed: present(&|rank| rank.totals.unattributed),
+        resident: present(job, &|rank| rank.totals.resident),
+        unattributed: present(job, &|rank| rank.totals.unattributed),
         unread: job.unread.len(),
         ranks: ranks.collect(),
     };
     Ok(serde_json::to_string(&document)? + "\n")
+}
+
+/// Returns the sum over the ranks that are there, as far as a sample is left of them; nothing if none is.
+fn present(job: &Job, of: &dyn Fn(&Rank) -> u64) -> Option<u64> {
+    job.ranks().filter(|rank| !rank.left && rank.is_seen()).map(of).reduce(u64::saturating_add)
 }
 
 fn held(rank: &Rank, group: Group) -> u64 {

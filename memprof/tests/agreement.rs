@@ -135,28 +135,6 @@ fn of_perfetto(folder: &Path) -> Job {
     job
 }
 
-#[cfg(feature = "parquet")]
-fn of_parquet(folder: &Path) -> Job {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::RowAccessor;
-    let file = fs::File::open(exported(folder, "parquet")).expect("values");
-    let reader = SerializedFileReader::new(file).expect("Parquet");
-    let mut job = Job::new();
-    for row in reader.get_row_iter(None).expect("rows") {
-        let row = row.expect("a row");
-        let at = |name: &str| {
-            row.get_column_iter().position(|(known, _)| known == name).expect("the column")
-        };
-        let bytes = |name: &str| row.get_ulong(at(name)).expect("bytes");
-        let rank = row.get_int(at("rank")).expect("a number");
-        let time = row.get_double(at("time_s")).expect("a time") * 1e9;
-        let component = row.get_string(at("component")).expect("a name");
-        let (owned, resident) = (bytes("owned"), bytes("resident"));
-        hold(&mut job, rank as u64, time.round() as u64, component, owned, resident);
-    }
-    job
-}
-
 fn traces(folder: &Path) -> Vec<Trace> {
     let files = fs::read_dir(folder).expect("a job").map(|entry| entry.expect("a file").path());
     files.map(|file| Trace::open(file).expect("a trace")).collect()
@@ -223,8 +201,6 @@ fn every_form_agrees_with_the_traces_by_rank_time_component() {
         compare(&csv, &of_traces(&folder, &csv), "traces");
         compare(&csv, &of_json(&folder), "json");
         compare(&csv, &of_perfetto(&folder), "perfetto");
-        #[cfg(feature = "parquet")]
-        compare(&csv, &of_parquet(&folder), "parquet");
     }
 }
 

@@ -272,40 +272,6 @@ fn wrong_exports_are_refused_and_leave_nothing_behind() {
     assert_eq!(left, ["job"]);
 }
 
-#[cfg(not(feature = "parquet"))]
-#[test]
-fn without_parquet_it_is_said_how_to_get_it() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = job(place.path(), "job", 1);
-    assert!(
-        refused(&["export", path(&folder), "--format", "parquet"], 1)
-            .contains("--features parquet")
-    );
-}
-
-#[cfg(feature = "parquet")]
-#[test]
-fn parquet_holds_the_rows_of_csv() {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    let place = tempfile::tempdir().unwrap();
-    let folder = job(place.path(), "job", 2);
-    let file = place.path().join("job.parquet");
-    said(&["export", path(&folder), "--format", "parquet", "-o", path(&file)]);
-    let csv = said(&["export", path(&folder), "--format", "csv"]);
-    let reader = SerializedFileReader::new(fs::File::open(&file).unwrap()).unwrap();
-    assert_eq!(reader.num_row_groups(), 2);
-    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap()).collect();
-    assert_eq!(rows.len(), csv.lines().count() - 1);
-    for (row, line) in rows.iter().zip(csv.lines().skip(1)) {
-        let of: BTreeMap<&str, String> =
-            row.get_column_iter().map(|(name, value)| (name.as_str(), value.to_string())).collect();
-        let fields: Vec<&str> = line.split(',').collect();
-        assert_eq!(of["rank"], fields[0]);
-        assert_eq!(of["component"].trim_matches('"'), fields[6]);
-        assert_eq!(of["resident"], fields[9]);
-    }
-}
-
 #[test]
 fn a_job_does_not_differ_from_itself() {
     let place = tempfile::tempdir().unwrap();

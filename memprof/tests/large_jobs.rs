@@ -63,11 +63,8 @@ const fn case(words: &'static str, output: Option<&'static str>, more: u64) -> C
     Case { words, output, more: more * MIB }
 }
 
-/// In the words `JOB` is the folder. A report as JSON is of all that is known of each rank, a comparison of two jobs,
-/// and the end of a Parquet file lists its parts.
+/// In the words `JOB` is the folder. A report as JSON is of all that is known of each rank, and a comparison of two jobs.
 const CASES: &[Case] = &[
-    #[cfg(feature = "parquet")]
-    case("export JOB --format parquet -o", Some("parquet"), 48),
     case("diff JOB JOB --json", None, 48),
     case("export JOB --format json -o", Some("json"), 32),
     case("export JOB --format perfetto -o", Some("perfetto"), 32),

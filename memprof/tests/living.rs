@@ -4,6 +4,7 @@
 use memprof_trace::Text;
 use memprof_trace::layout::{Class, ComponentRow, Geometry, Identity, SummaryHead, SummaryRow};
 use memprof_trace::write::{Buffer, Writer};
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -102,7 +103,25 @@ fn ranks_without_a_sample_are_left_out_of_figures() {
     };
     let live = shown(&["live", "--once"]);
     let line = live.lines().find(|line| line.starts_with('1')).expect("the rank");
-    assert!(line.contains("no sample") && !line.contains("0 B"), "{live}");
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells[cells.len() - 4..], ["-", "open,", "no", "sample"], "{live}");
+    assert!(!line.contains("0 B"), "{live}");
+    let look: Value = serde_json::from_str(&shown(&["live", "--once", "--json"])).expect("JSON");
+    assert_eq!(
+        (&look["resident"], &look["ranks"][0]["resident"]),
+        (&json!(5 << 20), &json!(5 << 20))
+    );
+    for field in ["resident", "unattributed", "peak", "groups"] {
+        assert!(look["ranks"][1].get(field).is_some_and(Value::is_null), "{field}: {look}");
+    }
+    let unseen: Value =
+        serde_json::from_str(&shown(&["report", "--json", "--rank", "1"])).expect("JSON");
+    for field in ["totals", "peak", "kernel_peak"] {
+        assert!(unseen.get(field).is_some_and(Value::is_null), "{field}: {unseen}");
+    }
+    let exported: Value =
+        serde_json::from_str(&shown(&["export", "--format", "json"])).expect("JSON");
+    assert!(exported["ranks"][1].get("peak").is_some_and(Value::is_null), "{exported}");
     let report = shown(&["report"]);
     assert!(report.contains("rank 1: no sample is left"), "{report}");
     assert!(report.contains("tool: 1.00 MiB in each rank are the profiler's"), "{report}");

@@ -340,7 +340,7 @@ fn look_at_a_job_is_one_json_line() {
     let shown = text(&output.stdout);
     assert_eq!(shown.lines().count(), 1);
     let look: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
-    assert_eq!(look["memprof_live"], 1);
+    assert_eq!(look["memprof_live"], 2);
     let ranks = look["ranks"].as_array().expect("ranks");
     assert_eq!(ranks.len(), 4);
     for rank in ranks {

@@ -77,6 +77,23 @@ impl Recorded {
         Recorded::started(&[], launch, program, arguments)
     }
 
+    /// As [`run`](Self::run), for a program that takes longer than others: the job is ended after `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_within(
+        limit: Duration,
+        ranks: usize,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Recorded> {
+        let launch = Launcher::find()?.command(ranks, BindTo::None);
+        let recorded = Recorded::of_job(begun(limit, &[], &launch, program, arguments)?)?;
+        recorded.outcome.expect_success()?;
+        recorded.expect_ranks(ranks)
+    }
+
     fn started(
         options: &[&str],
         launch: &Command,
@@ -113,21 +130,7 @@ impl Recorded {
         program: &Path,
         arguments: &[&str],
     ) -> Result<Recording> {
-        let folder = tempfile::tempdir()?;
-        let traces = folder.path().join(TRACES);
-        let mut command = Command::new(Checkout::find()?.program("memprof")?);
-        command.arg("run").args(options).arg("--output").arg(&traces).arg("--");
-        command.arg(launch.get_program()).args(launch.get_args());
-        for (name, value) in launch.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command.arg(program).args(arguments);
-        let description = format!("{command:?}");
-        let running = Running::start(&mut command, &description, LIMIT)?;
-        Ok(Recording { running, folder })
+        begun(LIMIT, options, launch, program, arguments)
     }
 
     /// Waits for the end of a job that was [`begun`](Self::begun).
@@ -259,4 +262,29 @@ impl Recorded {
     pub fn traces(&self) -> PathBuf {
         self.folder.path().join(TRACES)
     }
+}
+
+/// Starts `memprof run OPTIONS -- LAUNCH PROGRAM ...`, which is ended after `limit`.
+fn begun(
+    limit: Duration,
+    options: &[&str],
+    launch: &Command,
+    program: &Path,
+    arguments: &[&str],
+) -> Result<Recording> {
+    let folder = tempfile::tempdir()?;
+    let traces = folder.path().join(TRACES);
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    command.arg("run").args(options).arg("--output").arg(&traces).arg("--");
+    command.arg(launch.get_program()).args(launch.get_args());
+    for (name, value) in launch.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.arg(program).args(arguments);
+    let description = format!("{command:?}");
+    let running = Running::start(&mut command, &description, limit)?;
+    Ok(Recording { running, folder })
 }

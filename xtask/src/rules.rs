@@ -79,6 +79,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/ledger/call_stacks/mod.rs",
     "memprof/preload/src/ledger/call_stacks/seen.rs",
     "memprof/preload/src/ledger/call_stacks/unwind.rs",
+    "memprof/preload/src/ledger/heap/any_address.rs",
     "memprof/preload/src/ledger/heap/blocks.rs",
     "memprof/preload/src/ledger/heap/bootstrap.rs",
     "memprof/preload/src/ledger/heap/exports.rs",

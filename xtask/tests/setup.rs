@@ -54,7 +54,7 @@ impl Machine {
             "mkfs.btrfs",
             "qemu-x86_64",
         ];
-        let programs = ["lmp", "hpcc", "go"];
+        let programs = ["lmp", "hpcc", "pw.x", "go"];
         let tools = [&base[..], &test_beds, &programs].concat();
         let present = tools.iter().filter(|tool| !absent.contains(tool));
         present.fold(self, |machine, tool| machine.with(tool, "cat > /dev/null; exit 0"))

@@ -21,6 +21,7 @@ struct RankEntry<'a> {
     state: State,
     offset_ns: u64,
     duration_ns: u64,
+    #[serde(serialize_with = "Moment::or_null")]
     peak: &'a Moment,
     components: &'a [Held],
     phases: &'a [Span],

@@ -6,8 +6,6 @@ mod csv;
 mod history;
 mod json;
 mod massif;
-#[cfg(feature = "parquet")]
-mod parquet;
 mod perfetto;
 mod pprof;
 mod protobuf;
@@ -63,23 +61,16 @@ pub enum Format {
     Massif,
     /// Sampled call stacks for pprof and flame graphs
     Pprof,
-    /// The columns of csv for data frames
-    Parquet,
 }
 
 impl Format {
     fn is_binary(self) -> bool {
-        matches!(self, Format::Perfetto | Format::Pprof | Format::Parquet)
+        matches!(self, Format::Perfetto | Format::Pprof)
     }
 }
 
 /// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    if options.format == Format::Parquet && cfg!(not(feature = "parquet")) {
-        bail!(
-            "this memprof was built without Parquet; build it with --features parquet, or use csv"
-        );
-    }
     if options.output.is_none() && options.format.is_binary() && std::io::stdout().is_terminal() {
         bail!("this form is not for a terminal; name a file with -o");
     }
@@ -158,13 +149,8 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
 ///
 /// # Errors
 ///
-/// A trace cannot be read, or `out` cannot be written to; Parquet is not built in.
-pub fn write(
-    format: Format,
-    job: &Job,
-    ranks: &[&Rank],
-    out: impl Write + Send,
-) -> anyhow::Result<()> {
+/// A trace cannot be read, or `out` cannot be written to.
+pub fn write(format: Format, job: &Job, ranks: &[&Rank], out: impl Write) -> anyhow::Result<()> {
     write_as_part(format, job, ranks, out, Progress::new("exporting"))
 }
 
@@ -173,7 +159,7 @@ fn write_as_part(
     format: Format,
     job: &Job,
     ranks: &[&Rank],
-    mut out: impl Write + Send,
+    mut out: impl Write,
     mut progress: Progress,
 ) -> anyhow::Result<()> {
     let mut each =
@@ -208,14 +194,6 @@ fn write_as_part(
             profile.write(&mut out)?;
         }
         Format::Massif => each(&mut |rank, history| Ok(massif::rank(&mut out, rank, history)?))?,
-        #[cfg(feature = "parquet")]
-        Format::Parquet => {
-            let mut table = parquet::Table::begin(&mut out)?;
-            each(&mut |rank, history| table.rank(rank, history))?;
-            table.end()?;
-        }
-        #[cfg(not(feature = "parquet"))]
-        Format::Parquet => bail!("built without Parquet"),
     }
     out.flush()?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Child, Group, Moment, RankPhase, Span, Touches, Who};
 use memprof_trace::read::Trace;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,12 +26,15 @@ pub struct Rank {
     pub duration_ns: u64,
     /// Components that ever held anything; sorted by group, then by resident peak.
     pub held: Vec<Held>,
-    /// Sums at the last sample.
+    /// Sums at the last sample; all 0, and `null` in JSON, where no sample is left.
+    #[serde(serialize_with = "totals_or_null")]
     pub totals: Totals,
-    /// When it held most; `bytes` is resident with huge pages and page tables.
+    /// When it held most; `bytes` is resident with huge pages and page tables. `null` in JSON where no sample is left.
+    #[serde(serialize_with = "Moment::or_null")]
     pub peak: Moment,
-    /// The most the kernel ever counted as resident (VmHWM), without huge TLB pages and page tables; 0 where the trace
-    /// does not say.
+    /// The most the kernel ever counted as resident (VmHWM), without huge TLB pages and page tables; 0, and `null` in
+    /// JSON, where the trace does not say.
+    #[serde(serialize_with = "bytes_or_null")]
     pub kernel_peak: u64,
     /// Of `kernel_peak`, bytes above the peak of all samples, where they are more than a twentieth: memory that was
     /// there too briefly to be seen, and that no component has.
@@ -177,6 +180,16 @@ pub struct Totals {
     pub hugetlb: u64,
     /// Largest share of `unattributed` in the total in any bin, in millionths.
     pub worst_unattributed: u32,
+}
+
+/// Writes the sums of a process, or `null` where no sample is left of it: whatever runs has something resident.
+fn totals_or_null<S: Serializer>(totals: &Totals, to: S) -> Result<S::Ok, S::Error> {
+    (totals.resident > 0).then_some(totals).serialize(to)
+}
+
+/// Writes a number of bytes, or `null` where it is not known.
+fn bytes_or_null<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
+    (*bytes > 0).then_some(bytes).serialize(to)
 }
 
 /// Rows that found no room in a table of the profiler.

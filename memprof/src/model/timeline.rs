@@ -1,7 +1,7 @@
 //! Memory of components over time: bins of equal width on one axis.
 
 use super::{Group, Who};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -107,6 +107,13 @@ pub struct Moment {
     pub phase: Option<Arc<str>>,
     /// The MPI function the sampled thread was in.
     pub mpi_function: Option<Arc<str>>,
+}
+
+impl Moment {
+    /// Writes the moment, or `null` where nothing was seen to be resident at any.
+    pub fn or_null<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        (self.bytes > 0).then_some(self).serialize(to)
+    }
 }
 
 impl Timeline {

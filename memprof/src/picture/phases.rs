@@ -1,6 +1,6 @@
 //! Phases of a timeline: a lane of names for each depth above the areas, and shades behind the areas.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use super::Phase;
 use super::palette::Inks;
@@ -26,14 +26,16 @@ pub(super) fn lanes(svg: &mut Svg, plot: &Plot, phases: &[Phase], rows: usize, i
         let y = 32.0 + depth as f64 * ROW;
         let spans = merged(plot, phases, depth);
         let prefix = common_prefix(&spans);
-        for (begin, end, name) in &spans {
+        for (index, (begin, end, name)) in spans.iter().enumerate() {
             svg.open("g", &[("class", &"phase"), ("data-name", &name.unwrap_or("several"))]);
             svg.rectangle((*begin, y), ((end - begin - 1.0).max(1.0), ROW - 2.0), inks.strip);
             let Some(name) = name else {
                 svg.close("g");
                 continue;
             };
-            let text = label(name, prefix, end - begin - 7.0);
+            // A name goes on into the free room behind its phase.
+            let next = spans.get(index + 1).map_or(plot.left + plot.width, |(next, _, _)| *next);
+            let text = label(name, prefix, next - begin - 7.0);
             if !text.is_empty() {
                 svg.words((begin + 4.0, y + 11.5), SIZE, Anchor::Start, inks.ink, &text);
             }
@@ -57,11 +59,29 @@ pub(super) fn unseen(svg: &mut Svg, plot: &Plot, phases: &[Phase], inks: &Inks) 
         }
         svg.open("g", &[("class", &"unseen"), ("data-name", &phase.name)]);
         hatch(svg, (begin, plot.top), (end - begin, plot.height), inks);
+        name_upright(svg, plot, (begin, end), &phase.name, inks);
         svg.around("title", &[], &format!("{}: {UNSEEN}", phase.name));
         svg.close("g");
         let lane = 32.0 + phase.depth as f64 * ROW;
         svg.rectangle((begin, lane + ROW - 4.0), ((end - begin - 1.0).max(1.0), 2.0), inks.muted);
     }
+}
+
+/// Writes the name of a hatched phase upright where the phase is too narrow for it, and wide enough for a line.
+fn name_upright(svg: &mut Svg, plot: &Plot, (begin, end): (f64, f64), name: &str, inks: &Inks) {
+    const LINE: f64 = SIZE + 4.0;
+    let width = end - begin;
+    if width < LINE || text_width(name, SIZE) <= width - 7.0 {
+        return;
+    }
+    let text = fit(name, SIZE, plot.height - 16.0);
+    let (middle, foot) = (begin + width / 2.0, plot.top + plot.height - 6.0);
+    let length = text_width(&text, SIZE) + 4.0;
+    svg.rectangle((middle - LINE / 2.0, foot + 2.0 - length), (LINE, length), inks.paper);
+    let place = format!("translate({} {}) rotate(-90)", number(middle + 4.0), number(foot));
+    let attributes: [(&str, &dyn Display); 3] =
+        [("transform", &place), ("font-size", &SIZE), ("fill", &inks.ink)];
+    svg.around("text", &attributes, &text);
 }
 
 /// Fills a rectangle with lines at 45 degrees on paper.

@@ -152,6 +152,21 @@ fn phases_without_a_sample_are_hatched_with_legend() {
 }
 
 #[test]
+fn narrow_hatched_phase_has_its_name_upright() {
+    let mut picture = solver();
+    let share = |share: u64| picture.times[picture.times.len() - 1] * share / 100;
+    let (begin, end) = (share(14), share(18));
+    let name = "exchange of all halos".to_owned();
+    picture.phases.push(Phase { name, begin, end, depth: 2, is_unseen: true });
+    let svg = timeline(&picture, &Style::default());
+    keep("timeline-upright", &svg);
+    let upright: Vec<&str> = svg.lines().filter(|line| line.contains("rotate(-90)")).collect();
+    assert!(upright.len() == 1 && upright[0].contains(">exchange of all halos<"), "{svg}");
+    // The lane behind it is free up to the next phase.
+    assert_eq!(svg.matches(">exchange of all halos</text>").count(), 2, "{svg}");
+}
+
+#[test]
 fn samples_are_marked_where_they_were_taken() {
     let mut picture = solver();
     // Of three, two touch each other.

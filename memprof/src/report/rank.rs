@@ -72,16 +72,17 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
         }
     }
     let owned: u64 = rank.held.iter().map(|held| held.owned).sum();
+    let seen = |value: String| if rank.is_seen() { value } else { "-".to_owned() };
     grid.row(
         Weight::Sum,
         [
             "all".to_owned(),
-            bytes(owned),
+            seen(bytes(owned)),
             String::new(),
-            bytes(rank.totals.resident),
-            bytes(rank.peak.bytes),
-            bytes(rank.peak.bytes),
-            time(rank.peak.time_ns),
+            seen(bytes(rank.totals.resident)),
+            seen(bytes(rank.peak.bytes)),
+            seen(bytes(rank.peak.bytes)),
+            seen(time(rank.peak.time_ns)),
         ],
     );
     out += &grid.text(look);

@@ -47,8 +47,8 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
 /// Tests that one suite makes beside CMake's.
 const OF_FPM: &str = "tests with fpm";
 
-/// The Python package.
-const OF_PYTHON: &str = "tests of the Python package";
+/// The Python package, programs in Python under the memory profiler, and a reader of its exports.
+const OF_PYTHON: &str = "tests in Python";
 
 /// The site of the pages.
 const OF_BOOK: &str = "the site of the documentation";

@@ -33,6 +33,8 @@ pub enum Need {
     ProgramEmulator,
     Lammps,
     Hpcc,
+    QuantumEspresso,
+    Pseudopotentials,
     Go,
     Bootstrap,
 }
@@ -79,7 +81,8 @@ pub const TEST_BEDS: &[Need] = &[
 ];
 
 /// Programs of others, which the full test runs under the memory profiler.
-pub const PROGRAMS: &[Need] = &[Need::Lammps, Need::Hpcc, Need::Go];
+pub const PROGRAMS: &[Need] =
+    &[Need::Lammps, Need::Hpcc, Need::QuantumEspresso, Need::Pseudopotentials, Need::Go];
 
 /// For MPIs that come as Python packages.
 pub const PYTHON: &[Need] = &[Need::Python];
@@ -121,6 +124,8 @@ impl Need {
             Need::ProgramEmulator => "qemu-x86_64",
             Need::Lammps => "lmp",
             Need::Hpcc => "hpcc",
+            Need::QuantumEspresso => "pw.x",
+            Need::Pseudopotentials => "Si.pz-vbc.UPF",
             Need::Go => "go",
             Need::Bootstrap => "debootstrap",
         }
@@ -156,7 +161,10 @@ impl Need {
             Need::ProgramEmulator => {
                 "runs a program that the memory profiler has to know as emulated"
             }
-            Need::Lammps | Need::Hpcc => "runs under the memory profiler, unchanged",
+            Need::Lammps | Need::Hpcc | Need::QuantumEspresso => {
+                "runs under the memory profiler, unchanged"
+            }
+            Need::Pseudopotentials => "describes silicon to pw.x",
             Need::Go => "reads the call stacks that the memory profiler exports (pprof)",
             Need::Bootstrap => "makes a bare Debian in a folder",
         }
@@ -199,6 +207,13 @@ impl Need {
             Need::ProgramEmulator => ("qemu-user", "qemu-user", "qemu"),
             Need::Lammps => ("lammps", "lammps", "lammps"),
             Need::Hpcc => ("hpcc", "hpcc", "hpcc"),
+            Need::QuantumEspresso => {
+                ("quantum-espresso", "quantum-espresso-openmpi", "quantum-espresso")
+            }
+            // Elsewhere they come with the sources of the program.
+            Need::Pseudopotentials => {
+                ("quantum-espresso-data", "quantum-espresso", "quantum-espresso")
+            }
             Need::Go => ("golang-go", "golang", "go"),
             Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
         };

@@ -38,6 +38,7 @@ fn is_met(need: Need) -> bool {
         | Need::Heaptrack
         | Need::Lammps
         | Need::Hpcc
+        | Need::QuantumEspresso
         | Need::Go
         | Need::ProgramEmulator => find_program(need.name()).is_some(),
         Need::Jemalloc => links("int main(void) { return 0; }", &format!("-l:{}", need.name())),
@@ -48,6 +49,8 @@ fn is_met(need: Need) -> bool {
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),
         Need::Tbb => succeeds(Command::new("pkg-config").args(["--exists", "tbb"])),
         Need::OpenBlas => succeeds(Command::new("pkg-config").args(["--exists", "openblas"])),
+        // The program's package only recommends theirs: both are installed where the program is missing.
+        Need::Pseudopotentials => find_program(Need::QuantumEspresso.name()).is_some(),
         Need::Kokkos => Path::new("/usr/include/trilinos/Kokkos_Core.hpp").exists(),
         Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Quotas | Need::Bootstrap => {
             find_system_program(need.name()).is_some()

@@ -233,7 +233,6 @@ pub fn selection(is_full: bool, gate: &Gate, also: &[&str]) -> Vec<String> {
     } else {
         let left_out = gate.not_built().filter(|package| !also.contains(package));
         words.extend(left_out.flat_map(|package| ["--exclude".into(), package.to_owned()]));
-        // All of them but Parquet, which only one form of export needs.
         words.extend(["--features".into(), "quo/rayon,quo-mpi/rsmpi".into()]);
         &["--lib", "--bins", "--tests", "--examples"]
     };

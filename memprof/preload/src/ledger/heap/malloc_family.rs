@@ -9,7 +9,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::{blocks, next_allocator, operators};
+use super::{any_address, blocks, next_allocator, operators};
 use crate::base::arch::Errno;
 use crate::base::symbols;
 use crate::base::thread::{Guard, local};
@@ -238,7 +238,7 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
         // SAFETY: as the caller's: it may be nobody's that knows this function, as without the tool.
         let bytes = unsafe { real(block) };
         // What a program's wrapper got from the tool has a tag.
-        return blocks::without_tag(block, bytes);
+        return any_address::without_tag(block, bytes);
     }
     // SAFETY: as the caller's.
     unsafe { blocks::malloc_usable_size(block, caller, stack) }

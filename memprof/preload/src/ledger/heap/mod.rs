@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub mod account;
+mod any_address;
 pub(crate) mod blocks;
 mod bootstrap;
 #[cfg(any(not(feature = "archive"), test))]

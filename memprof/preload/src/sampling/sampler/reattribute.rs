@@ -32,44 +32,22 @@ impl During {
 }
 
 impl Sampler {
-    /// Blocks that moved, or were made, since the look at the tables began are in none of them. Memory of no owner and
-    /// of the allocator in the last sample stays theirs.
+    /// Blocks that moved, or were made, since the look at the tables began are in none of them; nor are those in `free`,
+    /// whose pages are slack as long as they are there, or nobody's where another block is in the same mapping. Memory of
+    /// no owner and of the allocator in the last sample stays theirs.
     pub fn give_what_moved(&mut self) {
-        self.give_what_leaves();
         let [nobody, slack] =
             [Component::UNATTRIBUTED, Component::SLACK].map(|one| usize::from(one.0));
         let all = &mut self.walked.totals.components;
-        let before = [(nobody, self.last.nobodys), (slack, self.last.slack)];
-        let mut more =
-            before.map(|(index, then)| (index, all[index].resident.saturating_sub(then)));
-        heap::IN_FLIGHT.missed(&self.last.in_flight, &mut |owner, bytes| {
-            let mut left = bytes;
-            for (index, more) in &mut more {
-                let given = left.min(*more);
-                if let Ok([from, to]) = all.get_disjoint_mut([*index, owner]) {
-                    from.give(to, given);
-                    to.moved += given;
-                    (left, *more) = (left - given, *more - given);
-                }
-            }
-        });
-        let now = |index: usize| -> &Share { &self.walked.totals.components[index] };
-        (self.last.nobodys, self.last.slack) = (now(nobody).resident, now(slack).resident);
-    }
-
-    /// Gives blocks in `free` to their owners: their pages, as long as they are there, were found as slack.
-    fn give_what_leaves(&mut self) {
-        let all = &mut self.walked.totals.components;
-        let slack = usize::from(Component::SLACK.0);
-        let mut more = all[slack].resident.saturating_sub(self.last.slack);
-        for (index, bytes) in self.last.in_flight.leaving().iter().enumerate() {
-            let given = more.min(*bytes);
-            if let Ok([from, to]) = all.get_disjoint_mut([slack, index]) {
-                from.give(to, given);
-                to.moved += given;
-                more -= given;
-            }
+        let mut nobodys = (nobody, all[nobody].resident.saturating_sub(self.last.nobodys));
+        let mut slacks = (slack, all[slack].resident.saturating_sub(self.last.slack));
+        for (owner, bytes) in self.last.in_flight.leaving().iter().enumerate() {
+            give(all, [&mut slacks, &mut nobodys], owner, *bytes);
         }
+        heap::IN_FLIGHT.missed(&self.last.in_flight, &mut |owner, bytes| {
+            give(all, [&mut nobodys, &mut slacks], owner, bytes);
+        });
+        (self.last.nobodys, self.last.slack) = (all[nobody].resident, all[slack].resident);
     }
 
     /// Notes the owned bytes of all components, before a walk.
@@ -118,6 +96,19 @@ impl Sampler {
     }
 }
 
+/// Gives bytes to an owner from components that have so much more than before, as far as they have.
+fn give(all: &mut [Share], from: [&mut (usize, u64); 2], owner: usize, bytes: u64) {
+    let mut left = bytes;
+    for (index, more) in from {
+        let given = left.min(*more);
+        if let Ok([from, to]) = all.get_disjoint_mut([*index, owner]) {
+            from.give(to, given);
+            to.moved += given;
+            (left, *more) = (left - given, *more - given);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +142,18 @@ mod tests {
     fn block_in_free_counts_beside_owned_bytes() {
         let during = During { owned: 5, leaving: 40, after: 5, peak: 45, ..During::default() };
         assert_eq!(during.surplus(45, 0), 0);
+    }
+
+    #[test]
+    fn block_in_free_takes_from_nobody_behind_slack() {
+        let held = |resident| Share { resident, ..Share::default() };
+        let mut all = [held(500), held(100), held(30), held(0)];
+        let (mut nobodys, mut slacks) = ((0, 450), (1, 60));
+        give(&mut all, [&mut slacks, &mut nobodys], 2, 400);
+        assert_eq!(all.map(|share| share.resident), [160, 40, 430, 0]);
+        assert_eq!((all[2].moved, nobodys.1, slacks.1), (400, 110, 0));
+        // What was there before stays.
+        give(&mut all, [&mut slacks, &mut nobodys], 3, 400);
+        assert_eq!(all.map(|share| share.resident), [50, 40, 430, 110]);
     }
 }

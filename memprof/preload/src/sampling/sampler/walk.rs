@@ -1,5 +1,7 @@
 //! The sampler: all that is kept from sample to sample, and the full sample.
 
+mod listing;
+
 use memprof_trace::layout::{NONE, SummaryHead, SummaryRow, sample};
 use memprof_trace::write::{ComponentSample, SampleHead};
 
@@ -8,7 +10,6 @@ use super::budget::Duty;
 use super::consistency::Agreement;
 use super::entry::{Copies, Entry, NO_ENTRY};
 use super::ledger::Owned;
-use super::list::Visitor;
 use super::maps;
 use super::phase_peaks::{PHASES, Peaks};
 use super::segments::Segments;
@@ -26,56 +27,7 @@ use crate::ledger::ranges;
 use crate::owners;
 use crate::recording::{mpi_position, phases, writer};
 use core::sync::atomic::Ordering::Relaxed;
-
-/// The mappings as they are told, for the entries of a sampler.
-struct Listing<'s> {
-    sampler: &'s mut Sampler,
-    walk: ranges::Walk,
-    system: Component,
-    /// Entries that are not scanned yet.
-    count: usize,
-    /// End of the last mapping.
-    before: usize,
-    mappings: u64,
-}
-
-impl Visitor for Listing<'_> {
-    fn knows(&self, device: u64, inode: u64) -> bool {
-        self.sampler.walked.segments.knows((device, inode))
-    }
-
-    fn mapping(&mut self, line: &mut maps::Line<'_>) {
-        if line.start as u64 >= 1 << 63 || line.end <= self.before {
-            return;
-        }
-        if line.start < self.before {
-            // It has grown together with the one before since that was read.
-            line.offset += (self.before - line.start) as u64;
-            line.start = self.before;
-        }
-        if line.start > self.before {
-            ranges::gone(self.before, line.start, self.walk);
-        }
-        self.before = line.end;
-        self.mappings += 1;
-        let entry = self.sampler.entry(line);
-        let maker = maker(&entry.mapping);
-        if self.walk.corrects || maker.is_some() {
-            ranges::seen(line.start, line.end, maker, self.walk);
-        }
-        if let Some(before) = self.count.checked_sub(1) {
-            let has_copies =
-                self.sampler.walked.copies.has(self.sampler.walked.entries[before].mapping.start);
-            self.sampler.walked.entries[before].look_at_next(&entry, has_copies);
-        }
-        self.sampler.walked.entries[self.count] = entry;
-        self.count += 1;
-        if self.count == BATCH {
-            self.sampler.scan(self.count, self.system);
-            self.count = 0;
-        }
-    }
-}
+use listing::Listing;
 
 /// Mappings walked together.
 const BATCH: usize = 2048;

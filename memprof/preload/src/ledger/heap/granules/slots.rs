@@ -1,0 +1,135 @@
+//! Slots of a granule: the owner's own, those that all threads share, and the chain of further ones.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::{FURTHER, Further, Granule, Place, Slot, Split, Table, bytes, pool, word};
+use crate::base::arch::Errno;
+use crate::base::component::Component;
+use crate::base::thread::Guard;
+
+impl Table {
+    pub(super) fn change_own(&self, place: Place<'_>, component: Component, amount: i32) {
+        let wanted = u32::from(component.0 & 0xff);
+        for attempt in 0..2 {
+            if place.add_own(wanted, i64::from(amount)) {
+                return;
+            }
+            if attempt == 0 {
+                self.settle(place);
+            }
+        }
+        self.change_shared(place.granule, component, amount);
+    }
+
+    /// The owner takes over the counts that others noted for its components, which frees slots of
+    /// both.
+    #[cold]
+    #[inline(never)]
+    fn settle(&self, place: Place<'_>) {
+        for shared in self.shared(place.granule) {
+            let noted = shared.load(Acquire);
+            let own = |(component, own): (u32, i64)| {
+                bytes(noted) != 0 && own != 0 && component == noted & 0xff
+            };
+            let Some(which) = place.own().position(own) else { continue };
+            let Some((component, held)) = place.own().nth(which) else { continue };
+            if shared.compare_exchange(noted, 0, AcqRel, Relaxed).is_ok()
+                && !place.set_own(which, component, held + i64::from(bytes(noted)))
+            {
+                self.change_shared(place.granule, Component(component as u16), bytes(noted));
+            }
+        }
+    }
+
+    /// The slots of a granule that all threads share.
+    fn shared<'a>(&'a self, granule: &'a Granule) -> impl Iterator<Item = &'a Slot> {
+        let chain = core::iter::successors(self.linked(&granule.further), |further| {
+            self.linked(&further.next)
+        });
+        granule.shared.iter().chain(chain.flat_map(|further| &further.slots))
+    }
+
+    fn linked(&self, link: &AtomicU32) -> Option<&Further> {
+        match link.load(Acquire) {
+            0 => None,
+            // SAFETY: what is linked was handed out, from memory that stays.
+            index => Some(unsafe { &*self.further.load(Acquire).add(index as usize) }),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn change_shared(&self, granule: &Granule, component: Component, amount: i32) {
+        for own in [true, false] {
+            if self.shared(granule).any(|slot| change_slot(slot, component, amount, own)) {
+                return;
+            }
+        }
+        let mut link = &granule.further;
+        while let Some(further) = self.linked(link).or_else(|| self.extend(link)) {
+            if further.slots.iter().any(|slot| change_slot(slot, component, amount, false)) {
+                return;
+            }
+            link = &further.next;
+        }
+        granule.rest.fetch_add(amount, Relaxed);
+    }
+
+    /// Links a new group of slots. None if there is no more.
+    fn extend(&self, link: &AtomicU32) -> Option<&Further> {
+        if self.further.load(Acquire).is_null() {
+            let errno = Errno::save();
+            let _guard = Guard::enter();
+            self.lock.lock();
+            if self.further.load(Relaxed).is_null() {
+                let memory = pool::map(FURTHER * size_of::<Further>());
+                self.further.store(memory.cast(), Release);
+            }
+            self.lock.unlock();
+            errno.restore();
+        }
+        let more = |used: u32| (used < FURTHER as u32).then_some(used + 1);
+        if self.further.load(Acquire).is_null() {
+            return None;
+        }
+        let index = self.further_used.fetch_update(Relaxed, Relaxed, more).ok()?;
+        // Whoever links first wins; the other group is not used again.
+        let _ = link.compare_exchange(0, index, AcqRel, Acquire);
+        self.linked(link)
+    }
+
+    /// Adds the share of `part` bytes of a granule of `whole`.
+    pub(super) fn split_granule(&self, place: Place<'_>, part: i64, whole: i64, into: &mut Split) {
+        let share = |bytes: i64| if part == whole { bytes } else { bytes * part / whole };
+        let mut add = |word: u32, bytes: i64| {
+            if bytes != 0 {
+                into.bytes[(word & 0xff) as usize] += share(bytes);
+            }
+        };
+        for (component, bytes) in place.own() {
+            add(component, bytes);
+        }
+        for word in self.shared(place.granule).map(|slot| slot.load(Relaxed)) {
+            add(word, i64::from(bytes(word)));
+        }
+        into.rest += share(i64::from(place.granule.rest.load(Relaxed)));
+    }
+}
+
+/// Changes a shared slot if it is the component's (`own`) or nobody's.
+fn change_slot(slot: &Slot, component: Component, amount: i32, own: bool) -> bool {
+    let mut before = slot.load(Relaxed);
+    loop {
+        let same = before & 0xff == u32::from(component.0);
+        if !same && (own || bytes(before) != 0) {
+            return false;
+        }
+        let held = if same { bytes(before) } else { 0 };
+        let after = word(component, held.wrapping_add(amount));
+        match slot.compare_exchange_weak(before, after, AcqRel, Relaxed) {
+            Ok(_) => return true,
+            Err(now) => before = now,
+        }
+    }
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use quo_tests::memprof::{PROGRAMS, fake_mpi};
 use quo_tests::suite::{Skipped, Test, run};
 use quo_tests::{

@@ -70,6 +70,7 @@ pub struct Job {
     /// The jobs whose ranks these are; more than one where a script started several.
     pub jobs: Vec<JobPart>,
     /// Facts about missing processes.
+    #[serde(rename = "absent")]
     pub missing_ranks: MissingRanks,
     /// Realtime clock at the start of the job's first rank, in nanoseconds since 1970.
     pub started_ns: u64,

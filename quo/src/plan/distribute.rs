@@ -8,7 +8,7 @@ use super::compatibility::{Compatibility, bits};
 use super::libquo_compat;
 use crate::CpuSet;
 
-/// Which rule selects the workers.
+/// Rule by which the workers are selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Policy {
@@ -16,10 +16,12 @@ pub enum Policy {
     /// ranks before unbound ones, unbound ranks fill the rest, as many workers as that allows,
     /// spread over the objects.
     #[default]
+    #[serde(rename = "Promise")]
     Spread,
     /// The published algorithm to the letter, with its quirks: a rank that overlaps every object is
     /// passed over unless all ranks do; a rank may take up a place in several objects; unbound
     /// ranks never fill. For programs that depend on exactly that selection.
+    #[serde(rename = "Literal")]
     LibquoCompat,
 }
 

@@ -37,7 +37,8 @@ const TESTS: &[Test] = &[
 
 /// Less than the minute for which a world waits where it knows of no death.
 const LIMIT: Duration = Duration::from_secs(50);
-/// The same where a growth is asked for several times if the machine is slow.
+/// The same for jobs of several changes, or whose growth is asked for again if the machine is slow. Those that would wait
+/// for the dead say so.
 const LONG_LIMIT: Duration = Duration::from_secs(150);
 
 fn main() -> ExitCode {
@@ -623,7 +624,7 @@ fn with_a_dead_sleeper(processes: usize) -> Result<Faulted> {
         let reason = "it ends every process that was connected to one that is killed";
         return Err(Skipped(reason.to_owned()).into());
     }
-    let job = Faulted::start(Launch { processes, ranks: 2, ..ALONE })?;
+    let job = Faulted::start(Launch { processes, ranks: 2, limit: LONG_LIMIT, ..ALONE })?;
     job.job.wait_for("is there: no rank", processes - 2)?;
     job.kill("is there: no rank")?;
     Ok(job)

@@ -35,11 +35,8 @@ const TESTS: &[Test] = &[
     ("launcher_that_ends_the_job_leaves_nothing", ended_by_launcher),
 ];
 
-/// Less than the minute for which a world waits where it knows of no death.
-const LIMIT: Duration = Duration::from_secs(50);
-/// The same for jobs of several changes, or whose growth is asked for again if the machine is slow. Those that would wait
-/// for the dead say so.
-const LONG_LIMIT: Duration = Duration::from_secs(150);
+/// For a job that hangs: much longer than a loaded machine takes. Errors tell a world that has waited for its dead.
+const LIMIT: Duration = Duration::from_secs(150);
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
@@ -59,15 +56,12 @@ struct Launch {
     ranks: usize,
     /// Waits for the started process to be ready.
     seconds: u64,
-    /// For the whole job.
-    limit: Duration,
     /// The launcher lets the others live when one is killed.
     survives: bool,
     files: &'static [&'static str],
 }
 
-const ALONE: Launch =
-    Launch { processes: 1, ranks: 1, seconds: 20, limit: LIMIT, survives: true, files: &[] };
+const ALONE: Launch = Launch { processes: 1, ranks: 1, seconds: 20, survives: true, files: &[] };
 
 /// A launch without a kill: Hydra, told to go on without, does not end in order when processes were started.
 const WHOLE: Launch = Launch { survives: false, ..ALONE };
@@ -95,7 +89,7 @@ impl Faulted {
             command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         }
         prepare(&mut command);
-        let job = Running::start(&mut command, "faults", launch.limit)?;
+        let job = Running::start(&mut command, "faults", LIMIT)?;
         job.wait_for("is there: rank", launch.ranks)?;
         let this = Faulted { folder, job, family: launcher.family() };
         this.joins_by(guard)?;
@@ -432,7 +426,7 @@ fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
     if Launcher::find()?.family() == Family::Mpich {
         return Err(Skipped("MPICH gives what is started nothing to be found by".to_owned()).into());
     }
-    let job = Faulted::growing(Launch { seconds: 8, limit: LONG_LIMIT, ..launch })?;
+    let job = Faulted::growing(Launch { seconds: 8, ..launch })?;
     fs::rename(job.file("joiner"), job.file("right"))?;
     let script = format!(
         "mkdir '{}' && echo $$ > '{}' && kill -STOP $$\nexec '{}' \"$@\"",
@@ -624,7 +618,8 @@ fn with_a_dead_sleeper(processes: usize) -> Result<Faulted> {
         let reason = "it ends every process that was connected to one that is killed";
         return Err(Skipped(reason.to_owned()).into());
     }
-    let job = Faulted::start(Launch { processes, ranks: 2, limit: LONG_LIMIT, ..ALONE })?;
+    let slow = Launch { seconds: 60, ..ALONE };
+    let job = Faulted::start(Launch { processes, ranks: 2, ..slow })?;
     job.job.wait_for("is there: no rank", processes - 2)?;
     job.kill("is there: no rank")?;
     Ok(job)

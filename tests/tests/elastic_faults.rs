@@ -13,9 +13,7 @@ use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{Checkout, Family, Launcher};
 use rustix::process::Pid;
 
-use job::{
-    ALONE, Faulted, LONG_LIMIT, Launch, WHOLE, end, ended_with_one_error, ends, kill_and_wait,
-};
+use job::{ALONE, Faulted, Launch, WHOLE, end, ended_with_one_error, ends, kill_and_wait};
 
 const TESTS: &[Test] = &[
     ("failed_start_ends_its_request_and_the_next_succeeds", refused),
@@ -175,7 +173,7 @@ fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
     if Launcher::find()?.family() == Family::Mpich {
         return Err(Skipped("MPICH gives what is started nothing to be found by".to_owned()).into());
     }
-    let job = Faulted::growing(Launch { seconds: 8, limit: LONG_LIMIT, ..launch })?;
+    let job = Faulted::growing(Launch { seconds: 8, ..launch })?;
     fs::rename(job.file("joiner"), job.file("right"))?;
     let script = format!(
         "mkdir '{}' && echo $$ > '{}' && kill -STOP $$\nexec '{}' \"$@\"",
@@ -350,7 +348,8 @@ fn with_a_dead_sleeper(processes: usize) -> Result<Faulted> {
         let reason = "it ends every process that was connected to one that is killed";
         return Err(Skipped(reason.to_owned()).into());
     }
-    let job = Faulted::start(Launch { processes, ranks: 2, ..ALONE })?;
+    let slow = Launch { seconds: 60, ..ALONE };
+    let job = Faulted::start(Launch { processes, ranks: 2, ..slow })?;
     job.job.wait_for("is there: no rank", processes - 2)?;
     job.kill("is there: no rank")?;
     Ok(job)

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::{self, Test};
-use quo_tests::{Checkout, Family, Launcher, ends_within, until};
-use rustix::process::{Pid, Signal, kill_process_group};
+use quo_tests::{BindTo, Checkout, Family, Launcher, ends_within, until};
+use rustix::process::{Pid, Signal, getuid, kill_process_group};
+use rustix::system::uname;
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("elastic_job_fills_idle_slots_and_gives_them_back", fills),
     ("failed_job_is_told_by_status_and_log", fails),
+    ("jobs_start_without_the_folder_that_launchers_share", own_session),
     ("manager_killed_after_each_decision_loses_no_job", killed),
     ("elastic_job_goes_on_under_the_next_manager", resumed),
 ];
@@ -81,6 +83,11 @@ impl Pool {
     }
 
     fn manager(&self, words: &[&str]) -> Result<Manager> {
+        self.manager_with(words, |_| {})
+    }
+
+    /// As [`manager`](Self::manager), with a change to the command.
+    fn manager_with(&self, words: &[&str], prepare: impl FnOnce(&mut Command)) -> Result<Manager> {
         let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
         command.args([
             "--json",
@@ -101,6 +108,7 @@ impl Pool {
         ] {
             command.env(name, value);
         }
+        prepare(&mut command);
         let (out, err) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command.env_remove("QUO_TOPOLOGY").stdin(Stdio::null());
         let child = command.stdout(out.try_clone()?).stderr(err.try_clone()?).spawn()?;
@@ -250,6 +258,28 @@ fn fails() -> Result<()> {
     // A queue that was begun is not begun again by mistake.
     let again = pool.manager(&[])?.finish()?;
     ensure!(again.status.code() == Some(1) && again.err.contains("--resume"), "{again:?}");
+    Ok(())
+}
+
+fn own_session() -> Result<()> {
+    let pool = Pool::new()?;
+    let scratch = pool.file("tmp");
+    fs::create_dir(&scratch)?;
+    let host = uname().nodename().to_string_lossy().into_owned();
+    let host = host.split('.').next().unwrap_or_default().to_owned();
+    // As if it were removed between the two steps in which a launcher makes it and the next one in it.
+    fs::write(scratch.join(format!("ompi.{host}.{}", getuid().as_raw())), "")?;
+    let alone =
+        Launcher::find()?.command(1, BindTo::None).arg("true").env("TMPDIR", &scratch).output()?;
+    ensure!(!alone.status.success(), "a launcher needs no folder: {alone:?}");
+    pool.rigid("good", 1, "exit 0")?;
+    let mut manager = pool.manager_with(&[], |command| {
+        command.env("TMPDIR", &scratch);
+    })?;
+    let report = manager.finish()?.report(0)?;
+    ensure!(report["failed"] == 0, "{report}");
+    let left: Vec<_> = fs::read_dir(&scratch)?.flatten().map(|entry| entry.file_name()).collect();
+    ensure!(left.len() == 1, "files of the launcher are left: {left:?}");
     Ok(())
 }
 

@@ -208,3 +208,21 @@ impl How {
         self.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(words: &[&str]) -> String {
+        let words = ["quo-elastic"].iter().chain(words);
+        Arguments::try_parse_from(words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn manage_alone_names_both_kinds_of_jobs() {
+        let error = refusal(&["manage"]);
+        assert!(error.contains("--slurm|--pool <HOSTS>"), "{error}");
+        let error = refusal(&["manage", "--slurm", "--pool", "n1:2", "--queue", "jobs"]);
+        assert!(error.contains("cannot be used with"), "{error}");
+    }
+}

@@ -277,6 +277,8 @@ fn limit_is_set_on_a_job_and_lifted() {
     assert!(error.contains("none of the CPUs 8000"), "{error}");
     context.free().unwrap();
     assert!(refused(&["set", &process, "--all"], 1).contains("has no context"));
+    let error = refused(&["set", "2147483647", "--all"], 1);
+    assert!(error.contains("there is no process 2147483647"), "{error}");
     assert!(refused(&["set", &process], 2).contains("--cpus"));
 }
 

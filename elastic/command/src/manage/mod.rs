@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use elastic::manager::WorldStatus;
 use scheduler::action::Action;
 use scheduler::job::MpiRatio;
@@ -22,11 +22,12 @@ pub use contact::{Contact, here};
 #[derive(Debug, Args)]
 #[command(
     after_help = "The policies are those of `quo-elastic simulate`; docs/scheduling.md has the queue file.\n\
-    A manager that is killed harms no job: --resume goes on with the queue."
+    A manager that is killed harms no job: --resume goes on with the queue.",
+    group(ArgGroup::new("jobs").required(true).args(["slurm", "pool"]))
 )]
 pub struct Manage {
     /// Grow running jobs into idle nodes of Slurm, and have them give nodes back when jobs wait
-    #[arg(long, conflicts_with_all = ["pool", "queue", "dir", "resume"], required_unless_present = "pool")]
+    #[arg(long, conflicts_with_all = ["queue", "dir", "resume"])]
     slurm: bool,
     /// Look at this partition only
     #[arg(long, value_name = "NAME", requires = "slurm")]

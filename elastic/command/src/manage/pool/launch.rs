@@ -1,5 +1,6 @@
 //! The words that launch a job of a pool. Pure but for the question after the MPI.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -68,14 +69,24 @@ pub struct Launch {
     pub words: Vec<String>,
 }
 
-/// Makes the words that launch a job on these slots. `own` is the name of this machine, and `host_file` where the file
-/// will be.
+/// Names that a launch needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// The name of this machine.
+    pub own: &'a str,
+    /// The path of the file with the host of each process.
+    pub host_file: &'a str,
+    /// The name of this job's folder for the launcher's own files. No other job has it on any host.
+    pub session: &'a str,
+}
+
+/// Makes the words that launch a job on these slots.
 pub fn launch(
     job: &QueuedJob,
     hosts: &Hosts,
     slots: &[u32],
     launcher: &Launcher,
-    (own, host_file): (&str, &str),
+    Names { own, host_file, session }: Names<'_>,
 ) -> Launch {
     let places = processes(job, hosts, slots);
     let name = |place: &usize| match hosts.hosts[*place].0.as_str() {
@@ -93,9 +104,17 @@ pub fn launch(
             .collect(),
         Launcher::Of(family) => {
             let host = format!("{}:{count}", hosts.hosts[places[0]].0);
+            let is_here = names.iter().all(|name| *name == own);
+            let base = if is_here { std::env::temp_dir() } else { PathBuf::from("/tmp") };
+            let session = base.join(session).display().to_string();
             let words: &[&str] = match (family, is_one) {
+                // Open MPI 4 removes the folder that all jobs of a user have on a host when one ends; another that is
+                // just being started fails then.
                 (Family::OpenMpi4, true) => &[
                     "mpirun",
+                    "--mca",
+                    "orte_top_session_dir",
+                    &session,
                     "--host",
                     &host,
                     "--oversubscribe",
@@ -106,6 +125,9 @@ pub fn launch(
                 ],
                 (Family::OpenMpi4, false) => &[
                     "mpirun",
+                    "--mca",
+                    "orte_top_session_dir",
+                    &session,
                     "--hostfile",
                     host_file,
                     "--map-by",
@@ -165,6 +187,8 @@ mod tests {
     use super::super::queue::read;
     use super::*;
 
+    const NAMES: Names<'_> = Names { own: "me", host_file: "F", session: "S" };
+
     const QUEUE: &str = r#"
         [[job]]
         name = "solver"
@@ -183,9 +207,9 @@ mod tests {
         assert_eq!(processes(&queue.jobs[0], &hosts, &[5, 1]), [1, 0, 0, 0, 1]);
         assert_eq!(processes(&queue.jobs[1], &hosts, &[5, 1]), [1, 0]);
         let launcher = Launcher::Of(Family::OpenMpi4);
-        let launched = launch(&queue.jobs[0], &hosts, &[5, 1], &launcher, ("me", "F"));
+        let launched = launch(&queue.jobs[0], &hosts, &[5, 1], &launcher, NAMES);
         assert_eq!(launched.host_file, "b\na\na\na\nb\n");
-        let words = "mpirun --hostfile F --map-by seq --oversubscribe --bind-to none -np 5 ./solver \
+        let words = "mpirun --mca orte_top_session_dir /tmp/S --hostfile F --map-by seq --oversubscribe --bind-to none -np 5 ./solver \
             --name=solver 2-3";
         assert_eq!(launched.words.join(" "), words);
     }
@@ -194,11 +218,13 @@ mod tests {
     fn one_host_needs_no_file_and_users_keep_their_options() {
         let (queue, hosts) = (read(QUEUE, 6).unwrap(), Hosts::read("localhost:6").unwrap());
         let words = |launcher| {
-            let launched = launch(&queue.jobs[1], &hosts, &[3, 4], &launcher, ("me", "F"));
+            let launched = launch(&queue.jobs[1], &hosts, &[3, 4], &launcher, NAMES);
             assert_eq!(launched.host_file, "me\nme\n");
             launched.words.join(" ")
         };
-        let one = "mpirun --host localhost:2 --oversubscribe --bind-to none -np 2 ./rigid";
+        let session = std::env::temp_dir().join("S").display().to_string();
+        let one = "--host localhost:2 --oversubscribe --bind-to none -np 2 ./rigid";
+        let one = format!("mpirun --mca orte_top_session_dir {session} {one}");
         assert_eq!(words(Launcher::Of(Family::OpenMpi4)), one);
         let own = ["launch", "-f={hostfile}", "-n{processes}"].map(str::to_owned).to_vec();
         assert_eq!(words(Launcher::Words(own)), "launch -f=F -n2 ./rigid");

@@ -27,7 +27,7 @@ use super::orders::{EVENTS, Orders, is_busy, open};
 use super::{Manage, now, record};
 use crate::output::{complain, say, say_json};
 use folder::{Fate, Folder, Start};
-use launch::{Launcher, launch};
+use launch::{Launcher, Names, launch};
 use plan::{Flight, View, adopted, requests, snapshot};
 use queue::{Hosts, Queue, QueuedJob};
 
@@ -308,7 +308,9 @@ impl Pool {
             let start = Start { slots: nodes.iter().collect(), at: now };
             let file = self.folder.file(&format!("{name}.hosts"));
             let path = file.display().to_string();
-            let launch = launch(job, &self.hosts, &start.slots, &self.launcher, (&self.own, &path));
+            let session = format!("quo-{}-{}-{name}", self.own, std::process::id());
+            let names = Names { own: &self.own, host_file: &path, session: &session };
+            let launch = launch(job, &self.hosts, &start.slots, &self.launcher, names);
             fs::write(&file, &launch.host_file).with_context(|| format!("writing {path}"))?;
             self.say(now, &name, &reason)?;
             self.note(now, &name, decided)?;

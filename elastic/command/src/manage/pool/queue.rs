@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use elastic::manager::control::is_job_name;
 use elastic::manager::slurm::expand_hosts;
 use scheduler::job::{Class, Limits};
@@ -65,7 +65,10 @@ struct Entry {
 
 /// Reads a queue file for a pool of so many slots.
 pub fn read(text: &str, slots: u32) -> Result<Queue> {
-    let File { launcher, job } = toml::from_str(text)?;
+    let File { launcher, job } = toml::from_str(text).map_err(|error| {
+        let start = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        anyhow!("line {}: {}", start.matches('\n').count() + 1, error.message())
+    })?;
     let mut names = BTreeSet::new();
     let mut jobs = Vec::new();
     for entry in job {
@@ -227,10 +230,11 @@ mod tests {
             (job("ranks = 1\ntime = \"soon\""), "job \"a\": time: \"soon\""),
             (job("ranks = 1") + &job("ranks = 1"), "job \"a\": there are two of this name"),
             (job("ranks = 1").replace("\"a\"", "\"a/b\""), "job \"a/b\": not a name"),
-            (job("ranks = 1\nhosts = 2"), "unknown field `hosts`"),
+            (job("ranks = 1\nhosts = 2"), "line 5: unknown field `hosts`"),
+            ("launcher = []\nnonsense".to_owned(), "line 2: "),
         ] {
             let error = format!("{:#}", read(&text, 8).unwrap_err());
-            assert!(error.contains(cause), "{error}");
+            assert!(error.contains(cause) && !error.contains('\n'), "{error}");
         }
     }
 

@@ -65,6 +65,7 @@ impl Context {
         self.check(CALL)?;
         let state = self.state();
         match &state.waiters {
+        let _lent = self.lend_if_asked(&state);
             Some(group) => Ok(group.barrier()?),
             None => state.node.barrier().map_err(state.name_ranks(CALL)),
         }
@@ -88,6 +89,7 @@ impl Context {
         }
         let state = self.state();
         state.node.barrier_timeout(limit).map_err(state.name_ranks(CALL))
+        let _lent = self.lend_if_asked(&state);
     }
 
     /// A barrier of its own among some ranks of this node, found by its name. Collective over those

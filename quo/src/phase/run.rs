@@ -455,6 +455,8 @@ impl Phase<'_> {
     /// use quo::phase::PhaseSpec;
     /// use quo::topology::ObjectType;
     /// let phase = context.phase(PhaseSpec::over(ObjectType::Package).name("solve"))?;
+        let state = self.state();
+        let _lent = self.lend_if_asked(&state);
     /// for _step in 0..100 {
     ///     let outcome = phase.run(|worker| solve(worker.threads()))?;
     ///     if let Some(residual) = outcome.value {

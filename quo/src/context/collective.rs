@@ -25,6 +25,7 @@ pub(crate) enum Operation {
     PhaseEnd = 3,
     Renew = 4,
     Devices = 5,
+    Hold = 6,
 }
 
 /// The objects to distribute over, as a program gave them: checked by all ranks together, so that a
@@ -64,8 +65,8 @@ impl Context {
         const CALL: &str = "barrier";
         self.check(CALL)?;
         let state = self.state();
-        match &state.waiters {
         let _lent = self.lend_if_asked(&state);
+        match &state.waiters {
             Some(group) => Ok(group.barrier()?),
             None => state.node.barrier().map_err(state.name_ranks(CALL)),
         }
@@ -88,8 +89,8 @@ impl Context {
             });
         }
         let state = self.state();
-        state.node.barrier_timeout(limit).map_err(state.name_ranks(CALL))
         let _lent = self.lend_if_asked(&state);
+        state.node.barrier_timeout(limit).map_err(state.name_ranks(CALL))
     }
 
     /// A barrier of its own among some ranks of this node, found by its name. Collective over those
@@ -223,6 +224,19 @@ impl Context {
             Some(mask_from(words))
         };
         Ok((0..state.node_size()).map(set).collect())
+    }
+
+    /// Tells the ranks of the node which CPUs the caller holds for a phase. Returns those of all.
+    pub(crate) fn exchange_held(
+        &self,
+        call: &'static str,
+        own: Result<CpuSet, Error>,
+    ) -> Result<CpuSet, Error> {
+        let state = self.state();
+        let mut message = [0_u8; EXCHANGE_HEADER];
+        message[0] = Operation::Hold as u8;
+        let sets = self.exchange_sets(&state, call, &message, own)?;
+        Ok(sets.iter().flatten().fold(CpuSet::new(), |all, set| all.union(set)))
     }
 
     /// A group of the ranks that share the caller's object of a type: the object its mask lies on,
@@ -433,6 +447,7 @@ pub(crate) fn disagreement(call: &'static str, headers: &[(usize, &[u8])]) -> Er
             3 => "the end of a phase",
             4 => "the start of a phase after a change of the allowed CPUs",
             5 => "the choice of devices",
+            6 => "the start of a phase that has its hardware alone",
             _ => "another call",
         }
         .to_owned()

@@ -1161,7 +1161,7 @@ public:
     /** @name CPUs of waiting ranks, lent to threaded ones. Local, and never waits. */
     /** @{ */
 
-    /** What borrow_cpus() got. */
+    /** CPUs and threads that borrow_cpus() got. */
     struct Borrowed {
         /** Number of CPUs that were borrowed. */
         int cpus = 0;

@@ -85,7 +85,7 @@ contains
     ierr = c_borrow(q, borrowed, threads)
   end subroutine quo_borrow
 
-  !> Tells whether a rank that the caller borrowed from has taken its CPUs back. Local.
+  !> Returns true in `wanted` if a rank that the caller borrowed from has taken its CPUs back. Local.
   subroutine quo_borrow_wanted(q, wanted, ierr)
     !> A context.
     type(c_ptr), value :: q

@@ -59,8 +59,8 @@ fn phases_of_two_jobs_never_overlap() {
     segments.assert_empty();
 }
 
-/// A job of one rank that is inside an exclusive phase over `part` of the CPUs until it is let go, and
-/// `others` ranks of another job that run `body` meanwhile. Returns how they ended.
+/// Runs `body` on `others` ranks of a job while the one rank of another job is inside an exclusive
+/// phase over the first part of `scope`, or all CPUs, until it is let go or killed.
 fn beside_a_holder(
     others: usize,
     kill: bool,
@@ -105,6 +105,7 @@ fn beside_a_holder(
         let killed = kill && rank == 0;
         assert_eq!(end, if killed { End::Killed(Signal::SIGKILL) } else { End::Exited(0) });
     }
+    drop((holder, job));
     segments.assert_empty();
 }
 

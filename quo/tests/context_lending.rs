@@ -174,6 +174,7 @@ fn with_lending_contexts(size: usize, body: impl Fn(&Context)) {
         context.free().unwrap();
     })
     .succeed();
+    drop(space);
     segments.assert_empty();
 }
 
@@ -222,8 +223,8 @@ fn sleepers_of_a_phase_lend() {
 fn with_victim(victim: usize, act: impl Fn(&Context), after: impl Fn(&Context)) {
     let segments = Segments::new();
     let space = LocalSpace::new(3, segments.path()).unwrap();
-    let (mut ready, mut tell) = std::io::pipe().unwrap();
-    let (mut gone, mut let_go) = std::io::pipe().unwrap();
+    let (mut ready, tell) = std::io::pipe().unwrap();
+    let (gone, mut let_go) = std::io::pipe().unwrap();
     let ranks = Ranks::fork(3, |rank| {
         CORES.iter().for_each(|(name, value)| set(name, value));
         let context =
@@ -261,7 +262,7 @@ fn with_victim(victim: usize, act: impl Fn(&Context), after: impl Fn(&Context)) 
         let expected = if rank == victim { End::Killed(Signal::SIGKILL) } else { End::Exited(0) };
         assert_eq!(end, expected, "rank {rank}");
     }
-    drop((&mut tell, &mut gone));
+    drop(space);
     segments.assert_empty();
 }
 
@@ -329,6 +330,7 @@ fn loan_outlives_no_context_and_no_change() {
         context.free().unwrap();
     })
     .succeed();
+    drop(spaces);
     segments.assert_empty();
 }
 

@@ -12,7 +12,7 @@ use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::{Loans, Node, borrowed_cpus};
 
-/// What this rank has borrowed, and the depth of its bindings since.
+/// Loans of this rank, and the depth of its bindings since.
 #[derive(Debug)]
 pub(super) struct Loan {
     loans: Arc<Loans>,

@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// One for each push, where a memory profile is recorded. Changed under the lock of `bindings`.
     pub(super) regions: Mutex<Vec<crate::regions::Region>>,
     pub(super) bindings: Mutex<Bindings>,
-    /// What this rank has borrowed.
+    /// Loans of this rank.
     pub(super) loan: Mutex<Option<super::lending::Loan>>,
     /// Read by every call, replaced by adaptations; never locked for writing but for a moment, and
     /// never waited for in a queue, so that a call may read it twice.

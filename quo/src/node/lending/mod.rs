@@ -12,7 +12,7 @@ use super::segment::Segment;
 use super::{Home, Node, NodeError};
 use crate::CpuSet;
 
-/// What a member has borrowed; it is given back at the latest when this is dropped.
+/// Loans of a member, given back at the latest when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Loans {
     home: Arc<Home>,
@@ -118,7 +118,7 @@ impl Node {
     }
 }
 
-/// Ends what an earlier process lent and borrowed as this member.
+/// Ends the offer and the loans of an earlier process under this member number.
 pub(super) fn begin(segment: &Segment, member: usize) {
     segment.slots[member].lending.reclaim();
     segment.slots.iter().for_each(|slot| slot.lending.end_loan_of(member));

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use protocol::Taken;
 
-use super::fork::Process;
+use super::fork::ForkId;
 use super::segment::Segment;
 use super::{Home, Node, NodeError};
 use crate::CpuSet;
@@ -43,7 +43,7 @@ impl Loans {
     /// Gives everything back; does nothing the second time, and nothing in a forked child, whose
     /// parent has the loans.
     pub(crate) fn give_back(&self) {
-        if self.home.process == Process::current() {
+        if self.home.process == ForkId::current() {
             for &(owner, taken) in &self.taken {
                 self.home.segment.slots[owner].lending.give_back(taken);
             }

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::sys::AtomicWord;
+use crate::atomic_word::AtomicWord;
 
 /// The low bits of the loan word: one more than the borrower's number; zero: nobody.
 const BORROWER_BITS: u32 = 12;

@@ -166,7 +166,10 @@ typedef enum {
     /** As QUO_create(). */
     QUO_CREATE_NO_FLAGS = 0,
     /** Hide all but one hardware thread of each core. */
-    QUO_CREATE_NO_MT = 1
+    QUO_CREATE_NO_MT = 1,
+    /** Lend the caller's CPUs while it waits in QUO_barrier() or QUO_phase_end(), see QUO_borrow().
+        Ranks may differ in this. Without effect with #QUO_WAIT_MPI. Since quo 0.1. */
+    QUO_CREATE_LEND = 2
 } QUO_create_flags_t;
 
 /** Way in which ranks wait for each other. Since quo 0.1. */
@@ -977,6 +980,240 @@ int
 QUO_retire(QUO_context q);
 
 /** @} */
+/** @name Devices of the node. Since quo 0.1. */
+/** @{ */
+
+/** A kind of device, by its class on the PCI bus. */
+typedef enum {
+    /** A display controller or an accelerator. */
+    QUO_DEVICE_GPU = 0,
+    /** A network controller. */
+    QUO_DEVICE_NETWORK,
+    /** A storage controller. */
+    QUO_DEVICE_STORAGE
+} QUO_device_kind_t;
+
+/**
+ * Counts the devices of a kind on the caller's node, without GPUs that the environment hides from
+ * the caller (CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, ZE_AFFINITY_MASK).
+ *
+ * Local.
+ *
+ * @param[in]  q            A context.
+ * @param[in]  kind         Kind of device.
+ * @param[out] out_ndevices How many there are; 0 when the machine has none.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The kind is unknown, or the pointer is NULL.
+ */
+int
+QUO_ndevices(QUO_context q,
+             QUO_device_kind_t kind,
+             int *out_ndevices);
+
+/**
+ * Tells a device's place on the bus and the CPUs near it.
+ *
+ * Local.
+ *
+ * @param[in]  q        A context.
+ * @param[in]  kind     Kind of device.
+ * @param[in]  index    Index of the device among those of QUO_ndevices(), in the order of the bus.
+ * @param[out] out_bus  Its place, such as "0000:3b:00.0". Free with free().
+ * @param[out] out_list CPUs near it, as a list such as "0-3,8"; all of the machine where the system
+ *                      does not tell. Free with free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The kind is unknown, there is no such device, or a pointer is NULL.
+ * @retval QUO_ERR_OOR       No memory.
+ */
+int
+QUO_device(QUO_context q,
+           QUO_device_kind_t kind,
+           int index,
+           char **out_bus,
+           char **out_list);
+
+/**
+ * Tells whether a device is near a CPU that the caller is bound to.
+ *
+ * Local.
+ *
+ * @param[in]  q        A context.
+ * @param[in]  kind     Kind of device.
+ * @param[in]  index    Index of the device.
+ * @param[out] out_near 1 if it is, else 0.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The kind is unknown, there is no such device, or the pointer is NULL.
+ */
+int
+QUO_device_is_near(QUO_context q,
+                   QUO_device_kind_t kind,
+                   int index,
+                   int *out_near);
+
+/**
+ * Tells whether a device is near an object, such as a NUMA node.
+ *
+ * Local.
+ *
+ * @param[in]  q             A context.
+ * @param[in]  kind          Kind of device.
+ * @param[in]  index         Index of the device.
+ * @param[in]  type          Type of object.
+ * @param[in]  in_type_index Index of the object.
+ * @param[out] out_near      1 if they have a near CPU in common, else 0.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The kind or type is unknown, there is no such device or object, or the
+ *                           pointer is NULL.
+ */
+int
+QUO_device_in_type(QUO_context q,
+                   QUO_device_kind_t kind,
+                   int index,
+                   QUO_obj_type_t type,
+                   int in_type_index,
+                   int *out_near);
+
+/**
+ * Shares the devices of a kind out among the ranks of the node: each has as many ranks as any other,
+ * or one more, and near ones as far as that allows. Nothing is bound or hidden.
+ *
+ * Collective over the node.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  kind      Kind of device; the same on every rank.
+ * @param[out] out_index Index of the caller's device; -1 when there is none.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The kind is unknown, or the pointer is NULL.
+ * @retval QUO_ERR_DISAGREE  The ranks gave different kinds, or one of them a wrong argument.
+ *
+ * @code{.c}
+ * int gpu = -1;
+ * char *variables = NULL;
+ * QUO_assign_device(q, QUO_DEVICE_GPU, &gpu);
+ * if (gpu >= 0) QUO_visible_devices(q, gpu, &variables);
+ * @endcode
+ */
+int
+QUO_assign_device(QUO_context q,
+                  QUO_device_kind_t kind,
+                  int *out_index);
+
+/**
+ * Writes the environment variables by which a program that is started with them sees one GPU only,
+ * such as "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1".
+ *
+ * Local. Nothing is set.
+ *
+ * @param[in]  q             A context.
+ * @param[in]  gpu           Index of the GPU among those of QUO_ndevices().
+ * @param[out] out_variables The variables with a space between them; empty for a maker without such
+ *                           a variable. Free with free().
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG There is no such GPU, or the pointer is NULL.
+ * @retval QUO_ERR_OOR       No memory.
+ */
+int
+QUO_visible_devices(QUO_context q,
+                    int gpu,
+                    char **out_variables);
+
+/** @} */
+/** @name CPUs of waiting ranks, lent to threaded ones. Since quo 0.1. */
+/** @{ */
+
+/**
+ * Lends the caller's CPUs to other ranks of its node until QUO_reclaim(). To be called before a wait
+ * that uses next to no CPU, such as one for another component. CPUs that another rank is bound to as
+ * well are lent only while that rank lends them too.
+ *
+ * Local; never waits. Two calls of one process lend once.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS              Done.
+ * @retval QUO_SUCCESS_ALREADY_DONE The caller lends already.
+ * @retval QUO_ERR_DETACHED         The caller has detached or retired.
+ *
+ * @code{.c}
+ * QUO_lend(q);
+ * wait_for_the_other_component();
+ * QUO_reclaim(q);
+ * @endcode
+ */
+int
+QUO_lend(QUO_context q);
+
+/**
+ * Takes the caller's CPUs back, without waiting for a rank that has borrowed them: until that rank
+ * looks with QUO_borrow_wanted() and gives back, both run on the same CPUs.
+ *
+ * Local; never waits.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS              Done.
+ * @retval QUO_SUCCESS_ALREADY_DONE The caller lends nothing.
+ */
+int
+QUO_reclaim(QUO_context q);
+
+/**
+ * Borrows the CPUs that waiting ranks of the node lend, and binds the caller to its own CPUs and
+ * these, as a push does. With nothing to borrow nothing is bound. A CPU is borrowed by one rank at a
+ * time, and only when every rank that is bound to it lends it; a rank that ends has given back.
+ *
+ * Local; never waits. For the begin of a threaded region.
+ *
+ * @param[in]  q            A context.
+ * @param[out] out_borrowed Number of CPUs that were borrowed, may be 0.
+ * @param[out] out_threads  Number of threads that fills the caller's own CPUs and these.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A pointer is NULL; nothing is borrowed.
+ * @retval QUO_ERR_BUSY      The caller has borrowed and not given back.
+ * @retval QUO_ERR_DETACHED  The caller has detached or retired.
+ *
+ * @code{.c}
+ * int borrowed, threads, wanted = 0;
+ * QUO_borrow(q, &borrowed, &threads);
+ * while (more_work() && !wanted) {
+ *     chunk(threads);
+ *     QUO_borrow_wanted(q, &wanted);
+ * }
+ * QUO_give_back(q);
+ * @endcode
+ */
+int
+QUO_borrow(QUO_context q,
+           int *out_borrowed,
+           int *out_threads);
+
+/**
+ * Tells whether a rank that the caller borrowed from has taken its CPUs back.
+ *
+ * Local; never waits. Cheap enough for every chunk of a loop.
+ *
+ * @param[in]  q          A context.
+ * @param[out] out_wanted 1 if the caller should give back, else 0; 0 when it has borrowed nothing.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The pointer is NULL.
+ */
+int
+QUO_borrow_wanted(QUO_context q,
+                  int *out_wanted);
+
+/**
+ * Gives everything back that QUO_borrow() got, and undoes its push.
+ *
+ * Local; never waits.
+ *
+ * @param[in] q A context.
+ * @retval QUO_SUCCESS              Done.
+ * @retval QUO_SUCCESS_ALREADY_DONE The caller has borrowed nothing.
+ * @retval QUO_ERR_BUSY             Bindings that were pushed since have not been popped; nothing is
+ *                                  given back.
+ */
+int
+QUO_give_back(QUO_context q);
+
+/** @} */
 /** @name Named barriers: several independent ones per node. Since quo 0.1. */
 /** @{ */
 
@@ -1062,6 +1299,18 @@ typedef enum {
     QUO_CORES_FASTEST
 } QUO_cores_t;
 
+/** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. Those that
+    are to keep off each other's CPUs all have to say so. */
+typedef enum {
+    /** Runs at once, and shares CPUs with whoever else is there. The default. */
+    QUO_SHARING_OVERLAP = 0,
+    /** Waits until all its CPUs are free, and has them alone while it runs. */
+    QUO_SHARING_WAIT,
+    /** Takes those of its CPUs that are free, and has them alone while it runs; waits only while some
+        worker would have none. */
+    QUO_SHARING_LEFT
+} QUO_sharing_t;
+
 /** Specification of a phase. Start from #QUO_PHASE_SPEC_INIT. The same on every rank. */
 typedef struct QUO_phase_spec_t {
     /** sizeof(QUO_phase_spec_t), so that fields can be appended. */
@@ -1077,14 +1326,19 @@ typedef struct QUO_phase_spec_t {
     const char *name;
     /** One of #QUO_cores_t. */
     int cores;
-    /** Not used yet; 0. */
-    int reserved;
+    /** One of #QUO_sharing_t. Other than #QUO_SHARING_OVERLAP, workers must not share CPUs, and
+        QUO_phase_begin() is collective over the node. */
+    int sharing;
+    /** Seconds to wait for the CPUs, after which QUO_phase_end() returns #QUO_ERR_TIMEOUT on every
+        rank; 0 for the limit of QUO_create() (the variable QUO_CREATE_TIMEOUT). */
+    double sharing_limit;
 } QUO_phase_spec_t;
 
 /** Initialiser: one worker per package, whose thread counts follow its binding; no name. */
 #define QUO_PHASE_SPEC_INIT                                                                        \
     {                                                                                              \
-        sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_OPENMP, NULL, QUO_CORES_ALL, 0   \
+        sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_OPENMP, NULL, QUO_CORES_ALL,     \
+            QUO_SHARING_OVERLAP, 0                                                                 \
     }
 
 /** Assignment of a worker of a phase. */

@@ -138,7 +138,9 @@ enum class CreateFlags : int {
     /** Everything. */
     none = QUO_CREATE_NO_FLAGS,
     /** Hide all but one hardware thread of each core. */
-    no_mt = QUO_CREATE_NO_MT
+    no_mt = QUO_CREATE_NO_MT,
+    /** Lend the caller's CPUs while it waits, see Context::borrow_cpus(). */
+    lend = QUO_CREATE_LEND
 };
 
 /** Combines flags. */
@@ -191,6 +193,26 @@ enum class Cores : int {
     all = QUO_CORES_ALL,
     /** Those of the fastest kind that the worker's object has. */
     fastest = QUO_CORES_FASTEST
+};
+
+/** A kind of device, by its class on the PCI bus. */
+enum class DeviceKind : int {
+    /** A display controller or an accelerator. */
+    gpu = QUO_DEVICE_GPU,
+    /** A network controller. */
+    network = QUO_DEVICE_NETWORK,
+    /** A storage controller. */
+    storage = QUO_DEVICE_STORAGE
+};
+
+/** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. */
+enum class Sharing : int {
+    /** Runs at once, and shares CPUs with whoever else is there. The default. */
+    overlap = QUO_SHARING_OVERLAP,
+    /** Waits until all its CPUs are free, and has them alone while it runs. */
+    wait = QUO_SHARING_WAIT,
+    /** Takes those of its CPUs that are free, and has them alone while it runs. */
+    left = QUO_SHARING_LEFT
 };
 
 /** The name of a type, such as "package". */
@@ -1077,6 +1099,98 @@ public:
     void bind_pop() const { detail::check(QUO_bind_pop(handle_)); }
 
     /** @} */
+    /** @name Devices of the node, without GPUs that the environment hides. Local. */
+    /** @{ */
+
+    /** A device. */
+    struct Device {
+        /** Its place on the bus. */
+        std::string bus;
+        /** The CPUs near it. */
+        CpuSet cpus;
+    };
+
+    /** How many devices of a kind. */
+    int ndevices(DeviceKind kind) const
+    {
+        int count = 0;
+        detail::check(QUO_ndevices(handle_, plain(kind), &count));
+        return count;
+    }
+    /** A device of a kind, in the order of the bus. */
+    Device device(DeviceKind kind, int index) const
+    {
+        Device device;
+        char *bus = nullptr, *list = nullptr;
+        detail::check(QUO_device(handle_, plain(kind), index, &bus, &list));
+        device.bus = detail::taken(bus);
+        device.cpus = CpuSet::parse(detail::taken(list));
+        return device;
+    }
+    /** Whether a device is near the caller's binding. */
+    bool device_is_near(DeviceKind kind, int index) const
+    {
+        int near_it = 0;
+        detail::check(QUO_device_is_near(handle_, plain(kind), index, &near_it));
+        return 0 != near_it;
+    }
+    /** Whether a device is near an object. */
+    bool device_in_type(DeviceKind kind, int index, ObjectType type, int in_type_index) const
+    {
+        int near_it = 0;
+        detail::check(QUO_device_in_type(handle_, plain(kind), index, plain(type), in_type_index,
+                                         &near_it));
+        return 0 != near_it;
+    }
+    /** As QUO_assign_device(): the caller's device, or -1. Collective over the node. */
+    int assign_device(DeviceKind kind) const
+    {
+        int index = -1;
+        detail::check(QUO_assign_device(handle_, plain(kind), &index));
+        return index;
+    }
+    /** The variables by which a program sees one GPU only. */
+    std::string visible_devices(int gpu) const
+    {
+        char *variables = nullptr;
+        detail::check(QUO_visible_devices(handle_, gpu, &variables));
+        return detail::taken(variables);
+    }
+
+    /** @} */
+    /** @name CPUs of waiting ranks, lent to threaded ones. Local, and never waits. */
+    /** @{ */
+
+    /** CPUs and threads that borrow_cpus() got. */
+    struct Borrowed {
+        /** Number of CPUs that were borrowed. */
+        int cpus = 0;
+        /** Number of threads that fills the caller's own CPUs and these. */
+        int threads = 1;
+    };
+
+    /** As QUO_lend(): lends until reclaim(). False when the caller lends already. */
+    bool lend() const { return detail::check_new(QUO_lend(handle_)); }
+    /** As QUO_reclaim(): takes back. False when the caller lends nothing. */
+    bool reclaim() const { return detail::check_new(QUO_reclaim(handle_)); }
+    /** As QUO_borrow(): borrows what others lend, and binds the caller to it too. */
+    Borrowed borrow_cpus() const
+    {
+        Borrowed borrowed;
+        detail::check(QUO_borrow(handle_, &borrowed.cpus, &borrowed.threads));
+        return borrowed;
+    }
+    /** As QUO_borrow_wanted(): whether the caller should give back. */
+    bool borrow_wanted() const
+    {
+        int wanted = 0;
+        detail::check(QUO_borrow_wanted(handle_, &wanted));
+        return 0 != wanted;
+    }
+    /** As QUO_give_back(). False when the caller has borrowed nothing. */
+    bool give_back() const { return detail::check_new(QUO_give_back(handle_)); }
+
+    /** @} */
     /** @name Working together. Collective over the node, but for the communicators. */
     /** @{ */
 
@@ -1152,6 +1266,10 @@ private:
     static QUO_obj_type_t plain(ObjectType type) noexcept
     {
         return static_cast<QUO_obj_type_t>(type);
+    }
+    static QUO_device_kind_t plain(DeviceKind kind) noexcept
+    {
+        return static_cast<QUO_device_kind_t>(kind);
     }
     static QUO_create_options_t plain(const CreateOptions &options) noexcept
     {
@@ -1600,6 +1718,19 @@ public:
         cores_ = cores;
         return *this;
     }
+    /** Conduct towards other phases; entering is then collective over the node. */
+    PhaseSpec &sharing(Sharing sharing)
+    {
+        sharing_ = sharing;
+        return *this;
+    }
+    /** Time to wait for the CPUs, after which the phase fails on every rank. */
+    template <class Rep, class Period>
+    PhaseSpec &sharing_limit(std::chrono::duration<Rep, Period> limit)
+    {
+        sharing_limit_ = detail::seconds(limit);
+        return *this;
+    }
     /** A name for traces (the variable QUO_TRACE). */
     PhaseSpec &name(std::string name)
     {
@@ -1611,6 +1742,9 @@ public:
     int max_per_object() const noexcept { return max_per_object_; }
     Threads threads() const noexcept { return threads_; }
     Cores cores() const noexcept { return cores_; }
+    Sharing sharing() const noexcept { return sharing_; }
+    /** In seconds; 0 for the limit of the context's creation. */
+    double sharing_limit() const noexcept { return sharing_limit_; }
     const std::string &name() const noexcept { return name_; }
 
 private:
@@ -1618,6 +1752,8 @@ private:
     int max_per_object_ = 1;
     Threads threads_ = Threads::openmp;
     Cores cores_ = Cores::all;
+    Sharing sharing_ = Sharing::overlap;
+    double sharing_limit_ = 0;
     std::string name_;
 };
 
@@ -1761,6 +1897,8 @@ private:
         plain.max_per_object = spec.max_per_object();
         plain.threads = static_cast<int>(spec.threads());
         plain.cores = static_cast<int>(spec.cores());
+        plain.sharing = static_cast<int>(spec.sharing());
+        plain.sharing_limit = spec.sharing_limit();
         plain.name = spec.name().empty() ? nullptr : spec.name().c_str();
         detail::check(QUO_phase_create(context.handle(), &plain, &handle));
         return handle;

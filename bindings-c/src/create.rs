@@ -17,6 +17,7 @@ use crate::types::{Growing, In, Out, QUO_t};
 static CONTEXTS: Table<Context, 1024> = Table::new(Kind { number: 1, name: "context" });
 
 const NO_MT: c_int = 1;
+const LEND: c_int = 2;
 
 /// `QUO_create_options_t`.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +64,11 @@ pub(crate) fn context(q: *mut QUO_t) -> Result<Held<Context>, Failure> {
 pub(crate) type Request = Result<CreateOptions, Failure>;
 
 pub(crate) fn request(flags: c_int, wait: c_int) -> Request {
-    if flags & !NO_MT != 0 {
+    if flags & !(NO_MT | LEND) != 0 {
         return Err(Failure::invalid(format!("flags {flags:#x} ({flags}) hold an unknown flag")));
     }
     let options = CreateOptions::new().with_no_smt(flags & NO_MT != 0);
+    let options = options.with_lending(flags & LEND != 0);
     Ok(match wait {
         0 => options,
         1 => options.with_wait(Wait::Futex),

@@ -9,11 +9,11 @@
 //! - `handle`: handles, and how they are looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
-//!   [`barriers`], [`phase`], [`scope`], [`xpm`], [`world`], [`reshape`],
+//!   [`lending`], [`devices`], [`barriers`], [`phase`], [`scope`], [`xpm`], [`world`], [`reshape`],
 //!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
 //!
 //! floors: codes < guard < types < handle < version < create < mask < query < bind < collective < members <
-//!     barriers < phase < scope < xpm < world < fortran_helpers < reshape < fortran
+//!     lending < devices < barriers < phase < scope < xpm < world < fortran_helpers < reshape < fortran
 #![allow(
     non_snake_case,
     non_camel_case_types,
@@ -25,10 +25,12 @@ pub mod bind;
 mod codes;
 pub mod collective;
 pub mod create;
+pub mod devices;
 pub mod fortran;
 pub mod fortran_helpers;
 mod guard;
 mod handle;
+pub mod lending;
 pub mod mask;
 pub mod members;
 pub mod phase;

@@ -8,7 +8,8 @@ use crate::create::context;
 use crate::guard::{entry, entry_with_code};
 use crate::types::{Out, QUO_t, node_rank, numbers_for_c};
 
-fn first_time(changed: bool) -> Code {
+/// The code for a call that changed something, or found it done.
+pub(crate) fn first_time(changed: bool) -> Code {
     if changed { Code::Success } else { Code::AlreadyDone }
 }
 

@@ -6,9 +6,12 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use quo::Context;
-use quo::phase::{Assignment, Cores, Entered, PhaseMetrics, PhasePlan, PhaseSpec, Threads};
+use quo::phase::{
+    Assignment, Cores, Entered, PhaseMetrics, PhasePlan, PhaseSpec, Sharing, Threads,
+};
 
 use crate::codes::Code;
 use crate::collective::refuse_selection;
@@ -37,8 +40,10 @@ pub struct QUO_phase_spec_t {
     pub name: Text,
     /// `QUO_cores_t`.
     pub cores: c_int,
-    /// Not used yet.
-    pub reserved: c_int,
+    /// `QUO_sharing_t`.
+    pub sharing: c_int,
+    /// Seconds that it waits for its CPUs; 0 for the context's limit.
+    pub sharing_limit: f64,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and a pointer that is
@@ -189,8 +194,20 @@ fn spec(given: In<QUO_phase_spec_t>) -> Result<PhaseSpec, Failure> {
         1 => Cores::Fastest,
         other => return Err(Failure::invalid(format!("cores {other} is not a QUO_cores_t"))),
     };
+    let sharing = match given.sharing {
+        0 => Sharing::Overlap,
+        1 => Sharing::Wait,
+        2 => Sharing::Left,
+        other => return Err(Failure::invalid(format!("sharing {other} is not a QUO_sharing_t"))),
+    };
     let spec = PhaseSpec::over(object_type(given.r#type)?).max_per_object(most);
-    let spec = spec.threads(threads).cores(cores);
+    let mut spec = spec.threads(threads).cores(cores).sharing(sharing);
+    if given.sharing_limit != 0.0 {
+        let limit = Duration::try_from_secs_f64(given.sharing_limit).map_err(|error| {
+            Failure::invalid(format!("sharing_limit {}: {error}", given.sharing_limit))
+        })?;
+        spec = spec.sharing_limit(limit);
+    }
     if given.name.is_null() { Ok(spec) } else { Ok(spec.name(given.name.read("name")?)) }
 }
 

@@ -27,13 +27,15 @@ const HEADERS: [&str; 4] = [
     include_str!("../include/quo-reshape.h"),
 ];
 
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 23] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
     include_str!("../src/create.rs"),
+    include_str!("../src/devices.rs"),
     include_str!("../src/fortran.rs"),
     include_str!("../src/fortran_helpers.rs"),
+    include_str!("../src/lending.rs"),
     include_str!("../src/mask.rs"),
     include_str!("../src/members.rs"),
     include_str!("../src/phase.rs"),
@@ -131,6 +133,7 @@ const TYPES: &[(&str, &str)] = &[
     ("QUO_context *", "Out<*mut QUO_t>"),
     ("QUO_t **", "Out<*mut QUO_t>"),
     ("QUO_obj_type_t", "c_int"),
+    ("QUO_device_kind_t", "c_int"),
     ("QUO_bind_push_policy_t", "c_int"),
     ("QUO_create_flags_t", "c_int"),
     ("QUO_distrib_policy_t", "c_int"),
@@ -435,6 +438,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_BIND_PUSH_OBJ", 1);
     constant("QUO_CREATE_NO_FLAGS", 0);
     constant("QUO_CREATE_NO_MT", 1);
+    constant("QUO_CREATE_LEND", 2);
     constant("QUO_WAIT_DEFAULT", 0);
     constant("QUO_WAIT_FUTEX", 1);
     constant("QUO_WAIT_PTHREAD", 2);
@@ -443,6 +447,12 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_DISTRIB_LIBQUO_COMPAT", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
+    constant("QUO_DEVICE_GPU", 0);
+    constant("QUO_DEVICE_NETWORK", 1);
+    constant("QUO_DEVICE_STORAGE", 2);
+    constant("QUO_SHARING_OVERLAP", 0);
+    constant("QUO_SHARING_WAIT", 1);
+    constant("QUO_SHARING_LEFT", 2);
     constant("QUO_CORES_ALL", 0);
     constant("QUO_CORES_FASTEST", 1);
     let families: [(&str, &[&str]); 14] = [
@@ -522,7 +532,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_create_options_t, size as "size", flags as "flags", wait as "wait");
     structure!(QUO_phase_spec_t, size as "size", r#type as "type",
         max_per_object as "max_per_object", threads as "threads", name as "name", cores as "cores",
-        reserved as "reserved");
+        sharing as "sharing", sharing_limit as "sharing_limit");
     structure!(QUO_worker_t, threads as "threads", first_qid as "first_qid", nqids as "nqids",
         cpuset as "cpuset");
     structure!(QUO_phase_metrics_t, size as "size", selected as "selected", threads as "threads",

@@ -167,6 +167,25 @@ main(int argc, char **argv)
     CHECK_OK(QUO_phase_create(q, NULL, &phase));
     CHECK_OK(QUO_phase_free(phase));
 
+    /* Alone on its hardware, one worker for the node. */
+    spec.type = QUO_OBJ_MACHINE;
+    spec.sharing_limit = 60;
+    for (int sharing = QUO_SHARING_OVERLAP; sharing <= QUO_SHARING_LEFT; ++sharing) {
+        spec.sharing = sharing;
+        CHECK_OK(QUO_phase_create(q, &spec, &phase));
+        CHECK_OK(QUO_phase_begin(phase, &selected, &threads));
+        CHECK(!selected || threads > 0);
+        CHECK_OK(QUO_phase_end(phase));
+        CHECK_OK(QUO_phase_free(phase));
+    }
+    spec.sharing = 3;
+    CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_INVLD_ARG);
+    spec.sharing = QUO_SHARING_OVERLAP;
+    spec.sharing_limit = -1;
+    CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_INVLD_ARG);
+    spec.sharing_limit = 0;
+    spec.type = QUO_OBJ_PU;
+
     spec.threads = 9;
     CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_INVLD_ARG);
     spec.threads = QUO_THREADS_KEEP;

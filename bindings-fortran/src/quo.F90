@@ -12,7 +12,9 @@ module quo
   use quo_constants
   use quo_context_object
   use quo_contexts
+  use quo_devices
   use quo_errors
+  use quo_lending
   use quo_machine
   use quo_members
   use quo_memory_object

@@ -23,7 +23,8 @@ module quo_c
     integer(c_int) :: threads
     type(c_ptr) :: name = c_null_ptr
     integer(c_int) :: cores = 0
-    integer(c_int) :: reserved = 0
+    integer(c_int) :: sharing = 0
+    real(c_double) :: sharing_limit = 0
   end type c_phase_spec
 
   !> `QUO_worker_t`

@@ -109,6 +109,8 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_CREATE_NO_FLAGS = 0
   !> Hide all but one hardware thread of each core.
   integer(c_int), parameter, public :: QUO_CREATE_NO_MT = 1
+  !> Lend the caller's CPUs while it waits, see `quo_borrow`; ranks may differ in this.
+  integer(c_int), parameter, public :: QUO_CREATE_LEND = 2
 
   ! How ranks wait for each other.
 
@@ -140,6 +142,24 @@ module quo_constants
   !> Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
   !> worker's share while the phase runs, and back to what they were at its end. The default.
   integer(c_int), parameter, public :: QUO_THREADS_OPENMP = 1
+
+  ! Kinds of devices.
+
+  !> A display controller or an accelerator.
+  integer(c_int), parameter, public :: QUO_DEVICE_GPU = 0
+  !> A network controller.
+  integer(c_int), parameter, public :: QUO_DEVICE_NETWORK = 1
+  !> A storage controller.
+  integer(c_int), parameter, public :: QUO_DEVICE_STORAGE = 2
+
+  ! Conduct of a phase towards phases of other contexts and jobs that want the same CPUs.
+
+  !> Runs at once, and shares CPUs with whoever else is there. The default.
+  integer(c_int), parameter, public :: QUO_SHARING_OVERLAP = 0
+  !> Waits until all its CPUs are free, and has them alone while it runs.
+  integer(c_int), parameter, public :: QUO_SHARING_WAIT = 1
+  !> Takes those of its CPUs that are free, and has them alone while it runs.
+  integer(c_int), parameter, public :: QUO_SHARING_LEFT = 2
 
   ! Which cores of a hybrid processor a phase uses.
 

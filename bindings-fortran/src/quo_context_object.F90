@@ -12,6 +12,9 @@ module quo_context_object
   use quo_contexts, only: quo_create_with_options
   use quo_machine, only: quo_cpuset_of_type, quo_ncores, quo_nnodes, quo_nnumanodes, &
     quo_nobjs_by_type, quo_nobjs_in_type_by_type, quo_npus, quo_nsockets
+  use quo_devices, only: quo_assign_device, quo_device, quo_device_in_type, quo_device_is_near, &
+    quo_ndevices, quo_visible_devices
+  use quo_lending, only: quo_borrow, quo_borrow_wanted, quo_give_back, quo_lend, quo_reclaim
   use quo_members, only: quo_attach, quo_dead_qids, quo_detach, quo_expel
   use quo_ownership, only: A_CONTEXT, free, held, kept, let_go, own, refer, share
   use quo_ranks, only: quo_bound, quo_cpuset_in_type, quo_explain, quo_id, quo_nqids, &
@@ -70,6 +73,17 @@ module quo_context_object
     procedure :: barrier_timed => context_barrier_timed
     procedure :: auto_distrib => context_auto_distrib
     procedure :: auto_distrib_with_policy => context_auto_distrib_with_policy
+    procedure :: ndevices => context_ndevices
+    procedure :: device => context_device
+    procedure :: device_is_near => context_device_is_near
+    procedure :: device_in_type => context_device_in_type
+    procedure :: assign_device => context_assign_device
+    procedure :: visible_devices => context_visible_devices
+    procedure :: lend => context_lend
+    procedure :: reclaim => context_reclaim
+    procedure :: borrow => context_borrow
+    procedure :: borrow_wanted => context_borrow_wanted
+    procedure :: give_back => context_give_back
     procedure :: detach => context_detach
     procedure :: attach => context_attach
     procedure :: expel => context_expel
@@ -543,6 +557,136 @@ contains
     call quo_auto_distrib_with_policy(self%handle(), distrib_over_this, &
       max_qids_per_res_type, policy, selected, ierr)
   end subroutine context_auto_distrib_with_policy
+
+  !> Counts the devices of a kind. Local.
+  subroutine context_ndevices(self, kind, n, ierr)
+    class(quo_context), intent(in) :: self
+    !> One of `QUO_DEVICE_...`.
+    integer(c_int), intent(in) :: kind
+    !> Their number.
+    integer(c_int), intent(out) :: n
+    !> As for [[quo_ndevices]].
+    integer(c_int), intent(out) :: ierr
+    call quo_ndevices(self%handle(), kind, n, ierr)
+  end subroutine context_ndevices
+
+  !> Tells a device's place on the bus and the CPUs near it. Local.
+  subroutine context_device(self, kind, index, bus, list, ierr)
+    class(quo_context), intent(in) :: self
+    !> One of `QUO_DEVICE_...`.
+    integer(c_int), intent(in) :: kind
+    !> Index of the device, from 0.
+    integer(c_int), intent(in) :: index
+    !> Its place.
+    character(len=:, kind=c_char), allocatable, intent(out) :: bus
+    !> CPUs near it.
+    character(len=:, kind=c_char), allocatable, intent(out) :: list
+    !> As for [[quo_device]].
+    integer(c_int), intent(out) :: ierr
+    call quo_device(self%handle(), kind, index, bus, list, ierr)
+  end subroutine context_device
+
+  !> Tells whether a device is near the caller's binding. Local.
+  subroutine context_device_is_near(self, kind, index, near, ierr)
+    class(quo_context), intent(in) :: self
+    !> One of `QUO_DEVICE_...`.
+    integer(c_int), intent(in) :: kind
+    !> Index of the device, from 0.
+    integer(c_int), intent(in) :: index
+    !> True if it is.
+    logical, intent(out) :: near
+    !> As for [[quo_device_is_near]].
+    integer(c_int), intent(out) :: ierr
+    call quo_device_is_near(self%handle(), kind, index, near, ierr)
+  end subroutine context_device_is_near
+
+  !> Tells whether a device is near an object. Local.
+  subroutine context_device_in_type(self, kind, index, obj_type, type_index, near, ierr)
+    class(quo_context), intent(in) :: self
+    !> One of `QUO_DEVICE_...`.
+    integer(c_int), intent(in) :: kind
+    !> Index of the device, from 0.
+    integer(c_int), intent(in) :: index
+    !> Type of the object.
+    integer(c_int), intent(in) :: obj_type
+    !> Index of the object, from 0.
+    integer(c_int), intent(in) :: type_index
+    !> True if it is.
+    logical, intent(out) :: near
+    !> As for [[quo_device_in_type]].
+    integer(c_int), intent(out) :: ierr
+    call quo_device_in_type(self%handle(), kind, index, obj_type, type_index, near, ierr)
+  end subroutine context_device_in_type
+
+  !> Shares devices out among the ranks of the node. Collective over the node.
+  subroutine context_assign_device(self, kind, index, ierr)
+    class(quo_context), intent(in) :: self
+    !> One of `QUO_DEVICE_...`.
+    integer(c_int), intent(in) :: kind
+    !> Index of the caller's device; -1 when there is none.
+    integer(c_int), intent(out) :: index
+    !> As for [[quo_assign_device]].
+    integer(c_int), intent(out) :: ierr
+    call quo_assign_device(self%handle(), kind, index, ierr)
+  end subroutine context_assign_device
+
+  !> Writes the variables by which a program sees one GPU only. Local.
+  subroutine context_visible_devices(self, gpu, variables, ierr)
+    class(quo_context), intent(in) :: self
+    !> Index of the GPU.
+    integer(c_int), intent(in) :: gpu
+    !> The variables with a space between them.
+    character(len=:, kind=c_char), allocatable, intent(out) :: variables
+    !> As for [[quo_visible_devices]].
+    integer(c_int), intent(out) :: ierr
+    call quo_visible_devices(self%handle(), gpu, variables, ierr)
+  end subroutine context_visible_devices
+
+  !> Lends the caller's CPUs until `reclaim`. Local.
+  subroutine context_lend(self, ierr)
+    class(quo_context), intent(in) :: self
+    !> As for [[quo_lend]].
+    integer(c_int), intent(out) :: ierr
+    call quo_lend(self%handle(), ierr)
+  end subroutine context_lend
+
+  !> Takes the caller's CPUs back. Local.
+  subroutine context_reclaim(self, ierr)
+    class(quo_context), intent(in) :: self
+    !> As for [[quo_reclaim]].
+    integer(c_int), intent(out) :: ierr
+    call quo_reclaim(self%handle(), ierr)
+  end subroutine context_reclaim
+
+  !> Borrows the CPUs that waiting ranks of the node lend. Local.
+  subroutine context_borrow(self, borrowed, threads, ierr)
+    class(quo_context), intent(in) :: self
+    !> Number of CPUs that were borrowed, may be 0.
+    integer(c_int), intent(out) :: borrowed
+    !> Number of threads that fills the caller's own CPUs and these.
+    integer(c_int), intent(out) :: threads
+    !> As for [[quo_borrow]].
+    integer(c_int), intent(out) :: ierr
+    call quo_borrow(self%handle(), borrowed, threads, ierr)
+  end subroutine context_borrow
+
+  !> Tells whether the caller should give back. Local.
+  subroutine context_borrow_wanted(self, wanted, ierr)
+    class(quo_context), intent(in) :: self
+    !> True if it should.
+    logical, intent(out) :: wanted
+    !> As for [[quo_borrow_wanted]].
+    integer(c_int), intent(out) :: ierr
+    call quo_borrow_wanted(self%handle(), wanted, ierr)
+  end subroutine context_borrow_wanted
+
+  !> Gives back what `borrow` got. Local.
+  subroutine context_give_back(self, ierr)
+    class(quo_context), intent(in) :: self
+    !> As for [[quo_give_back]].
+    integer(c_int), intent(out) :: ierr
+    call quo_give_back(self%handle(), ierr)
+  end subroutine context_give_back
 
   !> Leaves the barriers of the node. Local.
   subroutine context_detach(self, ierr)

@@ -65,6 +65,8 @@ contains
     wanted%max_per_object = spec%max_per_object
     wanted%threads = spec%threads
     wanted%cores = spec%cores
+    wanted%sharing = spec%sharing
+    wanted%sharing_limit = spec%sharing_limit
     ready = .true.
     if (allocated(spec%name)) then
       call to_c(spec%name, name)

@@ -1,8 +1,8 @@
 !> The structures of the interface, and the procedures that a phase calls.
 module quo_types
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_null_ptr, c_ptr, c_size_t
-  use quo_constants, only: QUO_CORES_ALL, QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, QUO_THREADS_OPENMP, &
-    QUO_WAIT_DEFAULT
+  use quo_constants, only: QUO_CORES_ALL, QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, &
+    QUO_SHARING_OVERLAP, QUO_THREADS_OPENMP, QUO_WAIT_DEFAULT
   implicit none
   private
 
@@ -29,6 +29,12 @@ module quo_types
     character(len=:, kind=c_char), allocatable :: name
     !> One of `QUO_CORES_...`.
     integer(c_int) :: cores = QUO_CORES_ALL
+    !> One of `QUO_SHARING_...`. Other than `QUO_SHARING_OVERLAP`, workers must not share CPUs, and
+    !> `quo_phase_begin` is collective over the node.
+    integer(c_int) :: sharing = QUO_SHARING_OVERLAP
+    !> Seconds to wait for the CPUs, after which `quo_phase_end` gives `QUO_ERR_TIMEOUT` on every
+    !> rank; 0 for the limit of `quo_create`.
+    real(c_double) :: sharing_limit = 0
   end type quo_phase_spec_t
 
   !> Assignment of a worker of a phase.

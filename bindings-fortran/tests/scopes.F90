@@ -29,7 +29,8 @@ program scopes
     call true(inside < pus, 'fewer PUs')
     call quo_cpuset_of_type(scope, QUO_OBJ_MACHINE, 0, list, ierr)
     call done(ierr, 'quo_cpuset_of_type')
-    call quo_phase_create(scope, quo_phase_spec_t(type=QUO_OBJ_MACHINE), phase, ierr)
+    call quo_phase_create(scope, quo_phase_spec_t(type=QUO_OBJ_MACHINE, sharing=QUO_SHARING_WAIT, &
+      sharing_limit=60.0_c_double), phase, ierr)
     call done(ierr, 'quo_phase_create')
     call quo_phase_begin(phase, selected, threads, ierr)
     call done(ierr, 'quo_phase_begin')

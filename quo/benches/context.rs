@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use quo::affinity::kernel::mask_of;
@@ -55,6 +56,16 @@ fn calls(bench: &mut Criterion) {
     bench.bench_function("auto_distrib, one rank", |b| {
         b.iter(|| context.auto_distrib(ObjectType::Core, 1).unwrap());
     });
+    let word = AtomicU64::new(0);
+    bench.bench_function("two stores to an atomic word", |b| {
+        b.iter(|| {
+            black_box(&word).store(1, Ordering::Release);
+            black_box(&word).store(2, Ordering::Release);
+        });
+    });
+    bench.bench_function("lend and take back", |b| b.iter(|| context.lend_while(|| ()).unwrap()));
+    bench
+        .bench_function("borrow with nothing lent", |b| b.iter(|| drop(context.borrow().unwrap())));
     bench.bench_function("barrier, one rank", |b| b.iter(|| context.barrier().unwrap()));
     let phase = context.phase(quo::phase::PhaseSpec::over(ObjectType::Machine)).unwrap();
     bench.bench_function("an empty phase, one rank", |b| b.iter(|| phase.run(|_| ()).unwrap()));

@@ -1,6 +1,9 @@
 //! The error of the context and phase calls, and its kinds.
 
+use std::time::Duration;
+
 use crate::affinity::BindError;
+use crate::cpuset::CpuSet;
 use crate::group::{GroupError, Ranks};
 use crate::node::NodeError;
 use crate::plan::PlanError;
@@ -162,7 +165,21 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
-    /// A file could not be written.
+    /// CPUs that a phase was to have alone stayed in use.
+    #[error(
+        "{call}: CPUs {cpus} were not free within {} s: an exclusive phase of another context or job \
+         holds them",
+        limit.as_secs_f64()
+    )]
+    HardwareInUse {
+        /// The call.
+        call: &'static str,
+        /// The CPUs.
+        cpus: CpuSet,
+        /// The time that was waited for them.
+        limit: Duration,
+    },
+    /// A file could not be opened, locked or written.
     #[error("{call}: {path}: {source}")]
     File {
         /// The call.
@@ -208,6 +225,7 @@ impl Error {
             Self::Agreed { kind, .. } => *kind,
             Self::NotSupported { .. } | Self::Forked { .. } => ErrorKind::NotSupported,
             Self::Busy { .. } => ErrorKind::Busy,
+            Self::HardwareInUse { .. } => ErrorKind::Timeout,
             Self::Retired { .. } => ErrorKind::Retired,
             Self::File { .. } => ErrorKind::System,
         }

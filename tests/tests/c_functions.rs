@@ -15,12 +15,13 @@ struct Machine {
     ranks: usize,
 }
 
-const MACHINES: [Machine; 5] = [
+const MACHINES: [Machine; 6] = [
     Machine { description: "pack:2 core:4 pu:1", counts: "0=1,2=2,3=2,4=8,5=8", ranks: 8 },
     Machine { description: "pack:2 numa:2 core:2 pu:2", counts: "1=4,2=2,4=8,5=16", ranks: 4 },
     Machine { description: "pack:1 core:2 pu:4", counts: "2=1,4=2,5=8", ranks: 3 },
     Machine { description: "quo/tests/machines/fast-and-slow-cores.xml", counts: "0=1", ranks: 4 },
     Machine { description: "quo/tests/machines/memory-without-cpus.xml", counts: "0=1", ranks: 2 },
+    Machine { description: "quo/tests/machines/gpus.xml", counts: "0=1,2=2,4=8,5=8", ranks: 4 },
 ];
 
 /// Runs for which the real machine matters: number of ranks, and their binding.
@@ -101,6 +102,7 @@ programs! {
     create_with_options
     dead_qids
     detach
+    devices
     disagree
     explain
     f2c
@@ -108,6 +110,7 @@ programs! {
     get_mpi_comm_by_type
     id
     last_error
+    lending
     named_barrier
     ncores
     nnodes

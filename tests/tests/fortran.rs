@@ -71,7 +71,9 @@ macro_rules! programs {
 programs! {
     bindings
     contexts
+    devices
     errors
+    lending
     machine
     memory
     named_barriers
@@ -357,7 +359,9 @@ tests! {
     a_program_for_quo_1_4_compiles_unchanged
     bindings
     contexts
+    devices
     errors
+    lending
     machine
     memory
     mpi_f08_handles

@@ -176,6 +176,12 @@ scopes_are_contexts_of_a_part()
         const quo::Context scope = context.split_by_weight(quo::ObjectType::pu, {1, 1}, part);
         CHECK(scope.owned() && scope.npus() < pus);
         quo::Phase(scope, quo::PhaseSpec().over(quo::ObjectType::machine)).run([] {});
+        const auto alone = quo::PhaseSpec()
+                               .over(quo::ObjectType::machine)
+                               .sharing(quo::Sharing::wait)
+                               .sharing_limit(std::chrono::seconds(60));
+        CHECK(quo::Sharing::wait == alone.sharing() && 60.0 == alone.sharing_limit());
+        quo::Phase(scope, alone).run([] {});
         scope.barrier();
     }
     CHECK_EQUAL(context.stringify_cbind(), before);
@@ -184,6 +190,45 @@ scopes_are_contexts_of_a_part()
     one.free();
     CHECK_THROWS(context.split_by_weight(quo::ObjectType::pu, {1, 0}, part),
                  RecoverableError, invalid_argument, "part 1");
+}
+
+void
+waiting_ranks_lend_their_cpus()
+{
+    const quo::Context context(MPI_COMM_WORLD, quo::CreateFlags::lend);
+    const std::string before = context.stringify_cbind();
+    const bool borrows = 0 == context.id();
+    if (!borrows) CHECK(context.lend() && !context.lend());
+    context.barrier();
+    quo::Context::Borrowed borrowed;
+    if (borrows) borrowed = context.borrow_cpus();
+    CHECK(borrowed.cpus < context.npus() && borrowed.threads > borrowed.cpus);
+    CHECK(!context.borrow_wanted());
+    context.barrier();
+    if (!borrows) CHECK(context.reclaim() && !context.reclaim());
+    context.barrier();
+    CHECK_EQUAL(context.borrow_wanted(), borrowed.cpus > 0);
+    CHECK_EQUAL(context.give_back(), borrowed.cpus > 0);
+    CHECK_EQUAL(context.stringify_cbind(), before);
+}
+
+void
+devices_are_shared_out()
+{
+    const quo::Context context;
+    for (const auto kind :
+         {quo::DeviceKind::gpu, quo::DeviceKind::network, quo::DeviceKind::storage}) {
+        const int count = context.ndevices(kind), mine = context.assign_device(kind);
+        CHECK(mine < count && (mine >= 0) == (count > 0));
+        for (int index = 0; index < count; ++index) {
+            const quo::Context::Device device = context.device(kind, index);
+            CHECK(!device.bus.empty());
+            CHECK(context.device_in_type(kind, index, quo::ObjectType::machine, 0));
+            (void)context.device_is_near(kind, index);
+        }
+        CHECK_THROWS(context.device(kind, count), RecoverableError, invalid_argument, "there is no");
+    }
+    CHECK_THROWS(context.visible_devices(-1), RecoverableError, invalid_argument, "gpu");
 }
 
 } // namespace
@@ -200,5 +245,7 @@ main(int argc, char **argv)
         what_lives_longer_keeps_the_context_busy();
         unwinding_one_rank_alone_does_not_wait_for_the_others();
         scopes_are_contexts_of_a_part();
+        waiting_ranks_lend_their_cpus();
+        devices_are_shared_out();
     });
 }

@@ -190,6 +190,8 @@ impl Shared {
             Ok(Established { state, .. }) => {
                 // The last holder of the old state leaves its node, in order.
                 drop(self.replace(state));
+                // Its binding is popped, and the owners are no ranks of this context any more.
+                self.end_loan();
                 Ok(())
             }
             Err(error) => {

@@ -56,6 +56,7 @@ impl Context {
         const CALL: &str = "barrier";
         self.check(CALL)?;
         let state = self.state();
+        let _lent = self.lend_if_asked(&state);
         match &state.waiters {
             Some(group) => Ok(group.barrier()?),
             None => state.node.barrier().map_err(state.name_ranks(CALL)),
@@ -79,6 +80,7 @@ impl Context {
             });
         }
         let state = self.state();
+        let _lent = self.lend_if_asked(&state);
         state.node.barrier_timeout(limit).map_err(state.name_ranks(CALL))
     }
 
@@ -214,6 +216,17 @@ impl Context {
             Some(mask_from(words))
         };
         Ok((0..state.node_size()).map(set).collect())
+    }
+
+    /// Tells the ranks of the node which CPUs the caller holds for a phase. Returns those of all.
+    pub(crate) fn exchange_held(
+        &self,
+        call: &'static str,
+        own: Result<CpuSet, Error>,
+    ) -> Result<CpuSet, Error> {
+        let state = self.state();
+        let sets = self.exchange_sets(&state, call, Header::new(Operation::Hold), own)?;
+        Ok(sets.iter().flatten().fold(CpuSet::new(), |all, set| all.union(set)))
     }
 
     /// A group of the ranks that share the caller's object of a type: the object its mask lies on,

@@ -97,6 +97,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         if !self.shared.is_forked() {
             let _ = self.unwind().and_then(|()| self.leave_scope());
+            self.shared.end_loan();
         }
     }
 }

@@ -5,12 +5,14 @@ use super::exchange::{Header, Operation};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::plan::assign_devices;
-use crate::topology::{Device, DeviceKind};
+use crate::topology::{Device, DeviceKind, shown_devices};
 
 impl Context {
     /// The device of a kind that this rank should use: each has as many ranks of the node as any
     /// other, or one more, and near ones as far as that allows. `None` where the node has no such
-    /// device. Nothing is bound or hidden; see
+    /// device. GPUs that the environment hides from this rank are not chosen, see
+    /// [`shown_devices`]; where it hides different ones from different ranks, each rank chooses among
+    /// its own, and the numbers of ranks to each need not be even. Nothing is bound or hidden; see
     /// [`visible_devices`](crate::topology::visible_devices). Collective over the node.
     ///
     /// # Errors
@@ -35,6 +37,7 @@ impl Context {
         let header = Header { device_kind: kind as u8, ..Header::new(Operation::Devices) };
         let masks = self.exchange_sets(&state, CALL, header, self.shared.own_mask())?;
         let devices = state.machine().topology.devices();
+        let devices = shown_devices(&devices, |name| std::env::var(name).ok());
         let devices: Vec<Device> = devices.into_iter().filter(|it| it.kind == kind).collect();
         // Ranks that have left the node get none, and keep their numbers.
         let present: Vec<CpuSet> = masks.iter().flatten().cloned().collect();

@@ -26,6 +26,7 @@ pub(crate) enum Operation {
     PhaseEnd = 3,
     Renew = 4,
     Devices = 5,
+    Hold = 6,
 }
 
 /// The collective call of an exchange and those of its arguments that are the same on all ranks.
@@ -116,6 +117,7 @@ pub(super) fn disagreement(call: &'static str, headers: &[(usize, Header)]) -> E
             3 => "the end of a phase",
             4 => "the start of a phase after a change of the allowed CPUs",
             5 => "the choice of devices",
+            6 => "the start of a phase that has its hardware alone",
             _ => "another call",
         }
         .to_owned()

@@ -37,6 +37,7 @@ impl Wait {
 #[must_use]
 pub struct CreateOptions {
     pub(super) no_smt: bool,
+    pub(super) lending: bool,
     pub(super) wait: Option<Wait>,
     pub(super) policy: Option<Policy>,
     pub(super) directory: Option<PathBuf>,
@@ -55,6 +56,15 @@ impl CreateOptions {
     #[doc(alias = "QUO_CREATE_NO_MT")]
     pub fn with_no_smt(mut self, no_smt: bool) -> Self {
         self.no_smt = no_smt;
+        self
+    }
+
+    /// Lends this rank's CPUs while it waits in [`barrier`](super::Context::barrier) or at the end of
+    /// a phase, so that other ranks of the node can [borrow](super::Context::borrow) them. Ranks may
+    /// differ in this. Has no effect with [`Wait::Mpi`], which keeps the CPU busy.
+    #[doc(alias = "QUO_CREATE_LEND")]
+    pub fn with_lending(mut self, lending: bool) -> Self {
+        self.lending = lending;
         self
     }
 
@@ -104,6 +114,7 @@ impl CreateOptions {
         }
         Ok(Settings {
             no_smt: self.no_smt,
+            lending: self.lending,
             wait: match self.wait {
                 Some(wait) => wait,
                 None => named(&environment::WAIT, &Wait::NAMES)?.unwrap_or(Wait::Futex),
@@ -136,6 +147,7 @@ impl CreateOptions {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub no_smt: bool,
+    pub lending: bool,
     pub wait: Wait,
     pub policy: Policy,
     pub directory: PathBuf,

@@ -34,6 +34,11 @@ impl Context {
         state.check_messages(call, header, &all)
     }
 
+    /// Time that this context waits for others where nothing else is said.
+    pub(crate) fn create_timeout(&self) -> std::time::Duration {
+        self.shared.settings.create_timeout
+    }
+
     /// The clock of times in metrics.
     pub(crate) fn clock(&self) -> Clock {
         self.shared.clock

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     /// One for each push, where a memory profile is recorded. Changed under the lock of `bindings`.
     pub(super) regions: Mutex<Vec<crate::profiler_regions::Region>>,
     pub(super) bindings: Mutex<Bindings>,
+    /// Loans of this rank.
+    pub(super) loan: Mutex<Option<super::lending::Loan>>,
     /// Read by every call, replaced by adaptations; never locked for writing but for a moment, and
     /// never waited for in a queue, so that a call may read it twice.
     state: RwLock<Arc<State>>,
@@ -123,6 +125,7 @@ impl Shared {
             trace: Mutex::default(),
             regions: Mutex::default(),
             bindings: Mutex::new(bindings),
+            loan: Mutex::default(),
             state: RwLock::new(Arc::new(state)),
         }
     }

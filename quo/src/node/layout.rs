@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::barrier::protocol::{MOST_MEMBERS, State};
+use super::lending::protocol as lending;
 use super::mapping::ShmSafe;
 use super::name::SECRET_BYTES;
 use super::{NodeError, WaitKind};
@@ -29,7 +30,7 @@ const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"quo-node";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// The first bytes of a segment. Written once, before anyone else can know the name.
@@ -68,6 +69,7 @@ pub(super) struct Slot {
     /// The number of the first generation of the node's barrier that waits for it; [`JOINING`] until
     /// that is known.
     pub(super) joined: AtomicU64,
+    pub(super) lending: lending::State<AtomicU64>,
 }
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for Slot {}

@@ -32,6 +32,7 @@ mod exchange;
 mod file;
 mod fork;
 mod layout;
+mod lending;
 mod limit;
 mod liveness;
 mod mapping;
@@ -69,6 +70,7 @@ pub use error::NodeError;
 pub use exchange::Exchange;
 pub use fork::ForkId;
 pub(crate) use fork::pid_namespace;
+pub(crate) use lending::{Loans, borrowed_cpus};
 pub(crate) use limit::LimitedSegment;
 pub use memory::{MemoryView, SharedMemory};
 pub use name::SegmentName;
@@ -153,6 +155,8 @@ struct Home {
     may_spin: AtomicBool,
     /// Results of an exchange are out.
     borrowed: AtomicBool,
+    /// A thread of this process lends the member's CPUs.
+    lending: AtomicBool,
     place: Mutex<Place>,
     publishing: Mutex<()>,
     channels: Mutex<BTreeMap<usize, Arc<ChannelHome>>>,
@@ -276,6 +280,7 @@ impl Node {
         slot.pushes.store(0, Ordering::Relaxed);
         masks::publish(&segment.masks[member], None)?;
         masks::publish(&segment.claims[member], None)?;
+        lending::begin(&segment, member);
         if status != Some(Status::Awaited) {
             slot.joined.store(layout::JOINING, Ordering::Release);
         }
@@ -302,6 +307,7 @@ impl Node {
                 left: AtomicBool::new(false),
                 may_spin: AtomicBool::new(may_spin),
                 borrowed: AtomicBool::new(false),
+                lending: AtomicBool::new(false),
                 place,
                 publishing: Mutex::new(()),
                 channels: Mutex::new(BTreeMap::new()),
@@ -552,6 +558,7 @@ impl Home {
             return Err(NodeError::ExchangeInUse);
         }
         self.left.store(true, Ordering::Relaxed);
+        lending::begin(&self.segment, self.member);
         self.segment.slots[self.member].change(Status::Present, Status::Left);
         if self.segment.layout.wait == WaitKind::Futex {
             barrier::reconcile(&self.segment.barrier[0], &self.everyone(), true);

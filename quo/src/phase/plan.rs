@@ -1,7 +1,9 @@
 //! The wishes of a phase, and the part of each rank in it.
 
 use std::ops::Range;
+use std::time::Duration;
 
+use super::exclusive::Sharing;
 use crate::cpuset::CpuSet;
 use crate::plan::{Distribution, Policy, blocks, split_by_weight};
 use crate::topology::{ObjectType, Topology};
@@ -70,6 +72,8 @@ pub struct PhaseSpec {
     pub(super) policy: Policy,
     pub(super) threads: Threads,
     pub(super) cores: Cores,
+    pub(super) sharing: Sharing,
+    pub(super) sharing_limit: Option<Duration>,
     pub(super) name: String,
 }
 
@@ -83,6 +87,8 @@ impl PhaseSpec {
             policy: Policy::default(),
             threads: Threads::default(),
             cores: Cores::default(),
+            sharing: Sharing::default(),
+            sharing_limit: None,
             name: "phase".to_owned(),
         }
     }
@@ -109,6 +115,24 @@ impl PhaseSpec {
     /// The cores of a hybrid processor to use.
     pub fn cores(mut self, cores: Cores) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// Sets the conduct towards phases of other contexts and jobs that want the same CPUs; the same on
+    /// every rank. Entering is then collective over the node. Without effect on a simulated machine.
+    ///
+    /// Workers of one such phase must not share CPUs: there are at most as many as CPUs. A phase inside
+    /// another one waits for that one, so it fails at the limit.
+    pub fn sharing(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
+        self
+    }
+
+    /// Time that the phase waits for its CPUs, after which it fails on every rank with
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout); otherwise the timeout of the context's
+    /// creation.
+    pub fn sharing_limit(mut self, limit: Duration) -> Self {
+        self.sharing_limit = Some(limit);
         self
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::exclusive::{Held, Sharing};
 use super::openmp::Moved;
 use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
 use super::remap::{Plain, Remap};
@@ -128,6 +129,8 @@ pub struct Entered {
     remap_seconds: f64,
     /// The CPUs that other processes have pushed too.
     overlap: CpuSet,
+    /// The hardware of the phase's workers on this node, on the first of them.
+    held: Held,
     /// Of the memory profile: until every rank has come to the end.
     region: Region,
 }
@@ -197,6 +200,9 @@ impl Context {
         let unserved = unserved.map(|object| &objects[object]);
         deal(&mut assignments, unserved, topology, spec.cores);
         let node_rank = state.node_rank();
+        if spec.sharing != Sharing::Overlap {
+            require_disjoint(&assignments)?;
+        }
         if let (Some(part), Some(object)) = (&mut assignments[node_rank], plan.object_of[node_rank])
         {
             *part = part.clone().within(&machine.allowed, &objects[object]);
@@ -225,6 +231,43 @@ impl Context {
         Ok(plan.assignment())
     }
 
+    /// Takes the hardware of a phase that is not to overlap with others: on the first worker of the
+    /// node, and tells all. Returns what is held here, and the part of this rank in it. Collective over
+    /// the node.
+    fn hold(
+        &self,
+        plan: &PhasePlan,
+        part: Result<Option<Assignment>, Error>,
+    ) -> Result<(Held, Option<Assignment>), Error> {
+        const CALL: &str = "phase";
+        if plan.spec.sharing == Sharing::Overlap || self.topology().is_simulated() {
+            return Ok((Held::default(), part?));
+        }
+        let start = Instant::now();
+        let (mut held, mut own) = (Held::default(), None);
+        let cpus = part.and_then(|part| {
+            own = part;
+            let (assignments, node_rank) = {
+                let parts = plan.parts();
+                (Arc::clone(&parts.assignments), parts.node_rank)
+            };
+            if assignments.iter().position(Option::is_some) == Some(node_rank) {
+                let workers: Vec<&CpuSet> =
+                    assignments.iter().flatten().map(Assignment::cpus).collect();
+                let limit = plan.spec.sharing_limit.unwrap_or_else(|| self.create_timeout());
+                held = Held::take(&workers, plan.spec.sharing, limit)?;
+            }
+            Ok(held.cpus())
+        });
+        // Who has nothing to tell, or has failed, takes part all the same: the others wait here.
+        let cpus = self.exchange_held(CALL, cpus)?;
+        plan.select_nanoseconds.fetch_add(nanoseconds_since(start), Ordering::Relaxed);
+        if let Some(own) = &mut own {
+            own.narrow(&own.cpus().intersection(&cpus));
+        }
+        Ok((held, own))
+    }
+
     /// The phase of a plan that was made in this context before. Local.
     ///
     /// ```no_run
@@ -250,10 +293,11 @@ impl Context {
     /// told, unless the phase [keeps](Threads::Keep) their counts; nothing happens on the others. Always followed by
     /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local; collective over the
     /// node when the ranks have [changed](Self::adapt) since the plan was made, or the CPUs that
-    /// ranks of the node may use.
+    /// ranks of the node may use, and for a phase that does not [overlap](Sharing::Overlap).
     #[doc(alias = "QUO_phase_begin")]
     pub fn enter_phase(&self, plan: &PhasePlan) -> Entered {
         let part = self.part_of(plan);
+        let part = self.hold(plan, part);
         let at = Instant::now();
         let mut entered = Entered {
             open: false,
@@ -266,6 +310,7 @@ impl Context {
             failed: None,
             remap_seconds: 0.0,
             overlap: CpuSet::new(),
+            held: Held::default(),
             region: Region::begin(match plan.name() {
                 "" => "quo phase",
                 name => name,
@@ -276,7 +321,7 @@ impl Context {
             Err(error) => entered.failed = Some(error),
         }
         match part {
-            Ok(part) => entered.part = part,
+            Ok((held, part)) => (entered.held, entered.part) = (held, part),
             Err(error) => entered.failed = Some(error),
         }
         let (Some(assignment), None) = (&mut entered.part, &entered.failed) else { return entered };
@@ -363,6 +408,7 @@ impl Context {
             failed,
             remap_seconds,
             overlap,
+            held,
             region: _region,
         } = &mut entered;
         let (pushed, at, started_at) = (*pushed, *at, *started_at);
@@ -377,6 +423,8 @@ impl Context {
         let ran = at.elapsed().as_secs_f64();
         let waiting = Instant::now();
         let waited = self.wait_for_phase(CALL, broken, &own);
+        // All workers have left their CPUs.
+        drop(std::mem::take(held));
         if *open {
             self.close_phase();
         }
@@ -407,6 +455,8 @@ impl Context {
         broken: Option<&str>,
         own: &Result<(), Error>,
     ) -> Result<(), Error> {
+        let state = self.state();
+        let _lent = self.lend_if_asked(&state);
         // The way to wait that was chosen is where the time goes; the exchange then finds all here.
         if self.wait() != crate::context::Wait::Futex {
             self.barrier()?;
@@ -418,6 +468,23 @@ impl Context {
         };
         self.exchange_verdict(call, Operation::PhaseEnd, trouble)
     }
+}
+
+/// Refuses a plan in which workers share CPUs; the same on every rank.
+fn require_disjoint(assignments: &[Option<Assignment>]) -> Result<(), Error> {
+    let mut taken = CpuSet::new();
+    for part in assignments.iter().flatten() {
+        let both = taken.intersection(part.cpus());
+        if !both.is_empty() {
+            let reason = format!(
+                "workers share the CPUs {both}, which one phase at a time is to have: ask for fewer \
+                 workers per object"
+            );
+            return Err(Error::InvalidArgument { call: "phase", reason });
+        }
+        taken = taken.union(part.cpus());
+    }
+    Ok(())
 }
 
 fn nanoseconds_since(start: Instant) -> u64 {

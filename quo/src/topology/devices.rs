@@ -136,6 +136,62 @@ pub(super) fn in_order(mut devices: Vec<Device>) -> Vec<Device> {
     devices
 }
 
+/// Makers of GPUs, by their PCI numbers, and the variables that hide GPUs from a program.
+const MAKERS: [(u16, &str); 3] = [
+    (0x10de, "CUDA_VISIBLE_DEVICES"),
+    (0x1002, "ROCR_VISIBLE_DEVICES"),
+    (0x8086, "ZE_AFFINITY_MASK"),
+];
+
+/// The devices without the GPUs that the environment hides from a program: what
+/// [`visible_devices`] makes is read here. `variable` gives the value of a variable, if it is set. Pure.
+///
+/// Numbers count the GPUs of a maker in the order of the bus; the list ends at the first number that
+/// no GPU has, as it does for CUDA. A list with names in place of numbers, such as `GPU-5f1c...`, hides
+/// nothing here, since the bus does not tell the names.
+///
+/// ```
+/// use quo::topology::{Topology, shown_devices};
+/// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/gpus.xml");
+/// let machine = Topology::from_xml_file(file.as_ref())?;
+/// let shown = shown_devices(&machine.devices(), |name| std::env::var(name).ok());
+/// assert_eq!(shown, machine.devices(), "nothing is set");
+/// # Ok::<(), quo::TopologyError>(())
+/// ```
+#[must_use]
+pub fn shown_devices(all: &[Device], variable: impl Fn(&str) -> Option<String>) -> Vec<Device> {
+    let mut hidden: Vec<&str> = Vec::new();
+    for (maker, name) in MAKERS {
+        let Some(numbers) = variable(name).and_then(|list| numbers(&list)) else { continue };
+        let mut buses: Vec<&str> = gpus_of(all, maker).map(|gpu| gpu.bus.as_str()).collect();
+        buses.sort_unstable();
+        let known = numbers.iter().take_while(|&&number| number < buses.len());
+        let shown: Vec<&str> = known.map(|&number| buses[number]).collect();
+        hidden.extend(buses.into_iter().filter(|bus| !shown.contains(bus)));
+    }
+    all.iter().filter(|device| !hidden.contains(&device.bus.as_str())).cloned().collect()
+}
+
+/// The numbers of a list such as `0,2` or `0.1,1`, up to the first that is none, such as `-1`; `None`
+/// for a list of names.
+fn numbers(list: &str) -> Option<Vec<usize>> {
+    let mut numbers = Vec::new();
+    for word in list.split(',').map(str::trim) {
+        // Of a part of a device, such as a tile, the device.
+        let word = word.split_once('.').map_or(word, |(device, _)| device);
+        if word.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return None;
+        }
+        let Ok(number) = word.parse() else { break };
+        numbers.push(number);
+    }
+    Some(numbers)
+}
+
+fn gpus_of(devices: &[Device], maker: u16) -> impl Iterator<Item = &Device> {
+    devices.iter().filter(move |it| it.kind == DeviceKind::Gpu && it.vendor == maker)
+}
+
 /// The environment variables that show some GPUs to a program and hide the others, by maker. Pure.
 ///
 /// `all` are the GPUs of the machine, `chosen` those to show. The variables number the GPUs of a
@@ -153,21 +209,17 @@ pub(super) fn in_order(mut devices: Vec<Device>) -> Vec<Device> {
 /// assert_eq!(variables[1], ("CUDA_VISIBLE_DEVICES".to_owned(), "1".to_owned()));
 /// # Ok::<(), quo::TopologyError>(())
 /// ```
+///
+/// The numbers are those of the driver, which counts all GPUs that the system lets a process have,
+/// whatever these variables are in its parent. [`shown_devices`] has those that they show now.
 #[must_use]
 pub fn visible_devices(all: &[Device], chosen: &[Device]) -> Vec<(String, String)> {
-    const MAKERS: [(u16, &str); 3] = [
-        (0x10de, "CUDA_VISIBLE_DEVICES"),
-        (0x1002, "ROCR_VISIBLE_DEVICES"),
-        (0x8086, "ZE_AFFINITY_MASK"),
-    ];
     let mut variables = Vec::new();
     for (maker, variable) in MAKERS {
-        let of_maker = |device: &&Device| device.kind == DeviceKind::Gpu && device.vendor == maker;
-        let mut buses: Vec<&str> =
-            all.iter().filter(of_maker).map(|device| device.bus.as_str()).collect();
+        let mut buses: Vec<&str> = gpus_of(all, maker).map(|gpu| gpu.bus.as_str()).collect();
         buses.sort_unstable();
         let number = |device: &Device| buses.iter().position(|bus| *bus == device.bus);
-        let mut shown: Vec<usize> = chosen.iter().filter(of_maker).filter_map(number).collect();
+        let mut shown: Vec<usize> = gpus_of(chosen, maker).filter_map(number).collect();
         shown.sort_unstable();
         if shown.is_empty() {
             continue;
@@ -203,6 +255,35 @@ mod tests {
         assert_eq!(told(&all), "ROCR_VISIBLE_DEVICES=0,1 ZE_AFFINITY_MASK=0");
         assert_eq!(told(&[]), "");
         assert_eq!(told(&[gpu("0000:41:00.0", 0x1af4)]), "");
+    }
+
+    #[test]
+    fn gpus_that_the_environment_hides_are_left_out() {
+        let mut all: Vec<Device> =
+            ["3b", "41", "c1"].map(|bus| gpu(&format!("0000:{bus}:00.0"), 0x10de)).to_vec();
+        all.push(gpu("0000:02:00.0", 0x1002));
+        let shown = |name: &str, value: &str| {
+            let shown = shown_devices(&all, |asked| (asked == name).then(|| value.to_owned()));
+            shown.iter().map(|device| device.bus[5..7].to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown("CUDA_VISIBLE_DEVICES", "2,0"), "3b c1 02");
+        assert_eq!(
+            shown("CUDA_VISIBLE_DEVICES", "1,7,0"),
+            "41 02",
+            "the list ends at a wrong number"
+        );
+        assert_eq!(shown("CUDA_VISIBLE_DEVICES", "-1"), "02");
+        assert_eq!(shown("CUDA_VISIBLE_DEVICES", ""), "02");
+        assert_eq!(shown("CUDA_VISIBLE_DEVICES", "GPU-5f1c"), "3b 41 c1 02");
+        assert_eq!(shown("ROCR_VISIBLE_DEVICES", "0.1"), "3b 41 c1 02");
+        assert_eq!(shown("ROCR_VISIBLE_DEVICES", "5"), "3b 41 c1");
+        for chosen in [&all[..1], &all[1..3], &all[..]] {
+            let variables = visible_devices(&all, chosen);
+            let again = shown_devices(&all, |name| {
+                variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
+            });
+            assert!(chosen.iter().all(|device| again.contains(device)));
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod machines;
 #[cfg(test)]
 mod tests;
 
-pub use devices::{Device, DeviceKind, ParseDeviceKindError, visible_devices};
+pub use devices::{Device, DeviceKind, ParseDeviceKindError, shown_devices, visible_devices};
 pub use draw::Drawing;
 pub use error::TopologyError;
 pub use hwloc::hwloc_version;

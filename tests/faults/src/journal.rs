@@ -148,9 +148,11 @@ pub(crate) enum Column {
     Gone = 1,
     /// True if a member that waits for its fate may go on.
     Released = 2,
+    /// The CPUs that a member has borrowed, a bit each.
+    Borrowed = 3,
 }
 
-const COLUMNS: usize = 3;
+const COLUMNS: usize = 4;
 
 impl Board {
     pub(crate) fn new(members: usize) -> Result<Self> {

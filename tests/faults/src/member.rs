@@ -17,7 +17,7 @@ use quo::{Context, Error, ErrorKind, ObjectType};
 use crate::dice::Dice;
 use crate::journal::{Column, Entry, Outcome};
 use crate::judge::{BACK, local_call};
-use crate::plan::{Machine, Plan, Push, RETRY, Stage};
+use crate::plan::{LOCAL, Machine, Plan, Push, RETRY, Stage};
 use crate::process;
 use crate::traces::Traces;
 use crate::world::World;
@@ -137,7 +137,10 @@ impl Member<'_> {
     }
 
     fn options(&self) -> CreateOptions {
-        CreateOptions::new().with_directory(&self.world.directory).with_create_timeout(CREATE_LIMIT)
+        CreateOptions::new()
+            .with_directory(&self.world.directory)
+            .with_create_timeout(CREATE_LIMIT)
+            .with_lending(true)
     }
 
     /// The creation failed; those who are left can have a context of their own.
@@ -265,6 +268,10 @@ impl Member<'_> {
             Stage::Group => {
                 self.call(stage, 0, || Ok(context.group_over(ObjectType::Machine)?.size() as u64));
             }
+            Stage::Lend(lenders) => {
+                self.lend_or_borrow(context, stage, lenders);
+                meet(0, &mut || context.barrier().map(|()| 0))?;
+            }
             Stage::Away { who, barriers } => {
                 let meets = |call| {
                     self.meet(context, stage, call, || context.barrier().map(|()| 0)).map(drop)
@@ -320,6 +327,44 @@ impl Member<'_> {
             ensure!(raised(field.local()?), "a phase has not worked on all numbers");
         }
         Ok(())
+    }
+
+    /// Lends now and then, or borrows and requires that nobody else has the same CPUs.
+    fn lend_or_borrow(&self, context: &Context, stage: usize, lenders: &[usize]) {
+        let key = [self.plan.seed, self.plan.round, stage as u64, self.number as u64, 78];
+        let mut dice = Dice::new(&key);
+        let mut pause = || spin(dice.moment(Duration::from_micros(100)));
+        self.call(stage, LOCAL, || {
+            for _ in 0..6 {
+                if lenders.contains(&self.number) {
+                    context.lend_while(&mut pause)?;
+                } else {
+                    let borrowed = context.borrow()?;
+                    self.look_at(borrowed.cpus());
+                    pause();
+                    let _ = borrowed.is_wanted();
+                    let _ = self.world.board.set(self.number, Column::Borrowed, 0);
+                    borrowed.give_back()?;
+                }
+                pause();
+            }
+            Ok(0)
+        });
+    }
+
+    /// Says on the board what this member has borrowed, and compares with the others who live.
+    fn look_at(&self, cpus: &quo::CpuSet) {
+        let own = cpus.as_words().first().copied().unwrap_or(0);
+        if let Err(error) = self.world.board.set(self.number, Column::Borrowed, own) {
+            return self.complain(&format!("{error:#}"));
+        }
+        let others = (0..self.plan.members).filter(|&other| other != self.number);
+        for other in others.filter(|&other| self.plan.strike_at(other).is_none()) {
+            let theirs = self.world.board.get(other, Column::Borrowed).unwrap_or(0);
+            if own & theirs != 0 {
+                self.complain(&format!("has borrowed {own:#x} beside {theirs:#x} of {other}"));
+            }
+        }
     }
 
     /// Some leave and come back while the others meet; nobody goes on before all are back.

@@ -1,5 +1,5 @@
-//! The protocols in shared memory under a model checker: the barrier, the round of a resize, and the
-//! profiler's counters of blocks in flight.
+//! The protocols in shared memory under a model checker: the barrier, lending, the round of a resize,
+//! and the profiler's counters of blocks in flight.
 //!
 //! A package of its own that takes the protocols' source files from the libraries: the checker is then compiled once,
 //! with the other tests, and only the checked files are compiled for it.
@@ -12,4 +12,5 @@ extern crate self as quo;
 mod atomic_word;
 mod barrier;
 mod in_flight;
+mod lending;
 mod round;

@@ -82,7 +82,7 @@ fn draw_stages(dice: &mut Dice, members: usize, machine: Machine, parts: usize) 
     let mut stages = vec![Stage::Create];
     let mut pushed = 0;
     for _ in 0..dice.between(3, 14) {
-        let stage = match dice.below(15) {
+        let stage = match dice.below(16) {
             0..2 => Stage::Barrier,
             2..4 => Stage::Timed { limit: draw_limit(dice) },
             4 => Stage::Part(dice.below(parts)),
@@ -106,6 +106,7 @@ fn draw_stages(dice: &mut Dice, members: usize, machine: Machine, parts: usize) 
                 who.retain(|&member| member != stays);
                 Stage::Away { who, barriers: dice.between(1, 4) }
             }
+            14 => Stage::Lend(draw_part(dice, members)),
             _ => Stage::Churn {
                 who: dice.below(members),
                 times: dice.between(1, 6),
@@ -217,7 +218,7 @@ mod tests {
                 met.insert(format!("{} {stage:?}", plan.fate.kind()));
             }
         }
-        assert_eq!(met.len(), 9 * 15, "{met:?}");
+        assert_eq!(met.len(), 9 * 16, "{met:?}");
     }
 
     #[test]

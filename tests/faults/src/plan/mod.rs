@@ -105,6 +105,8 @@ pub enum Stage {
         /// Number of barriers that the others pass.
         barriers: usize,
     },
+    /// Some lend their CPUs now and then, the others borrow; then all pass a barrier.
+    Lend(Vec<usize>),
     /// The context is released.
     Free,
 }
@@ -272,7 +274,7 @@ impl Plan {
         };
         match &self.stages[stage] {
             Stage::Create | Stage::Group => vec![meeting(0, Bond::Group, &everyone)],
-            Stage::Barrier | Stage::Distribute(..) | Stage::Allocate(_) => row(1),
+            Stage::Barrier | Stage::Distribute(..) | Stage::Allocate(_) | Stage::Lend(_) => row(1),
             Stage::Phase(_) => row(2),
             Stage::RunOn(_) => row(3),
             Stage::Timed { limit } => {

@@ -49,7 +49,8 @@ mod metrics;
 pub mod node;
 pub mod phase;
 pub mod plan;
-mod regions;
+#[doc(hidden)]
+pub mod regions;
 pub mod sys;
 mod threading;
 pub mod topology;

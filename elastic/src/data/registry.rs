@@ -84,6 +84,12 @@ impl Registry {
         Self { seat, ..Self::default() }
     }
 
+    /// Makes the arrays of a program that runs in one process, without a world and without MPI.
+    #[must_use]
+    pub fn serial() -> Self {
+        Self::new(Some((0, 1)))
+    }
+
     /// Adds an array of zeros. Local; made alike by all ranks.
     ///
     /// # Errors

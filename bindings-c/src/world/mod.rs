@@ -153,10 +153,8 @@ pub extern "C" fn QUO_world_end(w: *mut QUO_world_t) -> c_int {
 }
 
 /// Ends a world that has been taken from the table.
-fn end(mut open: Shared) -> Result<(), Failure> {
-    open.get_mut().unwrap_or_else(PoisonError::into_inner).close();
-    let open = open.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match open.into_world() {
+fn end(open: Box<Shared>) -> Result<(), Failure> {
+    match open.into_inner().unwrap_or_else(PoisonError::into_inner).into_world() {
         Some(world) => Ok(world.end()?),
         None => Ok(()),
     }

@@ -112,7 +112,6 @@ static const QUO_element_t elements[] = {
 
 const QUO_program_t QUO_program = QUO_PROGRAM(elements);
 
-#ifndef WITHOUT_MAIN
 int
 main(int argc, char **argv)
 {
@@ -120,4 +119,3 @@ main(int argc, char **argv)
     if (QUO_SUCCESS != code) fprintf(stderr, "%s\n", QUO_last_error());
     return QUO_SUCCESS != code;
 }
-#endif

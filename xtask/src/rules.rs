@@ -36,6 +36,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/world/mod.rs",
     "bindings-c/src/world/open.rs",
     "bindings-c/src/world/options.rs",
+    "bindings-c/src/world/program.rs",
     "bindings-c/src/world/psets.rs",
     "bindings-c/src/world/requests.rs",
     "bindings-c/src/world/window.rs",

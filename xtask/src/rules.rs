@@ -40,6 +40,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/world/psets.rs",
     "bindings-c/src/world/requests.rs",
     "bindings-c/src/world/window.rs",
+    "elastic/command/src/run.rs",
     "elastic/src/data/block.rs",
     "elastic/src/data/element.rs",
     "elastic/src/guard.rs",

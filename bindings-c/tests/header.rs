@@ -118,6 +118,8 @@ const TYPES: &[(&str, &str)] = &[
     ("long long", "c_longlong"),
     ("long long *", "Out<c_longlong>"),
     ("size_t *", "Out<usize>"),
+    ("const size_t *", "Sizes"),
+    ("const size_t **", "Out<*const usize>"),
     ("QUO_world", "*mut QUO_world_t"),
     ("QUO_world *", "Out<*mut QUO_world_t>"),
     ("const QUO_world_options_t *", "In<QUO_world_options_t>"),

@@ -1,4 +1,4 @@
-//! Programs of elements: Cannon and Gauss in Rust and C give the same bits on ranks that come and go as in one process.
+//! Programs of elements: Cannon and Gauss give the same bits on ranks that come and go as in one process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{Checkout, Job, Outcome};
+use quo_tests::{Checkout, Job, Outcome, fortran_support};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -19,6 +19,9 @@ const TESTS: &[Test] = &[
     ("c_programs_match_serial_over_spawned_ranks", c_spawned),
     ("shared_objects_run_by_the_command", c_shared),
     ("wrong_c_programs_fail_with_words", c_wrong),
+    ("fortran_program_matches_serial_over_parked_ranks", fortran_parked),
+    ("sparse_matrix_survives_all_rank_pairs_in_rust", rust_compressed),
+    ("sparse_matrix_survives_resizes_in_c_and_fortran", c_and_fortran_compressed),
 ];
 
 fn main() -> ExitCode {
@@ -165,5 +168,42 @@ fn c_wrong() -> Result<()> {
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
     let outcome = run(Job::new(2, &program))?;
     ensure!(outcome.stdout.lines().filter(|line| *line == "ok").count() == 1, "{}", outcome.report());
+    Ok(())
+}
+
+fn in_fortran(source: &str, folder: &Path) -> Result<PathBuf> {
+    fortran_support().map_err(|reason| Skipped(format!("{reason:#}")))?;
+    Checkout::find()?.compile_fortran(source, folder, &[])
+}
+
+fn fortran_parked() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = in_fortran("examples/epop/gauss.F90", folder.path())?;
+    let serial = alone(&program, &["serial"])?;
+    let outcome = run(Job::new(4, &program))?;
+    let right = format!("column 4: 4 ranks\ncolumn 13: 2 ranks\n{serial}");
+    let said = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    ensure!(said(&outcome.stdout) == said(&right), "{right}: {}", outcome.report());
+    Ok(())
+}
+
+fn rust_compressed() -> Result<()> {
+    let outcome = run(Job::new(8, &Checkout::find()?.program("examples/compressed")?))?;
+    let right = "right after 63 resizes over up to 8 ranks";
+    ensure!(outcome.stdout.trim() == right, "{}", outcome.report());
+    Ok(())
+}
+
+fn c_and_fortran_compressed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "bindings-c/tests/elastic/compressed.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let outcome = run(job(4, &program, &["--start", "1"]))?;
+    ensure!(outcome.stdout.trim() == "ok", "{}", outcome.report());
+    if fortran_support().is_err() {
+        return Ok(());
+    }
+    let outcome = run(Job::new(4, &in_fortran("tests/programs/elastic_compressed.F90", folder.path())?))?;
+    ensure!(outcome.stdout.trim() == "ok", "{}", outcome.report());
     Ok(())
 }

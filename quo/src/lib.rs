@@ -49,8 +49,7 @@ mod metrics;
 pub mod node;
 pub mod phase;
 pub mod plan;
-#[doc(hidden)]
-pub mod regions;
+mod regions;
 pub mod sys;
 mod threading;
 pub mod topology;

@@ -28,7 +28,7 @@ static PROFILER: Lookup<Hooks> = Lookup::new();
 /// A region from its making to its drop; nothing without a profiler.
 #[derive(Debug)]
 #[must_use = "the region ends as soon as it is dropped"]
-pub struct Region {
+pub(crate) struct Region {
     /// 0: not recorded.
     id: u32,
 }
@@ -40,12 +40,10 @@ pub(crate) fn recorded() -> bool {
 }
 
 impl Region {
-    /// No region.
-    pub const NONE: Region = Region { id: 0 };
+    pub(crate) const NONE: Region = Region { id: 0 };
 
-    /// Begins a region, if there is a profiler.
     #[inline]
-    pub fn begin(name: &str) -> Region {
+    pub(crate) fn begin(name: &str) -> Region {
         let Some(hooks) = PROFILER.find() else { return Region::NONE };
         // SAFETY: the profiler reads so many bytes and keeps none of them.
         let id = unsafe { (hooks.begin)(name.as_ptr().cast(), name.len(), OF_QUO) };

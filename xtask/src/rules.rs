@@ -47,6 +47,7 @@ const UNSAFE_FILES: &[&str] = &[
     "elastic/src/lobby/words.rs",
     "elastic/src/manager/control/peer.rs",
     "elastic/src/manager/notices/signal.rs",
+    "elastic/src/program/region.rs",
     "elastic/src/starter/parting.rs",
     "elastic/src/trim.rs",
     "examples/coupled/src/couple/shared.rs",

@@ -1,9 +1,8 @@
 //! The loop of every driver, over the edge that a driver is.
 
-use quo::regions::Region;
-
 use super::ProgramError;
 use super::machine::{Action, Event, Machine, Standing};
+use super::region::Region;
 
 /// Edge of a driver: the blocks of a program, and the world in which they run.
 pub trait Host {

@@ -37,15 +37,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok(Walk { sizes: walk(most), next: 0, asked: false })
     })
-    .elastic("walk", go, |walk| walk.next < walk.sizes.len(), |walk, window| {
-        let mut told = (walk.next, walk.asked);
-        window.tell(&mut told)?;
-        (walk.next, walk.asked) = told;
-        Ok(())
-    })
+    .elastic(
+        "walk",
+        go,
+        |walk| walk.next < walk.sizes.len(),
+        |walk, window| {
+            let mut told = (walk.next, walk.asked);
+            window.tell(&mut told)?;
+            (walk.next, walk.asked) = told;
+            Ok(())
+        },
+    )
     .rigid("report", |walk, stage| {
         if stage.rank() == 0 {
-            println!("right after {} resizes over up to {} ranks", walk.next, walk.sizes.iter().max().unwrap_or(&1));
+            println!(
+                "right after {} resizes over up to {} ranks",
+                walk.next,
+                walk.sizes.iter().max().unwrap_or(&1)
+            );
         }
         Ok(())
     });

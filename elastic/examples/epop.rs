@@ -6,11 +6,11 @@
 use std::error::Error;
 use std::time::Duration;
 
+use elastic::Window;
 use elastic::WorldOptions;
 use elastic::data::{Grids, Pattern};
 use elastic::place::{Allowed, Bounds};
 use elastic::program::{BlockError, Program, Stage};
-use elastic::Window;
 use quo::group::{Patience, allgather_bytes};
 use quo_mpi::Mpi;
 use quo_mpi::members::ThreadLevel;
@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         found
     };
     let (serial, trace) = (takes("serial"), takes("trace"));
-    let (name, sizes) = words.split_first().ok_or("epop [serial] [trace] cannon|gauss [STEP:SIZE] ...")?;
+    let (name, sizes) =
+        words.split_first().ok_or("epop [serial] [trace] cannon|gauss [STEP:SIZE] ...")?;
     let sizes = sizes.iter().map(|word| Size::read(word)).collect::<Result<Vec<_>, _>>()?;
     let most = sizes.iter().map(|size| size.size).max().unwrap_or(1);
     let (mut program, allowed) = match name.as_str() {
@@ -280,7 +281,6 @@ fn gather(stage: &Stage<'_>, own: &[f64]) -> Result<Vec<f64>, BlockError> {
     let all = allgather_bytes(&ranks.group()?, &to_bytes(own), &patience())?;
     Ok(all.iter().flat_map(|bytes| numbers(bytes)).collect())
 }
-
 
 fn to_bytes(numbers: &[f64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()

@@ -155,7 +155,10 @@ fn c_shared() -> Result<()> {
     let words = ["run", object, "--start", "1", "--trace", trace, "--", "3:4", "12:2"];
     is_as_serial(&run(job(4, &command, &words))?, &serial, &["3:4", "12:2"])?;
     let joiner = std::fs::read_to_string(format!("{trace}.3"))?;
-    ensure!(joiner.starts_with("init: Init\n: Wait\n: Resize(None)\neliminate: Compute(1)\n"), "{joiner}");
+    ensure!(
+        joiner.starts_with("init: Init\n: Wait\n: Resize(None)\neliminate: Compute(1)\n"),
+        "{joiner}"
+    );
     let none = Command::new(&command).args(["run", "/proc/self/exe"]).output()?;
     let text = String::from_utf8_lossy(&none.stderr);
     ensure!(none.status.code() == Some(1) && text.contains("run: /proc/self/exe"), "{text}");
@@ -167,7 +170,11 @@ fn c_wrong() -> Result<()> {
     let source = "bindings-c/tests/elastic/programs.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
     let outcome = run(Job::new(2, &program))?;
-    ensure!(outcome.stdout.lines().filter(|line| *line == "ok").count() == 1, "{}", outcome.report());
+    ensure!(
+        outcome.stdout.lines().filter(|line| *line == "ok").count() == 1,
+        "{}",
+        outcome.report()
+    );
     Ok(())
 }
 
@@ -203,7 +210,8 @@ fn c_and_fortran_compressed() -> Result<()> {
     if fortran_support().is_err() {
         return Ok(());
     }
-    let outcome = run(Job::new(4, &in_fortran("tests/programs/elastic_compressed.F90", folder.path())?))?;
+    let outcome =
+        run(Job::new(4, &in_fortran("tests/programs/elastic_compressed.F90", folder.path())?))?;
     ensure!(outcome.stdout.trim() == "ok", "{}", outcome.report());
     Ok(())
 }

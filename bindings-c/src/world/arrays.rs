@@ -164,9 +164,9 @@ pub extern "C" fn QUO_world_array_add_compressed(
     entry("QUO_world_array_add_compressed", || {
         with(w, |open| {
             let name = name.read("name")?;
-            let count = lines.checked_add(1).ok_or_else(|| {
-                Failure::invalid(format!("lines is {lines}: a matrix has fewer"))
-            })?;
+            let count = lines
+                .checked_add(1)
+                .ok_or_else(|| Failure::invalid(format!("lines is {lines}: a matrix has fewer")))?;
             let matrix = Compressed::new(&pointers.read("pointers", count)?)
                 .map_err(|error| Failure::invalid(format!("pointers of `{name}`: {error}")))?;
             if open.has_window() {

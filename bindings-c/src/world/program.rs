@@ -407,10 +407,7 @@ fn answer(call: &'static str, body: impl FnOnce() -> Result<(), Stopped>) -> c_i
 }
 
 /// The words of a command line, and their places.
-fn words(
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> Result<(Vec<String>, Vec<*mut c_char>), Failure> {
+fn words(argc: c_int, argv: *mut *mut c_char) -> Result<(Vec<String>, Vec<*mut c_char>), Failure> {
     let count = usize::try_from(argc).ok().filter(|_| !argv.is_null());
     let count = count.ok_or_else(|| {
         Failure::invalid(format!("argv is NULL, or {argc} words are said to be there"))
@@ -488,16 +485,12 @@ impl Settings {
     fn trace(&self, process: usize) -> Result<Option<File>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };
         let path = PathBuf::from(format!("{}.{process}", path.display()));
-        let failed = |error| Failure::new(Code::System, format!("--trace {}: {error}", path.display()));
+        let failed =
+            |error| Failure::new(Code::System, format!("--trace {}: {error}", path.display()));
         File::create(&path).map(Some).map_err(failed)
     }
 
-    fn run(
-        &self,
-        checked: &mut Checked,
-        arguments: Arguments,
-        mpi: &Mpi,
-    ) -> Result<(), Stopped> {
+    fn run(&self, checked: &mut Checked, arguments: Arguments, mpi: &Mpi) -> Result<(), Stopped> {
         let mut options = WorldOptions::new();
         if let Some(start) = self.start {
             options = options.start(start);

@@ -20,7 +20,8 @@ pub fn run(words: Vec<OsString>) -> Result<u8> {
     // Without a slash the loader would look in its own folders.
     let shown = path.to_string_lossy().into_owned();
     let file = std::fs::canonicalize(&shown).with_context(|| format!("run: opening {shown}"))?;
-    let file = CString::new(file.into_os_string().into_vec()).context("run: a path has a zero byte")?;
+    let file =
+        CString::new(file.into_os_string().into_vec()).context("run: a path has a zero byte")?;
     // Plugins of MPI find its symbols among the global ones.
     // SAFETY: a C string; the object's initialisers are the user's program.
     let object = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
@@ -32,7 +33,10 @@ pub fn run(words: Vec<OsString>) -> Result<u8> {
     let last = symbol(object, c"QUO_last_error", &shown)?;
     // SAFETY: the functions of these names in libquo have these types; an object that defines others is no program.
     let (main, last) = unsafe {
-        (std::mem::transmute::<*mut c_void, Main>(main), std::mem::transmute::<*mut c_void, LastError>(last))
+        (
+            std::mem::transmute::<*mut c_void, Main>(main),
+            std::mem::transmute::<*mut c_void, LastError>(last),
+        )
     };
     let mut arguments: Vec<*mut c_char> =
         words.iter().map(|word| word.as_ptr().cast_mut()).collect();

@@ -98,7 +98,9 @@ pub fn drive<H: Host>(machine: &mut Machine, host: &mut H) -> Result<(), H::Erro
 fn element(action: Action) -> Option<usize> {
     match action {
         Action::Init => Some(0),
-        Action::Probe(at) | Action::Compute(at) | Action::Again(at) | Action::Branch(at) => Some(at),
+        Action::Probe(at) | Action::Compute(at) | Action::Again(at) | Action::Branch(at) => {
+            Some(at)
+        }
         Action::Resize(from) => from,
         Action::Wait | Action::End => None,
     }

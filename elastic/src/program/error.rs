@@ -46,7 +46,9 @@ pub enum ProgramError {
     World(#[from] Error),
     /// A driver gave the result of another action than the machine asked for, or a joiner was sent to an element that
     /// is no elastic phase.
-    #[error("program: {event:?} is no result of {action:?}: the driver takes the actions of the machine in order")]
+    #[error(
+        "program: {event:?} is no result of {action:?}: the driver takes the actions of the machine in order"
+    )]
     Driver {
         /// The action that was asked for.
         action: Action,

@@ -37,10 +37,9 @@ impl<D> Blocks<'_, D> {
 
     fn compute(&mut self, at: usize, mut stage: Stage<'_>) -> Result<(), ProgramError> {
         let done = match (self.program.elements.get(at), &mut self.data) {
-            (
-                Some((_, Element::Rigid(compute, _) | Element::Elastic(compute, ..))),
-                Some(data),
-            ) => compute(data, &mut stage),
+            (Some((_, Element::Rigid(compute, _) | Element::Elastic(compute, ..))), Some(data)) => {
+                compute(data, &mut stage)
+            }
             _ => return Err(self.missing(at)),
         };
         done.map_err(|source| self.failed(at)(source))

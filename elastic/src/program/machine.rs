@@ -99,7 +99,9 @@ impl Machine {
         let kinds = kinds.into();
         let wrong = |position, reason| Err(ProgramError::Element { position, reason });
         match kinds.iter().rposition(|kind| *kind == Kind::Init) {
-            _ if kinds.is_empty() => wrong(0, "the program is empty: it begins with an INIT".into()),
+            _ if kinds.is_empty() => {
+                wrong(0, "the program is empty: it begins with an INIT".into())
+            }
             None => wrong(0, "the first element of a program is its INIT".into()),
             Some(0) => Ok(Self { kinds, action: Action::Init }),
             Some(position) => wrong(position, "INIT is the first element, and no other one".into()),
@@ -259,12 +261,7 @@ mod tests {
     }
 
     fn kinds() -> impl Strategy<Value = Vec<Kind>> {
-        let kind = prop_oneof![
-            Just(RIGID),
-            Just(LOOP),
-            Just(Kind::Elastic),
-            Just(Kind::Branch)
-        ];
+        let kind = prop_oneof![Just(RIGID), Just(LOOP), Just(Kind::Elastic), Just(Kind::Branch)];
         proptest::collection::vec(kind, 0..8).prop_map(|mut rest| {
             rest.insert(0, Kind::Init);
             rest

@@ -138,8 +138,7 @@ impl<D> Program<D> {
         again: impl Fn(&mut D) -> bool + 'static,
         redistribute: impl Fn(&mut D, &mut Window<'_>) -> Result<(), BlockError> + 'static,
     ) -> Self {
-        let element =
-            Element::Elastic(Box::new(compute), Box::new(again), Box::new(redistribute));
+        let element = Element::Elastic(Box::new(compute), Box::new(again), Box::new(redistribute));
         self.with(name, element)
     }
 

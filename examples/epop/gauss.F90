@@ -24,6 +24,7 @@ contains
     integer(c_size_t) :: at, row, column
     integer(c_int) :: status
     data = c_loc(now)
+    if (argc > 0 .and. c_associated(argv)) continue ! not needed here
     call quo_world_status(w, status, init)
     if (init /= QUO_SUCCESS .or. status /= QUO_WORLD_NEW) return
     spec%kind = QUO_ARRAY_BLOCK_ROWS
@@ -64,6 +65,7 @@ contains
     real(c_double) :: top(N + 1), factor
     integer(c_int) :: rank, ranks
     integer :: comm, each, first, row, column, ierr, start
+    if (c_associated(data)) continue ! not needed here
     call quo_world_rank(w, rank, eliminate)
     call quo_world_size(w, ranks, eliminate)
     call quo_world_comm(w, comm, eliminate)
@@ -89,11 +91,13 @@ contains
 
   integer(c_int) function has_columns(data) bind(c)
     type(c_ptr), value :: data
+    if (c_associated(data)) continue ! not needed here
     has_columns = merge(1, 0, now(1) < N)
   end function has_columns
 
   integer(c_int) function tell_progress(w, data) bind(c)
     type(c_ptr), value :: w, data
+    if (c_associated(data)) continue ! not needed here
     call quo_window_tell(w, c_loc(now), c_sizeof(now), tell_progress)
   end function tell_progress
 
@@ -104,6 +108,7 @@ contains
     integer(c_int) :: rank, ranks
     integer :: comm, each, ierr, row, column
     integer(c_int64_t) :: sum
+    if (c_associated(data)) continue ! not needed here
     call quo_world_rank(w, rank, solve)
     call quo_world_size(w, ranks, solve)
     call quo_world_comm(w, comm, solve)

@@ -22,6 +22,7 @@ contains
     integer(c_int) :: status
     integer :: column
     data = c_loc(now)
+    if (argc > 0 .and. c_associated(argv)) continue ! not needed here
     starts(1) = 0
     do column = 1, COLUMNS
       starts(column + 1) = starts(column) + mod(column * column, 5)
@@ -41,6 +42,7 @@ contains
     integer(c_long_long) :: request
     integer(c_int) :: rank, ranks
     integer :: at
+    if (c_associated(data)) continue ! not needed here
     call quo_world_rank(w, rank, follow)
     call quo_world_size(w, ranks, follow)
     if (ranks /= SIZES(now(1))) then
@@ -55,23 +57,26 @@ contains
     if (any(pointers /= starts(first + 1:first + size(pointers)))) follow = 100
     if (size(values) /= pointers(size(pointers)) - pointers(1)) follow = 101
     do at = 1, size(values)
-      if (values(at) /= (pointers(1) + at) * 0.5d0) follow = 102
+      if (abs(values(at) - (pointers(1) + at) * 0.5d0) > 0) follow = 102
     end do
   end function follow
 
   integer(c_int) function goes_on(data) bind(c)
     type(c_ptr), value :: data
+    if (c_associated(data)) continue ! not needed here
     goes_on = merge(1, 0, now(1) <= size(SIZES))
   end function goes_on
 
   integer(c_int) function tell(w, data) bind(c)
     type(c_ptr), value :: w, data
+    if (c_associated(data)) continue ! not needed here
     call quo_window_tell(w, c_loc(now), c_sizeof(now), tell)
   end function tell
 
   integer(c_int) function report(w, data) bind(c)
     type(c_ptr), value :: w, data
     integer(c_int) :: rank
+    if (c_associated(data)) continue ! not needed here
     call quo_world_rank(w, rank, report)
     if (rank == 0) print '(a)', 'ok'
   end function report

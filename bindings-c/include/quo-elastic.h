@@ -1124,6 +1124,47 @@ QUO_world_array_lay_out(QUO_world w,
                         const QUO_array_spec_t *spec);
 
 /**
+ * Adds an array of zeros with an element for each nonzero of a sparse matrix in compressed rows (CSR) or columns (CSC):
+ * its values, or the indices of their columns or rows. The lines of the matrix, which are its rows or columns, lie in one
+ * block for each rank. The array moves with every commit, and joiners learn the pointers. Local; made alike by all ranks.
+ *
+ * @param[in] w        A world.
+ * @param[in] name     A name that no other array or callback has.
+ * @param[in] element  Bytes of an element.
+ * @param[in] lines    Number of lines of the whole matrix.
+ * @param[in] pointers Where the nonzeros of each line of the whole matrix begin, ascending from 0, and at the end how many
+ *                     there are: lines + 1 numbers, which are copied.
+ * @retval QUO_ERR_INVLD_ARG pointers descend, or there is one of that name.
+ * @retval QUO_ERR_OOR       There is no memory for it.
+ * @retval QUO_ERR_STATE This process is no rank, or in a resize.
+ */
+int
+QUO_world_array_add_compressed(QUO_world w,
+                               const char *name,
+                               size_t element,
+                               size_t lines,
+                               const size_t *pointers);
+
+/**
+ * Gives the lines of a sparse matrix of which this rank has the nonzeros. Local.
+ *
+ * @param[in]  w            A world.
+ * @param[in]  name         An array that was added with QUO_world_array_add_compressed().
+ * @param[out] out_first    The first line, from 0. NULL is allowed.
+ * @param[out] out_lines    How many there are. NULL is allowed.
+ * @param[out] out_pointers Where they begin in the whole matrix, and the end of the last one: out_lines + 1 numbers, until
+ *                          the next commit. An element of line i lies in this rank's part at its number minus the first of
+ *                          these. NULL is allowed.
+ * @retval QUO_ERR_NOT_FOUND There is no such array.
+ */
+int
+QUO_world_array_lines(QUO_world w,
+                      const char *name,
+                      size_t *out_first,
+                      size_t *out_lines,
+                      const size_t **out_pointers);
+
+/**
  * Forgets an array or callbacks. Local; made alike by all, outside of resizes.
  *
  * @param[in] w    A world.

@@ -70,12 +70,25 @@ pub(crate) fn entry_with_code(
     call: &'static str,
     body: impl FnOnce() -> Result<Code, Failure>,
 ) -> c_int {
+    let mut done = Code::Success;
+    let number = entry_with_number(call, || {
+        done = body().map_err(|failure| (failure.code as c_int, failure))?;
+        Ok(())
+    });
+    if number == 0 { done as c_int } else { number }
+}
+
+/// As [`entry`], for functions whose failures have numbers beside those of the codes.
+pub(crate) fn entry_with_number(
+    call: &'static str,
+    body: impl FnOnce() -> Result<(), (c_int, Failure)>,
+) -> c_int {
     let _inside = Mark::set(true);
-    let code = match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(code)) => return code as c_int,
-        Ok(Err(failure)) => {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => 0,
+        Ok(Err((number, failure))) => {
             keep(&format!("{call}: {}", failure.text));
-            failure.code
+            number
         }
         Err(panic) => {
             let cause = panic
@@ -86,10 +99,9 @@ pub(crate) fn entry_with_code(
             // A payload whose drop panics must not get out either.
             std::mem::forget(panic);
             keep(&format!("{call}: a defect of the library: {cause}"));
-            Code::Internal
+            Code::Internal as c_int
         }
-    };
-    code as c_int
+    }
 }
 
 /// Makes a text the thread's last error.

@@ -1,4 +1,5 @@
-//! C interface of quo: the functions of `quo.h`, `quo-xpm.h`, `quo-elastic.h` and `quo-reshape.h`, installed as libquo.
+//! C interface of quo: the functions of `quo.h`, `quo-xpm.h`, `quo-elastic.h`, `quo-program.h` and
+//! `quo-reshape.h`, installed as libquo.
 //!
 //! The headers are the documentation; they are written by hand, and a test compares them with the
 //! functions here name by name and type by type. Every function is a few lines between the C types

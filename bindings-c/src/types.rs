@@ -317,6 +317,20 @@ impl Longs {
     }
 }
 
+/// An array of sizes that C owns, or NULL.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Sizes(*const usize);
+
+impl Sizes {
+    /// A copy of `count` sizes, or the error that the argument `name` is NULL.
+    pub(crate) fn read(self, name: &str, count: usize) -> Result<Vec<usize>, Failure> {
+        Out(self.0.cast_mut()).place(name)?;
+        // SAFETY: by the contract of the C interface the array holds so many sizes.
+        Ok(unsafe { std::slice::from_raw_parts(self.0, count) }.to_vec())
+    }
+}
+
 /// An array of numbers that C owns, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]

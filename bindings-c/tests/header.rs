@@ -15,19 +15,21 @@ use quo_c::world::arrays::QUO_array_spec_t;
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
 use quo_c::world::events::QUO_event_t;
 use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
+use quo_c::world::program::{QUO_element_t, QUO_program_t};
 use quo_c::world::psets::{QUO_pset_change_t, QUO_pset_info_t, QUO_pset_view_t};
 use quo_c::world::requests::{QUO_progress_t, QUO_request_spec_t};
 use quo_c::world::window::QUO_move_metrics_t;
 use quo_c::xpm::QUO_xpm_view_t;
 
-const HEADERS: [&str; 4] = [
+const HEADERS: [&str; 5] = [
     include_str!("../include/quo.h"),
     include_str!("../include/quo-xpm.h"),
     include_str!("../include/quo-elastic.h"),
     include_str!("../include/quo-reshape.h"),
+    include_str!("../include/quo-program.h"),
 ];
 
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 24] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -47,6 +49,7 @@ const SOURCES: [&str; 23] = [
     include_str!("../src/world/carry.rs"),
     include_str!("../src/world/events.rs"),
     include_str!("../src/world/mod.rs"),
+    include_str!("../src/world/program.rs"),
     include_str!("../src/world/psets.rs"),
     include_str!("../src/world/requests.rs"),
     include_str!("../src/world/window.rs"),
@@ -98,6 +101,8 @@ const TYPES: &[(&str, &str)] = &[
     ("const int *", "Ints"),
     ("int **", "Out<*mut c_int>"),
     ("char **", "Out<*mut c_char>"),
+    ("char **", "*mut *mut c_char"),
+    ("const QUO_program_t *", "In<QUO_program_t>"),
     ("const char *", "Text"),
     ("MPI_Comm", "MPI_Comm"),
     ("MPI_Comm *", "CommPlace"),
@@ -115,6 +120,8 @@ const TYPES: &[(&str, &str)] = &[
     ("long long", "c_longlong"),
     ("long long *", "Out<c_longlong>"),
     ("size_t *", "Out<usize>"),
+    ("const size_t *", "Sizes"),
+    ("const size_t **", "Out<*const usize>"),
     ("QUO_world", "*mut QUO_world_t"),
     ("QUO_world *", "Out<*mut QUO_world_t>"),
     ("const QUO_world_options_t *", "In<QUO_world_options_t>"),
@@ -402,7 +409,8 @@ fn wrapper(variable: &str, default: &str) -> String {
 #[test]
 fn the_headers_are_clean_c99_and_cpp17() {
     let source = "#include \"quo-elastic.h\"\n#include \"quo-xpm.h\"\n#include \"quo.h\"\n\
-        #include \"quo-xpm.h\"\n#include \"quo-reshape.h\"\n\
+        #include \"quo-xpm.h\"\n#include \"quo-reshape.h\"\n#include \"quo-program.h\"\n\
+        static const QUO_element_t e[1] = {{QUO_ELEMENT_BRANCH, NULL, NULL, NULL, NULL, NULL, NULL}};\n\
         extern int use(void);\nint use(void) {\n\
         QUO_create_options_t o = QUO_CREATE_OPTIONS_INIT;\n\
         QUO_phase_spec_t s = QUO_PHASE_SPEC_INIT;\n\
@@ -413,8 +421,9 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_pset_change_t n = QUO_PSET_CHANGE_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
+        QUO_program_t m = QUO_PROGRAM(e);\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + c.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + c.size + m.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, are not clean.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -455,7 +464,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_SHARING_LEFT", 2);
     constant("QUO_CORES_ALL", 0);
     constant("QUO_CORES_FASTEST", 1);
-    let families: [(&str, &[&str]); 14] = [
+    let families: [(&str, &[&str]); 15] = [
         ("RESHAPE", &["ARBITRARY", "POWER_OF_TWO", "RECTANGULAR"]),
         ("RESHAPE", &["CONTINUE", "EXPAND", "SHRINK"]),
         ("RESHAPE", &["STAYS", "JOINS", "ENDED"]),
@@ -509,6 +518,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         ("WINDOW", &["EVERYBODY", "OLD", "NEW", "BETWEEN"]),
         ("ARRAY", &["BLOCK", "BLOCK_CYCLIC", "BLOCK_ROWS", "BLOCK_COLUMNS", "BLOCK_GRID"]),
         ("ARRAY_BY", &["ROWS", "COLUMNS"]),
+        ("ELEMENT", &["INIT", "RIGID", "ELASTIC", "BRANCH"]),
     ];
     for (family, names) in families {
         for (value, name) in names.iter().enumerate() {
@@ -578,11 +588,16 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         data as "data");
     structure!(QUO_reshape_topology_t, size as "size", kind as "kind", ndims as "ndims",
         dims as "dims", total as "total", increment as "increment");
+    structure!(QUO_program_t, size as "size", element as "element", count as "count",
+        elements as "elements");
+    structure!(QUO_element_t, r#type as "type", name as "name", init as "init",
+        compute as "compute", redistribute as "redistribute", again as "again",
+        branch as "branch");
     structure!(QUO_xpm_view_t, base as "base", extent as "extent");
 
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include \"quo-reshape.h\"\n\
-        #include \"quo-xpm.h\"\nint main(void) {\n",
+        #include \"quo-program.h\"\n#include \"quo-xpm.h\"\nint main(void) {\n",
     );
     for (name, _) in &expected {
         source += &format!("    printf(\"%lu\\n\", (unsigned long)({name}));\n");

@@ -348,6 +348,30 @@ module quo_elastic_c
       integer(c_int) :: ierr
     end function c_world_array_lay_out
 
+    function c_world_array_add_compressed(w, name, element, lines, pointers) result(ierr) &
+      bind(c, name="QUO_world_array_add_compressed")
+      import :: c_char, c_int, c_ptr, c_size_t
+      implicit none
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: element
+      integer(c_size_t), value :: lines
+      integer(c_size_t), intent(in) :: pointers(*)
+      integer(c_int) :: ierr
+    end function c_world_array_add_compressed
+
+    function c_world_array_lines(w, name, first, lines, pointers) result(ierr) &
+      bind(c, name="QUO_world_array_lines")
+      import :: c_char, c_int, c_ptr, c_size_t
+      implicit none
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(out) :: first
+      integer(c_size_t), intent(out) :: lines
+      type(c_ptr), intent(out) :: pointers
+      integer(c_int) :: ierr
+    end function c_world_array_lines
+
     function c_world_array_remove(w, name) result(ierr) bind(c, name="QUO_world_array_remove")
       import :: c_char, c_int, c_ptr
       implicit none
@@ -524,6 +548,7 @@ module quo_elastic_c
     c_world_node, c_window_move_begin, c_window_move_test, c_window_move_end, &
     c_window_move, c_world_commit, c_world_abort, c_world_array_add, c_world_array, &
     c_world_array_origin, c_world_array_lay_out, c_world_array_remove, c_world_carry, &
+    c_world_array_add_compressed, c_world_array_lines, &
     c_carry_give, c_world_last_move, c_reshape_init_with, c_reshape_accept, c_reshape_exit, &
     c_reshape_contact, c_reshape_resize, c_reshape_seat, c_reshape_decision, &
     c_reshape_iteration, c_reshape_old_dimensions, c_reshape_new_dimensions, &

@@ -17,6 +17,7 @@ module quo_world_arrays
   end interface quo_world_array
 
   public :: quo_world_array_add, quo_world_array, quo_world_array_origin, &
+    quo_world_array_add_compressed, quo_world_array_lines, &
     quo_world_array_lay_out, quo_world_array_remove, quo_world_carry, quo_carry_give, &
     quo_world_last_move
 
@@ -144,6 +145,54 @@ contains
       ierr = out_of_memory()
     end if
   end subroutine quo_world_array_lay_out
+
+  !> Adds an array of zeros with an element for each nonzero of a sparse matrix in compressed rows (CSR) or columns
+  !> (CSC): its values, or the indices of their columns or rows. Local; made alike by all ranks.
+  subroutine quo_world_array_add_compressed(w, name, element, pointers, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> Bytes of an element.
+    integer(c_size_t), value :: element
+    !> Where the nonzeros of each line of the whole matrix begin, from 0, and at the end how many there are.
+    integer(c_size_t), intent(in) :: pointers(:)
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_STATE`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array_add_compressed(w, bytes, element, size(pointers, kind=c_size_t) - 1_c_size_t, pointers)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_add_compressed
+
+  !> The lines of a sparse matrix of which this rank has the nonzeros. Local.
+  subroutine quo_world_array_lines(w, name, first, pointers, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> The first line, from 0.
+    integer(c_size_t), intent(out) :: first
+    !> Where they begin in the whole matrix, from 0, and the end of the last one, until the next commit.
+    integer(c_size_t), pointer, intent(out) :: pointers(:)
+    !> `QUO_ERR_NOT_FOUND`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    integer(c_size_t) :: lines
+    type(c_ptr) :: place
+    nullify (pointers)
+    first = 0
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array_lines(w, bytes, first, lines, place)
+      if (ierr == QUO_SUCCESS) call c_f_pointer(place, pointers, [lines + 1_c_size_t])
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_lines
 
   !> Forgets an array or callbacks. Local; made alike by all.
   subroutine quo_world_array_remove(w, name, ierr)

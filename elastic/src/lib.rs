@@ -10,6 +10,7 @@
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
 //! - [`plan`]: scripted plans, when the world is to have which size;
 //! - [`points`]: resize points as ReSHAPE has them: next sizes, and the history of times;
+//! - [`program`]: programs as arrays of elements, and the drivers that run them;
 //! - [`reshape`]: the calls of ReSHAPE;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
@@ -17,7 +18,7 @@
 //!
 //! floors: member < process_identity < malloc_trim < round < mailbox < host_probe < room < back_end < sets < layout < place <
 //!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
-//!     guard < coordinator < manager < set_service < world < reshape
+//!     guard < coordinator < manager < set_service < world < program < reshape
 
 pub mod change;
 pub mod data;
@@ -26,6 +27,7 @@ pub mod manager;
 pub mod member;
 pub mod place;
 pub mod plan;
+pub mod program;
 pub mod reshape;
 pub mod round;
 pub mod sets;

@@ -308,6 +308,7 @@ fn installing_again_changes_nothing() -> Result<()> {
         "include/quo-xpm.h",
         "include/quo.hpp",
         "include/quo-elastic.h",
+        "include/quo-program.h",
         "include/quo-reshape.h",
         "lib/libquo.so",
         "lib/libquo.so.8",

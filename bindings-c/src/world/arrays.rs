@@ -4,11 +4,11 @@
 use std::ffi::{c_int, c_void};
 
 use elastic::data::{Grids, Pattern};
-use elastic::layout::{Grid, Storage};
+use elastic::layout::{Compressed, Grid, Ranks, Storage};
 
 use super::{invalid_state, with};
 use crate::guard::{Failure, entry};
-use crate::types::{Growing, In, Out, QUO_world_t, Text};
+use crate::types::{Growing, In, Out, QUO_world_t, Sizes, Text};
 
 /// `QUO_array_spec_t`.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +146,61 @@ pub extern "C" fn QUO_world_array_origin(
                 if let Some(place) = place.optional() {
                     place.set(value);
                 }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_array_add_compressed`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_add_compressed(
+    w: *mut QUO_world_t,
+    name: Text,
+    element: usize,
+    lines: usize,
+    pointers: Sizes,
+) -> c_int {
+    entry("QUO_world_array_add_compressed", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            let count = lines
+                .checked_add(1)
+                .ok_or_else(|| Failure::invalid(format!("lines is {lines}: a matrix has fewer")))?;
+            let matrix = Compressed::new(&pointers.read("pointers", count)?)
+                .map_err(|error| Failure::invalid(format!("pointers of `{name}`: {error}")))?;
+            if open.has_window() {
+                return Err(invalid_state("arrays are added outside of resizes"));
+            }
+            open.data_mut()?.register_compressed_bytes(&name, element, &matrix)?;
+            Ok(())
+        })
+    })
+}
+
+/// `QUO_world_array_lines`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_lines(
+    w: *mut QUO_world_t,
+    name: Text,
+    out_first: Out<usize>,
+    out_lines: Out<usize>,
+    out_pointers: Out<*const usize>,
+) -> c_int {
+    entry("QUO_world_array_lines", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            let (arrays, rank) = open.arrays()?;
+            let matrix = arrays.compressed(&name)?;
+            let ranks = Ranks::first(arrays.distribution(&name)?.ranks().len());
+            let (first, end) = matrix.lines_of(&ranks, rank);
+            for (place, value) in [(out_first, first), (out_lines, end - first)] {
+                if let Some(place) = place.optional() {
+                    place.set(value);
+                }
+            }
+            if let Some(place) = out_pointers.optional() {
+                place.set(matrix.pointers()[first..].as_ptr());
             }
             Ok(())
         })

@@ -8,6 +8,7 @@
 //! - [`window`]: a resize between its beginning and its end;
 //! - [`arrays`]: arrays that go along;
 //! - [`carry`]: data that the program moves itself;
+//! - [`program`]: the functions of `quo-program.h`, which run arrays of elements;
 //! - `error`: which error becomes which code.
 #![allow(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod error;
 pub mod events;
 mod open;
 pub mod options;
+pub mod program;
 pub mod psets;
 pub mod requests;
 pub mod window;
@@ -145,12 +147,17 @@ pub extern "C" fn QUO_world_end(w: *mut QUO_world_t) -> c_int {
         // Looked up first, so that a wrong handle is told from a late call.
         drop(held(w)?);
         events::bring(w);
-        let mut open = WORLDS.remove(w.addr())?;
-        open.get_mut().unwrap_or_else(PoisonError::into_inner).close();
-        let open = open.into_inner().unwrap_or_else(PoisonError::into_inner);
-        open.into_world().end()?;
-        Ok(())
+        let open = WORLDS.remove(w.addr())?;
+        end(open)
     })
+}
+
+/// Ends a world that has been taken from the table.
+fn end(open: Box<Shared>) -> Result<(), Failure> {
+    match open.into_inner().unwrap_or_else(PoisonError::into_inner).into_world() {
+        Some(world) => Ok(world.end()?),
+        None => Ok(()),
+    }
 }
 
 /// `QUO_world_status`.
@@ -159,6 +166,10 @@ pub extern "C" fn QUO_world_status(w: *mut QUO_world_t, out_status: Out<c_int>) 
     entry("QUO_world_status", || {
         with(w, |open| {
             let place = out_status.place("out_status")?;
+            if open.is_serial() {
+                place.set(0);
+                return Ok(());
+            }
             place.set(match open.world()?.status() {
                 _ if open.has_window() && open.window().is_ok_and(Window::leaves) => 3,
                 Status::New => 0,
@@ -176,9 +187,13 @@ fn number(
     w: *mut QUO_world_t,
     name: &str,
     out: Out<c_int>,
+    serial: usize,
     what: impl FnOnce(&World) -> usize,
 ) -> Result<(), Failure> {
-    with(w, |open| out.place(name)?.set_number(what(open.world()?)))
+    with(w, |open| {
+        let place = out.place(name)?;
+        place.set_number(if open.is_serial() { serial } else { what(open.world()?) })
+    })
 }
 
 /// `QUO_world_rank`.
@@ -187,6 +202,9 @@ pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c
     entry("QUO_world_rank", || {
         with(w, |open| {
             let place = out_rank.place("out_rank")?;
+            if open.is_serial() {
+                return place.set_number(0);
+            }
             let world = open.world()?;
             match world.status() {
                 Status::New | Status::Staying => place.set_number(world.rank()),
@@ -202,20 +220,20 @@ pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c
 /// `QUO_world_size`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_size(w: *mut QUO_world_t, out_size: Out<c_int>) -> c_int {
-    entry("QUO_world_size", || number(w, "out_size", out_size, World::size))
+    entry("QUO_world_size", || number(w, "out_size", out_size, 1, World::size))
 }
 
 /// `QUO_world_capacity`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_capacity(w: *mut QUO_world_t, out_most: Out<c_int>) -> c_int {
-    entry("QUO_world_capacity", || number(w, "out_most", out_most, World::capacity))
+    entry("QUO_world_capacity", || number(w, "out_most", out_most, 1, World::capacity))
 }
 
 /// `QUO_world_was_started`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_was_started(w: *mut QUO_world_t, out_started: Out<c_int>) -> c_int {
     entry("QUO_world_was_started", || {
-        number(w, "out_started", out_started, |world| usize::from(world.was_started()))
+        number(w, "out_started", out_started, 0, |world| usize::from(world.was_started()))
     })
 }
 
@@ -224,7 +242,8 @@ pub extern "C" fn QUO_world_was_started(w: *mut QUO_world_t, out_started: Out<c_
 pub extern "C" fn QUO_world_epoch(w: *mut QUO_world_t, out_epoch: Out<c_longlong>) -> c_int {
     entry("QUO_world_epoch", || {
         with(w, |open| {
-            out_epoch.place("out_epoch")?.set(open.world()?.epoch().cast_signed());
+            let place = out_epoch.place("out_epoch")?;
+            place.set(if open.is_serial() { 0 } else { open.world()?.epoch().cast_signed() });
             Ok(())
         })
     })
@@ -264,6 +283,10 @@ pub(crate) fn communicator<P>(
 ) -> Result<(), Failure> {
     with(w, |open| {
         let place = place?;
+        if open.is_serial() {
+            store(place, Comm::null());
+            return Ok(());
+        }
         store(place, open.world()?.communicator().map_or_else(Comm::null, Communicator::as_raw));
         Ok(())
     })

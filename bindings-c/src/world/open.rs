@@ -16,8 +16,10 @@ pub(crate) struct Open {
     moving: Option<Moving>,
     /// Borrows from `world`, and goes before it.
     window: Option<Window<'static>>,
-    /// From a Box; reached through the window while there is one.
+    /// From a Box; reached through the window while there is one. Null in a program without a world.
     world: *mut World,
+    /// Arrays of a program that runs in one process, without a world.
+    serial: Option<Registry>,
     pub(super) seen: Seen,
     sets: Option<ProcessSets>,
 }
@@ -37,7 +39,25 @@ unsafe impl Send for Open {}
 impl Open {
     pub(super) fn new(world: World) -> Self {
         let world = Box::into_raw(Box::new(world));
-        Self { moving: None, window: None, world, seen: Seen::default(), sets: None }
+        Self { moving: None, window: None, world, serial: None, seen: Seen::default(), sets: None }
+    }
+
+    /// Stands for the world of a program that runs in one process, without MPI.
+    pub(super) fn serial() -> Self {
+        let (world, serial) = (ptr::null_mut(), Some(Registry::serial()));
+        Self { moving: None, window: None, world, serial, seen: Seen::default(), sets: None }
+    }
+
+    pub(super) fn is_serial(&self) -> bool {
+        self.serial.is_some()
+    }
+
+    /// Refuses calls that only a world can take.
+    fn has_world(&self) -> Result<(), Failure> {
+        if self.world.is_null() {
+            return Err(invalid_state("the program runs in one process, without a world"));
+        }
+        Ok(())
     }
 
     /// Refuses calls that cannot be made while arrays are on their way.
@@ -52,6 +72,7 @@ impl Open {
 
     pub(crate) fn world(&self) -> Result<&World, Failure> {
         self.at_rest()?;
+        self.has_world()?;
         Ok(match &self.window {
             Some(window) => window.world(),
             // SAFETY: the pointer is from a Box, and no window borrows from it.
@@ -64,6 +85,7 @@ impl Open {
         if self.window.is_some() {
             return Err(invalid_state("a resize has begun: commit it, or abort it"));
         }
+        self.has_world()?;
         // SAFETY: as in `world`, and this borrows all of `self`.
         Ok(unsafe { &mut *self.world })
     }
@@ -73,16 +95,20 @@ impl Open {
         if let Some(moving) = &self.moving {
             return Ok((moving.arrays.old(), moving.rank));
         }
+        if let Some(arrays) = &self.serial {
+            return Ok((arrays, 0));
+        }
         let world = self.world()?;
         Ok((world.data(), world.rank()))
     }
 
     pub(super) fn data_mut(&mut self) -> Result<&mut Registry, Failure> {
         self.at_rest()?;
-        Ok(match &mut self.window {
-            Some(window) => window.data_mut(),
-            // SAFETY: as in `world_mut`.
-            None => unsafe { (*self.world).data_mut() },
+        Ok(match (&mut self.window, &mut self.serial) {
+            (Some(window), _) => window.data_mut(),
+            (None, Some(arrays)) => arrays,
+            // SAFETY: as in `world_mut`; where there is no world there are the arrays of a serial program.
+            (None, None) => unsafe { (*self.world).data_mut() },
         })
     }
 
@@ -176,11 +202,12 @@ impl Open {
         drop(self.sets.take());
     }
 
-    pub(super) fn into_world(mut self) -> World {
+    /// The world, unless it is a serial program's.
+    pub(super) fn into_world(mut self) -> Option<World> {
         self.close();
         let world = std::mem::replace(&mut self.world, ptr::null_mut());
         // SAFETY: from a Box, which nobody else takes back: `drop` finds a null pointer.
-        *unsafe { Box::from_raw(world) }
+        (!world.is_null()).then(|| *unsafe { Box::from_raw(world) })
     }
 }
 

@@ -104,6 +104,21 @@ pub enum Command {
     Manage(Box<Manage>),
     /// Show a live table of the jobs: sizes, iterations, the last request and why
     Top(Top),
+    /// Run a program of elements that is a shared object, on each rank: `mpirun -n 4 quo-elastic run ./prog.so`
+    #[command(
+        after_help = "Options between PROGRAM and -- are the driver's: --serial (one process, no MPI), --start N, --max-ranks N,\n\
+        --oversubscribe, --plan FILE, --name NAME, --log FILE and --trace FILE. The words after -- are the program's."
+    )]
+    Run {
+        /// A shared object with a QUO_program, the driver's options, --, and words for the program
+        #[arg(
+            required = true,
+            value_name = "PROGRAM",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<OsString>,
+    },
     /// Pass a call to a job, and print what it answers
     #[command(hide = true)]
     Call {
@@ -183,6 +198,7 @@ impl Command {
             | Command::Simulate(_)
             | Command::Manage(_)
             | Command::Top(_)
+            | Command::Run { .. }
             | Command::Call { .. } => return None,
             Command::Status { job } => (job, Call::Status {}),
             Command::Grow(more) => more.call(Call::Grow),

@@ -6,6 +6,7 @@ mod manage;
 mod output;
 mod progress;
 mod reproduce;
+mod run;
 mod simulate;
 mod top;
 
@@ -58,6 +59,9 @@ fn run(arguments: Arguments) -> Result<u8> {
     let json = arguments.json;
     if let Command::SlurmAgent { words } = &arguments.command {
         return elastic::manager::slurm::agent(words).map_err(anyhow::Error::msg);
+    }
+    if let Command::Run { words } = arguments.command {
+        return run::run(words);
     }
     if let Command::Simulate(arguments) = &arguments.command {
         return simulate::run(arguments, json);

@@ -36,10 +36,12 @@
 //! | one array on its way | `lane.rs` |
 //! | a move from its beginning to its end | `moving.rs` |
 //! | one array, moved once | `once.rs` |
+//! | arrays along the nonzeros of a sparse matrix | `compressed.rs` |
 //! | data that only the program understands | `carry.rs` |
 
 mod block;
 mod carry;
+mod compressed;
 mod element;
 mod error;
 mod lane;

@@ -17,6 +17,8 @@ use crate::liveness::{LivenessCheck, wait_limits};
 
 /// Arrays have the tags below it.
 pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
+/// Callbacks have the tags below it.
+pub(super) const TAG_OF_INDICES: u16 = TAG_OF_CARRIED + 1024;
 /// Polls without anything to do before the process gives its core away.
 const EAGER: u32 = 200;
 const YIELDS: u32 = 200;
@@ -117,7 +119,8 @@ impl<'a> Move<'a> {
         };
         let holds = registry.holds(change.node, seats.old_rank.is_some());
         let all = change.tell(&group, &holds)?;
-        let (described, next) = agreed(&all)?;
+        let (mut described, next) = agreed(&all)?;
+        registry.complete(&mut described, &group, &change)?;
         let prepared = registry.prepare(&described, &change, &seats);
         let (prepared, reason) = match prepared {
             Ok(prepared) => (Some(prepared), None),
@@ -370,8 +373,8 @@ impl Registry {
         for array in described {
             let failed = |error| format!("array `{}`: {error}", array.name);
             let next = array.next.unwrap_or(array.pattern);
-            let old = array.pattern.over(Ranks::first(change.old)).map_err(failed)?;
-            let new = next.over(ranks.clone()).map_err(failed)?;
+            let old = array.over(array.pattern, Ranks::first(change.old)).map_err(failed)?;
+            let new = array.over(next, ranks.clone()).map_err(failed)?;
             schedules.push(Schedule::between(&old, &new, array.element).map_err(failed)?);
             if let Some(rank) = seats.new_rank {
                 let described = Described { pattern: next, next: None, ..array.clone() };

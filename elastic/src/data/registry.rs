@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use super::block::{Beacon, Block};
+use super::compressed::Lines;
 use super::element::{elements, elements_mut};
 use super::moving::Moved;
 use super::words::Described;
@@ -84,6 +85,12 @@ impl Registry {
         Self { seat, ..Self::default() }
     }
 
+    /// Makes the arrays of a program that runs in one process, without a world and without MPI.
+    #[must_use]
+    pub fn serial() -> Self {
+        Self::new(Some((0, 1)))
+    }
+
     /// Adds an array of zeros. Local; made alike by all ranks.
     ///
     /// # Errors
@@ -93,7 +100,7 @@ impl Registry {
         name: &str,
         pattern: Pattern,
     ) -> Result<Array<T>, DataError> {
-        let number = self.add(name, size_of::<T>(), pattern)?;
+        let number = self.add(name, size_of::<T>(), pattern, None)?;
         Ok(Array { number, elements: PhantomData })
     }
 
@@ -109,7 +116,7 @@ impl Registry {
         part: &[T],
     ) -> Result<Array<T>, DataError> {
         const CALL: &str = "register_with";
-        let number = self.add(name, size_of::<T>(), pattern)?;
+        let number = self.add(name, size_of::<T>(), pattern, None)?;
         let array = Array { number, elements: PhantomData };
         let place = self.local_mut(array)?;
         if place.len() != part.len() {
@@ -133,17 +140,24 @@ impl Registry {
         element: usize,
         pattern: Pattern,
     ) -> Result<(), DataError> {
-        self.add(name, element, pattern).map(drop)
+        self.add(name, element, pattern, None).map(drop)
     }
 
-    fn add(&mut self, name: &str, element: usize, pattern: Pattern) -> Result<u64, DataError> {
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        element: usize,
+        pattern: Pattern,
+        lines: Option<Lines>,
+    ) -> Result<u64, DataError> {
         const CALL: &str = "register";
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
         if self.names().any(|other| other == name) {
             return Err(DataError::Twice { name: name.to_owned() });
         }
         let number = self.next;
-        let described = Described { number, name: name.to_owned(), element, pattern, next: None };
+        let name = name.to_owned();
+        let described = Described { number, name, element, pattern, next: None, lines };
         self.entries.push(Entry::new(CALL, described, rank, size)?);
         self.next += 1;
         Ok(number)
@@ -264,10 +278,15 @@ impl Registry {
     /// ranks.
     ///
     /// # Errors
-    /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements.
+    /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements, [`DataError::InvalidState`] for an
+    /// array along the nonzeros of a matrix.
     pub fn lay_out(&mut self, name: &str, pattern: Pattern) -> Result<(), DataError> {
         const CALL: &str = "lay_out";
         let entry = self.named_mut(CALL, name)?;
+        if entry.described.lines.is_some() {
+            let reason = "the array follows the lines of its matrix, in no other way";
+            return Err(DataError::InvalidState { reason });
+        }
         let (old, new) = (entry.described.pattern.shape(), pattern.shape());
         if old != new {
             return Err(DataError::Length {
@@ -292,7 +311,7 @@ impl Registry {
         self.last.as_ref()
     }
 
-    fn named(&self, call: &'static str, name: &str) -> Result<&Entry, DataError> {
+    pub(super) fn named(&self, call: &'static str, name: &str) -> Result<&Entry, DataError> {
         let found = self.entries.iter().find(|entry| entry.described.name == name);
         found.ok_or_else(|| self.unknown(call, name))
     }
@@ -308,7 +327,7 @@ impl Registry {
         self.unknown("local", &format!("number {number}"))
     }
 
-    fn unknown(&self, call: &'static str, name: &str) -> DataError {
+    pub(super) fn unknown(&self, call: &'static str, name: &str) -> DataError {
         let registered = self.names().map(str::to_owned).collect();
         DataError::Unknown { call, name: name.to_owned(), registered }
     }
@@ -353,7 +372,7 @@ impl Entry {
     ) -> Result<Self, DataError> {
         let name = &described.name;
         let layout = |source| DataError::Layout { call, name: name.clone(), source };
-        let distribution = described.pattern.over(Ranks::first(size)).map_err(layout)?;
+        let distribution = described.over(described.pattern, Ranks::first(size)).map_err(layout)?;
         if described.element == 0 {
             return Err(layout(crate::layout::LayoutError::EmptyElement));
         }

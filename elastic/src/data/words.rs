@@ -4,7 +4,9 @@ use quo::group::{Group, GroupError, WaitLimits, allgather_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::block::Place;
+use super::compressed::Lines;
 use super::{DataError, Pattern};
+use crate::layout::{Distribution, LayoutError, Ranks};
 
 /// An array, as all ranks have to know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,18 @@ pub(super) struct Described {
     pub pattern: Pattern,
     /// Its layout after the move, if not the same.
     pub next: Option<Pattern>,
+    /// The matrix along whose nonzeros it lies, if it does.
+    pub lines: Option<Lines>,
+}
+
+impl Described {
+    /// Layout on these ranks, by a pattern or by the lines of its matrix.
+    pub fn over(&self, pattern: Pattern, ranks: Ranks) -> Result<Distribution, LayoutError> {
+        match &self.lines {
+            Some(lines) => lines.matrix()?.entries(ranks),
+            None => pattern.over(ranks),
+        }
+    }
 }
 
 /// Data of a process before the move.
@@ -118,6 +132,10 @@ fn difference(others: &[Described], right: &[Described], first: usize) -> Option
             "its array `{}` is `{}` on rank {first}: all ranks register the same in the same order",
             other.name, right.name
         )),
+        Some((other, right)) if other.lines != right.lines => Some(format!(
+            "its array `{}` lies along another matrix than on rank {first}: all ranks register the same index",
+            other.name
+        )),
         Some((other, right)) => Some(format!(
             "its array `{}` is {:?} after {:?}, in elements of {} bytes, and on rank {first} {:?} after {:?}, in elements \
              of {} bytes",
@@ -160,6 +178,7 @@ mod tests {
             element: 8,
             pattern: Pattern::block(10),
             next: None,
+            lines: None,
         };
         let arrays = names.map(|names| names.iter().enumerate().map(array).collect());
         Holds { arrays, ..Holds::default() }

@@ -55,6 +55,12 @@ impl Compressed {
         Ok(Self { index: Arc::from(index) })
     }
 
+    /// The index: where the nonzeros of each line begin, and at the end how many there are.
+    #[must_use]
+    pub fn pointers(&self) -> &[usize] {
+        &self.index
+    }
+
     /// Number of rows (CSR) or columns (CSC).
     #[must_use]
     pub fn lines(&self) -> usize {

@@ -151,4 +151,27 @@ proptest! {
             }
         }
     }
+
+    /// Values and indices of a sparse matrix, from p to q ranks and back, for all p and q up to 8.
+    #[test]
+    fn sparse_matrix_returns_unchanged_over_any_ranks(counts in proptest::collection::vec(0_usize..6, 0..20)) {
+        let mut index = vec![0];
+        for count in counts {
+            index.push(index[index.len() - 1] + count);
+        }
+        let matrix = Compressed::new(&index).expect("ascending");
+        let on = |count| matrix.entries(Ranks::first(count)).expect("ranks");
+        for (p, q) in (1..9).flat_map(|p| (1..9).map(move |q| (p, q))) {
+            for element in [8, 4] {
+                let (old, new) = (on(p), on(q));
+                let first = filled(&old, element);
+                let there = Schedule::between(&old, &new, element).expect("shapes fit");
+                let back = Schedule::between(&new, &old, element).expect("shapes fit");
+                let (mut away, mut last) = (blank(&new, element), blank(&old, element));
+                carry_out(&there, &first, &mut away, false);
+                carry_out(&back, &away, &mut last, true);
+                prop_assert_eq!(&last, &first, "{} to {}", p, q);
+            }
+        }
+    }
 }

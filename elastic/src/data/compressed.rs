@@ -1,0 +1,206 @@
+//! Arrays along the nonzeros of a sparse matrix in compressed rows (CSR) or columns (CSC).
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use quo::group::{Group as _, GroupError};
+use quo_mpi::MpiGroup;
+use serde::{Deserialize, Serialize};
+
+use super::moving::{Change, TAG_OF_INDICES};
+use super::words::Described;
+use super::{Array, DataError, Element, Pattern, Registry};
+use crate::layout::{Compressed, LayoutError};
+use crate::liveness::wait_limits;
+
+/// Index of a matrix, as ranks compare it. The index itself goes to joiners beside that.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Lines {
+    /// Number of entries of the index.
+    entries: usize,
+    digest: u64,
+    #[serde(skip)]
+    matrix: Option<Compressed>,
+}
+
+impl PartialEq for Lines {
+    fn eq(&self, other: &Self) -> bool {
+        (self.entries, self.digest) == (other.entries, other.digest)
+    }
+}
+
+impl Eq for Lines {}
+
+impl Lines {
+    fn new(matrix: &Compressed) -> Self {
+        let mut hasher = DefaultHasher::new();
+        matrix.pointers().hash(&mut hasher);
+        let matrix = matrix.clone();
+        Self { entries: matrix.pointers().len(), digest: hasher.finish(), matrix: Some(matrix) }
+    }
+
+    /// The matrix.
+    ///
+    /// # Errors
+    /// [`LayoutError::Boundaries`] where the index has not come.
+    pub fn matrix(&self) -> Result<&Compressed, LayoutError> {
+        let call = "compressed";
+        self.matrix.as_ref().ok_or(LayoutError::Boundaries { call, ranks: self.entries, found: 0 })
+    }
+}
+
+impl Registry {
+    /// Adds an array of zeros with an element for each nonzero of a sparse matrix: its values, or the indices of their
+    /// columns (CSR) or rows (CSC). A rank holds those of its lines, [`Compressed::lines_of`]; the matrix, which is the
+    /// index of all lines, is the same on all ranks and goes to joiners. Local; made alike by all ranks.
+    ///
+    /// ```
+    /// # use elastic::data::Registry;
+    /// use elastic::layout::Compressed;
+    ///
+    /// # fn example(data: &mut Registry) -> Result<(), elastic::data::DataError> {
+    /// // Three rows with 2, 0 and 1 nonzeros.
+    /// let matrix = Compressed::new(&[0, 2, 2, 3]).expect("ascending from 0");
+    /// let values = data.register_compressed::<f64>("A.values", &matrix)?;
+    /// let columns = data.register_compressed::<u32>("A.columns", &matrix)?;
+    /// assert_eq!(data.local(values)?.len(), data.local(columns)?.len());
+    /// # Ok(())
+    /// # }
+    /// # example(&mut Registry::serial()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    #[doc(alias = "reshape_Redistribute_CSR")]
+    pub fn register_compressed<T: Element>(
+        &mut self,
+        name: &str,
+        matrix: &Compressed,
+    ) -> Result<Array<T>, DataError> {
+        self.register_compressed_bytes(name, size_of::<T>(), matrix)?;
+        self.array(name)
+    }
+
+    /// As [`register_compressed`](Self::register_compressed), in elements of so many bytes.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    pub fn register_compressed_bytes(
+        &mut self,
+        name: &str,
+        element: usize,
+        matrix: &Compressed,
+    ) -> Result<(), DataError> {
+        let pattern = Pattern::block(matrix.nonzeros());
+        self.add(name, element, pattern, Some(Lines::new(matrix))).map(drop)
+    }
+
+    /// The matrix along whose nonzeros an array lies, also on a rank that has joined. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`], also for an array of another kind.
+    pub fn compressed(&self, name: &str) -> Result<&Compressed, DataError> {
+        const CALL: &str = "compressed";
+        let lines = self.named(CALL, name)?.described.lines.as_ref();
+        lines.and_then(|lines| lines.matrix().ok()).ok_or_else(|| self.unknown(CALL, name))
+    }
+
+    /// Completes descriptions with the indices of matrices, which joiners get from rank 0, each once. Collective over
+    /// the group.
+    pub(super) fn complete(
+        &self,
+        described: &mut [Described],
+        group: &MpiGroup,
+        change: &Change,
+    ) -> Result<(), GroupError> {
+        let me = group.rank();
+        let look = || change.watch.look();
+        let limits = wait_limits(change.patience, &look);
+        let mut known: Vec<Lines> = Vec::new();
+        for position in 0..described.len() {
+            let Some(lines) = described[position].lines.clone() else { continue };
+            let found = match known.iter().find(|other| **other == lines) {
+                Some(found) => found.clone(),
+                None => {
+                    let tag = TAG_OF_INDICES + (known.len() % 1024) as u16;
+                    let mine = self.entries.get(position);
+                    let mine = mine.and_then(|entry| entry.described.lines.clone());
+                    let found = match mine.filter(|_| me < change.old) {
+                        Some(mine) => mine,
+                        None => {
+                            let place = vec![0; lines.entries * size_of::<u64>()];
+                            received(&group.begin_receive(0, place, tag)?.finish(&limits)?)?
+                        }
+                    };
+                    if me == 0 {
+                        let bytes = found.matrix.as_ref().map(to_bytes).unwrap_or_default();
+                        let sent = (change.old..group.size())
+                            .map(|joiner| group.begin_send(joiner, bytes.clone(), tag));
+                        for transfer in sent.collect::<Result<Vec<_>, _>>()? {
+                            transfer.finish(&limits)?;
+                        }
+                    }
+                    known.push(found.clone());
+                    found
+                }
+            };
+            described[position].lines = Some(found);
+        }
+        Ok(())
+    }
+}
+
+fn to_bytes(matrix: &Compressed) -> Vec<u8> {
+    matrix.pointers().iter().flat_map(|&start| (start as u64).to_ne_bytes()).collect()
+}
+
+fn received(bytes: &[u8]) -> Result<Lines, GroupError> {
+    let starts = bytes.as_chunks().0.iter();
+    let starts: Vec<usize> = starts
+        .map(|start| usize::try_from(u64::from_ne_bytes(*start)).unwrap_or(usize::MAX))
+        .collect();
+    let matrix = Compressed::new(&starts).map_err(|error| GroupError::Unsuitable {
+        call: "move",
+        reason: format!("the index of a matrix that rank 0 has sent: {error}").into(),
+    })?;
+    Ok(Lines::new(&matrix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Ranks;
+
+    #[test]
+    fn rank_holds_nonzeros_of_its_lines() {
+        let matrix = Compressed::new(&[0, 2, 2, 5, 6, 9]).unwrap();
+        let ranks = Ranks::first(2);
+        for (rank, held) in [(0, 5), (1, 4)] {
+            let mut registry = Registry::new(Some((rank, 2)));
+            let values = registry.register_compressed::<f64>("values", &matrix).unwrap();
+            assert_eq!(registry.local(values).unwrap().len(), held);
+            let (first, end) = registry.compressed("values").unwrap().lines_of(&ranks, rank);
+            assert_eq!(end - first, [3, 2][rank]);
+        }
+    }
+
+    #[test]
+    fn matrices_are_told_apart_by_their_index() {
+        let lines = |index: &[usize]| Lines::new(&Compressed::new(index).unwrap());
+        assert_eq!(lines(&[0, 2, 3]), lines(&[0, 2, 3]));
+        assert_ne!(lines(&[0, 2, 3]), lines(&[0, 1, 3]));
+        let sent = received(&to_bytes(lines(&[0, 4, 4, 7]).matrix().unwrap())).unwrap();
+        assert_eq!(sent, lines(&[0, 4, 4, 7]));
+        assert_eq!(sent.matrix().unwrap().pointers(), [0, 4, 4, 7]);
+    }
+
+    #[test]
+    fn arrays_of_other_kinds_have_no_matrix_and_keep_patterns() {
+        let matrix = Compressed::new(&[0, 1, 3]).unwrap();
+        let mut registry = Registry::serial();
+        registry.register_compressed::<u8>("sparse", &matrix).unwrap();
+        registry.register::<u8>("dense", Pattern::block(3)).unwrap();
+        assert!(matches!(registry.compressed("dense"), Err(DataError::Unknown { .. })));
+        let wrong = registry.lay_out("sparse", Pattern::block(3)).unwrap_err();
+        assert!(wrong.to_string().contains("follows the lines of its matrix"), "{wrong}");
+    }
+}

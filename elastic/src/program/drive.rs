@@ -1,0 +1,166 @@
+//! The loop of every driver, over the edge that a driver is.
+
+use super::ProgramError;
+use super::machine::{Action, Event, Machine, Standing};
+use super::region::Region;
+
+/// Edge of a driver: the blocks of a program, and the world in which they run.
+pub trait Host {
+    /// Error of blocks and of the world.
+    type Error: From<ProgramError>;
+
+    /// Name of an element, under which a memory profile has it.
+    fn name(&self, position: usize) -> &str;
+
+    /// Runs INIT and returns the standing of this process.
+    ///
+    /// # Errors
+    /// As the block, or the world.
+    fn init(&mut self) -> Result<Standing, Self::Error>;
+
+    /// Sleeps until this process is called in, or the job is over.
+    ///
+    /// # Errors
+    /// As the world.
+    fn wait(&mut self) -> Result<Standing, Self::Error>;
+
+    /// Returns true if a resize is due.
+    ///
+    /// # Errors
+    /// As the world.
+    fn probe(&mut self) -> Result<bool, Self::Error>;
+
+    /// Takes part in a resize: runs the redistribution of the element, and returns the position that rank 0 told with
+    /// the standing of this process afterwards.
+    ///
+    /// # Errors
+    /// As the world.
+    fn resize(&mut self, from: Option<usize>) -> Result<(usize, Standing), Self::Error>;
+
+    /// Runs the compute block of a phase.
+    ///
+    /// # Errors
+    /// As the block.
+    fn compute(&mut self, position: usize) -> Result<(), Self::Error>;
+
+    /// Evaluates the loop condition of a phase.
+    ///
+    /// # Errors
+    /// As the block.
+    fn again(&mut self, position: usize) -> Result<bool, Self::Error>;
+
+    /// Asks a branch for the next position.
+    ///
+    /// # Errors
+    /// As the block.
+    fn branch(&mut self, position: usize) -> Result<i64, Self::Error>;
+}
+
+/// Runs a program from its INIT to its end. Each element is a region of a memory profile, under its name.
+///
+/// # Errors
+/// The first error of the host or of the machine.
+pub fn drive<H: Host>(machine: &mut Machine, host: &mut H) -> Result<(), H::Error> {
+    let mut region = (0, Region::begin(host.name(0)));
+    loop {
+        let action = machine.action();
+        if let Some(position) = element(action)
+            && position != region.0
+        {
+            // The profiler's regions nest: the old one ends first.
+            drop(region);
+            region = (position, Region::begin(host.name(position)));
+        }
+        let event = match action {
+            Action::Probe(_) => Event::Due(host.probe()?),
+            Action::Compute(at) => {
+                host.compute(at)?;
+                Event::Computed
+            }
+            Action::Again(at) => Event::Again(host.again(at)?),
+            Action::Branch(at) => Event::To(host.branch(at)?),
+            Action::Resize(from) => {
+                let (position, standing) = host.resize(from)?;
+                Event::Resized(position, standing)
+            }
+            Action::Init => Event::Stands(host.init()?),
+            Action::Wait => {
+                drop(region);
+                region = (usize::MAX, Region::NONE);
+                Event::Stands(host.wait()?)
+            }
+            Action::End => return Ok(()),
+        };
+        machine.on(event)?;
+    }
+}
+
+fn element(action: Action) -> Option<usize> {
+    match action {
+        Action::Init => Some(0),
+        Action::Probe(at) | Action::Compute(at) | Action::Again(at) | Action::Branch(at) => {
+            Some(at)
+        }
+        Action::Resize(from) => from,
+        Action::Wait | Action::End => None,
+    }
+}
+
+/// A driver that tells of each action before another one takes it.
+#[derive(Debug)]
+pub struct Traced<'a, H, F> {
+    /// The other driver.
+    pub host: &'a mut H,
+    /// Called with the name of the element, and the action.
+    pub tell: F,
+}
+
+impl<H: Host, F: FnMut(&str, Action)> Traced<'_, H, F> {
+    fn tell(&mut self, position: usize, action: Action) {
+        (self.tell)(self.host.name(position), action);
+    }
+}
+
+impl<H: Host, F: FnMut(&str, Action)> Host for Traced<'_, H, F> {
+    type Error = H::Error;
+
+    fn name(&self, position: usize) -> &str {
+        self.host.name(position)
+    }
+
+    fn init(&mut self) -> Result<Standing, H::Error> {
+        self.tell(0, Action::Init);
+        self.host.init()
+    }
+
+    fn wait(&mut self) -> Result<Standing, H::Error> {
+        (self.tell)("", Action::Wait);
+        self.host.wait()
+    }
+
+    /// Not told of: it comes with each compute block.
+    fn probe(&mut self) -> Result<bool, H::Error> {
+        self.host.probe()
+    }
+
+    fn resize(&mut self, from: Option<usize>) -> Result<(usize, Standing), H::Error> {
+        let name = from.map_or("", |position| self.host.name(position));
+        (self.tell)(name, Action::Resize(from));
+        self.host.resize(from)
+    }
+
+    fn compute(&mut self, position: usize) -> Result<(), H::Error> {
+        self.tell(position, Action::Compute(position));
+        self.host.compute(position)
+    }
+
+    /// Not told of: it comes with each compute block.
+    fn again(&mut self, position: usize) -> Result<bool, H::Error> {
+        self.host.again(position)
+    }
+
+    fn branch(&mut self, position: usize) -> Result<i64, H::Error> {
+        self.tell(position, Action::Branch(position));
+        self.host.branch(position)
+    }
+}

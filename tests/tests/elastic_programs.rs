@@ -1,0 +1,217 @@
+//! Programs of elements: Cannon and Gauss give the same bits on ranks that come and go as in one process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Checkout, Job, Outcome, fortran_support};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+const TESTS: &[Test] = &[
+    ("rust_programs_match_serial_over_parked_ranks", rust_parked),
+    ("rust_programs_match_serial_over_spawned_ranks", rust_spawned),
+    ("refused_redistribution_leaves_ranks_and_result", rust_refused),
+    ("trace_shows_joiner_entering_its_parents_phase", rust_traced),
+    ("c_programs_match_serial_over_parked_ranks", c_parked),
+    ("c_programs_match_serial_over_spawned_ranks", c_spawned),
+    ("shared_objects_run_by_the_command", c_shared),
+    ("wrong_c_programs_fail_with_words", c_wrong),
+    ("fortran_program_matches_serial_over_parked_ranks", fortran_parked),
+    ("sparse_matrix_survives_all_rank_pairs_in_rust", rust_compressed),
+    ("sparse_matrix_survives_resizes_in_c_and_fortran", c_and_fortran_compressed),
+];
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// Sizes of Cannon, which needs squares, and of Gauss. Processes that were started together leave together.
+const CANNON: [&str; 3] = ["2:4", "5:1", "7:4"];
+const GAUSS: [&str; 5] = ["1:2", "6:4", "11:2", "15:1", "20:3"];
+
+fn run(job: Job) -> Result<Outcome> {
+    let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let outcome = job.limit(LIMIT).run()?;
+    outcome.expect_success()?;
+    Ok(outcome)
+}
+
+fn job(ranks: usize, program: &Path, words: &[&str]) -> Job {
+    words.iter().fold(Job::new(ranks, program), |job, word| job.arg(*word))
+}
+
+/// Standard output of a program that runs without a launcher.
+fn alone(program: &Path, words: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(words).output();
+    let output = output.with_context(|| format!("running {}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {text}", program.display());
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The job had the sizes that were asked for, and the result of the serial run.
+fn is_as_serial(outcome: &Outcome, serial: &str, sizes: &[&str]) -> Result<()> {
+    let right = sizes.iter().map(|word| {
+        let (step, size) = word.split_once(':').unwrap_or((word, ""));
+        format!("step {step}: {size} ranks")
+    });
+    let right: Vec<String> = right.chain(serial.lines().map(str::to_owned)).collect();
+    let said: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
+    ensure!(serial.lines().count() == 1, "the serial program wrote {serial:?}");
+    ensure!(said == right, "{right:?} was expected: {}", outcome.report());
+    Ok(())
+}
+
+fn rust(ranks: usize) -> Result<()> {
+    let program = Checkout::find()?.program("examples/epop")?;
+    for (name, sizes) in [("cannon", &CANNON[..]), ("gauss", &GAUSS)] {
+        let serial = alone(&program, &["serial", name])?;
+        let words: Vec<&str> = [name].into_iter().chain(sizes.iter().copied()).collect();
+        is_as_serial(&run(job(ranks, &program, &words))?, &serial, sizes)?;
+    }
+    Ok(())
+}
+
+fn rust_parked() -> Result<()> {
+    rust(4)
+}
+
+/// Skips where the MPI cannot start processes.
+fn spawns() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "bindings-c/tests/elastic/sizes.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let outcome = run(job(1, &program, &["3", "1", "3", "1"]))?;
+    match outcome.stdout.split_once("parked ranks only: ") {
+        Some((_, reason)) => Err(Skipped(reason.lines().next().unwrap_or("").to_owned()).into()),
+        None => Ok(()),
+    }
+}
+
+fn rust_spawned() -> Result<()> {
+    spawns()?;
+    rust(1)
+}
+
+fn rust_refused() -> Result<()> {
+    let program = Checkout::find()?.program("examples/epop")?;
+    let serial = alone(&program, &["serial", "gauss"])?;
+    let outcome = run(job(4, &program, &["gauss", "2:4!", "5:3", "8:1!", "9:2"]))?;
+    is_as_serial(&outcome, &serial, &["5:3", "9:2"])
+}
+
+fn rust_traced() -> Result<()> {
+    let program = Checkout::find()?.program("examples/epop")?;
+    let outcome = run(job(2, &program, &["trace", "gauss", "3:2"]))?;
+    for line in [
+        "init: Init",
+        ": Wait",
+        ": Resize(None)",
+        "eliminate: Resize(Some(1))",
+        "eliminate: Compute(1)",
+        "solve: Compute(2)",
+    ] {
+        ensure!(outcome.stderr.contains(line), "{line} is missing: {}", outcome.report());
+    }
+    Ok(())
+}
+
+fn c_program(name: &str, folder: &Path, flags: &[&str]) -> Result<PathBuf> {
+    Checkout::find()?.compile_c(&format!("examples/epop/{name}.c"), folder, flags)
+}
+
+fn c(ranks: usize, options: &[&str]) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (name, sizes) in [("cannon", &CANNON[..]), ("gauss", &GAUSS)] {
+        let program = c_program(name, folder.path(), &[])?;
+        let serial = alone(&program, &["--serial"])?;
+        let words: Vec<&str> = options.iter().chain(&["--"]).chain(sizes).copied().collect();
+        is_as_serial(&run(job(ranks, &program, &words))?, &serial, sizes)?;
+    }
+    Ok(())
+}
+
+fn c_parked() -> Result<()> {
+    c(4, &["--start", "1"])
+}
+
+fn c_spawned() -> Result<()> {
+    spawns()?;
+    c(1, &["--max-ranks", "4", "--oversubscribe"])
+}
+
+fn c_shared() -> Result<()> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let command = checkout.program("quo-elastic")?;
+    let object = c_program("gauss", folder.path(), &["-shared", "-fPIC"])?;
+    let object = object.to_str().context("a path that is no text")?;
+    let serial = alone(&command, &["run", object, "--serial"])?;
+    let trace = folder.path().join("trace");
+    let trace = trace.to_str().context("a path that is no text")?;
+    let words = ["run", object, "--start", "1", "--trace", trace, "--", "3:4", "12:2"];
+    is_as_serial(&run(job(4, &command, &words))?, &serial, &["3:4", "12:2"])?;
+    let joiner = std::fs::read_to_string(format!("{trace}.3"))?;
+    ensure!(
+        joiner.starts_with("init: Init\n: Wait\n: Resize(None)\neliminate: Compute(1)\n"),
+        "{joiner}"
+    );
+    let none = Command::new(&command).args(["run", "/proc/self/exe"]).output()?;
+    let text = String::from_utf8_lossy(&none.stderr);
+    ensure!(none.status.code() == Some(1) && text.contains("run: /proc/self/exe"), "{text}");
+    Ok(())
+}
+
+fn c_wrong() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "bindings-c/tests/elastic/programs.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let outcome = run(Job::new(2, &program))?;
+    ensure!(
+        outcome.stdout.lines().filter(|line| *line == "ok").count() == 1,
+        "{}",
+        outcome.report()
+    );
+    Ok(())
+}
+
+fn in_fortran(source: &str, folder: &Path) -> Result<PathBuf> {
+    fortran_support().map_err(|reason| Skipped(format!("{reason:#}")))?;
+    Checkout::find()?.compile_fortran(source, folder, &[])
+}
+
+fn fortran_parked() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = in_fortran("examples/epop/gauss.F90", folder.path())?;
+    let serial = alone(&program, &["serial"])?;
+    let outcome = run(Job::new(4, &program))?;
+    let right = format!("column 4: 4 ranks\ncolumn 13: 2 ranks\n{serial}");
+    let said = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    ensure!(said(&outcome.stdout) == said(&right), "{right}: {}", outcome.report());
+    Ok(())
+}
+
+fn rust_compressed() -> Result<()> {
+    let outcome = run(Job::new(8, &Checkout::find()?.program("examples/compressed")?))?;
+    let right = "right after 63 resizes over up to 8 ranks";
+    ensure!(outcome.stdout.trim() == right, "{}", outcome.report());
+    Ok(())
+}
+
+fn c_and_fortran_compressed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "bindings-c/tests/elastic/compressed.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let outcome = run(job(4, &program, &["--start", "1"]))?;
+    ensure!(outcome.stdout.trim() == "ok", "{}", outcome.report());
+    if fortran_support().is_err() {
+        return Ok(());
+    }
+    let outcome =
+        run(Job::new(4, &in_fortran("tests/programs/elastic_compressed.F90", folder.path())?))?;
+    ensure!(outcome.stdout.trim() == "ok", "{}", outcome.report());
+    Ok(())
+}

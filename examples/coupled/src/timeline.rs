@@ -82,7 +82,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Nothing recorded.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Recorder {
             intervals: Vec::new(),
             totals: Phase::ALL.map(|phase| PhaseTotal { phase, seconds: 0.0, messages: 0.0 }),

@@ -17,6 +17,7 @@ const TINY: [(&str, &str); 3] =
 
 struct Coupled {
     program: PathBuf,
+    demo: PathBuf,
     deck: PathBuf,
     folder: tempfile::TempDir,
 }
@@ -26,6 +27,7 @@ impl Coupled {
         let checkout = Checkout::find()?;
         Ok(Coupled {
             program: checkout.program("coupled")?,
+            demo: checkout.program("coupled-demo")?,
             deck: checkout.root().join("examples/coupled/decks/small.toml"),
             folder: tempfile::tempdir()?,
         })
@@ -195,8 +197,15 @@ fn the_demo_runs_all_modes_and_leaves_a_report() -> Result<()> {
     let coupled = Coupled::new()?;
     let out = coupled.path("demo");
     let said = fs::File::create(coupled.path("said"))?;
-    let mut command = Command::new(&coupled.program);
-    command.arg("demo").arg("--deck").arg(&coupled.deck).arg("--out").arg(&out);
+    let mut command = Command::new(&coupled.demo);
+    command
+        .arg("run")
+        .arg("--program")
+        .arg(&coupled.program)
+        .arg("--deck")
+        .arg(&coupled.deck)
+        .arg("--out")
+        .arg(&out);
     command.arg("--mpirun").arg(mpirun());
     command.args(["--ranks", "2"]).env("OMP_WAIT_POLICY", "passive");
     command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
@@ -217,7 +226,7 @@ fn the_demo_runs_all_modes_and_leaves_a_report() -> Result<()> {
     let page = fs::read_to_string(out.join("report.html"))?;
     ensure!(!page.contains("not sampled"), "the cores were not sampled");
 
-    let mut report = Command::new(&coupled.program);
+    let mut report = Command::new(&coupled.demo);
     report.arg("report").args(["quo.json", "under.json"].map(|name| out.join(name)));
     let output = report.arg("--svg").arg(coupled.path("again.svg")).output()?;
     ensure!(output.status.success());

@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Result<()> {
         Some(built) => built.clone(),
         None => {
             setup::ensure()?;
-            release::build("coupled")?
+            release::build(&["coupled", "coupled-demo"])?
         }
     };
     let deck = match options.deck {
@@ -49,19 +49,19 @@ pub fn run(options: &Options) -> Result<()> {
         Deck::Large => "large.toml",
     };
     let deck = project::root().join("examples/coupled/decks").join(deck);
-    let mut coupled = Command::new(built.join("coupled"));
-    coupled.arg("demo").arg("--deck").arg(&deck).arg("--out").arg(&options.out);
-    coupled.arg("--mpirun").arg(quo_tests::mpirun());
+    let mut demo = Command::new(built.join("coupled-demo"));
+    demo.arg("run").arg("--deck").arg(&deck).arg("--out").arg(&options.out);
+    demo.arg("--mpirun").arg(quo_tests::mpirun());
     if let Some(ranks) = options.ranks {
-        coupled.args(["--ranks", &ranks.to_string()]);
+        demo.args(["--ranks", &ranks.to_string()]);
     }
-    run::shown(&mut coupled, LIMIT)?;
+    run::shown(&mut demo, LIMIT)?;
     let profiler = match &options.built {
         Some(built) => built.join("memprof"),
         None => release::build_memprof()?,
     };
     memory(options, &profiler, &built.join("coupled"), &deck)?;
-    elastic(options, &profiler, &built.join("coupled"))?;
+    elastic(options, &profiler, &built)?;
     for report in ["report.html", "report.svg", "memory.html", "memory.png", "elastic.svg"] {
         let file = options.out.join(report);
         if !file.exists() {
@@ -107,7 +107,7 @@ fn under_memprof(profiler: &Path, words: &[&str], traces: &Path, ranks: usize) -
 
 /// The coupled program on ranks that come and go: of those that are launched first, and then of others that are started
 /// and end. A picture of their lives and their memory.
-fn elastic(options: &Options, profiler: &Path, coupled: &Path) -> Result<()> {
+fn elastic(options: &Options, profiler: &Path, built: &Path) -> Result<()> {
     const LAUNCHED: usize = 4;
     const PLAN: &str = "at 40: size 2\nat 80: size 4\nat 120: size 6\nat 160: size 2\n";
     let file = |name: &str| options.out.join(name);
@@ -119,7 +119,15 @@ fn elastic(options: &Options, profiler: &Path, coupled: &Path) -> Result<()> {
     std::fs::write(file("elastic.plan"), PLAN).context("writing the plan")?;
     println!("and on ranks that come and go");
     let mut run = under_memprof(profiler, &["-q", "--duty", "5"], &traces, LAUNCHED)?;
-    run.arg(coupled).args(["elastic", "--start", "1", "--most", "6", "--crowded", "--hold"]);
+    run.arg(built.join("coupled")).args([
+        "elastic",
+        "--start",
+        "1",
+        "--most",
+        "6",
+        "--crowded",
+        "--hold",
+    ]);
     run.arg("--deck").arg(project::root().join("examples/coupled/decks/small.toml"));
     run.arg("--plan").arg(file("elastic.plan")).arg("--output").arg(file("elastic.json"));
     // More ranks than cores: those that wait let others work.
@@ -131,7 +139,7 @@ fn elastic(options: &Options, profiler: &Path, coupled: &Path) -> Result<()> {
     let mut export = Command::new(profiler);
     export.args(["export", "--format", "json", "--output"]).arg(file("elastic-memory.json"));
     run::shown(export.arg(&traces), LIMIT)?;
-    let mut picture = Command::new(coupled);
+    let mut picture = Command::new(built.join("coupled-demo"));
     picture.arg("timeline").arg(file("elastic.json"));
     picture.arg("--memory").arg(file("elastic-memory.json")).arg("--svg").arg(file("elastic.svg"));
     run::shown(&mut picture, LIMIT)

@@ -76,10 +76,10 @@ pub fn build_library() -> Result<PathBuf> {
     build_in(project::base()?, &["quo-c", "quo-elastic"], cargo)
 }
 
-/// Builds `quo`, `quo-info` and another package, and returns the folder of the results. Each MPI has
+/// Builds `quo`, `quo-info` and other packages, and returns the folder of the results. Each MPI has
 /// its own: the crate mpi-sys does not notice another one.
-pub fn build(package: &str) -> Result<PathBuf> {
-    build_in(project::target()?, &[package], cargo()?)
+pub fn build(packages: &[&str]) -> Result<PathBuf> {
+    build_in(project::target()?, packages, cargo()?)
 }
 
 /// With cargo's own progress on the terminal.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use quo::ObjectType;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::Mesh;
@@ -11,25 +12,35 @@ use crate::flow::initial::{Initial, Round, Shape};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deck {
+    /// The mesh.
     pub mesh: MeshPart,
+    /// Steps in time.
     pub time: TimePart,
+    /// The water at the start.
     pub water: WaterPart,
+    /// Its heat at the start.
     pub heat: HeatPart,
+    /// Meeting of the solvers.
     pub coupling: CouplingPart,
+    /// The implicit solver.
     pub diffusion: DiffusionPart,
 }
 
+/// Cells and size of the mesh.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeshPart {
     /// Cells.
     pub nx: usize,
+    /// Cells.
     pub ny: usize,
     /// Metres.
     pub width: f64,
+    /// Metres.
     pub height: f64,
 }
 
+/// Steps in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimePart {
@@ -39,9 +50,11 @@ pub struct TimePart {
     pub cfl: f64,
 }
 
+/// The water at the start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WaterPart {
+    /// Its shape.
     pub shape: Shape,
     /// Metres.
     pub level: f64,
@@ -56,10 +69,13 @@ pub struct WaterPart {
     pub hill: Option<Round>,
 }
 
+/// Heat of the water at the start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeatPart {
+    /// Away from the warm place.
     pub background: f64,
+    /// The warm place.
     pub warm: Round,
 }
 
@@ -71,17 +87,22 @@ pub struct CouplingPart {
     pub every: usize,
     /// At most `max` workers per object of this type.
     pub over: Over,
+    /// Workers per object.
     pub max: usize,
+    /// Caller of `quo`, unless the command line names one.
     #[serde(default)]
     pub variant: Variant,
 }
 
+/// The implicit solver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiffusionPart {
     /// Square metres per second.
     pub kappa: f64,
+    /// Of the residual, relative to the right-hand side.
     pub tolerance: f64,
+    /// Iterations after which a step fails.
     pub max_iterations: usize,
 }
 
@@ -89,11 +110,27 @@ pub struct DiffusionPart {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Over {
+    /// The whole machine.
     Machine,
+    /// NUMA nodes.
     Numa,
+    /// Packages.
     #[serde(alias = "socket")]
     Package,
+    /// Cores.
     Core,
+}
+
+impl Over {
+    /// The deck's word for `quo`'s.
+    pub fn object_type(self) -> ObjectType {
+        match self {
+            Over::Machine => ObjectType::Machine,
+            Over::Numa => ObjectType::NumaNode,
+            Over::Package => ObjectType::Package,
+            Over::Core => ObjectType::Core,
+        }
+    }
 }
 
 /// Caller of `quo`.
@@ -132,6 +169,7 @@ pub struct DeckError {
     pub line: Option<usize>,
     /// As `section.key`, where known.
     pub field: Option<String>,
+    /// The cause.
     pub cause: String,
 }
 

@@ -18,8 +18,11 @@ const MAGIC: &[u8; 8] = b"QUOFLD1\n";
 /// All conserved quantities of the whole mesh.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
+    /// Cells of a row.
     pub nx: usize,
+    /// Rows.
     pub ny: usize,
+    /// Values of each field, row by row.
     pub values: [Vec<f64>; FIELDS],
 }
 
@@ -92,10 +95,12 @@ impl Fields {
 /// Difference of one field of two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
+    /// Its name.
     pub field: &'static str,
     /// Largest absolute difference over the largest absolute value of either run; 0 where both
     /// are all zero, infinite where one has a value that is not finite and they differ.
     pub relative: f64,
+    /// True if all bits are equal.
     pub identical: bool,
 }
 

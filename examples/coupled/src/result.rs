@@ -44,34 +44,50 @@ impl Mode {
 /// A run's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
+    /// [`FORMAT`] of the program that wrote it.
     pub format: u32,
+    /// Meeting of threads and ranks.
     pub mode: Mode,
+    /// Caller of `quo`.
     pub variant: Variant,
+    /// The solver of L1.
     #[serde(default)]
     pub solver: Solver,
     /// File name of the deck.
     pub deck_name: String,
+    /// The deck itself.
     pub deck: Deck,
+    /// The machine of the first rank.
     pub machine: Machine,
+    /// Ranks at the end.
     pub ranks: usize,
+    /// Nodes.
     pub nodes: usize,
     /// Ranks that run L1, and threads of each of them.
     pub workers: usize,
+    /// Threads of each worker.
     pub threads: usize,
     /// CPUs that the ranks could use together, over all nodes.
     pub cpus: usize,
     /// Of the time-step loop, on the first rank, in seconds of the monotonic clock.
     pub start: f64,
+    /// Length of the loop.
     pub seconds: f64,
     /// Mean over the workers, whose phases follow each other without gaps.
     pub phases: Vec<PhaseTotal>,
+    /// Of the flow.
     pub simulated_seconds: f64,
+    /// Of all steps of L1 together.
     pub solver_iterations: usize,
+    /// Of the last step of L1.
     pub last_residual: f64,
+    /// Sums over the mesh.
     pub conservation: Conservation,
+    /// Of the fields at the end.
     pub checksum: String,
     /// The fields themselves, if they were asked for; relative to this file where possible.
     pub fields: Option<PathBuf>,
+    /// Work of each rank.
     pub rank_records: Vec<RankRecord>,
     /// Resizes of the run, in a run that had them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,6 +103,7 @@ pub struct Elastic {
     pub start: usize,
     /// Seconds since 1970 when the monotonic clock began.
     pub calendar: f64,
+    /// In their order.
     pub resizes: Vec<Resize>,
     /// Bindings of the ranks, at the start and after each resize.
     pub bindings: Vec<Bindings>,
@@ -101,10 +118,13 @@ pub struct Resize {
     pub step: usize,
     /// From when all had come to when they went on, in seconds of the monotonic clock.
     pub start: f64,
+    /// End of the resize.
     pub end: f64,
     /// Number of ranks that stayed, left and joined.
     pub stay: usize,
+    /// Ranks that left.
     pub leave: usize,
+    /// Ranks that joined.
     pub join: usize,
     /// Bytes of the fields that went to another rank.
     pub moved: u64,
@@ -116,6 +136,7 @@ pub struct Resize {
 /// Bindings as `quo` explains them, one of each node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bindings {
+    /// Number of resizes before.
     pub epoch: u64,
     /// While L0 runs.
     pub flow: Vec<serde_json::Value>,
@@ -126,13 +147,21 @@ pub struct Bindings {
 /// Machine of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
+    /// Model.
     pub processor: String,
+    /// Number of packages.
     pub packages: usize,
+    /// Number of NUMA nodes.
     pub numa_nodes: usize,
+    /// Number of cores.
     pub cores: usize,
+    /// Number of CPUs.
     pub cpus: usize,
+    /// Memory in GiB.
     pub memory_gib: f64,
+    /// Name and version of the kernel.
     pub system: String,
+    /// Name and version of the MPI.
     pub mpi: String,
 }
 
@@ -141,9 +170,11 @@ pub struct Machine {
 pub struct Conservation {
     /// Cubic metres of water.
     pub water_before: f64,
+    /// At the end.
     pub water_after: f64,
     /// Cubic metres of water × temperature.
     pub heat_before: f64,
+    /// At the end.
     pub heat_after: f64,
 }
 
@@ -160,13 +191,19 @@ impl Conservation {
 /// Work of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankRecord {
+    /// Its rank.
     pub rank: usize,
+    /// Its node.
     pub node: usize,
+    /// Its process.
     pub pid: u32,
+    /// True if it ran L1.
     pub worker: bool,
     /// CPUs it could use at the start.
     pub cpus: String,
+    /// Time per phase.
     pub totals: Vec<PhaseTotal>,
+    /// Stretches of time, in order.
     pub intervals: Vec<Interval>,
 }
 
@@ -203,4 +240,9 @@ impl RunResult {
         fs::write(path, text + "\n")
             .with_context(|| format!("writing the result {}", path.display()))
     }
+}
+
+/// `1 rank`, `2 ranks`.
+pub fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }

@@ -1,7 +1,7 @@
 //! The one place that chooses how L1 is run.
 
 use anyhow::Result;
-use quo::{Context, ObjectType};
+use quo::Context;
 
 use crate::couple::foreign_library::ForeignLibrary;
 use crate::couple::heat_library::HeatLibrary;
@@ -9,7 +9,7 @@ use crate::couple::over::Over;
 use crate::couple::quo_caller::QuoCaller;
 use crate::couple::under::Under;
 use crate::couple::{Coupling, Problem};
-use crate::deck::{self, Deck, Variant};
+use crate::deck::{Deck, Variant};
 use crate::l1::Solver;
 use crate::layout::Layout;
 use crate::result::Mode;
@@ -27,7 +27,7 @@ pub fn coupling(
     values: usize,
 ) -> Result<Box<dyn Coupling>> {
     let problem = Problem::new(deck, solver);
-    let (over, max) = (object_type(deck.coupling.over), deck.coupling.max);
+    let (over, max) = (deck.coupling.over.object_type(), deck.coupling.max);
     match (mode, variant) {
         (Mode::Quo, Variant::Callee) if solver == Solver::Cxx => {
             let over = deck.coupling.over;
@@ -57,21 +57,11 @@ pub fn coupling_over(
     values: usize,
 ) -> Result<Box<dyn Coupling>> {
     let problem = Problem::new(deck, solver);
-    let (over, max) = (object_type(deck.coupling.over), deck.coupling.max);
+    let (over, max) = (deck.coupling.over.object_type(), deck.coupling.max);
     Ok(match variant {
         Variant::Caller => Box::new(QuoCaller::over(context, problem, layout, values, over, max)?),
         Variant::Callee => {
             Box::new(HeatLibrary::over(context, problem, layout, values, over, max)?)
         }
     })
-}
-
-/// The deck's word for `quo`'s.
-pub fn object_type(over: deck::Over) -> ObjectType {
-    match over {
-        deck::Over::Machine => ObjectType::Machine,
-        deck::Over::Numa => ObjectType::NumaNode,
-        deck::Over::Package => ObjectType::Package,
-        deck::Over::Core => ObjectType::Core,
-    }
 }

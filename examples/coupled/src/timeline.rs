@@ -38,13 +38,16 @@ impl Phase {
 /// A stretch of time in one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
+    /// The phase.
     pub phase: Phase,
     /// Seconds of the monotonic clock.
     pub start: f64,
+    /// End of the stretch.
     pub end: f64,
     /// Of which spent in message passing, in seconds.
     #[serde(default)]
     pub messages: f64,
+    /// Threads that run it.
     pub threads: usize,
     /// CPUs the main thread may run on.
     pub cpus: String,
@@ -53,8 +56,11 @@ pub struct Interval {
 /// Time spent in one phase over a whole run.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTotal {
+    /// The phase.
     pub phase: Phase,
+    /// Seconds in it.
     pub seconds: f64,
+    /// Of which in message passing.
     pub messages: f64,
 }
 
@@ -76,7 +82,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Nothing recorded.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Recorder {
             intervals: Vec::new(),
             totals: Phase::ALL.map(|phase| PhaseTotal { phase, seconds: 0.0, messages: 0.0 }),

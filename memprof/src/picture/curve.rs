@@ -3,7 +3,7 @@
 use super::Style;
 use super::palette::{Shades, inks};
 use super::scale::byte_axis;
-use super::svg::{Anchor, Svg, fit, number};
+use quo_svg::{Anchor, Svg, fit, number};
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 300.0;

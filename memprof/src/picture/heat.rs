@@ -3,8 +3,8 @@
 use super::Style;
 use super::palette::{heat_colour, inks};
 use super::scale::{span, time_axis};
-use super::svg::{Anchor, Svg, fit, number};
 use crate::units::bytes;
+use quo_svg::{Anchor, Svg, fit, number};
 use std::fmt::Write;
 
 const LEFT: f64 = 92.0;

@@ -3,10 +3,10 @@
 use super::areas::Area;
 use super::palette::{Inks, Shades};
 use super::phases::{UNSEEN, hatch};
-use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::timeline::{LEGEND, POSSIBLE, ROW, SAMPLES, nearest};
 use super::{Style, Theme, Timeline};
 use crate::units::bytes;
+use quo_svg::{Anchor, Svg, fit, number, text_width};
 
 pub(super) fn legend(
     svg: &mut Svg,

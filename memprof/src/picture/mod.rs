@@ -12,7 +12,6 @@ mod palette;
 mod phases;
 mod png;
 mod scale;
-mod svg;
 mod timeline;
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::fmt::{Display, Write};
 
 use super::Phase;
 use super::palette::Inks;
-use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::timeline::{Plot, ROW};
+use quo_svg::{Anchor, Svg, fit, number, text_width};
 
 /// Deeper phases than these rows are left to the tables.
 pub(super) const PHASE_ROWS: usize = 3;

@@ -7,9 +7,9 @@ use super::legend::legend;
 use super::palette::{Inks, Shades, group_of, inks, text_on};
 use super::phases::{self, PHASE_ROWS};
 use super::scale::{Axis, byte_axis, span, time_axis};
-use super::svg::{Anchor, Svg, fit, number, text_width};
 use super::{Series, Style, Theme, Timeline};
 use crate::units::{bytes, time};
+use quo_svg::{Anchor, Svg, fit, number, text_width};
 
 /// Room around the areas.
 const LEFT: f64 = 64.0;

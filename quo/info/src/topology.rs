@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use quo::{CpuSet, Topology};
+use quo_machine_picture::draw;
 
 use crate::output;
 
@@ -46,13 +47,13 @@ pub fn run(options: &Options) -> Result<()> {
     match &options.svg {
         Some(file) => svg(&machine, &[], file),
         None if options.json => output::json(&machine),
-        None => output::text(&machine.draw().width(output::width()).to_string()),
+        None => output::text(&draw(&machine).width(output::width()).to_string()),
     }
 }
 
 /// Writes a picture of the machine with who is bound where.
 pub fn svg(machine: &Topology, bindings: &[(String, CpuSet)], file: &Path) -> Result<()> {
-    let picture = machine.draw().bindings(bindings).to_svg();
+    let picture = draw(machine).bindings(bindings).to_svg();
     if file == Path::new("-") {
         return output::text(&picture);
     }

@@ -8,7 +8,6 @@
 //! | `kinds.rs` | kinds of cores: [`CoreKind`], fast and slow ones of a hybrid processor |
 //! | `devices.rs` | [`Device`]s and the CPUs near them |
 //! | `bytes.rs` | the form in which a snapshot travels to the other processes of a node |
-//! | `draw.rs`, `svg.rs`, `picture.rs` | pictures of a machine for the terminal and as SVG |
 //! | `source.rs` | live machine, XML file, synthetic string, and [`TOPOLOGY_VARIABLE`] |
 //! | `xml.rs`, `markup.rs` | hwloc's XML files, read without hwloc |
 //! | `synthetic.rs` | what of a synthetic string is checked before hwloc sees it |
@@ -22,17 +21,14 @@
 
 mod bytes;
 mod devices;
-mod draw;
 mod error;
 mod hwloc;
 mod index;
 mod kinds;
 mod markup;
 mod object;
-mod picture;
 mod snapshot;
 mod source;
-mod svg;
 mod synthetic;
 mod sysfs;
 mod xml;
@@ -43,7 +39,6 @@ mod machines;
 mod tests;
 
 pub use devices::{Device, DeviceKind, ParseDeviceKindError, shown_devices, visible_devices};
-pub use draw::Drawing;
 pub use error::TopologyError;
 pub use hwloc::hwloc_version;
 pub use kinds::CoreKind;

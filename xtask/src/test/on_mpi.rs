@@ -25,6 +25,8 @@ const BUILDS: &[(&str, &[&str])] = &[
             "--package",
             "coupled",
             "--package",
+            "coupled-demo",
+            "--package",
             "elastic",
             "--package",
             "quo-elastic",

@@ -150,7 +150,7 @@ impl Programs {
         compiler.arg(project::root().join("memprof/preload/benches/allocation.c"));
         run_compiler(compiler.arg("-o").arg(&allocation).arg("-ldl"))?;
         let messages = Self::messages(folder)?;
-        let coupled = release::build("coupled")?.join("coupled");
+        let coupled = release::build(&["coupled"])?.join("coupled");
         Ok(Programs { preload: preload()?, costs, allocation, messages, coupled })
     }
 
@@ -392,7 +392,7 @@ pub fn messages(folder: &Path) -> Result<Measured> {
 
 /// The longer run of the coupled example alone, or the demo's.
 pub fn long(time: Duration, large_deck: bool) -> Result<Measured> {
-    let coupled = release::build("coupled")?.join("coupled");
+    let coupled = release::build(&["coupled"])?.join("coupled");
     let deck = if large_deck { Deck::Large } else { Deck::Long };
     let turns = vec![alternating::long(&Programs { coupled, ..Programs::none()? }, time, deck)?];
     Ok(Measured { turns, ..Measured::default() })

@@ -98,7 +98,7 @@ fn lives(world: &mut World, folder: &Path) -> Result<(), Failed> {
             push_or_pop(world, context, folder)?;
         }
         if folder.join("alone").exists() {
-            // Stands for an iteration.
+            // Sleeps: stands for an iteration.
             std::thread::sleep(Duration::from_millis(1));
             continue;
         }
@@ -183,8 +183,8 @@ fn hold(where_it_is: &str, folder: &Path) {
     if file.exists() {
         println!("process {} waits: {where_it_is}", std::process::id());
     }
-    // Sleeps: another process removes the file, and tells nobody.
     while file.exists() {
+        // Sleeps: another process removes the file, and tells nobody.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

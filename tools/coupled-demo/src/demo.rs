@@ -1,4 +1,4 @@
-//! `coupled demo`: launches the three modes, watches them, compares and reports.
+//! `coupled-demo run`: launches the three modes, watches them, compares and reports.
 
 use std::fs;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use quo::{ObjectType, Topology};
 
-use crate::deck::{Deck, Variant};
-use crate::fields;
 use crate::launch::end_with_us;
 use crate::report::{self, Measured, Report};
-use crate::result::Mode;
-use crate::runtime::object_type;
 use crate::sample::{self, Sampler};
+use coupled::deck::{Deck, Variant};
+use coupled::fields;
+use coupled::result::Mode;
 
 /// The request on the command line.
 pub struct Request {
@@ -26,6 +25,8 @@ pub struct Request {
     pub ranks: Option<usize>,
     pub variant: Option<Variant>,
     pub mpirun: PathBuf,
+    /// The program `coupled`.
+    pub program: PathBuf,
     /// Of each mode.
     pub timeout: Duration,
 }
@@ -72,7 +73,7 @@ fn plan(deck: &Deck, ranks: Option<usize>) -> Result<Plan> {
     let cores = topology.count(ObjectType::Core).clamp(1, cpus);
     let ranks = ranks.unwrap_or(cores);
     ensure!(ranks > 0, "no ranks were asked for");
-    let objects = topology.count(object_type(deck.coupling.over)).max(1);
+    let objects = topology.count(deck.coupling.over.object_type()).max(1);
     let workers = objects.saturating_mul(deck.coupling.max).min(ranks);
     Ok(Plan { cpus, ranks, workers })
 }
@@ -139,10 +140,9 @@ impl Launcher {
 }
 
 fn run_mode(request: &Request, launcher: Launcher, plan: &Plan, mode: Mode) -> Result<()> {
-    let program = std::env::current_exe().context("finding this program")?;
     let result = result_path(&request.out, mode);
     let mut command = Command::new(&request.mpirun);
-    command.args(launcher.arguments(plan, mode)).arg(program).arg("run").arg("--progress");
+    command.args(launcher.arguments(plan, mode)).arg(&request.program).arg("run").arg("--progress");
     command.arg("--deck").arg(&request.deck).args(["--mode", mode.name()]);
     command.arg("--output").arg(&result);
     command.arg("--fields").arg(fields_path(&request.out, mode));

@@ -1,4 +1,4 @@
-//! `coupled report`: the results of the runs, as a table, a page and a picture.
+//! `coupled-demo report`: the results of the runs, as a table, a page and a picture.
 
 pub mod bindings;
 pub mod chart;
@@ -18,9 +18,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::model::{self, Share};
-use crate::result::{Mode, RunResult};
 use crate::sample::{self, usage::Usage};
-use crate::timeline::Phase;
+use coupled::result::{Mode, RunResult};
+use coupled::timeline::Phase;
 
 /// A run and its measurements from outside.
 pub struct Measured {
@@ -115,30 +115,8 @@ pub fn write(report: &Report, page: Option<&Path>, picture: Option<&Path>) -> Re
             .with_context(|| format!("writing the page {}", path.display()))?;
     }
     if let Some(path) = picture {
-        std::fs::write(path, chart::picture(report, html::TITLE) + "\n")
+        std::fs::write(path, chart::picture(report, html::TITLE))
             .with_context(|| format!("writing the picture {}", path.display()))?;
     }
     Ok(())
-}
-
-/// Text as it may stand in XML, in attributes too.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // XML has no way to say these.
-            control if control.is_control() && !matches!(control, '\n' | '\t') => out.push(' '),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-/// `1 rank`, `2 ranks`.
-pub fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }

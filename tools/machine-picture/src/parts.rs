@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use crate::CpuSet;
-
-use super::error::shortened;
-use super::{Object, ObjectType, Origin, Topology};
+use quo::CpuSet;
+use quo::topology::{Object, ObjectType, Origin, Topology};
 
 /// Objects that are drawn as one box: those with the same CPUs, outermost first.
-pub(super) struct Part<'a> {
-    pub(super) objects: Vec<&'a Object>,
-    pub(super) cpus: &'a CpuSet,
-    pub(super) children: Vec<Part<'a>>,
+pub(crate) struct Part<'a> {
+    pub(crate) objects: Vec<&'a Object>,
+    pub(crate) cpus: &'a CpuSet,
+    pub(crate) children: Vec<Part<'a>>,
 }
 
 /// Packages hold dies, and these hold NUMA nodes, when they have the same CPUs.
@@ -28,7 +26,7 @@ const NESTING: [ObjectType; 8] = [
 
 impl<'a> Part<'a> {
     /// The boxes of a machine. NUMA nodes without CPUs are not among them.
-    pub(super) fn of(topology: &'a Topology) -> Self {
+    pub(crate) fn of(topology: &'a Topology) -> Self {
         let mut root = Self {
             objects: topology.objects(ObjectType::Machine).iter().collect(),
             cpus: topology.machine_cpuset(),
@@ -72,19 +70,19 @@ impl<'a> Part<'a> {
     }
 
     /// A core, or a PU that is in none.
-    pub(super) fn is_unit(&self) -> bool {
+    pub(crate) fn is_unit(&self) -> bool {
         self.objects.iter().any(|object| matches!(object.kind, ObjectType::Core | ObjectType::Pu))
     }
 
     /// The PUs inside, by logical index.
-    pub(super) fn pus(&self) -> Vec<usize> {
+    pub(crate) fn pus(&self) -> Vec<usize> {
         let own = self.objects.iter().filter(|object| object.kind == ObjectType::Pu);
         let own = own.filter_map(|pu| pu.cpuset.first());
         own.chain(self.children.iter().flat_map(Self::pus)).collect()
     }
 
     /// Parts with equal shapes differ only in their numbers.
-    pub(super) fn shape(&self, allowed: &CpuSet) -> String {
+    pub(crate) fn shape(&self, allowed: &CpuSet) -> String {
         let mut shape = String::new();
         for object in &self.objects {
             shape += &format!("{}{} ", object.kind, object.memory);
@@ -99,7 +97,7 @@ impl<'a> Part<'a> {
     }
 
     /// Like `package 0 · NUMA 0 96 GiB · L3 36 MiB`.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         self.objects.iter().map(|object| label(object)).collect::<Vec<_>>().join(" · ")
     }
 }
@@ -116,7 +114,7 @@ fn logical(topology: &Topology) -> Vec<usize> {
 }
 
 /// Like `package 0`, `NUMA 0`, `L3 0`.
-pub(super) fn name(object: &Object) -> String {
+pub(crate) fn name(object: &Object) -> String {
     match object.kind {
         ObjectType::NumaNode => format!("NUMA {}", object.index),
         ObjectType::L3Cache => format!("L3 {}", object.index),
@@ -128,7 +126,7 @@ pub(super) fn name(object: &Object) -> String {
 }
 
 /// Like `package 0`, `NUMA 0 96 GiB`, `L3 36 MiB`.
-pub(super) fn label(object: &Object) -> String {
+pub(crate) fn label(object: &Object) -> String {
     let name = match object.kind {
         ObjectType::L3Cache => "L3".to_owned(),
         ObjectType::L2Cache => "L2".to_owned(),
@@ -139,7 +137,7 @@ pub(super) fn label(object: &Object) -> String {
 }
 
 /// A number of bytes in the largest unit that keeps it at 1 or more.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let mut unit = "B";
     let mut value = bytes as f64;
     for larger in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
@@ -158,7 +156,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// Summary of the machine in one line: `2 packages · 2 NUMA nodes 192 GiB · … · 64 PUs`.
-pub(super) fn summary(topology: &Topology) -> String {
+pub(crate) fn summary(topology: &Topology) -> String {
     let mut parts = Vec::new();
     for kind in ObjectType::ALL {
         let objects = topology.objects(kind);
@@ -186,8 +184,16 @@ pub(super) fn summary(topology: &Topology) -> String {
     parts.join(" · ")
 }
 
+/// Keeps a hostile text from becoming a hostile picture.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 120;
+    let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let cut = text.chars().nth(LONGEST).map(|_| '…');
+    text.chars().take(LONGEST).map(plain).chain(cut).collect()
+}
+
 /// Heading: the model of the machine, or else the source of its description.
-pub(super) fn heading(topology: &Topology) -> String {
+pub(crate) fn heading(topology: &Topology) -> String {
     let machine = &topology.objects(ObjectType::Machine)[0];
     let package = topology.objects(ObjectType::Package).first();
     let names = [Some(machine), package].into_iter().flatten().map(|object| object.name.as_str());

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use super::style::{HATCH, PICTURE, legend};
-use super::{Measured, Report, count, escape};
-use crate::result::Mode;
+use coupled::result::{Mode, count};
+use quo_svg::Svg;
+
+use super::style::{axis, document, legend};
+use super::{Measured, Report};
 use crate::sample::usage::{Split, Usage, Use, Window};
 
 const WIDTH: f64 = 1000.0;
@@ -53,42 +55,32 @@ impl Scale {
 /// The whole picture as one SVG element that needs nothing else.
 pub fn picture(report: &Report, title: &str) -> String {
     let scale = Scale { longest: report.longest().max(1e-9) };
-    let mut body = String::new();
-    let mut y = 34.0;
-    let _ = write!(body, r#"<text class="title" x="16" y="{y:.0}">{}</text>"#, escape(title));
-    y += 28.0;
-    body += &legend(18.0, y);
-    y += 20.0;
+    let mut panels = Svg::default();
+    let mut y = 82.0;
     for measured in &report.runs {
-        y = panel(&mut body, report, measured, &scale, y + 12.0);
+        y = panel(&mut panels, report, measured, &scale, y + 12.0);
     }
-    let top = 74.0;
-    let grid = axis(&scale, top, y + 4.0);
-    y += 34.0;
-    format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0} {y:.0}" role="img" aria-label="{}"><style>{PICTURE}</style>{HATCH}<rect class="ground" x="0" y="0" width="{WIDTH:.0}" height="{y:.0}" rx="8"/>{grid}{body}</svg>"#,
-        escape(title)
-    )
+    let mut body = Svg::default();
+    axis(&mut body, scale.longest, (74.0, y + 4.0), |seconds| scale.x(seconds));
+    body.label("title", (16.0, 34.0), title);
+    // Idle is the track's colour.
+    let uses = Use::ALL.iter().map(|what| (what.class(), what.title()));
+    legend(&mut body, 62.0, 16.0, uses.chain([("track", "idle")]));
+    body.append(panels);
+    document(body, WIDTH, y + 34.0, title, "")
 }
 
-fn panel(out: &mut String, report: &Report, measured: &Measured, scale: &Scale, top: f64) -> f64 {
+fn panel(svg: &mut Svg, report: &Report, measured: &Measured, scale: &Scale, top: f64) -> f64 {
     let run = &measured.run;
     let mut y = top + 14.0;
-    let _ = write!(
-        out,
-        r#"<text class="strong" x="16" y="{y:.0}">{}</text><text class="quiet" x="{LEFT:.0}" y="{y:.0}">{}</text>"#,
-        run.mode.name(),
-        escape(&describe(measured))
-    );
+    svg.label("strong", (16.0, y), run.mode.name());
+    svg.label("quiet", (LEFT, y), &describe(measured));
     y += 10.0;
     let usage = &measured.usage;
     let first = y;
     if usage.windows.is_empty() {
-        let _ = write!(
-            out,
-            r#"<text class="quiet" x="{LEFT:.0}" y="{:.0}">not sampled: `coupled demo` measures what each core does</text>"#,
-            y + 16.0
-        );
+        let said = "not sampled: `coupled-demo run` measures what each core does";
+        svg.label("quiet", (LEFT, y + 16.0), said);
         y += 26.0;
     } else {
         let shown = usage.cpus.len().min(MOST_CPUS);
@@ -96,35 +88,27 @@ fn panel(out: &mut String, report: &Report, measured: &Measured, scale: &Scale, 
         let gap = if height > 12.0 { 4.0 } else { 1.0 };
         let bins = merge(&usage.windows, scale.seconds(2.0));
         for (at, cpu) in usage.cpus.iter().take(shown).enumerate() {
-            core(out, scale, &bins, at, run.seconds, y, height);
+            core(svg, scale, &bins, at, run.seconds, y, height);
             if height > 9.0 {
-                let _ = write!(
-                    out,
-                    r#"<text class="quiet end" x="{:.0}" y="{:.1}">CPU {cpu}</text>"#,
-                    LEFT - 8.0,
-                    y + height / 2.0 + 4.0
-                );
+                let middle = y + height / 2.0 + 4.0;
+                svg.label("quiet end", (LEFT - 8.0, middle), &format!("CPU {cpu}"));
             }
             y += height + gap;
         }
         if shown < usage.cpus.len() {
-            let _ = write!(
-                out,
-                r#"<text class="quiet" x="{LEFT:.0}" y="{:.0}">and {} CPUs more</text>"#,
-                y + 12.0,
-                usage.cpus.len() - shown
-            );
+            let said = format!("and {} CPUs more", usage.cpus.len() - shown);
+            svg.label("quiet", (LEFT, y + 12.0), &said);
             y += 18.0;
         }
-        y = curve(out, scale, usage, run.seconds, y + 4.0);
+        y = curve(svg, scale, usage, run.seconds, y + 4.0);
     }
-    finish_line(out, report, measured, scale, first, y);
+    finish_line(svg, report, measured, scale, first, y);
     y
 }
 
 /// Draws the end of the run, its time, and the speed-up.
 fn finish_line(
-    out: &mut String,
+    svg: &mut Svg,
     report: &Report,
     measured: &Measured,
     scale: &Scale,
@@ -132,21 +116,11 @@ fn finish_line(
     last: f64,
 ) {
     let x = scale.x(measured.run.seconds);
-    let _ = write!(out, r#"<path class="stop" d="M{x:.1} {first:.1}V{last:.1}"/>"#);
+    svg.path("stop", &format!("M{x:.1} {first:.1}V{last:.1}"));
     let seconds = measured.run.seconds;
-    let _ = write!(
-        out,
-        r#"<text class="strong" x="{:.1}" y="{:.1}">{seconds:.1} s</text>"#,
-        x + 7.0,
-        first + 16.0
-    );
+    svg.label("strong", (x + 7.0, first + 16.0), &format!("{seconds:.1} s"));
     if let (true, Some(gain)) = (measured.run.mode != Mode::Under, report.speed_up(measured)) {
-        let _ = write!(
-            out,
-            r#"<text class="quiet" x="{:.1}" y="{:.1}">{gain:.2} x</text>"#,
-            x + 7.0,
-            first + 33.0
-        );
+        svg.label("quiet", (x + 7.0, first + 33.0), &format!("{gain:.2} x"));
     }
 }
 
@@ -171,7 +145,7 @@ fn merge(windows: &[Window], least: f64) -> Vec<Window> {
 
 /// One CPU: its work, stacked from the bottom of its track.
 fn core(
-    out: &mut String,
+    svg: &mut Svg,
     scale: &Scale,
     bins: &[Window],
     at: usize,
@@ -179,11 +153,7 @@ fn core(
     y: f64,
     height: f64,
 ) {
-    let _ = write!(
-        out,
-        r#"<rect class="track" x="{LEFT:.1}" y="{y:.1}" width="{:.1}" height="{height:.1}"/>"#,
-        scale.x(seconds) - LEFT
-    );
+    svg.area("track", (LEFT, y), (scale.x(seconds) - LEFT, height));
     let level = |bin: &Window, uses: usize| {
         let split: &Split = &bin.by_cpu[at];
         let part = split[..uses].iter().sum::<f64>() / bin.length();
@@ -207,12 +177,12 @@ fn core(
             }
             path.push('Z');
         }
-        let _ = write!(out, r#"<path class="{}" d="{path}"/>"#, what.class());
+        svg.path(what.class(), &path);
     }
 }
 
 /// u(t): the useful part of all cores' time.
-fn curve(out: &mut String, scale: &Scale, usage: &Usage, seconds: f64, top: f64) -> f64 {
+fn curve(svg: &mut Svg, scale: &Scale, usage: &Usage, seconds: f64, top: f64) -> f64 {
     let height = 34.0;
     let bottom = top + height;
     let bins = merge(&usage.windows, scale.seconds(2.5));
@@ -226,72 +196,23 @@ fn curve(out: &mut String, scale: &Scale, usage: &Usage, seconds: f64, top: f64)
     let mean = shares[0] + shares[1];
     let level = bottom - height * mean.min(1.0);
     let (x0, x1) = (LEFT, scale.x(seconds));
-    let _ = write!(
-        out,
-        r#"<text class="quiet end" x="{:.0}" y="{:.1}">u(t)</text>"#,
-        LEFT - 8.0,
-        top + height / 2.0 + 4.0
-    );
-    let _ = write!(out, r#"<path class="grid" d="M{x0:.1} {top:.1}H{x1:.1}"/>"#);
+    svg.label("quiet end", (LEFT - 8.0, top + height / 2.0 + 4.0), "u(t)");
+    svg.path("grid", &format!("M{x0:.1} {top:.1}H{x1:.1}"));
     let (begin, end) = (
         bins.first().map_or(x0, |bin| scale.x(bin.start)),
         bins.last().map_or(x1, |bin| scale.x(bin.end)),
     );
-    let _ = write!(
-        out,
-        r#"<path class="undercurve" d="{path}V{bottom:.1}H{begin:.1}Z"/><path class="curve" d="{path}"/>"#
-    );
-    let _ = write!(out, r#"<path class="line" d="M{x0:.1} {bottom:.1}H{x1:.1}"/>"#);
-    let _ = write!(out, r#"<path class="mean" d="M{begin:.1} {level:.1}H{end:.1}"/>"#);
-    let _ = write!(
-        out,
-        r#"<text x="{:.1}" y="{:.1}">mean {:.0} %</text>"#,
-        x1 + 7.0,
-        bottom - 4.0,
-        100.0 * mean
-    );
+    svg.path("undercurve", &format!("{path}V{bottom:.1}H{begin:.1}Z"));
+    svg.path("curve", &path);
+    svg.path("line", &format!("M{x0:.1} {bottom:.1}H{x1:.1}"));
+    svg.path("mean", &format!("M{begin:.1} {level:.1}H{end:.1}"));
+    svg.label("", (x1 + 7.0, bottom - 4.0), &format!("mean {:.0} %", 100.0 * mean));
     bottom + 8.0
-}
-
-/// A distance between marks that people like, about a tenth of `longest`.
-pub fn round_step(longest: f64) -> f64 {
-    let rough = longest / 10.0;
-    let power = 10.0_f64.powf(rough.log10().floor());
-    let nice = [1.0, 2.0, 5.0, 10.0];
-    nice.iter().map(|n| n * power).find(|step| *step >= rough).unwrap_or(10.0 * power)
-}
-
-fn axis(scale: &Scale, top: f64, bottom: f64) -> String {
-    let mut out = String::new();
-    let step = round_step(scale.longest);
-    let mut k = 0;
-    while f64::from(k) * step <= scale.longest * 1.0001 {
-        let seconds = f64::from(k) * step;
-        let x = scale.x(seconds);
-        let _ = write!(out, r#"<path class="grid" d="M{x:.1} {top:.1}V{bottom:.1}"/>"#);
-        let decimals = if step < 0.1 { 2 } else { usize::from(step < 1.0) };
-        let unit = if k == 0 { " s" } else { "" };
-        let _ = write!(
-            out,
-            r#"<text class="quiet middle" x="{x:.1}" y="{:.1}">{seconds:.decimals$}{unit}</text>"#,
-            bottom + 16.0
-        );
-        k += 1;
-    }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn marks_are_at_round_numbers_and_neither_few_nor_many() {
-        for longest in [0.013, 0.5, 1.0, 7.7, 42.0, 99.0, 100.0, 1234.0] {
-            let marks = longest / round_step(longest);
-            assert!((4.9..=10.1).contains(&marks), "{marks} marks on {longest}");
-        }
-    }
 
     #[test]
     fn joined_windows_keep_all_time() {

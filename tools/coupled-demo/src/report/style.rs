@@ -1,10 +1,9 @@
-//! Colours, light and dark, and the legend.
+//! Colours, light and dark, and the parts that pictures share.
 
-use super::escape;
-use crate::sample::usage::Use;
+use quo_svg::{Svg, round_step};
 
 /// Style of every picture. No custom properties: not every renderer of SVG knows them.
-pub const PICTURE: &str = "
+const PICTURE: &str = "
 .ground { fill: #ffffff; }
 text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1f2430; font-size: 12px; }
 .strong { font-weight: 600; font-size: 14px; }
@@ -53,21 +52,41 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
 ";
 
 /// The hatching that stands for work that is none.
-pub const HATCH: &str = r#"<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="spinground" width="5" height="5"/><line class="spinline" x1="0" y1="0" x2="0" y2="5"/></pattern></defs>"#;
+const HATCH: &str = r#"<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="spinground" width="5" height="5"/><line class="spinline" x1="0" y1="0" x2="0" y2="5"/></pattern></defs>"#;
 
-/// One line of coloured squares with their meaning, and its width. Idle is the track's colour.
-pub fn legend(x: f64, y: f64) -> String {
-    let mut out = String::new();
-    let mut at = x;
-    let entries =
-        Use::ALL.iter().map(|what| (what.class(), what.title())).chain([("track", "idle")]);
+/// One line of coloured squares with their meaning; each is `spare` pixels from the next.
+pub fn legend<'a>(
+    svg: &mut Svg,
+    y: f64,
+    spare: f64,
+    entries: impl Iterator<Item = (&'a str, &'a str)>,
+) {
+    let mut at = 18.0;
     for (class, title) in entries {
-        out += &format!(
-            r#"<rect class="{class}" x="{at:.0}" y="{:.0}" width="13" height="13" rx="2"/>"#,
-            y - 11.0
-        );
-        out += &format!(r#"<text x="{:.0}" y="{y:.0}">{}</text>"#, at + 18.0, escape(title));
-        at += 18.0 + 6.15 * title.len() as f64 + 16.0;
+        svg.area(class, (at, y - 11.0), (13.0, 13.0));
+        svg.label("", (at + 18.0, y), title);
+        at += 18.0 + 6.15 * title.len() as f64 + spare;
     }
-    out
+}
+
+/// The picture of these elements on a ground, which needs nothing else.
+pub fn document(body: Svg, width: f64, height: f64, title: &str, style: &str) -> String {
+    let mut whole = Svg::default();
+    whole.around("style", &[], &format!("{PICTURE}{style}"));
+    whole.verbatim(HATCH);
+    whole.area("ground", (0.0, 0.0), (width, height));
+    whole.append(body);
+    whole.document(width, height, &[("aria-label", &title)])
+}
+
+/// Marks of seconds across a picture, each at the place that `x` gives it.
+pub fn axis(svg: &mut Svg, longest: f64, (top, bottom): (f64, f64), x: impl Fn(f64) -> f64) {
+    let step = round_step(longest / 10.0);
+    let decimals = if step < 0.1 { 2 } else { usize::from(step < 1.0) };
+    for mark in 0..=(longest * 1.0001 / step) as usize {
+        let seconds = mark as f64 * step;
+        let (at, unit) = (x(seconds), if mark == 0 { " s" } else { "" });
+        svg.path("grid", &format!("M{at:.1} {top:.1}V{bottom:.1}"));
+        svg.label("quiet middle", (at, bottom + 16.0), &format!("{seconds:.decimals$}{unit}"));
+    }
 }

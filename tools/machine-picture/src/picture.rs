@@ -1,12 +1,13 @@
 //! A machine as an SVG picture: boxes in boxes, complete in one file.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
-use crate::CpuSet;
+use quo::CpuSet;
+use quo::topology::{Object, ObjectType, Topology};
+use quo_svg::{Svg, number};
 
-use super::draw::{Drawing, place};
-use super::picture::{Part, heading, label, name, summary};
-use super::{Object, ObjectType, Topology};
+use crate::parts::{Part, heading, label, name, summary};
+use crate::{Drawing, place, wrap};
 
 /// All lengths are in pixels.
 const GAP: f64 = 6.0;
@@ -39,6 +40,11 @@ text{font-family:'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-ser
 .b{font-size:10px;fill:#33415c}.m{font-size:10px;fill:#1e5631}.c{font-size:9px;fill:#7b8794}\
 .p{font-size:11px;text-anchor:middle}.o{font-size:11px;text-anchor:middle;fill:#9aa5b1}\
 .k{font-size:9px;font-weight:600;text-anchor:middle}.l{font-size:11px}";
+
+/// The pattern of PUs that the job may not use.
+const HATCH: &str = "<defs><pattern id=\"no\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
+    patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#e9ecef\"/>\
+    <rect width=\"2\" height=\"6\" fill=\"#d5dae0\"/></pattern></defs>\n";
 
 impl Drawing<'_> {
     /// The picture as a self-contained SVG document: packages, dies, NUMA nodes, caches, cores and
@@ -81,14 +87,14 @@ impl<'a> Picture<'a> {
         let root = Part::of(self.topology);
         let size = self.contents(&root);
         let width = size.width.max(360.0);
-        let mut body = String::new();
+        let mut body = Svg::default();
         let mut y = MARGIN;
         for line in lines(&heading(self.topology), width, 8.0) {
-            text(&mut body, "h", MARGIN, y + 13.0, &line);
+            body.label("h", (MARGIN, y + 13.0), &line);
             y += 19.0;
         }
         for line in lines(&summary(self.topology), width, 5.6) {
-            text(&mut body, "s", MARGIN, y + 10.0, &line);
+            body.label("s", (MARGIN, y + 10.0), &line);
             y += 15.0;
         }
         y += GAP;
@@ -109,16 +115,14 @@ impl<'a> Picture<'a> {
         }
         y += if x > MARGIN { BAR + GAP } else { 0.0 };
         y = self.legend(&mut body, y + GAP, width);
-        let (width, height) = (width + 2.0 * MARGIN, y + MARGIN - GAP);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-             viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<title>{}</title>\n\
-             <style>{STYLE}</style>\n<defs><pattern id=\"no\" width=\"6\" height=\"6\" \
-             patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" \
-             height=\"6\" fill=\"#e9ecef\"/><rect width=\"2\" height=\"6\" fill=\"#d5dae0\"/>\
-             </pattern></defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n",
-            escape(&heading(self.topology)),
-        )
+        let (width, height) = ((width + 2.0 * MARGIN).round(), (y + MARGIN - GAP).round());
+        let mut whole = Svg::default();
+        whole.around("title", &[], &heading(self.topology));
+        whole.around("style", &[], STYLE);
+        whole.verbatim(HATCH);
+        whole.rectangle((0.0, 0.0), (width, height), "#fff");
+        whole.append(body);
+        whole.document(width, height, &[])
     }
 
     /// The size of a part's inside, without its frame.
@@ -132,7 +136,7 @@ impl<'a> Picture<'a> {
         size
     }
 
-    fn draw_contents(&self, out: &mut String, part: &Part<'_>, x: f64, y: f64, size: Size) {
+    fn draw_contents(&self, out: &mut Svg, part: &Part<'_>, x: f64, y: f64, size: Size) {
         let mut top = y;
         for run in runs(&part.children) {
             let grid = self.grid(run);
@@ -187,7 +191,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn draw(&self, out: &mut String, part: &Part<'_>, x: f64, y: f64, size: Size) {
+    fn draw(&self, out: &mut Svg, part: &Part<'_>, x: f64, y: f64, size: Size) {
         if part.is_unit() {
             return self.draw_unit(out, part, x, y, size);
         }
@@ -202,7 +206,7 @@ impl<'a> Picture<'a> {
         let mut top = y + GAP;
         let title = title(part);
         if !title.is_empty() {
-            text(out, "t", x + GAP + 2.0, top + 11.0, &title);
+            out.label("t", (x + GAP + 2.0, top + 11.0), &title);
             top += TITLE;
         }
         for object in bars(part) {
@@ -214,11 +218,11 @@ impl<'a> Picture<'a> {
         self.draw_contents(out, part, x + GAP, top, room);
     }
 
-    fn draw_unit(&self, out: &mut String, part: &Part<'_>, x: f64, y: f64, size: Size) {
+    fn draw_unit(&self, out: &mut Svg, part: &Part<'_>, x: f64, y: f64, size: Size) {
         frame(out, x, y, size, 3.0, "#fff", "#cbd2d9");
         let core = part.objects.iter().find(|object| object.kind == ObjectType::Core);
         if let Some(core) = core {
-            text(out, "c", x + GAP - 1.0, y + 10.5, &name(core));
+            out.label("c", (x + GAP - 1.0, y + 10.5), &name(core));
         }
         let mut top = y + 14.0;
         for object in bars(part) {
@@ -236,12 +240,12 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn draw_pu(&self, out: &mut String, cpu: usize, x: f64, y: f64, wide: f64) {
+    fn draw_pu(&self, out: &mut Svg, cpu: usize, x: f64, y: f64, wide: f64) {
         let allowed = self.topology.allowed().contains(cpu);
         let (fill, class) = if allowed { ("#f4f6f8", "p") } else { ("url(#no)", "o") };
         let size = Size { width: wide, height: PU_HEIGHT + self.marks };
         frame(out, x, y, size, 2.5, fill, "#cbd2d9");
-        text(out, class, x + wide / 2.0, y + 15.0, &cpu.to_string());
+        out.label(class, (x + wide / 2.0, y + 15.0), &cpu.to_string());
         let bound = self.bindings.iter().enumerate();
         let bound: Vec<_> = bound
             .filter(|(_, (_, cpus))| cpus.contains(cpu) && self.is_narrow(cpus))
@@ -252,29 +256,20 @@ impl<'a> Picture<'a> {
             let left = x + 2.0 + place as f64 * each;
             let (colour, ink) = colour(at);
             let inset = if each > 6.0 { 1.0 } else { 0.0 };
-            let _ = write!(
-                out,
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{MARK}\" rx=\"{}\" \
-                 fill=\"{colour}\"/>",
-                left + inset / 2.0,
-                y + PU_HEIGHT - 0.5,
-                each - inset,
-                2.0 * inset,
-            );
+            let (at, size) = ((left + inset / 2.0, y + PU_HEIGHT - 0.5), (each - inset, MARK));
+            out.rounded(at, size, 2.0 * inset, &colour, None);
             if label.chars().count() as f64 * 5.6 + 1.0 <= each {
-                let (x, y) = (left + each / 2.0, y + PU_HEIGHT + 10.3);
-                let label = escape(label);
-                let _ = writeln!(
-                    out,
-                    "<text class=\"k\" x=\"{x:.1}\" y=\"{y:.1}\" style=\"fill:{ink}\">{label}</text>",
-                );
+                let (x, y) = (number(left + each / 2.0), number(y + PU_HEIGHT + 10.3));
+                let style = format!("fill:{ink}");
+                let shown: [(&str, &dyn Display); 4] =
+                    [("class", &"k"), ("x", &x), ("y", &y), ("style", &style)];
+                out.around("text", &shown, label);
             }
         }
-        out.push('\n');
     }
 
     /// Draws the binding of each rank, in columns; returns where it ends.
-    fn legend(&self, out: &mut String, y: f64, width: f64) -> f64 {
+    fn legend(&self, out: &mut Svg, y: f64, width: f64) -> f64 {
         let entry =
             |(label, cpus): &(String, CpuSet)| format!("{label}: {}", place(self.topology, cpus));
         let entries: Vec<String> = self.bindings.iter().map(entry).collect();
@@ -293,14 +288,14 @@ impl<'a> Picture<'a> {
                 if self.is_narrow(&self.bindings[at].1) { colour(at).0 } else { "#fff".into() };
             let line = if fill == "#fff" { "#9aa5b1" } else { fill.as_str() };
             frame(out, x, y, Size { width: 11.0, height: 11.0 }, 2.0, &fill, line);
-            text(out, "l", x + 17.0, y + 9.5, &entry);
+            out.label("l", (x + 17.0, y + 9.5), &entry);
         }
         let barred = self.topology.allowed().len() < self.topology.machine_cpuset().len();
         let mut y = y + rows as f64 * 17.0;
         if barred {
             let square = Size { width: 11.0, height: 11.0 };
             frame(out, MARGIN, y, square, 2.0, "url(#no)", "#cbd2d9");
-            text(out, "l", MARGIN + 17.0, y + 9.5, "may not be used by this job");
+            out.label("l", (MARGIN + 17.0, y + 9.5), "may not be used by this job");
             y += 17.0;
         }
         y
@@ -357,16 +352,11 @@ fn colour(at: usize) -> (String, &'static str) {
     }
 }
 
-fn frame(out: &mut String, x: f64, y: f64, size: Size, round: f64, fill: &str, line: &str) {
-    let Size { width, height } = size;
-    let _ = writeln!(
-        out,
-        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{round}\" \
-         fill=\"{fill}\" stroke=\"{line}\"/>",
-    );
+fn frame(out: &mut Svg, x: f64, y: f64, size: Size, round: f64, fill: &str, line: &str) {
+    out.rounded((x, y), (size.width, size.height), round, fill, Some(line));
 }
 
-fn bar(out: &mut String, object: &Object, label: &str, x: f64, y: f64, width: f64) {
+fn bar(out: &mut Svg, object: &Object, label: &str, x: f64, y: f64, width: f64) {
     let (fill, line, class) = match object.kind {
         ObjectType::NumaNode => ("#cfe8d5", "#8cc39b", "m"),
         ObjectType::L3Cache => ("#d5e0f2", "#a3b7d9", "b"),
@@ -377,38 +367,20 @@ fn bar(out: &mut String, object: &Object, label: &str, x: f64, y: f64, width: f6
     // Narrow bars in cores: the size says it all.
     let fits = label.chars().count() as f64 * 5.3 + 6.0 <= width;
     let label = if fits { label } else { label.split(' ').next().unwrap_or_default() };
-    text(out, class, x + 5.0, y + 11.5, label);
-}
-
-fn text(out: &mut String, class: &str, x: f64, y: f64, text: &str) {
-    let text = escape(text);
-    let _ = writeln!(out, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+    out.label(class, (x + 5.0, y + 11.5), label);
 }
 
 /// Breaks a text that would be wider than the picture; `letter` is the mean width of a letter.
 fn lines(text: &str, width: f64, letter: f64) -> Vec<String> {
-    super::draw::wrap(text, ((width / letter) as usize).max(20))
-}
-
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            c if c.is_control() => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
+    wrap(text, ((width / letter) as usize).max(20))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::Origin;
+    use quo::topology::Origin;
+
+    use crate::draw;
 
     fn machine(text: &str) -> Topology {
         Topology::from_synthetic(text).unwrap()
@@ -416,24 +388,20 @@ mod tests {
 
     /// Every element is closed and nothing is drawn outside of the picture.
     fn check(svg: &str) -> usize {
-        let mut reader = crate::topology::markup::Reader::new(svg);
-        let (mut texts, mut bounds) = (0, None);
-        while let Some(event) = reader.next().unwrap() {
-            let crate::topology::markup::Event::Start(element) = event else { continue };
-            let number = |name| element.attribute(name).and_then(|text| text.parse::<f64>().ok());
-            match (element.name, number("width"), number("height")) {
-                ("svg", Some(width), Some(height)) => bounds = Some((width, height)),
-                ("rect", Some(wide), Some(high)) => {
-                    let (width, height) = bounds.unwrap();
-                    let (x, y) = (number("x").unwrap_or(0.0), number("y").unwrap_or(0.0));
-                    assert!(x >= 0.0 && y >= 0.0 && wide >= 0.0, "{x} {y} {wide}");
-                    assert!(x + wide <= width && y + high <= height, "{x}+{wide} {y}+{high}");
-                }
-                ("text", ..) => texts += 1,
-                _ => {}
-            }
+        let document = roxmltree::Document::parse(svg).unwrap();
+        let number = |element: roxmltree::Node<'_, '_>, name| {
+            element.attribute(name).map(|text| text.parse::<f64>().unwrap())
+        };
+        let root = document.root_element();
+        let (width, height) = (number(root, "width").unwrap(), number(root, "height").unwrap());
+        let named = |name| root.descendants().filter(move |it| it.tag_name().name() == name);
+        for rect in named("rect") {
+            let (wide, high) = (number(rect, "width").unwrap(), number(rect, "height").unwrap());
+            let (x, y) = (number(rect, "x").unwrap_or(0.0), number(rect, "y").unwrap_or(0.0));
+            assert!(x >= 0.0 && y >= 0.0 && wide >= 0.0, "{x} {y} {wide}");
+            assert!(x + wide <= width && y + high <= height, "{x}+{wide} {y}+{high}");
         }
-        texts
+        named("text").count()
     }
 
     #[test]
@@ -447,7 +415,7 @@ mod tests {
             "package:8 core:72 pu:2",
         ] {
             let machine = machine(text);
-            let texts = check(&machine.draw().to_svg());
+            let texts = check(&draw(&machine).to_svg());
             assert!(texts >= machine.count(ObjectType::Pu), "{text}: {texts}");
         }
     }
@@ -457,20 +425,20 @@ mod tests {
         let machine = machine("package:2 core:2 pu:2");
         let bind = |label: &str, cpus: &str| (label.to_owned(), cpus.parse().unwrap());
         let bindings = [bind("rank 0", "0-1"), bind("rank 1", "4-7"), bind("rank 2", "0-7")];
-        let svg = machine.draw().bindings(&bindings).to_svg();
+        let svg = draw(&machine).bindings(&bindings).to_svg();
         check(&svg);
         assert_eq!(svg.matches("fill=\"#3f72af\"").count(), 2 + 1);
         assert_eq!(svg.matches("fill=\"#f28e2b\"").count(), 4 + 1);
         assert!(svg.contains("rank 1: 4-7 (package 1)"));
         assert!(svg.contains("rank 2: 0-7 (everywhere)"));
         let many: Vec<_> = (0..64).map(|rank| bind(&format!("rank {rank}"), "0-3")).collect();
-        check(&machine.draw().bindings(&many).to_svg());
+        check(&draw(&machine).bindings(&many).to_svg());
     }
 
     #[test]
     fn disallowed_pus_are_hatched() {
         let machine = machine("core:4 pu:1").with_allowed(&"0-2".parse().unwrap()).unwrap();
-        let svg = machine.draw().to_svg();
+        let svg = draw(&machine).to_svg();
         assert_eq!(svg.matches("url(#no)").count(), 1 + 1);
     }
 
@@ -480,7 +448,7 @@ mod tests {
         let whole = Object::new(ObjectType::Machine, CpuSet::single(0));
         let objects = [pu, whole.with_name("</text><script>\u{1}\"&")];
         let machine = Topology::from_objects(objects, &CpuSet::single(0), Origin::Built).unwrap();
-        let svg = machine.draw().to_svg();
+        let svg = draw(&machine).to_svg();
         check(&svg);
         assert!(!svg.contains("<script"));
     }

@@ -1,11 +1,11 @@
 //! A close look at two rounds of coupling: the work of each rank, from the ranks' own records.
 //! Style and hatching come from the picture of cores on the same page.
 
-use std::fmt::Write;
+use coupled::result::Mode;
+use coupled::timeline::{Interval, Phase};
+use quo_svg::Svg;
 
-use super::{Measured, Report, escape};
-use crate::result::Mode;
-use crate::timeline::{Interval, Phase};
+use super::{Measured, Report};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 78.0;
@@ -49,54 +49,32 @@ fn rounds(measured: &Measured) -> (f64, f64) {
 fn picture(measured: &Measured, from: f64, to: f64, longest: f64) -> String {
     let run = &measured.run;
     let x = |time: f64| LEFT + (WIDTH - LEFT - RIGHT) * (time.clamp(from, to) - from) / longest;
-    let mut body = String::new();
+    let mut svg = Svg::default();
     let (mut y, height) = (6.0, 30.0);
     for record in run.rank_records.iter().take(MOST_RANKS) {
-        let _ = write!(
-            body,
-            r#"<text class="quiet end" x="{:.0}" y="{:.0}">rank {}</text>"#,
-            LEFT - 8.0,
-            y + height / 2.0 + 4.0,
-            record.rank
-        );
+        let middle = y + height / 2.0 + 4.0;
+        svg.label("quiet end", (LEFT - 8.0, middle), &format!("rank {}", record.rank));
         let visible =
             record.intervals.iter().filter(|interval| interval.end > from && interval.start < to);
         for interval in visible {
             let (x0, x1) = (x(interval.start), x(interval.end));
             let class = class(run.mode, interval.phase);
             let width = (x1 - x0).max(0.6);
-            let _ = write!(
-                body,
-                r#"<rect class="{class}" x="{x0:.1}" y="{y:.0}" width="{width:.1}" height="{height:.0}"><title>{}</title></rect>"#,
-                escape(&hint(interval))
-            );
+            svg.area_with_hint(class, (x0, y), (width, height), &hint(interval));
             if let Some(label) = label(run.mode, interval, width) {
                 let on = if class == "sleep" || class == "spin" { "onsleep" } else { "onphase" };
-                let _ = write!(
-                    body,
-                    r#"<text class="{on}" x="{:.1}" y="{:.0}">{}</text>"#,
-                    f64::midpoint(x0, x1),
-                    y + height / 2.0 + 4.0,
-                    escape(&label)
-                );
+                svg.label(on, (f64::midpoint(x0, x1), middle), &label);
             }
         }
         y += height + 4.0;
     }
     if run.rank_records.len() > MOST_RANKS {
-        let _ = write!(
-            body,
-            r#"<text class="quiet" x="{LEFT:.0}" y="{:.0}">and {} ranks more</text>"#,
-            y + 12.0,
-            run.rank_records.len() - MOST_RANKS
-        );
+        let more = run.rank_records.len() - MOST_RANKS;
+        svg.label("quiet", (LEFT, y + 12.0), &format!("and {more} ranks more"));
         y += 18.0;
     }
-    format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0} {:.0}" role="img" aria-label="ranks in mode {}">{body}</svg>"#,
-        y + 2.0,
-        run.mode.name()
-    )
+    let title = format!("ranks in mode {}", run.mode.name());
+    svg.document(WIDTH, y + 2.0, &[("aria-label", &title)])
 }
 
 fn class(mode: Mode, phase: Phase) -> &'static str {

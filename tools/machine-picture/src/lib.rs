@@ -1,18 +1,20 @@
-//! A machine as text: boxes in boxes, for a terminal.
+//! Pictures of a machine: boxes in boxes, as text for a terminal and as SVG.
+
+mod parts;
+mod picture;
 
 use std::fmt;
 
-use crate::CpuSet;
+use quo::CpuSet;
+use quo::topology::{CoreKind, ObjectType, Topology};
 
-use super::picture::{Part, heading, label, name, summary};
-use super::{ObjectType, Topology};
+use parts::{Part, heading, label, name, summary};
 
 /// A picture of a machine: text by [`Display`](fmt::Display), or [`to_svg`](Self::to_svg).
 ///
 /// ```
-/// use quo::topology::Topology;
-/// let machine = Topology::from_synthetic("package:2 core:4 pu:2")?;
-/// let text = machine.draw().width(60).to_string();
+/// let machine = quo::Topology::from_synthetic("package:2 core:4 pu:2")?;
+/// let text = quo_machine_picture::draw(&machine).width(60).to_string();
 /// assert!(text.contains("package 1"));
 /// assert!(text.lines().all(|line| line.chars().count() <= 60));
 /// # Ok::<(), quo::topology::TopologyError>(())
@@ -20,17 +22,15 @@ use super::{ObjectType, Topology};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Drawing<'a> {
-    pub(super) topology: &'a Topology,
-    pub(super) bindings: &'a [(String, CpuSet)],
+    topology: &'a Topology,
+    bindings: &'a [(String, CpuSet)],
     width: usize,
     height: usize,
 }
 
-impl Topology {
-    /// A picture of the machine.
-    pub fn draw(&self) -> Drawing<'_> {
-        Drawing { topology: self, bindings: &[], width: 100, height: 60 }
-    }
+/// A picture of the machine.
+pub fn draw(topology: &Topology) -> Drawing<'_> {
+    Drawing { topology, bindings: &[], width: 100, height: 60 }
 }
 
 impl<'a> Drawing<'a> {
@@ -107,7 +107,7 @@ fn core_kinds(topology: &Topology) -> Vec<String> {
     if kinds.len() < 2 {
         return Vec::new();
     }
-    let line = |(index, kind): (usize, &super::CoreKind)| {
+    let line = |(index, kind): (usize, &CoreKind)| {
         let speed = if kind.speed == 0 { String::new() } else { format!("speed {}", kind.speed) };
         let told = [kind.name.clone(), speed].into_iter().filter(|text| !text.is_empty());
         let told = told.collect::<Vec<_>>().join(", ");
@@ -118,7 +118,7 @@ fn core_kinds(topology: &Topology) -> Vec<String> {
 }
 
 /// `8-15 (package 1)` or `8-9 (in package 1)`: the CPUs and the smallest object that holds them.
-pub(super) fn place(topology: &Topology, cpus: &CpuSet) -> String {
+pub(crate) fn place(topology: &Topology, cpus: &CpuSet) -> String {
     const NAMED: [ObjectType; 8] = [
         ObjectType::Machine,
         ObjectType::Core,
@@ -145,7 +145,7 @@ pub(super) fn place(topology: &Topology, cpus: &CpuSet) -> String {
 }
 
 /// Breaks between words; a word longer than a line is cut.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let length = lines.last().map_or(0, |line| line.chars().count());
@@ -318,7 +318,7 @@ mod tests {
         let machine = machine("package:2 [numa(memory=8GiB)] core:2 pu:2");
         let machine = machine.with_allowed(&"0-6".parse().unwrap()).unwrap();
         let bindings = [("rank 0".to_owned(), "0-3".parse().unwrap())];
-        let text = machine.draw().width(60).bindings(&bindings).to_string();
+        let text = draw(&machine).width(60).bindings(&bindings).to_string();
         assert_eq!(
             text,
             "\
@@ -337,10 +337,10 @@ rank 0  0-3 (package 0)
     #[test]
     fn a_large_machine_is_folded_and_no_pu_is_lost() {
         let machine = machine("package:16 core:60 pu:2");
-        let text = machine.draw().to_string();
+        let text = draw(&machine).to_string();
         assert!(text.lines().count() < 30, "{text}");
         assert!(text.contains("and 15 more like it, package 1 to package 15: PUs 120-1919"));
-        let unfolded = machine.draw().height(usize::MAX).to_string();
+        let unfolded = draw(&machine).height(usize::MAX).to_string();
         assert!(unfolded.contains("1918·1919"));
     }
 
@@ -369,7 +369,7 @@ rank 0  0-3 (package 0)
             width in 40..200_usize, height in 5..80_usize,
         ) {
             let machine = machine(&format!("package:{packages} numa:{dies} l3:1 core:{cores} pu:{pus}"));
-            let text = machine.draw().width(width).height(height).to_string();
+            let text = draw(&machine).width(width).height(height).to_string();
             for line in text.lines() {
                 prop_assert!(line.chars().count() <= width, "{line}");
                 prop_assert!(!line.starts_with('│') || line.ends_with('│') || line.contains("more like"), "{line}");

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::result::RunResult;
-use crate::timeline::Phase;
+use coupled::result::RunResult;
+use coupled::timeline::Phase;
 
 /// Ranks that ran a phase alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
+use coupled::clock;
 
 /// Interval at which the counters are read. A reading takes a fraction of a millisecond.
 const PERIOD: Duration = Duration::from_millis(25);

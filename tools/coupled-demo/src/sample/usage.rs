@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use quo::CpuSet;
 
 use super::Sample;
-use crate::result::{RankRecord, RunResult};
-use crate::timeline::{Interval, Phase};
+use coupled::result::{RankRecord, RunResult};
+use coupled::timeline::{Interval, Phase};
 
 /// Use of a CPU's time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn samples_and_records_join_into_windows_of_the_run() {
-        let mut run = crate::report::example::run(crate::result::Mode::Quo);
+        let mut run = crate::report::example::run(coupled::result::Mode::Quo);
         run.start = 100.0;
         run.seconds = 1.0;
         run.rank_records.truncate(1);

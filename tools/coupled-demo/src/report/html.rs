@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use super::{Report, bindings, chart, count, escape, ranks, remap_share, table};
-use crate::result::{Mode, RunResult};
-use crate::timeline::Phase;
+use coupled::result::{Mode, RunResult, count};
+use coupled::timeline::Phase;
+use quo_svg::escape;
+
+use super::{Report, bindings, chart, ranks, remap_share, table};
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --ground: #ffffff; --text: #1f2430; --quiet: #5b6475; --line: #dfe3ea; --card: #f6f7f9; --accent: #1c8a5a; }

@@ -151,8 +151,8 @@ fn ask(
             Step::Told => return,
             Step::Hold(file) if file.exists() => {
                 println!("holds");
-                // Sleeps: until somebody removes the file; the other ranks wait for this one.
                 while file.exists() {
+                    // Sleeps: somebody removes the file; the other ranks wait for this one.
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 continue;

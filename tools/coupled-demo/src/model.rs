@@ -13,8 +13,8 @@
 //!
 //! It is an upper bound for perfect scaling: remapping, memory bandwidth and waiting are not in it.
 
-use crate::result::RunResult;
-use crate::timeline::Phase;
+use coupled::result::RunResult;
+use coupled::timeline::Phase;
 
 /// A phase of the under-subscribed run.
 #[derive(Copy, Clone, Debug, PartialEq)]

@@ -6,13 +6,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use coupled::result::{Elastic, RankRecord, Resize, RunResult, count};
+use coupled::timeline::{Interval, Phase};
+use quo_svg::Svg;
 use serde::Deserialize;
 
-use super::chart::round_step;
-use super::style::PICTURE;
-use super::{count, escape};
-use crate::result::{Elastic, RankRecord, Resize, RunResult};
-use crate::timeline::{Interval, Phase};
+use super::style::{axis, document, legend};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 128.0;
@@ -37,6 +36,15 @@ const STYLE: &str = "
   .held { fill: #4cc38a; stroke: #4cc38a; }
 }
 ";
+
+const LEGEND: [(&str, &str); 6] = [
+    ("flow", "L0"),
+    ("diffusion", "L1"),
+    ("remap", "moving data"),
+    ("sleep", "asleep while L1 runs"),
+    ("life", "parked, starting, ending, or waiting for a start"),
+    ("window", "resize"),
+];
 
 /// Memory of the processes of a run, from `memprof export --format json`.
 #[derive(Deserialize)]
@@ -100,11 +108,12 @@ pub fn picture(run: &RunResult, memory: Option<&Memory>) -> Option<String> {
     let scale = Scale { first, longest: (last - first).max(1e-9) };
     let bottom = TOP + NUMBERS + 22.0 + ROW * processes.len() as f64;
 
-    let mut body = String::new();
+    let mut body = Svg::default();
     let title = format!("Ranks that come and go: {}", sizes(elastic));
-    let _ = write!(body, r#"<text class="title" x="16" y="34">{}</text>"#, escape(&title));
-    legend(&mut body, memory.is_some());
-    axis(&mut body, &scale, bottom);
+    body.label("title", (16.0, 34.0), &title);
+    let memory_too = memory.is_some().then_some(("held", "memory"));
+    legend(&mut body, 62.0, 22.0, LEGEND.into_iter().chain(memory_too));
+    axis(&mut body, scale.longest, (TOP, bottom), |seconds| scale.x(scale.first + seconds));
     for resize in &elastic.resizes {
         window(&mut body, &scale, resize, bottom);
     }
@@ -115,11 +124,7 @@ pub fn picture(run: &RunResult, memory: Option<&Memory>) -> Option<String> {
         row(&mut body, &scale, process, most.unwrap_or(1).max(1), y);
         y += ROW;
     }
-    let height = bottom + 26.0;
-    Some(format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0} {height:.0}" role="img" aria-label="{}"><style>{PICTURE}{STYLE}</style><rect class="ground" x="0" y="0" width="{WIDTH:.0}" height="{height:.0}" rx="8"/>{body}</svg>"#,
-        escape(&title)
-    ))
+    Some(document(body, WIDTH, bottom + 26.0, &title, STYLE))
 }
 
 /// `1, 2, 4 ranks`.
@@ -171,45 +176,8 @@ fn processes<'a>(
     all
 }
 
-fn legend(out: &mut String, with_memory: bool) {
-    let memory = with_memory.then_some(("held", "memory"));
-    let entries = [
-        ("flow", "L0"),
-        ("diffusion", "L1"),
-        ("remap", "moving data"),
-        ("sleep", "asleep while L1 runs"),
-        ("life", "parked, starting, ending, or waiting for a start"),
-        ("window", "resize"),
-    ];
-    let mut at = 18.0;
-    for (class, title) in entries.into_iter().chain(memory) {
-        let _ = write!(
-            out,
-            r#"<rect class="{class}" x="{at:.0}" y="51" width="13" height="13" rx="2"/><text x="{:.0}" y="62">{title}</text>"#,
-            at + 18.0
-        );
-        at += 40.0 + 6.15 * title.len() as f64;
-    }
-}
-
-fn axis(out: &mut String, scale: &Scale, bottom: f64) {
-    let step = round_step(scale.longest);
-    let decimals = if step < 0.1 { 2 } else { usize::from(step < 1.0) };
-    let marks = (scale.longest * 1.0001 / step) as usize;
-    for mark in 0..=marks {
-        let seconds = mark as f64 * step;
-        let x = scale.x(scale.first + seconds);
-        let unit = if mark == 0 { " s" } else { "" };
-        let _ = write!(
-            out,
-            r#"<path class="grid" d="M{x:.1} {TOP:.1}V{bottom:.1}"/><text class="quiet middle" x="{x:.1}" y="{:.1}">{seconds:.decimals$}{unit}</text>"#,
-            bottom + 16.0
-        );
-    }
-}
-
 /// A resize, from when all had come to when they went on.
-fn window(out: &mut String, scale: &Scale, resize: &Resize, bottom: f64) {
+fn window(svg: &mut Svg, scale: &Scale, resize: &Resize, bottom: f64) {
     let (from, to) = (scale.x(resize.start), scale.x(resize.end));
     let (before, after) = (resize.stay + resize.leave, resize.stay + resize.join);
     let said = match &resize.given_up {
@@ -222,15 +190,9 @@ fn window(out: &mut String, scale: &Scale, resize: &Resize, bottom: f64) {
         count(resize.step, "step"),
         resize.moved
     );
-    let _ = write!(
-        out,
-        r#"<rect class="window" x="{from:.1}" y="{TOP:.1}" width="{:.1}" height="{:.1}"><title>{}</title></rect><text class="middle" x="{:.1}" y="{:.1}">{said}</text>"#,
-        (to - from).max(1.5),
-        bottom - TOP,
-        escape(&hint),
-        f64::midpoint(from, to),
-        TOP - 6.0
-    );
+    let size = ((to - from).max(1.5), bottom - TOP);
+    svg.area_with_hint("window", (from, TOP), size, &hint);
+    svg.label("middle", (f64::midpoint(from, to), TOP - 6.0), &said);
 }
 
 /// Number of threads that run in this stretch of a rank's time.
@@ -243,7 +205,7 @@ fn threads_of(interval: &Interval) -> i64 {
 }
 
 /// Ranks as an area and threads as a line, over time.
-fn numbers(out: &mut String, scale: &Scale, run: &RunResult, elastic: &Elastic) {
+fn numbers(svg: &mut Svg, scale: &Scale, run: &RunResult, elastic: &Elastic) {
     let end = run.start + run.seconds;
     let mut ranks = vec![(run.start, elastic.start as i64)];
     for resize in elastic.resizes.iter().filter(|resize| resize.given_up.is_none()) {
@@ -281,50 +243,28 @@ fn numbers(out: &mut String, scale: &Scale, run: &RunResult, elastic: &Elastic) 
         path
     };
     let (from, to) = (scale.x(run.start), scale.x(end));
-    let _ = write!(
-        out,
-        r#"<path class="ranks" d="{}V{:.1}H{from:.1}Z"/><path class="threads" d="{}"/><path class="line" d="M{from:.1} {:.1}H{to:.1}"/>"#,
-        path(&ranks),
-        y(0),
-        path(&threads),
-        y(0)
-    );
+    svg.path("ranks", &format!("{}V{:.1}H{from:.1}Z", path(&ranks), y(0)));
+    svg.path("threads", &path(&threads));
+    svg.path("line", &format!("M{from:.1} {:.1}H{to:.1}", y(0)));
     for number in [0, most] {
-        let _ = write!(
-            out,
-            r#"<text class="quiet end" x="{:.1}" y="{:.1}">{number}</text>"#,
-            from - 6.0,
-            y(number) + 4.0
-        );
+        svg.label("quiet end", (from - 6.0, y(number) + 4.0), &number.to_string());
     }
     let middle = TOP + NUMBERS / 2.0;
-    let _ = write!(
-        out,
-        r#"<text class="strong" x="16" y="{middle:.0}">ranks and</text><text class="strong" x="16" y="{:.0}">threads</text><text class="quiet" x="{:.1}" y="{:.0}">area: ranks</text><text class="quiet" x="{:.1}" y="{:.0}">line: threads</text>"#,
-        middle + 17.0,
-        WIDTH - RIGHT + 10.0,
-        middle - 4.0,
-        WIDTH - RIGHT + 10.0,
-        middle + 12.0
-    );
+    svg.label("strong", (16.0, middle), "ranks and");
+    svg.label("strong", (16.0, middle + 17.0), "threads");
+    svg.label("quiet", (WIDTH - RIGHT + 10.0, middle - 4.0), "area: ranks");
+    svg.label("quiet", (WIDTH - RIGHT + 10.0, middle + 12.0), "line: threads");
 }
 
 /// One process: its life, its work as a rank, and its memory.
-fn row(out: &mut String, scale: &Scale, process: &Process<'_>, most: u64, top: f64) {
+fn row(svg: &mut Svg, scale: &Scale, process: &Process<'_>, most: u64, top: f64) {
     let (born, ended) = (scale.x(process.life.0), scale.x(process.life.1));
     let ranks = process.records.iter().map(|record| record.rank.to_string());
     let mut ranks: Vec<String> = ranks.collect();
     ranks.dedup();
-    let _ = write!(
-        out,
-        r#"<text x="16" y="{:.1}">rank {}</text><text class="quiet" x="16" y="{:.1}">process {}</text><rect class="life" x="{born:.1}" y="{top:.1}" width="{:.1}" height="{:.1}"/>"#,
-        top + 12.0,
-        ranks.join(", "),
-        top + 28.0,
-        process.pid,
-        (ended - born).max(1.0),
-        STRIP + HELD
-    );
+    svg.label("", (16.0, top + 12.0), &format!("rank {}", ranks.join(", ")));
+    svg.label("quiet", (16.0, top + 28.0), &format!("process {}", process.pid));
+    svg.area("life", (born, top), ((ended - born).max(1.0), STRIP + HELD));
     for interval in process.records.iter().flat_map(|record| &record.intervals) {
         let class = match interval.phase {
             Phase::Flow => "flow",
@@ -333,15 +273,11 @@ fn row(out: &mut String, scale: &Scale, process: &Process<'_>, most: u64, top: f
             Phase::Wait => "sleep",
         };
         let (from, to) = (scale.x(interval.start), scale.x(interval.end));
-        let _ = write!(
-            out,
-            r#"<rect class="{class}" x="{from:.2}" y="{top:.1}" width="{:.2}" height="{STRIP:.0}"/>"#,
-            (to - from).max(0.15)
-        );
+        svg.area(class, (from, top), ((to - from).max(0.15), STRIP));
     }
     // Where it was born and where it ended.
     for x in [born, ended] {
-        let _ = write!(out, r#"<path class="stop" d="M{x:.1} {top:.1}v{:.1}"/>"#, STRIP + HELD);
+        svg.path("stop", &format!("M{x:.1} {top:.1}v{:.1}", STRIP + HELD));
     }
     let Some((first, _)) = process.held.first() else { return };
     let base = top + STRIP + HELD;
@@ -353,13 +289,9 @@ fn row(out: &mut String, scale: &Scale, process: &Process<'_>, most: u64, top: f
     let peak = process.held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     let last = process.held.last().map_or(0, |(_, bytes)| *bytes);
     let _ = write!(path, "L{ended:.1} {:.1}V{base:.1}Z", y(last));
-    let _ = write!(
-        out,
-        r#"<path class="held" d="{path}"/><text class="quiet" x="{:.1}" y="{:.1}">{:.1} MiB</text>"#,
-        WIDTH - RIGHT + 10.0,
-        base - 4.0,
-        peak as f64 / f64::from(1 << 20)
-    );
+    svg.path("held", &path);
+    let peak = format!("{:.1} MiB", peak as f64 / f64::from(1 << 20));
+    svg.label("quiet", (WIDTH - RIGHT + 10.0, base - 4.0), &peak);
 }
 
 #[cfg(test)]
@@ -367,7 +299,7 @@ mod tests {
     use super::*;
     use crate::report::example;
     use crate::report::tests::parse_xml;
-    use crate::result::Mode;
+    use coupled::result::Mode;
 
     fn run() -> RunResult {
         let mut run = example::run(Mode::Quo);

@@ -1,11 +1,11 @@
 //! A made-up measurement, for tests.
 
 use super::Measured;
-use crate::deck::{Deck, Variant};
-use crate::l1::Solver;
-use crate::result::{Conservation, FORMAT, Machine, Mode, RankRecord, RunResult};
 use crate::sample::usage::{Usage, Window};
-use crate::timeline::{Interval, Phase, PhaseTotal};
+use coupled::Solver;
+use coupled::deck::{Deck, Variant};
+use coupled::result::{Conservation, FORMAT, Machine, Mode, RankRecord, RunResult};
+use coupled::timeline::{Interval, Phase, PhaseTotal};
 
 fn rank(mode: Mode, rank: usize, rounds: usize) -> RankRecord {
     let worker = rank == 0;
@@ -61,7 +61,7 @@ pub fn run(mode: Mode) -> RunResult {
         variant: Variant::Caller,
         solver: Solver::C,
         deck_name: "a <b> & \"c\".toml".to_owned(),
-        deck: Deck::parse(include_str!("../../decks/small.toml")).unwrap(),
+        deck: Deck::parse(include_str!("../../../../examples/coupled/decks/small.toml")).unwrap(),
         machine: Machine {
             processor: "Example <1> & co".to_owned(),
             packages: 1,

@@ -177,6 +177,7 @@ fn wait_for_ends(ended: &[u64]) -> Result<(), Box<dyn Error>> {
             if Instant::now() > limit {
                 return Err(format!("process {process} has left and not ended").into());
             }
+            // Sleeps: a process that ends tells nobody.
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -1,17 +1,22 @@
-//! The text of an SVG, written element by element: every attribute and text is escaped.
+//! Primitives of the project's pictures: the text of an SVG, written element by element. Every attribute and text is
+//! escaped.
 
 use std::fmt::{Display, Write};
 
-/// An SVG that grows.
-pub(super) struct Svg {
+/// An SVG that grows: a whole document from [`Svg::new`], or elements that a document is put around in the end.
+#[derive(Default)]
+pub struct Svg {
     text: String,
 }
 
 /// Anchor of a text.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Anchor {
+pub enum Anchor {
+    /// It begins there.
     Start,
+    /// It is centred there.
     Middle,
+    /// It ends there.
     End,
 }
 
@@ -26,10 +31,11 @@ impl Anchor {
 }
 
 /// Fonts by name for browsers; the PNG drawer brings the last but one.
-pub(super) const FONTS: &str = "system-ui, 'Segoe UI', 'Helvetica Neue', Ubuntu, sans-serif";
+pub const FONTS: &str = "system-ui, 'Segoe UI', 'Helvetica Neue', Ubuntu, sans-serif";
 
 impl Svg {
     /// A picture of that size; `attributes` go onto the root element.
+    #[must_use]
     pub fn new(width: f64, height: f64, attributes: &[(&str, &dyn Display)]) -> Self {
         let mut svg = Self { text: String::with_capacity(1 << 14) };
         let (width, height) = (number(width), number(height));
@@ -45,6 +51,54 @@ impl Svg {
         all.extend_from_slice(attributes);
         svg.open("svg", &all);
         svg
+    }
+
+    /// The elements as a document of that size; `attributes` go onto the root element.
+    #[must_use]
+    pub fn document(self, width: f64, height: f64, attributes: &[(&str, &dyn Display)]) -> String {
+        let mut whole = Svg::new(width, height, attributes);
+        whole.append(self);
+        whole.finish()
+    }
+
+    /// The elements of another, behind those that are there.
+    pub fn append(&mut self, other: Svg) {
+        self.text += &other.text;
+    }
+
+    /// SVG text as it is, not escaped.
+    pub fn verbatim(&mut self, text: &str) {
+        self.text += text;
+    }
+
+    /// A line of text with a class of the style.
+    pub fn label(&mut self, class: &str, at: (f64, f64), text: &str) {
+        self.around("text", &[("class", &class), ("x", &number(at.0)), ("y", &number(at.1))], text);
+    }
+
+    /// A rectangle with a class of the style.
+    pub fn area(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) {
+        let (x, y, width, height) = rectangle(at, size);
+        self.element(
+            "rect",
+            &[("class", &class), ("x", &x), ("y", &y), ("width", &width), ("height", &height)],
+        );
+    }
+
+    /// A rectangle with a class of the style, and a text that is shown when it is pointed at.
+    pub fn area_with_hint(&mut self, class: &str, at: (f64, f64), size: (f64, f64), hint: &str) {
+        let (x, y, width, height) = rectangle(at, size);
+        self.open(
+            "rect",
+            &[("class", &class), ("x", &x), ("y", &y), ("width", &width), ("height", &height)],
+        );
+        self.around("title", &[], hint);
+        self.close("rect");
+    }
+
+    /// A path with a class of the style.
+    pub fn path(&mut self, class: &str, path: &str) {
+        self.element("path", &[("class", &class), ("d", &path)]);
     }
 
     /// An element that `close` ends.
@@ -68,7 +122,7 @@ impl Svg {
     pub fn around(&mut self, name: &str, attributes: &[(&str, &dyn Display)], text: &str) {
         self.head(name, attributes);
         self.text.push('>');
-        escape(&mut self.text, text);
+        escape_into(&mut self.text, text);
         self.close(name);
     }
 
@@ -116,15 +170,37 @@ impl Svg {
 
     /// A filled rectangle.
     pub fn rectangle(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
-        let (x, y, width, height) =
-            (number(at.0), number(at.1), number(size.0.max(0.0)), number(size.1.max(0.0)));
+        let (x, y, width, height) = rectangle(at, size);
         self.element(
             "rect",
             &[("x", &x), ("y", &y), ("width", &width), ("height", &height), ("fill", &fill)],
         );
     }
 
-    /// The whole text.
+    /// A filled rectangle with round corners, with or without a line around it.
+    pub fn rounded(
+        &mut self,
+        at: (f64, f64),
+        size: (f64, f64),
+        round: f64,
+        fill: &str,
+        line: Option<&str>,
+    ) {
+        let (x, y, width, height) = rectangle(at, size);
+        let mut shape: Vec<(&str, &dyn Display)> = vec![
+            ("x", &x),
+            ("y", &y),
+            ("width", &width),
+            ("height", &height),
+            ("rx", &round),
+            ("fill", &fill),
+        ];
+        shape.extend(line.as_ref().map(|line| ("stroke", line as &dyn Display)));
+        self.element("rect", &shape);
+    }
+
+    /// The whole text of a document.
+    #[must_use]
     pub fn finish(mut self) -> String {
         self.text.push_str("</svg>\n");
         self.text
@@ -134,22 +210,43 @@ impl Svg {
         let _ = write!(self.text, "<{name}");
         for (key, value) in attributes {
             let _ = write!(self.text, " {key}=\"");
-            escape(&mut self.text, &value.to_string());
+            escape_into(&mut self.text, &value.to_string());
             self.text.push('"');
         }
     }
 }
 
+fn rectangle(at: (f64, f64), size: (f64, f64)) -> (String, String, String, String) {
+    (number(at.0), number(at.1), number(size.0.max(0.0)), number(size.1.max(0.0)))
+}
+
 /// A coordinate: a tenth of a pixel is finer than anybody sees.
-pub(super) fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-/// Text as XML wants it; characters that XML 1.0 cannot hold at all become replacement characters.
-fn escape(out: &mut String, text: &str) {
+/// The smallest of 1, 2, 5, 10 times a power of ten that is at least `least`, which is positive.
+#[must_use]
+pub fn round_step(least: f64) -> f64 {
+    let least = if least > 0.0 { least } else { 1.0 };
+    let power = 10_f64.powf(least.log10().floor());
+    let round = [1.0, 2.0, 5.0].map(|step| step * power);
+    round.into_iter().find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
+}
+
+/// Text as XML wants it, in attributes too; characters that XML 1.0 cannot hold become replacement characters.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    escape_into(&mut escaped, text);
+    escaped
+}
+
+fn escape_into(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {
             '&' => out.push_str("&amp;"),
@@ -166,7 +263,8 @@ fn escape(out: &mut String, text: &str) {
 }
 
 /// About how wide text is drawn, rather too wide than too narrow: browsers choose the font.
-pub(super) fn text_width(text: &str, size: f64) -> f64 {
+#[must_use]
+pub fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
         .chars()
         .map(|character| match character {
@@ -183,7 +281,8 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
 }
 
 /// Text cut to fit a width: the end goes first, since the class stands at the front.
-pub(super) fn fit(text: &str, size: f64, width: f64) -> String {
+#[must_use]
+pub fn fit(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.into();
     }
@@ -211,6 +310,23 @@ mod tests {
         assert!(!text.contains("<script"));
         assert!(text.contains("&lt;/text&gt;&lt;script&gt;&amp;\u{fffd}&quot;"));
         assert!(text.contains("fill=\"red&quot; onload=&quot;x\""));
+    }
+
+    #[test]
+    fn document_around_elements_has_them_once() {
+        let mut body = Svg::default();
+        body.area_with_hint("<a>", (1.0, 2.0), (3.0, -4.0), "a & b");
+        body.path("line", "M0 0H1");
+        let text = body.document(10.0, 20.0, &[("aria-label", &"x")]);
+        assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
+        assert!(text.contains("viewBox=\"0 0 10 20\"") && text.contains("aria-label=\"x\""));
+        assert!(text.contains("class=\"&lt;a&gt;\" x=\"1\" y=\"2\" width=\"3\" height=\"0\""));
+        assert_eq!(text.matches("<title>a &amp; b</title>").count(), 1);
+    }
+
+    #[test]
+    fn steps_of_scales_are_round() {
+        assert_eq!([0.3, 1.0, 3.0, 70.0, 0.0].map(round_step), [0.5, 1.0, 5.0, 100.0, 1.0]);
     }
 
     #[test]

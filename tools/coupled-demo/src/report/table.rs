@@ -1,8 +1,8 @@
 //! The numbers, as text in columns; the page shows the same.
 
 use super::{Measured, Report, remap_share};
-use crate::result::Mode;
-use crate::timeline::Phase;
+use coupled::result::Mode;
+use coupled::timeline::Phase;
 
 /// Column titles and their meanings.
 pub const COLUMNS: [(&str, &str); 11] = [

@@ -31,7 +31,7 @@ contains
     character(len=*, kind=c_char), intent(in) :: name
     !> Kind and sizes of the array.
     type(quo_array_spec_t), intent(in) :: spec
-    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     character(kind=c_char), allocatable, target :: bytes(:)
     call to_c(name, bytes)
@@ -157,7 +157,7 @@ contains
     integer(c_size_t), value :: element
     !> Where the nonzeros of each line of the whole matrix begin, from 0, and at the end how many there are.
     integer(c_size_t), intent(in) :: pointers(:)
-    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     character(kind=c_char), allocatable, target :: bytes(:)
     call to_c(name, bytes)
@@ -251,7 +251,7 @@ contains
     type(c_ptr), value :: data
     !> Number of bytes.
     integer(c_size_t), value :: length
-    !> `QUO_ERR_MISPLACED` outside of it.
+    !> `QUO_ERR_STATE` outside of it.
     integer(c_int), intent(out) :: ierr
     ierr = c_carry_give(new_rank, data, length)
   end subroutine quo_carry_give

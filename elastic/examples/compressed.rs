@@ -20,7 +20,7 @@ struct Walk {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mpi = Mpi::initialize()?;
-    let processes = quo_mpi::members::Communicator::world()?;
+    let processes = quo_mpi::communicator::Communicator::world()?;
     let most = processes.size();
     processes.free()?;
     let program = Program::new(move |stage| {
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         |walk| walk.next < walk.sizes.len(),
         |walk, window| {
             let mut told = (walk.next, walk.asked);
-            window.tell(&mut told)?;
+            window.broadcast(&mut told)?;
             (walk.next, walk.asked) = told;
             Ok(())
         },

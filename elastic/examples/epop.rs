@@ -11,17 +11,17 @@ use elastic::WorldOptions;
 use elastic::data::{Grids, Pattern};
 use elastic::place::{Allowed, Bounds};
 use elastic::program::{BlockError, Program, Stage};
-use quo::group::{Patience, allgather_bytes};
+use quo::group::{WaitLimits, allgather_bytes};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 /// Rows and columns of the matrices: divisible by the grids that Cannon's algorithm runs on.
 const N: usize = 24;
 /// Products that are made.
 const PRODUCTS: usize = 9;
 
-fn patience() -> Patience<'static> {
-    Patience::for_at_most(Duration::from_secs(60))
+fn limits() -> WaitLimits<'static> {
+    WaitLimits::for_at_most(Duration::from_secs(60))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let _mpi = Mpi::initialize_for(ThreadLevel::Multiple)?; // more processes may be started
     let options = WorldOptions::new().start(1).sizes(Bounds::new(1, most.max(1) as u32, allowed)?);
-    program.run(options.most(most).crowded(true))?;
+    program.run(options.max_ranks(most).allow_oversubscribe(true))?;
     Ok(())
 }
 
@@ -108,7 +108,7 @@ impl Work {
 
     fn redistribute(&mut self, window: &mut Window<'_>) -> Result<(), BlockError> {
         let mut told = (self.step, self.next, self.asked);
-        window.tell(&mut told)?;
+        window.broadcast(&mut told)?;
         (self.step, self.next, self.asked) = told;
         if self.sizes.get(self.next).is_some_and(|due| due.refused) {
             (self.next, self.asked) = (self.next + 1, false);
@@ -209,7 +209,7 @@ fn shift(
     let Some(ranks) = stage.communicator().filter(|_| to != stage.rank()) else { return Ok(block) };
     let bytes = to_bytes(&block);
     let length = bytes.len();
-    Ok(numbers(&ranks.exchange(Some((to, bytes)), Some((from, length)), 1, &patience())?))
+    Ok(numbers(&ranks.exchange(Some((to, bytes)), Some((from, length)), 1, &limits())?))
 }
 
 /// Solves a system by elimination: one round for each column; rows lie in blocks.
@@ -241,7 +241,7 @@ fn gauss(sizes: Vec<Size>) -> Program<Work> {
             let line = |row: usize| &part[row * (N + 1)..(row + 1) * (N + 1)];
             let own = if owner == stage.rank() { line(pivot - first).to_vec() } else { Vec::new() };
             let top = match stage.communicator() {
-                Some(ranks) => numbers(&ranks.broadcast(to_bytes(&own), owner, &patience())?),
+                Some(ranks) => numbers(&ranks.broadcast(to_bytes(&own), owner, &limits())?),
                 None => own,
             };
             let rows = stage.data_mut().local_mut(matrix)?.chunks_exact_mut(N + 1).enumerate();
@@ -278,7 +278,7 @@ fn gauss(sizes: Vec<Size>) -> Program<Work> {
 /// The numbers of all ranks, in their order.
 fn gather(stage: &Stage<'_>, own: &[f64]) -> Result<Vec<f64>, BlockError> {
     let Some(ranks) = stage.communicator() else { return Ok(own.to_vec()) };
-    let all = allgather_bytes(&ranks.group()?, &to_bytes(own), &patience())?;
+    let all = allgather_bytes(&ranks.group()?, &to_bytes(own), &limits())?;
     Ok(all.iter().flat_map(|bytes| numbers(bytes)).collect())
 }
 

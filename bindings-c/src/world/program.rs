@@ -12,7 +12,7 @@ use elastic::manager::{ControlSocket, ScriptedPlan};
 use elastic::program::{Action, Host, Kind, Machine, ProgramError, Standing, Traced, drive};
 use elastic::{Status, World, WorldOptions};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 use super::options::QUO_world_options_t;
 use super::{Open, WORLDS, create_world, end, events, with};
@@ -261,7 +261,7 @@ impl Host for Driver<'_> {
         let done = with(self.world, |open| {
             match open.take_window(redistributed.is_ok())?.commit(redistributed) {
                 // Given up: the ranks are those of before.
-                Ok(()) | Err(elastic::Error::GivenUp { .. }) => Ok(()),
+                Ok(()) | Err(elastic::Error::Aborted { .. }) => Ok(()),
                 Err(error) => Err(error.into()),
             }
         });
@@ -496,9 +496,9 @@ impl Settings {
             options = options.start(start);
         }
         if let Some(ranks) = self.max_ranks {
-            options = options.most(ranks);
+            options = options.max_ranks(ranks);
         }
-        options = options.crowded(self.oversubscribe);
+        options = options.allow_oversubscribe(self.oversubscribe);
         if let Some(name) = &self.name {
             options = options.name(name).manager(ControlSocket::new());
         }

@@ -10,7 +10,7 @@ use super::moving::{Change, TAG_OF_INDICES};
 use super::words::Described;
 use super::{Array, DataError, Element, Pattern, Registry};
 use crate::layout::{Compressed, LayoutError};
-use crate::watch::patient;
+use crate::liveness::wait_limits;
 
 /// Index of a matrix, as ranks compare it. The index itself goes to joiners beside that.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -114,7 +114,7 @@ impl Registry {
     ) -> Result<(), GroupError> {
         let me = group.rank();
         let look = || change.watch.look();
-        let patience = patient(change.patience, &look);
+        let limits = wait_limits(change.patience, &look);
         let mut known: Vec<Lines> = Vec::new();
         for position in 0..described.len() {
             let Some(lines) = described[position].lines.clone() else { continue };
@@ -128,7 +128,7 @@ impl Registry {
                         Some(mine) => mine,
                         None => {
                             let place = vec![0; lines.entries * size_of::<u64>()];
-                            received(&group.begin_receive(0, place, tag)?.finish(&patience)?)?
+                            received(&group.begin_receive(0, place, tag)?.finish(&limits)?)?
                         }
                     };
                     if me == 0 {
@@ -136,7 +136,7 @@ impl Registry {
                         let sent = (change.old..group.size())
                             .map(|joiner| group.begin_send(joiner, bytes.clone(), tag));
                         for transfer in sent.collect::<Result<Vec<_>, _>>()? {
-                            transfer.finish(&patience)?;
+                            transfer.finish(&limits)?;
                         }
                     }
                     known.push(found.clone());

@@ -278,14 +278,14 @@ impl Registry {
     /// ranks.
     ///
     /// # Errors
-    /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements, [`DataError::Misplaced`] for an
+    /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements, [`DataError::InvalidState`] for an
     /// array along the nonzeros of a matrix.
     pub fn lay_out(&mut self, name: &str, pattern: Pattern) -> Result<(), DataError> {
         const CALL: &str = "lay_out";
         let entry = self.named_mut(CALL, name)?;
         if entry.described.lines.is_some() {
             let reason = "the array follows the lines of its matrix, in no other way";
-            return Err(DataError::Misplaced { reason });
+            return Err(DataError::InvalidState { reason });
         }
         let (old, new) = (entry.described.pattern.shape(), pattern.shape());
         if old != new {

@@ -137,7 +137,7 @@ impl<D> Host for Worldly<'_, D> {
     fn resize(&mut self, from: Option<usize>) -> Result<(usize, Standing), ProgramError> {
         let mut window = self.world.begin()?;
         let mut told = (from.unwrap_or(0), self.rounds);
-        window.tell(&mut told)?;
+        window.broadcast(&mut told)?;
         let (position, rounds) = told;
         let mine = match from {
             Some(from) if from != position => Err(format!(
@@ -147,7 +147,7 @@ impl<D> Host for Worldly<'_, D> {
         };
         match window.commit(mine) {
             // Given up: the ranks are those of before.
-            Ok(()) | Err(Error::GivenUp { .. }) => {}
+            Ok(()) | Err(Error::Aborted { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         self.rounds = rounds;

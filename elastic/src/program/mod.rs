@@ -26,7 +26,7 @@
 //!         Ok(())
 //!     },
 //!     |step| *step < 100,
-//!     |step, window| Ok(window.tell(step)?), // joiners learn the step; arrays move by themselves
+//!     |step, window| Ok(window.broadcast(step)?), // joiners learn the step; arrays move by themselves
 //! )
 //! .rigid("report", |step, stage| {
 //!     assert_eq!((*step, stage.rank() < stage.size()), (100, true));

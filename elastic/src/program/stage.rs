@@ -1,6 +1,6 @@
 //! Ranks and data that a block of a program sees.
 
-use quo_mpi::members::Communicator;
+use quo_mpi::communicator::Communicator;
 
 use super::BlockError;
 use crate::data::Registry;

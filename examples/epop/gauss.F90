@@ -68,7 +68,8 @@ contains
     if (c_associated(data)) continue ! not needed here
     call quo_world_rank(w, rank, eliminate)
     call quo_world_size(w, ranks, eliminate)
-    call quo_world_comm(w, comm, eliminate)
+    comm = MPI_COMM_NULL ! without MPI it has no number in Fortran
+    if (command_argument_count() == 0) call quo_world_comm(w, comm, eliminate)
     call quo_world_array(w, "matrix", matrix, eliminate)
     if (eliminate /= QUO_SUCCESS) return
     if (waits(w, rank, ranks, comm)) return
@@ -111,7 +112,8 @@ contains
     if (c_associated(data)) continue ! not needed here
     call quo_world_rank(w, rank, solve)
     call quo_world_size(w, ranks, solve)
-    call quo_world_comm(w, comm, solve)
+    comm = MPI_COMM_NULL ! without MPI it has no number in Fortran
+    if (command_argument_count() == 0) call quo_world_comm(w, comm, solve)
     call quo_world_array(w, "matrix", matrix, solve)
     if (solve /= QUO_SUCCESS) return
     each = (N + ranks - 1) / ranks

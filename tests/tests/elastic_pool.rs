@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::{self, Test};
-use quo_tests::{Checkout, Family, Launcher, ends_within, until};
+use quo_tests::{Checkout, Launcher, ends_within, until};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
@@ -17,20 +17,14 @@ const TESTS: &[Test] = &[
     ("failed_job_is_told_by_status_and_log", fails),
     ("manager_killed_after_each_decision_loses_no_job", killed),
     ("elastic_job_goes_on_under_the_next_manager", resumed),
+    ("shrink_whose_data_do_not_fit_is_refused_with_the_sum", too_large),
 ];
 
 const LIMIT: Duration = Duration::from_secs(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let obstacle = match Launcher::find() {
-        Ok(launcher) if launcher.family() == Family::OpenMpi4 => None,
-        Ok(launcher) => {
-            Some(format!("queues are launched by Open MPI 4, not {:?}", launcher.family()))
-        }
-        Err(error) => Some(format!("{error:#}")),
-    };
-    suite::run(TESTS, obstacle)
+    suite::run(TESTS, Launcher::find().err().map(|error| format!("{error:#}")))
 }
 
 /// A folder with a queue, and the files by which its jobs are told to end.
@@ -61,7 +55,7 @@ impl Pool {
 
     /// Appends a rigid job, which runs a script on its first rank.
     fn rigid(&self, name: &str, ranks: u32, script: &str) -> Result<()> {
-        let first = format!("[ $OMPI_COMM_WORLD_RANK != 0 ] || {{ {script}; }}");
+        let first = format!("[ ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} != 0 ] || {{ {script}; }}");
         self.append(&format!(
             "name = {name:?}\ncommand = [\"sh\", \"-c\", {first:?}]\nranks = {ranks}\n"
         ))
@@ -81,7 +75,13 @@ impl Pool {
     }
 
     fn manager(&self, words: &[&str]) -> Result<Manager> {
+        self.manager_with(words, &[])
+    }
+
+    /// A manager whose jobs have more variables.
+    fn manager_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Result<Manager> {
         let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+        command.envs(variables.iter().copied());
         command.args([
             "--json",
             "manage",
@@ -94,13 +94,7 @@ impl Pool {
         ]);
         command.arg("--queue").arg(self.file("queue")).args(words);
         command.env("QUO_ELASTIC_DIR", self.file("sockets")).env("ELASTIC_USUAL_SOCKET", "1");
-        for (name, value) in [
-            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-            ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
-        ] {
-            command.env(name, value);
-        }
+        Launcher::find()?.for_others(&mut command)?;
         let (out, err) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command.env_remove("QUO_TOPOLOGY").stdin(Stdio::null());
         let child = command.stdout(out.try_clone()?).stderr(err.try_clone()?).spawn()?;
@@ -291,4 +285,30 @@ fn resumed() -> Result<()> {
     pool.logged("a", "epoch 1 size 4")?;
     fs::write(pool.file("a/stop"), "")?;
     manager.finish()?.report(0).map(drop)
+}
+
+/// Each of three ranks would have a third of a PiB more.
+fn too_large() -> Result<()> {
+    let pool = Pool::new()?;
+    pool.elastic("a", 4)?;
+    let variables = [("ELASTIC_UNITS", "1000000000"), ("ELASTIC_BYTES", "1125899906842624")];
+    let record = pool.file("record");
+    let words = ["--memory", "--record", record.to_str().context("a path")?];
+    let mut manager = pool.manager_with(&words, &variables)?;
+    pool.logged("a", "ready")?;
+    pool.rigid("second", 3, "true")?;
+    let refused = "a shrink to 3 slots does not fit on node ";
+    until(PATIENCE, "the shrink is refused", || Ok(all(&manager.err)?.contains(refused)))?;
+    let sum = "3 ranks with 256.0 TiB of old and 341.3 TiB of new data each need ";
+    ensure!(all(&manager.err)?.contains(sum), "{}", all(&manager.err)?);
+    fs::write(pool.file("a/stop"), "")?;
+    manager.finish()?.report(0)?;
+    ensure!(!pool.decisions().contains("\"shrink\""), "{}", pool.decisions());
+    // The record has both jobs, one after the other.
+    let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+    let output = command.arg("--json").arg("simulate").arg(&record).output()?;
+    let report: Value = serde_json::from_slice(&output.stdout).context("the record")?;
+    let found = &report["policies"][0][0]["all"];
+    ensure!(found["jobs"] == 2 && found["resizes"] == 0, "{report}");
+    Ok(())
 }

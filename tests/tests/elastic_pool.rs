@@ -17,7 +17,7 @@ const TESTS: &[Test] = &[
     ("failed_job_is_told_by_status_and_log", fails),
     ("manager_killed_after_each_decision_loses_no_job", killed),
     ("elastic_job_goes_on_under_the_next_manager", resumed),
-    ("shrink_whose_data_do_not_fit_is_refused_with_the_sum", too_large),
+    ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
 ];
 
 const LIMIT: Duration = Duration::from_secs(100);
@@ -287,7 +287,7 @@ fn resumed() -> Result<()> {
     manager.finish()?.report(0).map(drop)
 }
 
-/// Each of three ranks would have a third of a PiB more.
+/// Refuses a shrink after which each of three ranks would have a third of a PiB more.
 fn too_large() -> Result<()> {
     let pool = Pool::new()?;
     pool.elastic("a", 4)?;

@@ -301,7 +301,7 @@ enum Source {
     },
     Log(Box<Workload>, Skipped),
     Description(PathBuf, String),
-    /// What has happened already.
+    /// The record of a real system.
     Record(Box<(Workload, Outcome)>),
 }
 

@@ -99,7 +99,7 @@ fn output_of_sacct_and_description_are_recognised() {
 }
 
 #[test]
-fn gate_keeps_jobs_from_resizes_that_cost_more_than_they_save() {
+fn gate_refuses_resizes_that_cost_more_than_they_save() {
     let folder = tempfile::tempdir().unwrap();
     let description = "nodes = 8\n[[job]]\nname = \"a\"\nsubmit = 0.0\nclass = \"resizable\"\nnodes = 1\nmax = 8\n\
         sizes = \"doubling\"\niterations = 40\nresize_every = 5\namdahl = { serial = 5.0, parallel = 5.0 }\n\

@@ -73,8 +73,7 @@ impl Footprint {
     }
 
     /// Returns the bytes that a rank had at the measurement.
-    #[must_use]
-    pub fn bytes_per_rank(&self) -> u64 {
+    fn bytes_per_rank(&self) -> u64 {
         self.fixed.saturating_add(self.share(self.ranks))
     }
 

@@ -37,7 +37,7 @@ pub enum Line {
     Job {
         /// The instant of the look, since 1970.
         at: Time,
-        /// What was seen.
+        /// The job.
         #[serde(flatten)]
         job: Sighting,
     },

@@ -22,7 +22,7 @@ const TESTS: &[Test] = &[
     ("a_job_that_dies_leaves_no_job_behind", dies),
 ];
 
-/// With MPICH: its launcher goes on where a node comes and goes.
+/// Tests with MPICH, whose launcher goes on where nodes come and go.
 const CYCLES: &[Test] = &[("ten_nodes_come_and_go_in_one_job", ten_cycles)];
 
 /// Time that anything may take that is waited for.
@@ -270,7 +270,7 @@ fn grows_and_shrinks() -> Result<()> {
     slurm.down()
 }
 
-/// Each time a new node, as far as the launcher and the library know.
+/// Grows onto a new node ten times, and gives each back.
 fn ten_cycles() -> Result<()> {
     let slurm = slurm("cycles")?;
     let job = Elastic::start(&slurm, 1, 60)?;

@@ -18,7 +18,7 @@ const TESTS: &[Test] = &[
     ("elastic_jobs_fill_nodes_and_give_them_back", given_back),
     ("elastic_jobs_use_more_of_the_nodes_than_static_ones", compared),
     ("manager_goes_on_after_the_controller_was_away", controller_away),
-    ("shrink_whose_data_do_not_fit_is_refused_with_the_sum", too_large),
+    ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
 ];
 
 /// How long anything may take that is waited for.
@@ -336,7 +336,9 @@ fn managed() -> Result<(Figures, Duration)> {
 /// Draws the record of both managers, and keeps the picture.
 fn drawn(bed: &Bed) -> Result<()> {
     let checkout = Checkout::find()?;
-    let picture = checkout.build_folder().join("tmp").join("managed.svg");
+    let folder = checkout.build_folder().join("tmp");
+    fs::create_dir_all(&folder)?;
+    let picture = folder.join("managed.svg");
     let mut command = std::process::Command::new(checkout.program("quo-elastic")?);
     command.arg("--json").arg("simulate").arg(bed.file("record")).arg("--svg").arg(&picture);
     let output = command.output()?;
@@ -366,7 +368,7 @@ fn unchanged<const COUNT: usize>(
     bed.finish()
 }
 
-/// With two ranks on each of two nodes, each rank would have half a PiB on one node.
+/// Refuses a shrink from two nodes to one, on which each rank would have half a PiB.
 fn too_large() -> Result<()> {
     let bed = Bed::up("large")?;
     bed.elastic_with("a", &[0], 1_000_000, &[("ELASTIC_BYTES", "1125899906842624")])?;

@@ -50,7 +50,7 @@ pub struct View<'a> {
 /// The memory of jobs and hosts.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// What the jobs have reported.
+    /// The reports of the jobs.
     pub footprints: Footprints,
     /// The bytes that hosts have available, by their places.
     pub available: BTreeMap<usize, u64>,

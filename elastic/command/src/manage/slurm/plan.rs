@@ -8,7 +8,7 @@ use elastic::manager::control::wire::{Call, Hosts, Many};
 use scheduler::action::{Action, Choice};
 use scheduler::job::{Class, Limits};
 use scheduler::live::{Decided, Seen, Snapshot, Stage};
-use scheduler::memory::{Footprint, NodeRoom, TooLittleMemory};
+use scheduler::memory::{NodeRoom, TooLittleMemory};
 use scheduler::nodes::NodeList;
 use scheduler::record::{self, Sighting};
 use scheduler::time::{Span, Time};
@@ -196,7 +196,7 @@ fn elastic_job(
     let (key, size) = (job.number.to_string(), held.len() as u32);
     orders.narrow(&key, size, &mut limits, now);
     let footprint = view.footprints.and_then(|footprints| footprints.of(&key));
-    let kept = |to: u32| rooms(status, &held[..to as usize], claims.nodes, footprint.as_ref());
+    let kept = |to: u32| rooms(job, status, &held[..to as usize], view, claims.nodes);
     let cause = footprint.as_ref().and_then(|footprint| narrow(footprint, size, &mut limits, kept));
     let stage = Stage::Running {
         since: job.start.unwrap_or(now),
@@ -210,19 +210,27 @@ fn elastic_job(
     (Seen { name, class, limits, walltime, stage, mpi_ratio }, cause)
 }
 
-/// Returns the memory of these nodes of a world. Where nobody tells, there is enough.
+/// Returns the memory of these nodes of a job. Slurm tells what was free without page cache; where no other job is, there
+/// is as much as it has for jobs, without what the ranks hold. Where nobody tells, there is enough.
 fn rooms(
+    job: &SlurmJob,
     status: &WorldStatus,
     held: &[u32],
+    view: &View<'_>,
     nodes: &[SlurmNode],
-    footprint: Option<&Footprint>,
 ) -> Vec<NodeRoom> {
+    let bytes = status.report.as_ref().and_then(|report| report.bytes_per_rank).unwrap_or(0);
+    let is_own = |other: &SlurmJob| {
+        other.number == job.number || other.holds_for == Some(job.number)
+    };
     let room = |node: &u32| {
         let node = &nodes[*node as usize];
+        let has = |other: &&SlurmJob| other.nodes.contains(&node.name);
+        let is_alone = view.jobs.iter().filter(has).all(is_own);
         let ranks = u32::try_from(ranks_on(status, node)).unwrap_or(u32::MAX);
-        let used = footprint.map_or(0, Footprint::bytes_per_rank).saturating_mul(ranks.into());
-        let of_all = node.memory.map(|memory| memory.saturating_sub(used));
-        NodeRoom { name: node.host.clone(), ranks, free: node.free.or(of_all).unwrap_or(u64::MAX) }
+        let used = bytes.saturating_mul(ranks.into());
+        let of_all = node.memory.filter(|_| is_alone).map(|memory| memory.saturating_sub(used));
+        NodeRoom { name: node.host.clone(), ranks, free: node.free.max(of_all).unwrap_or(u64::MAX) }
     };
     held.iter().map(room).collect()
 }

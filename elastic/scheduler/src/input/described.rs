@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(sizes("{ increment = 9 }"), [2, 11, 20, 29, 38]);
         assert_eq!(
             sizes("{ nearly_square = { divides = 36, difference = 3 } }"),
-            [2, 4, 6, 9, 12, 36]
+            [2, 4, 6, 9, 12, 16, 24, 36]
         );
     }
 

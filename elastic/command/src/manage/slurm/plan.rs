@@ -220,9 +220,8 @@ fn rooms(
     nodes: &[SlurmNode],
 ) -> Vec<NodeRoom> {
     let bytes = status.report.as_ref().and_then(|report| report.bytes_per_rank).unwrap_or(0);
-    let is_own = |other: &SlurmJob| {
-        other.number == job.number || other.holds_for == Some(job.number)
-    };
+    let is_own =
+        |other: &SlurmJob| other.number == job.number || other.holds_for == Some(job.number);
     let room = |node: &u32| {
         let node = &nodes[*node as usize];
         let has = |other: &&SlurmJob| other.nodes.contains(&node.name);

@@ -94,6 +94,8 @@ impl Manager {
         // Before Slurm is asked: nodes that came before an answer are known to Slurm.
         self.take(&mut statuses, here()?);
         let (jobs, nodes) = self.look()?;
+        // Jobs on other nodes may take seconds to answer.
+        let seen = now();
         self.ask_there(&mut statuses, &jobs);
         let user = self.user;
         let is_ours = |number: &u32| {
@@ -127,7 +129,7 @@ impl Manager {
         };
         let recorded = self.recording.as_mut().map(|recording| {
             let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
-            recording.observe(now, &names, sightings(&view, now))
+            recording.observe(seen, &names, sightings(&view, seen))
         });
         let pictured = picture(&view, &self.orders, now);
         if let Some(Err(error)) = recorded {

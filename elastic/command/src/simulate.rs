@@ -70,7 +70,7 @@ pub struct Simulate {
     /// One scheduler, or two to compare
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", value_parser = policy_name)]
     policy: Vec<String>,
-    /// How benefits for resizable jobs are predicted: window=3,threshold=0.2,measure=scaled,gain=0,gate
+    /// Settings of the prediction for resizable jobs: window=3,threshold=0.2,measure=scaled,gain=0,gate
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = prediction)]
     predict: Prediction,
     /// Compare over so many random orders, choices or synthetic workloads

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn record_goes_on_where_a_killed_manager_left_half_a_line() {
+    fn half_line_of_a_killed_manager_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         let job = |nodes: &[&str]| Sighting {

@@ -263,12 +263,15 @@ typedef struct QUO_progress_t {
     double mpi_ratio;
     /** Seconds until the program ends on the ranks it has; -1: it cannot tell. */
     double remaining_seconds;
+    /** Bytes of memory of the rank that has most, by which `quo-elastic manage --memory` shrinks only where the data
+        fit; -1: they are not measured. */
+    long long bytes_per_rank;
 } QUO_progress_t;
 
 /** Initialiser: an iteration that has yet to be said. */
 #define QUO_PROGRESS_INIT                                                                          \
     {                                                                                              \
-        sizeof(QUO_progress_t), 0, 0.0, -1.0, -1.0                                                 \
+        sizeof(QUO_progress_t), 0, 0.0, -1.0, -1.0, -1                                             \
     }
 
 /** Kind of an event. From #QUO_EVENT_REQUESTED on these are the steps of a request, of which

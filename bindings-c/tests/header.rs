@@ -572,7 +572,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         nodes as "nodes", on as "on", from as "from", grace as "grace", origin as "origin");
     structure!(QUO_progress_t, size as "size", iteration as "iteration",
         iteration_seconds as "iteration_seconds", mpi_ratio as "mpi_ratio",
-        remaining_seconds as "remaining_seconds");
+        remaining_seconds as "remaining_seconds", bytes_per_rank as "bytes_per_rank");
     structure!(QUO_event_t, size as "size", number as "number", time as "time", kind as "kind",
         cause as "cause", request as "request", epoch as "epoch", ranks as "ranks",
         target as "target", joining as "joining", leaving as "leaving", round as "round",

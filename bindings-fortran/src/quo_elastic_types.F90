@@ -265,6 +265,8 @@ module quo_elastic_types
     real(c_double) :: mpi_ratio = -1
     !> Seconds until the program ends on the ranks it has; -1: it cannot tell.
     real(c_double) :: remaining_seconds = -1
+    !> Bytes of memory of the rank that has most; -1: they are not measured.
+    integer(c_long_long) :: bytes_per_rank = -1
   end type quo_progress_t
 
   !> An event of the world.

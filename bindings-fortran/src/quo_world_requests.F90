@@ -210,6 +210,7 @@ contains
     given%iteration_seconds = progress%iteration_seconds
     given%mpi_ratio = progress%mpi_ratio
     given%remaining_seconds = progress%remaining_seconds
+    given%bytes_per_rank = progress%bytes_per_rank
     ierr = c_world_report_progress(w, given)
   end subroutine quo_world_report_progress
 

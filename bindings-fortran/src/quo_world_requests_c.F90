@@ -25,6 +25,7 @@ module quo_world_requests_c
     real(c_double) :: iteration_seconds
     real(c_double) :: mpi_ratio
     real(c_double) :: remaining_seconds
+    integer(c_long_long) :: bytes_per_rank
   end type c_progress
 
   !> `QUO_event_t`

@@ -5,7 +5,7 @@
 //! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
 //! With `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder.
 //! With `ELASTIC_UNITS` it ends when so many units of work are done: in an iteration, of `ELASTIC_ITERATION_MS`, each rank
-//! does one.
+//! does one. With `ELASTIC_BYTES` it reports that all ranks together have so much memory.
 //! With `ELASTIC_MOST` it starts processes beyond those that were launched; in a job of Slurm, nodes come and go with
 //! them.
 #![allow(clippy::print_stdout)]
@@ -150,6 +150,7 @@ fn is_noticed(world: &World) -> bool {
 #[derive(Clone, Copy)]
 struct Work {
     units: Option<u64>,
+    bytes: Option<u64>,
     iteration: Duration,
 }
 
@@ -159,13 +160,21 @@ impl Work {
             Ok(std::env::var(name).ok().map(|text| text.parse()).transpose()?)
         };
         let iteration = Duration::from_millis(number("ELASTIC_ITERATION_MS")?.unwrap_or(2));
-        Ok(Work { units: number("ELASTIC_UNITS")?, iteration })
+        let (units, bytes) = (number("ELASTIC_UNITS")?, number("ELASTIC_BYTES")?);
+        Ok(Work { units, bytes, iteration })
     }
 
     fn progress(&self, iteration: u64, left: u64, ranks: usize) -> Progress {
         let seconds = self.iteration.as_secs_f64();
         let remaining_seconds = Some(seconds * left as f64 / ranks as f64);
-        Progress { remaining_seconds, mpi_ratio: Some(0.0), ..Progress::new(iteration, seconds) }
+        let bytes_per_rank = self.bytes.map(|bytes| bytes / ranks as u64);
+        let mpi_ratio = Some(0.0);
+        Progress {
+            remaining_seconds,
+            mpi_ratio,
+            bytes_per_rank,
+            ..Progress::new(iteration, seconds)
+        }
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Progress {
     pub mpi_ratio: Option<f64>,
     /// The seconds until the program ends on the ranks it has, where it can tell.
     pub remaining_seconds: Option<f64>,
+    /// The bytes of memory of the rank that has most, where the program measures them, such as by the memory profiler's
+    /// `memprof_api::totals`. A manager with `--memory` shrinks the job only where its data fit.
+    pub bytes_per_rank: Option<u64>,
 }
 
 impl Progress {
@@ -83,6 +86,9 @@ pub struct LatestReport {
     /// The seconds until the program ends on these ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_seconds: Option<f64>,
+    /// The bytes of memory of the rank that has most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_rank: Option<u64>,
 }
 
 /// The reports of a program on its present ranks.
@@ -116,7 +122,8 @@ impl Reports {
 
     /// Returns the latest report with the time that the last resize took.
     pub(crate) fn latest(&self, redistribution_seconds: Option<f64>) -> Option<LatestReport> {
-        let Progress { iteration, iteration_seconds, mpi_ratio, remaining_seconds } = self.latest?;
+        let Progress { iteration, iteration_seconds, mpi_ratio, remaining_seconds, bytes_per_rank } =
+            self.latest?;
         // Iterations without a time have no shares of it.
         let total = if self.computing > 0.0 { Some(self.in_mpi / self.computing) } else { None };
         Some(LatestReport {
@@ -129,6 +136,7 @@ impl Reports {
             mpi_ratio,
             mpi_ratio_total: total.filter(|total| total.is_finite()).or(mpi_ratio),
             remaining_seconds,
+            bytes_per_rank,
         })
     }
 }
@@ -171,10 +179,13 @@ mod tests {
         reports.record(Progress::new(4, 5.0), 2, 4);
         let latest = reports.latest(Some(0.25)).unwrap();
         assert_eq!((latest.mean_seconds, latest.reports, latest.mpi_ratio_total), (5.0, 1, None));
-        assert_eq!(latest.redistribution_seconds, Some(0.25));
+        assert_eq!((latest.redistribution_seconds, latest.bytes_per_rank), (Some(0.25), None));
         // Without a time only the ratio itself is known.
-        reports.record(Progress { mpi_ratio: Some(0.2), ..Progress::new(0, 0.0) }, 3, 1);
-        assert_eq!(reports.latest(None).unwrap().mpi_ratio_total, Some(0.2));
+        let sparse =
+            Progress { mpi_ratio: Some(0.2), bytes_per_rank: Some(7), ..Progress::new(0, 0.0) };
+        reports.record(sparse, 3, 1);
+        let latest = reports.latest(None).unwrap();
+        assert_eq!((latest.mpi_ratio_total, latest.bytes_per_rank), (Some(0.2), Some(7)));
     }
 
     #[test]

@@ -256,6 +256,24 @@ impl Launcher {
         manner.guard
     }
 
+    /// Has a command that launches jobs by itself find this launcher as `mpirun`, with the variables that more ranks than
+    /// processors need.
+    ///
+    /// # Errors
+    ///
+    /// The launcher has a path that cannot be in `PATH`.
+    pub fn for_others(&self, command: &mut Command) -> Result<()> {
+        let manner = self.family.manner();
+        command.envs(manner.always.variables.iter().chain(manner.crowded.variables).copied());
+        let folder = Path::new(&self.program).parent().filter(|folder| folder.is_absolute());
+        if let Some(folder) = folder {
+            let others = std::env::var_os("PATH").unwrap_or_default();
+            let all = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&others));
+            command.env("PATH", std::env::join_paths(all)?);
+        }
+        Ok(())
+    }
+
     /// The same over several hosts. Variables of the environment reach the ranks only by
     /// [`Launcher::pass`].
     #[must_use]

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Test};
+use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{BindTo, Checkout, Family, Launcher, ends_within, until};
 use rustix::process::{Pid, Signal, getuid, kill_process_group};
 use rustix::system::uname;
@@ -19,20 +19,14 @@ const TESTS: &[Test] = &[
     ("jobs_start_without_the_folder_that_launchers_share", own_session),
     ("manager_killed_after_each_decision_loses_no_job", killed),
     ("elastic_job_goes_on_under_the_next_manager", resumed),
+    ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
 ];
 
 const LIMIT: Duration = Duration::from_secs(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let obstacle = match Launcher::find() {
-        Ok(launcher) if launcher.family() == Family::OpenMpi4 => None,
-        Ok(launcher) => {
-            Some(format!("queues are launched by Open MPI 4, not {:?}", launcher.family()))
-        }
-        Err(error) => Some(format!("{error:#}")),
-    };
-    suite::run(TESTS, obstacle)
+    suite::run(TESTS, Launcher::find().err().map(|error| format!("{error:#}")))
 }
 
 /// A folder with a queue, and the files by which its jobs are told to end.
@@ -63,7 +57,7 @@ impl Pool {
 
     /// Appends a rigid job, which runs a script on its first rank.
     fn rigid(&self, name: &str, ranks: u32, script: &str) -> Result<()> {
-        let first = format!("[ $OMPI_COMM_WORLD_RANK != 0 ] || {{ {script}; }}");
+        let first = format!("[ ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} != 0 ] || {{ {script}; }}");
         self.append(&format!(
             "name = {name:?}\ncommand = [\"sh\", \"-c\", {first:?}]\nranks = {ranks}\n"
         ))
@@ -83,12 +77,13 @@ impl Pool {
     }
 
     fn manager(&self, words: &[&str]) -> Result<Manager> {
-        self.manager_with(words, |_| {})
+        self.manager_with(words, &[])
     }
 
-    /// As [`manager`](Self::manager), with a change to the command.
-    fn manager_with(&self, words: &[&str], prepare: impl FnOnce(&mut Command)) -> Result<Manager> {
+    /// A manager whose jobs have more variables.
+    fn manager_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Result<Manager> {
         let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+        command.envs(variables.iter().copied());
         command.args([
             "--json",
             "manage",
@@ -101,14 +96,7 @@ impl Pool {
         ]);
         command.arg("--queue").arg(self.file("queue")).args(words);
         command.env("QUO_ELASTIC_DIR", self.file("sockets")).env("ELASTIC_USUAL_SOCKET", "1");
-        for (name, value) in [
-            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-            ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
-        ] {
-            command.env(name, value);
-        }
-        prepare(&mut command);
+        Launcher::find()?.for_others(&mut command)?;
         let (out, err) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command.env_remove("QUO_TOPOLOGY").stdin(Stdio::null());
         let child = command.stdout(out.try_clone()?).stderr(err.try_clone()?).spawn()?;
@@ -262,6 +250,9 @@ fn fails() -> Result<()> {
 }
 
 fn own_session() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi4 {
+        return Err(Skipped("launchers of Open MPI 4 alone share a folder".to_owned()).into());
+    }
     let pool = Pool::new()?;
     let scratch = pool.file("tmp");
     fs::create_dir(&scratch)?;
@@ -273,9 +264,8 @@ fn own_session() -> Result<()> {
         Launcher::find()?.command(1, BindTo::None).arg("true").env("TMPDIR", &scratch).output()?;
     ensure!(!alone.status.success(), "a launcher needs no folder: {alone:?}");
     pool.rigid("good", 1, "exit 0")?;
-    let mut manager = pool.manager_with(&[], |command| {
-        command.env("TMPDIR", &scratch);
-    })?;
+    let place = scratch.to_str().context("a path that is no text")?;
+    let mut manager = pool.manager_with(&[], &[("TMPDIR", place)])?;
     let report = manager.finish()?.report(0)?;
     ensure!(report["failed"] == 0, "{report}");
     let left: Vec<_> = fs::read_dir(&scratch)?.flatten().map(|entry| entry.file_name()).collect();
@@ -321,4 +311,30 @@ fn resumed() -> Result<()> {
     pool.logged("a", "epoch 1 size 4")?;
     fs::write(pool.file("a/stop"), "")?;
     manager.finish()?.report(0).map(drop)
+}
+
+/// Refuses a shrink after which each of three ranks would have a third of a PiB more.
+fn too_large() -> Result<()> {
+    let pool = Pool::new()?;
+    pool.elastic("a", 4)?;
+    let variables = [("ELASTIC_UNITS", "1000000000"), ("ELASTIC_BYTES", "1125899906842624")];
+    let record = pool.file("record");
+    let words = ["--memory", "--record", record.to_str().context("a path")?];
+    let mut manager = pool.manager_with(&words, &variables)?;
+    pool.logged("a", "ready")?;
+    pool.rigid("second", 3, "true")?;
+    let refused = "a shrink to 3 slots does not fit on node ";
+    until(PATIENCE, "the shrink is refused", || Ok(all(&manager.err)?.contains(refused)))?;
+    let sum = "3 ranks with 256.0 TiB of old and 341.3 TiB of new data each need ";
+    ensure!(all(&manager.err)?.contains(sum), "{}", all(&manager.err)?);
+    fs::write(pool.file("a/stop"), "")?;
+    manager.finish()?.report(0)?;
+    ensure!(!pool.decisions().contains("\"shrink\""), "{}", pool.decisions());
+    // The record has both jobs, one after the other.
+    let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+    let output = command.arg("--json").arg("simulate").arg(&record).output()?;
+    let report: Value = serde_json::from_slice(&output.stdout).context("the record")?;
+    let found = &report["policies"][0][0]["all"];
+    ensure!(found["jobs"] == 2 && found["resizes"] == 0, "{report}");
+    Ok(())
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_longlong};
+use std::mem::offset_of;
 use std::ptr;
 
 use elastic::Progress;
@@ -57,11 +58,14 @@ pub struct QUO_progress_t {
     pub mpi_ratio: f64,
     /// Seconds until the end; -1: not known.
     pub remaining_seconds: f64,
+    /// Bytes of the rank that has most; -1: not measured.
+    pub bytes_per_rank: c_longlong,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers.
 unsafe impl Growing for QUO_progress_t {
     const NAME: &'static str = "QUO_progress_t";
+    const FIRST: usize = offset_of!(Self, bytes_per_rank);
 }
 
 /// Kinds of causes by their numbers in the header, from 1 on.
@@ -156,11 +160,20 @@ fn measured(given: &QUO_progress_t) -> Result<Progress, Failure> {
     let iteration = u64::try_from(number)
         .map_err(|_| Failure::invalid(format!("iteration is {number}; give 0 or more")))?;
     let known = |value: f64| (value != -1.0).then_some(value);
+    let bytes_per_rank = match given.bytes_per_rank {
+        // 0: a program that was compiled before there was this field.
+        -1 | 0 => None,
+        bytes => {
+            let wrong = |_| Failure::invalid(format!("bytes_per_rank is {bytes}: it is negative"));
+            Some(u64::try_from(bytes).map_err(wrong)?)
+        }
+    };
     Ok(Progress {
         iteration,
         iteration_seconds: given.iteration_seconds,
         mpi_ratio: known(given.mpi_ratio),
         remaining_seconds: known(given.remaining_seconds),
+        bytes_per_rank,
     })
 }
 

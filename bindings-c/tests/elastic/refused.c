@@ -86,6 +86,9 @@ of_a_rank(void)
     CHECK_CODE(QUO_world_report_progress(w, &progress), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("mpi_ratio is -0.5");
     progress.mpi_ratio = 0.5;
+    progress.bytes_per_rank = -2;
+    CHECK_CODE(QUO_world_report_progress(w, &progress), QUO_ERR_INVLD_ARG);
+    progress.bytes_per_rank = 4096;
     CHECK_CODE(QUO_world_report_progress(w, &progress), QUO_SUCCESS);
     CHECK_CODE(QUO_world_last_move(w, &moved), QUO_ERR_NOT_FOUND);
     moved.size = 2;

@@ -216,6 +216,9 @@ fn report_text(report: &LatestReport) -> String {
     if let Some(last) = report.redistribution_seconds {
         text.push_str(&format!("; last resize {}", seconds(last)));
     }
+    if let Some(count) = report.bytes_per_rank {
+        text.push_str(&format!("; {} a rank", scheduler::memory::bytes(count)));
+    }
     if let Some(left) = report.remaining_seconds {
         text.push_str(&format!("; ends in {}", seconds(left)));
     }
@@ -275,11 +278,12 @@ mod tests {
         let line = r#"{"status":{"job":"weather","epoch":3,"size":4,"capacity":8,"waiting":0,"next_event":1,"up_us":1,
             "hosts":[],"limits":{"min":2,"max":8,"allowed":{"multiple_of":2}},
             "report":{"iteration":20,"iteration_seconds":1.5,"mean_seconds":1.25,"reports":2,"size":4,
-            "redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0}}}"#;
+            "redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0,
+            "bytes_per_rank":3221225472}}}"#;
         let Answer::Status(status) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
         let expected = "weather: 4 of 8 ranks, epoch 3\nsizes: 2 to 8, multiples of 2\n\
             iteration 20: 1.50 s on 4 ranks, 1.25 s in the mean of 2 reports; MPI to computing 0.040, 0.050 on this \
-            size; last resize 250.000 ms; ends in 300 s\n";
+            size; last resize 250.000 ms; 3.0 GiB a rank; ends in 300 s\n";
         assert_eq!(status_text(&status), expected);
     }
 }

@@ -10,7 +10,10 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use scheduler::input::{LogSettings, Skipped, WrongLines, described, sacct, swf};
 use scheduler::job::Class;
-use scheduler::report::{Comparison, Summary, csv, html, text};
+use scheduler::points::Measure;
+use scheduler::predict::Prediction;
+use scheduler::record;
+use scheduler::report::{Comparison, Summary, chart, csv, html, text};
 use scheduler::simulate::{Outcome, Overrun, Settings, Simulation};
 use scheduler::state::Cluster;
 use scheduler::time::Span;
@@ -35,7 +38,7 @@ const TICK: u64 = 60;
         \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html"
 )]
 pub struct Simulate {
-    /// A log in the Standard Workload Format, output of sacct, or a description in TOML
+    /// A log (Standard Workload Format, sacct), jobs in TOML, or a record of `manage --record`
     #[arg(required_unless_present_any = ["synthetic", "reproduce"], conflicts_with = "synthetic")]
     file: Option<PathBuf>,
     /// Make so many rigid jobs instead
@@ -67,6 +70,9 @@ pub struct Simulate {
     /// One scheduler, or two to compare
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", value_parser = policy_name)]
     policy: Vec<String>,
+    /// Settings of the prediction for resizable jobs: window=3,threshold=0.2,measure=scaled,gain=0,gate
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = prediction)]
+    predict: Prediction,
     /// Compare over so many random orders, choices or synthetic workloads
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
@@ -109,6 +115,9 @@ pub struct Simulate {
     /// Write a page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write the charts of the nodes as an image
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Write each decision with its reason, a JSON object a line
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
@@ -122,6 +131,7 @@ enum Format {
     Swf,
     Sacct,
     Toml,
+    Record,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -137,6 +147,41 @@ fn policy_name(name: &str) -> Result<String, String> {
     }
     let names: Vec<&str> = scheduler::named::ALL.iter().map(|known| known.0).collect();
     Err(format!("there is no scheduler {name:?}; there are {}", names.join(", ")))
+}
+
+/// Reads the settings of prediction: what is not named stays as usual.
+fn prediction(text: &str) -> Result<Prediction, String> {
+    let mut prediction = Prediction::default();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let wrong = || {
+            format!(
+                "{part:?}: window=NUMBER (from 2), threshold=NUMBER, measure=speedup, scaled, rate or time, gain=SHARE, \
+                 or gate is expected"
+            )
+        };
+        let number = |value: &str| value.parse().ok().filter(|value: &f64| value.is_finite());
+        let predictor = &mut prediction.predictor;
+        match part.split_once('=') {
+            None if part == "gate" => prediction.gate = true,
+            Some(("window", value)) => {
+                let window = value.parse().ok().filter(|window| *window >= 2);
+                predictor.window = window.ok_or_else(wrong)?;
+            }
+            Some(("threshold", value)) => predictor.threshold = number(value).ok_or_else(wrong)?,
+            Some(("gain", value)) => prediction.least_gain = share(value).map_err(|_| wrong())?,
+            Some(("measure", value)) => {
+                predictor.measure = match value {
+                    "speedup" => Measure::Speedup,
+                    "scaled" => Measure::ScaledSpeedup,
+                    "rate" => Measure::Rate,
+                    "time" => Measure::Time,
+                    _ => return Err(wrong()),
+                }
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(prediction)
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -176,6 +221,10 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
         bail!("--policy: {} schedulers; name one, or two to compare", arguments.policy.len());
     }
     let source = Source::open(arguments)?;
+    if let Source::Record(found) = &source {
+        let (workload, outcome) = found.as_ref();
+        return show_record(arguments, workload, outcome, json);
+    }
     let mut summaries = vec![Vec::new(); arguments.policy.len()];
     let mut first: Option<(Workload, Vec<Outcome>)> = None;
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
@@ -213,11 +262,47 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     Ok(0)
 }
 
+/// Writes the outputs asked for about what has happened on a real system.
+fn show_record(
+    arguments: &Simulate,
+    workload: &Workload,
+    outcome: &Outcome,
+    json: bool,
+) -> Result<u8> {
+    let others = [
+        ("--seeds", arguments.seeds > 1),
+        ("--elastic", arguments.elastic.is_some()),
+        ("--elastic-list", arguments.elastic_list.is_some()),
+        ("--decisions", arguments.decisions.is_some()),
+        ("--write-swf", arguments.write_swf.is_some()),
+        ("--policy", arguments.policy.as_slice() != ["easy"]),
+    ];
+    if let Some((option, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+        bail!("{option}: a record is shown as it was, nothing is simulated");
+    }
+    write_files(arguments, workload, std::slice::from_ref(outcome), None)?;
+    let summary = Summary::of(outcome);
+    if json {
+        let none = None::<Comparison>;
+        let report = serde_json::json!({"policies": [[summary]], "comparison": none});
+        say(&format!("{report}\n"))?;
+    } else {
+        say(&text::summary(&summary))?;
+    }
+    Ok(0)
+}
+
 /// The source of workloads: read once, changed by each seed.
 enum Source {
-    Synthetic { jobs: u32, nodes: u32, load: f64 },
+    Synthetic {
+        jobs: u32,
+        nodes: u32,
+        load: f64,
+    },
     Log(Box<Workload>, Skipped),
     Description(PathBuf, String),
+    /// The record of a real system.
+    Record(Box<(Workload, Outcome)>),
 }
 
 impl Source {
@@ -244,6 +329,10 @@ impl Source {
                 let text = std::io::read_to_string(file).with_context(doing)?;
                 return Ok(Source::Description(path.clone(), text));
             }
+            Format::Record => {
+                let text = std::io::read_to_string(file).with_context(doing)?;
+                return Ok(Source::Record(Box::new(record::read(&text).with_context(doing)?)));
+            }
             Format::Swf => swf::read(file, settings).with_context(doing)?,
             Format::Sacct => sacct::read(file, settings).with_context(doing)?,
         };
@@ -260,6 +349,7 @@ impl Source {
                 synthetic(Synthetic { jobs: *jobs, nodes: *nodes, load: *load, seed })
             }
             Source::Log(workload, _) => Workload::clone(workload),
+            Source::Record(found) => found.0.clone(),
             Source::Description(path, text) => described::read(text, seed)
                 .with_context(|| format!("reading {}", path.display()))?,
         };
@@ -274,7 +364,7 @@ impl Source {
     fn skipped(&self) -> Option<&Skipped> {
         match self {
             Source::Log(_, skipped) => Some(skipped),
-            Source::Synthetic { .. } | Source::Description(..) => None,
+            Source::Synthetic { .. } | Source::Description(..) | Source::Record(_) => None,
         }
     }
 }
@@ -285,6 +375,7 @@ fn found_format(path: &Path, begin: &[u8]) -> Format {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => Format::Toml,
         Some("swf") => Format::Swf,
+        _ if first.starts_with(record::BEGIN) => Format::Record,
         _ if first.split('|').any(|name| name.eq_ignore_ascii_case("JobID")) => Format::Sacct,
         _ => Format::Swf,
     }
@@ -345,14 +436,19 @@ fn simulate(
     seed: u64,
     is_first: bool,
 ) -> Result<Outcome> {
-    let Some(mut policy) = scheduler::named::policy(name) else { bail!("no scheduler {name:?}") };
+    let Some(mut policy) = scheduler::named::policy_predicting(name, arguments.predict) else {
+        bail!("no scheduler {name:?}")
+    };
     let measures = || workload.jobs.iter().any(|job| job.work.measures_mpi());
     let tick = arguments.tick.or_else(|| measures().then_some(TICK));
     let settings = Settings {
         cluster,
         overrun: if arguments.end_at_walltime { Overrun::End } else { Overrun::Run },
         tick: tick.map(Span::seconds),
-        keep_nodes: is_first && (arguments.html.is_some() || arguments.jobs_csv.is_some()),
+        keep_nodes: is_first
+            && [&arguments.html, &arguments.svg, &arguments.jobs_csv]
+                .iter()
+                .any(|path| path.is_some()),
     };
     let path = arguments.decisions.as_ref().filter(|_| is_first);
     let path = path.map(|path| named(path, arguments, name));
@@ -387,11 +483,19 @@ fn write_files(
             let path = named(path, arguments, &outcome.policy);
             write(&path, |into| csv::batsim(outcome, workload, into))?;
         }
+        if let Some(path) = &arguments.svg {
+            let path = named(path, arguments, &outcome.policy);
+            let Some(picture) = chart::picture(outcome, workload) else {
+                bail!("--svg: there are too many jobs for a chart of jobs by node");
+            };
+            write(&path, |into| into.write_all(picture.as_bytes()))?;
+        }
     }
     if let Some(path) = &arguments.html {
         let from = arguments.file.as_ref().and_then(|path| path.file_name());
         let from = from.map_or("synthetic jobs".into(), |name| name.to_string_lossy());
-        let title = format!("{}: {}", arguments.policy.join(" and "), from);
+        let names: Vec<&str> = outcomes.iter().map(|outcome| outcome.policy.as_str()).collect();
+        let title = format!("{}: {}", names.join(" and "), from);
         let outcomes: Vec<&Outcome> = outcomes.iter().collect();
         let page = html::page(&title, workload, &outcomes, comparison);
         write(path, |into| into.write_all(page.as_bytes()))?;

@@ -99,6 +99,47 @@ fn output_of_sacct_and_description_are_recognised() {
 }
 
 #[test]
+fn gate_refuses_resizes_that_cost_more_than_they_save() {
+    let folder = tempfile::tempdir().unwrap();
+    let description = "nodes = 8\n[[job]]\nname = \"a\"\nsubmit = 0.0\nclass = \"resizable\"\nnodes = 1\nmax = 8\n\
+        sizes = \"doubling\"\niterations = 40\nresize_every = 5\namdahl = { serial = 5.0, parallel = 5.0 }\n\
+        resize_cost = 60.0\n";
+    fs::write(folder.path().join("jobs.toml"), description).unwrap();
+    let resizes = |words: &str| {
+        let words = format!("jobs.toml --policy greedy-r --json {words}");
+        let report: serde_json::Value =
+            serde_json::from_str(&done(&simulate(folder.path(), &words))).unwrap();
+        report["policies"][0][0]["all"]["resizes"].as_u64().unwrap()
+    };
+    let usual = resizes("");
+    assert!(resizes("--predict gate") < usual, "{usual} without the gate");
+    assert_eq!(resizes("--predict window=3,threshold=0.2,measure=scaled,gain=0"), usual);
+}
+
+const RECORD: &str = r#"{"record":1,"at":5000,"policy":"two-parts-egs","nodes":["q0","q1"]}
+{"at":5000,"job":"7","name":"a","class":"malleable","asked":1,"walltime":60000,"stage":{"runs":5000},"nodes":["q0"]}
+{"at":15000,"job":"7","name":"a","class":"malleable","asked":1,"walltime":60000,"stage":{"runs":5000},"nodes":["q0","q1"]}
+{"at":25000,"job":"7","name":"a","class":"malleable","asked":1,"walltime":60000,"stage":"ended"}
+"#;
+
+#[test]
+fn record_of_a_manager_is_drawn_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("record"), RECORD).unwrap();
+    let told = done(&simulate(folder.path(), "record --html page.html --svg nodes.svg"));
+    assert!(told.starts_with("two-parts-egs: 1 jobs on 2 nodes"), "{told}");
+    let read = |name| fs::read_to_string(folder.path().join(name)).unwrap();
+    // The second node is gained: it has an edge.
+    assert!(
+        read("page.html").contains("class=\"n\"><title>a: Malleable, 1 nodes from 10 s to 20 s")
+    );
+    assert!(read("nodes.svg").starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    let output = simulate(folder.path(), "record --policy fcfs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--policy: a record is shown as it was"));
+}
+
+#[test]
 fn failures_have_the_exit_status_of_other_commands() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("log.swf"), LOG).unwrap();
@@ -108,6 +149,8 @@ fn failures_have_the_exit_status_of_other_commands() {
         ("bare.swf", 1, "name their number with --nodes"),
         ("absent.swf", 1, "reading absent.swf: No such file"),
         ("log.swf --policy easi", 2, "there is no scheduler \"easi\"; there are fcfs, easy"),
+        ("log.swf --predict window=1", 2, "window=NUMBER (from 2)"),
+        ("log.swf --predict gate=1", 2, "or gate is expected"),
         ("log.swf --elastic 1.5", 2, "a number from 0 to 1 is expected"),
         ("log.swf --synthetic 5", 2, "cannot be used with"),
         ("", 2, "<FILE>"),

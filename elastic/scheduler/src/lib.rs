@@ -27,12 +27,13 @@
 //! - [`workload`]: jobs for a simulation, and models of their programs;
 //! - [`input`]: workloads from files;
 //! - [`simulate`]: the simulation of a cluster under a policy;
+//! - [`record`]: records of real systems, read as outcomes;
 //! - [`reproduce`]: the tables of the sources, replayed;
 //! - [`report`]: summaries, comparisons, tables and pages;
 //! - [`named`]: the schedulers that users choose by name.
 //!
 //! floors: time < nodes < job < queue < event < action < state < policy < points < sizes < predict < balance <
-//!     ratio < memory < allocation < malleable < rigid < resizing < live < workload < input < simulate < reproduce < report
+//!     ratio < memory < allocation < malleable < rigid < resizing < live < workload < input < simulate < record < reproduce < report
 //!     < named
 
 pub mod action;
@@ -51,6 +52,7 @@ pub mod policy;
 pub mod predict;
 pub mod queue;
 pub mod ratio;
+pub mod record;
 pub mod report;
 pub mod reproduce;
 pub mod resizing;

@@ -1,9 +1,7 @@
 //! The memory that a job needs on fewer nodes, from the bytes that were measured of its ranks.
 
-use serde::{Deserialize, Serialize};
-
 /// The memory of a job's ranks: a part that each rank has, and data that are divided among all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// The number of ranks at the measurement.
     pub ranks: u32,
@@ -13,17 +11,19 @@ pub struct Footprint {
     pub divided: u64,
 }
 
-/// One node of a job, in the order in which nodes are kept: the last one leaves first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A node of a job, with the ranks that a shrink would leave there.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRoom {
-    /// The ranks there, which stay if the node does.
+    /// The name, for words.
+    pub name: String,
+    /// The ranks that would be there.
     pub ranks: u32,
     /// The bytes that are free there, beside what the ranks hold.
     pub free: u64,
 }
 
 /// A shrink for which a node has too little memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a shrink to {nodes} nodes does not fit on node {node}: {ranks} ranks with {} of old and {} of new data each \
      need {} there, and have {} ({} free)",
@@ -32,8 +32,8 @@ pub struct NodeRoom {
 pub struct TooLittleMemory {
     /// The nodes after the shrink.
     pub nodes: u32,
-    /// The place of the node that has too little.
-    pub node: usize,
+    /// The node that has too little.
+    pub node: String,
     /// The ranks there.
     pub ranks: u32,
     /// The bytes that a rank holds before.
@@ -72,31 +72,31 @@ impl Footprint {
         Some(Footprint { ranks: now.0, fixed, divided })
     }
 
+    /// Returns the bytes that a rank had at the measurement.
+    fn bytes_per_rank(&self) -> u64 {
+        self.fixed.saturating_add(self.share(self.ranks))
+    }
+
     /// Returns the bytes of data of each of so many ranks.
     fn share(&self, ranks: u32) -> u64 {
         self.divided.div_ceil(u64::from(ranks.max(1)))
     }
 
-    /// Checks that the first `to` nodes have room for their new data beside the old ones.
+    /// Checks that the nodes that stay in a shrink to a number of nodes have room for their new data beside the old
+    /// ones.
     ///
     /// # Errors
     /// [`TooLittleMemory`] of the first node that has too little, with the sum.
-    pub fn check_shrink(&self, nodes: &[NodeRoom], to: u32) -> Result<(), TooLittleMemory> {
-        let kept = &nodes[..nodes.len().min(to as usize)];
+    pub fn check_shrink(&self, nodes: u32, kept: &[NodeRoom]) -> Result<(), TooLittleMemory> {
         let ranks = kept.iter().fold(0_u32, |sum, node| sum.saturating_add(node.ranks));
-        if kept.len() == nodes.len() {
-            return Ok(());
-        }
-        let old = self.fixed.saturating_add(self.share(self.ranks));
-        let new = self.share(ranks);
-        for (node, room) in kept.iter().enumerate() {
-            let here = u64::from(room.ranks);
-            let held = old.saturating_mul(here);
-            let needed = held.saturating_add(new.saturating_mul(here));
-            let available = held.saturating_add(room.free);
+        let (old, new) = (self.bytes_per_rank(), self.share(ranks));
+        for NodeRoom { name, ranks, free } in kept {
+            let (ranks, free) = (*ranks, *free);
+            let held = old.saturating_mul(u64::from(ranks));
+            let needed = held.saturating_add(new.saturating_mul(u64::from(ranks)));
+            let available = held.saturating_add(free);
             if needed > available {
-                let (ranks, free) = (room.ranks, room.free);
-                let nodes = to;
+                let node = name.clone();
                 return Err(TooLittleMemory {
                     nodes,
                     node,
@@ -112,20 +112,29 @@ impl Footprint {
         Ok(())
     }
 
-    /// Returns the fewest nodes, at least one, to which the job can be shrunk.
-    #[must_use]
-    pub fn fewest_nodes(&self, nodes: &[NodeRoom]) -> u32 {
-        let all = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
-        (1..all).find(|to| self.check_shrink(nodes, *to).is_ok()).unwrap_or(all)
+    /// Returns the smallest number of nodes, at least one, down to which each shrink from `nodes` fits, and the cause for
+    /// which the next one does not. `kept` has the nodes that stay in a shrink to a number of nodes.
+    pub fn fewest_nodes(
+        &self,
+        nodes: u32,
+        kept: impl Fn(u32) -> Vec<NodeRoom>,
+    ) -> (u32, Option<TooLittleMemory>) {
+        let refused = |to| Some((to, self.check_shrink(to, &kept(to)).err()?));
+        match (1..nodes).rev().find_map(refused) {
+            Some((to, cause)) => (to + 1, Some(cause)),
+            None => (1, None),
+        }
     }
 }
 
 /// Formats a number of bytes.
-fn bytes(count: u64) -> String {
+#[must_use]
+pub fn bytes(count: u64) -> String {
     match count {
         0..0x10_0000 => format!("{count} bytes"),
         0x10_0000..0x4000_0000 => format!("{:.1} MiB", count as f64 / f64::from(1 << 20)),
-        _ => format!("{:.1} GiB", count as f64 / f64::from(1 << 30)),
+        0x4000_0000..0x100_0000_0000 => format!("{:.1} GiB", count as f64 / f64::from(1 << 30)),
+        _ => format!("{:.1} TiB", count as f64 / (1_u64 << 40) as f64),
     }
 }
 
@@ -137,22 +146,30 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
+    fn room(ranks: u32, free: u64) -> NodeRoom {
+        NodeRoom { name: "n1".to_owned(), ranks, free }
+    }
+
     #[test]
     fn shrink_that_does_not_fit_is_refused_with_the_sum() {
         let footprint = Footprint { ranks: 8, fixed: GIB, divided: 16 * GIB };
-        let nodes = [NodeRoom { ranks: 2, free: 9 * GIB }; 4];
-        assert_eq!(footprint.check_shrink(&nodes, 2), Ok(()), "2 ranks with 4 GiB more each");
-        let error = footprint.check_shrink(&nodes, 1).unwrap_err();
-        assert_eq!((error.needed, error.available), (22 * GIB, 15 * GIB));
+        let kept = |free| move |to| vec![room(2, free); to as usize];
+        assert_eq!(footprint.check_shrink(2, &kept(9 * GIB)(2)), Ok(()), "2 ranks with 4 GiB more");
+        let (fewest, error) = footprint.fewest_nodes(4, kept(9 * GIB));
+        let error = error.unwrap();
+        assert_eq!((fewest, error.needed, error.available), (2, 22 * GIB, 15 * GIB));
         assert_eq!(
             error.to_string(),
-            "a shrink to 1 nodes does not fit on node 0: 2 ranks with 3.0 GiB of old and 8.0 GiB of new data each \
+            "a shrink to 1 nodes does not fit on node n1: 2 ranks with 3.0 GiB of old and 8.0 GiB of new data each \
              need 22.0 GiB there, and have 15.0 GiB (9.0 GiB free)"
         );
-        assert_eq!(footprint.fewest_nodes(&nodes), 2);
-        let full = [NodeRoom { ranks: 2, free: 0 }; 4];
-        assert_eq!(footprint.fewest_nodes(&full), 4, "a job that keeps its nodes needs no more");
-        assert_eq!(footprint.fewest_nodes(&[]), 1);
+        assert_eq!(
+            footprint.fewest_nodes(4, kept(0)).0,
+            4,
+            "a job that keeps its nodes needs no more"
+        );
+        assert_eq!(footprint.fewest_nodes(4, kept(16 * GIB)), (1, None));
+        assert_eq!(footprint.fewest_nodes(0, kept(0)), (1, None));
     }
 
     #[test]
@@ -171,36 +188,39 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fewest_nodes_fit_and_fewer_do_not(
+        fn shrinks_fit_down_to_the_fewest_nodes(
             ranks in 1..5u32, count in 1..9usize, fixed in 0..4 * GIB, divided in 0..64 * GIB,
             free in proptest::collection::vec(0..32 * GIB, 9),
         ) {
-            let nodes: Vec<NodeRoom> = free[..count].iter().map(|&free| NodeRoom { ranks, free }).collect();
+            let nodes: Vec<NodeRoom> = free[..count].iter().map(|&free| room(ranks, free)).collect();
+            let kept = |to: u32| nodes[..to as usize].to_vec();
             let footprint = Footprint { ranks: ranks * count as u32, fixed, divided };
-            let fewest = footprint.fewest_nodes(&nodes);
+            let (fewest, cause) = footprint.fewest_nodes(count as u32, kept);
             prop_assert!((1..=count as u32).contains(&fewest));
-            prop_assert!(footprint.check_shrink(&nodes, fewest).is_ok());
-            for fewer in 1..fewest {
-                let error = footprint.check_shrink(&nodes, fewer).unwrap_err();
+            prop_assert_eq!(cause.is_some(), fewest > 1);
+            for fits in fewest..count as u32 {
+                prop_assert!(footprint.check_shrink(fits, &kept(fits)).is_ok());
+                // What is kept has its new data, beside the old ones.
+                let new = divided.div_ceil(u64::from(ranks * fits)) * u64::from(ranks);
+                prop_assert!(kept(fits).iter().all(|node| new <= node.free));
+            }
+            if let Some(error) = cause {
+                prop_assert_eq!(error.nodes, fewest - 1);
                 prop_assert_eq!(error.needed, u64::from(ranks) * (error.old + error.new));
                 prop_assert_eq!(error.available, u64::from(ranks) * error.old + error.free);
                 prop_assert!(error.needed > error.available);
             }
-            // What is kept has its new data, beside the old ones.
-            let new = divided.div_ceil(u64::from(ranks * fewest)) * u64::from(ranks);
-            let kept = &nodes[..fewest as usize];
-            prop_assert!(fewest as usize == count || kept.iter().all(|node| new <= node.free));
         }
 
         #[test]
         fn any_measurement_gives_an_answer(
             sizes in any::<((u32, u64), (u32, u64))>(), free in any::<[u64; 3]>(), to in any::<u32>(),
         ) {
-            let nodes = free.map(|free| NodeRoom { ranks: u32::MAX, free });
+            let kept = free.map(|free| room(u32::MAX, free));
             for footprint in Footprint::of_two(sizes.0, sizes.1).into_iter()
                 .chain([Footprint::measured(sizes.0.0, sizes.0.1)]) {
-                let _ = footprint.check_shrink(&nodes, to).map_err(|error| error.to_string());
-                prop_assert!((1..=3).contains(&footprint.fewest_nodes(&nodes)));
+                let _ = footprint.check_shrink(to, &kept).map_err(|error| error.to_string());
+                prop_assert!((1..=3).contains(&footprint.fewest_nodes(3, |to| kept[..to as usize].to_vec()).0));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::malleable::Sharing;
 use crate::policy::Policy;
+use crate::predict::Prediction;
 use crate::resizing::{ElasticBackfill, Reshape, Scenario, TwoParts};
 use crate::rigid::{Conservative, Easy, Fcfs};
 
@@ -27,6 +28,12 @@ pub const ALL: [(&str, &str); 15] = [
 /// Makes the scheduler of this name, with its usual settings.
 #[must_use]
 pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
+    policy_predicting(name, Prediction::default())
+}
+
+/// Makes the scheduler of this name. Those of resizable jobs predict benefits in this way.
+#[must_use]
+pub fn policy_predicting(name: &str, prediction: Prediction) -> Option<Box<dyn Policy>> {
     Some(match name {
         "fcfs" => Box::new(Fcfs),
         "easy" => Box::new(Easy::default()),
@@ -35,7 +42,7 @@ pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
         "elastic-backfill" => Box::new(ElasticBackfill::default()),
         "two-parts-egs" => Box::new(TwoParts::default()),
         "two-parts-fpsma" => Box::new(TwoParts { sharing: Sharing::Fpsma, ..TwoParts::default() }),
-        _ => Box::new(Reshape::new(Scenario::named(name)?)),
+        _ => Box::new(Reshape::new(Scenario::named(name)?).prediction(prediction)),
     })
 }
 

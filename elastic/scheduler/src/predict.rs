@@ -3,18 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Resize, Sample};
-use crate::points::{Measure, Predictor};
-
-/// Consecutive samples on one size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stay {
-    /// The size in nodes.
-    pub nodes: u32,
-    /// The mean time of an iteration in seconds.
-    pub seconds: f64,
-    /// The number of samples.
-    pub samples: u32,
-}
+use crate::points::{Measure, Predictor, SmallerSize, Stay, smaller_sizes};
 
 /// Groups samples, oldest first, into stays.
 #[must_use]
@@ -31,15 +20,6 @@ pub fn stays(history: &[Sample]) -> Vec<Stay> {
         }
     }
     stays
-}
-
-/// A smaller size on which a job has run, and the effect of going back to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ShrinkPoint {
-    /// The size in nodes.
-    pub nodes: u32,
-    /// The factor by which an iteration takes longer there: 2 means twice as long.
-    pub factor: f64,
 }
 
 /// The judgement on a job's last change of size.
@@ -108,10 +88,7 @@ impl Prediction {
     /// Returns true if the potential exceeds the threshold, and true if there is none yet.
     #[must_use]
     pub fn promises(&self, potential: Option<f64>) -> bool {
-        potential.is_none_or(|slope| match self.predictor.measure {
-            Measure::Time => -slope > self.predictor.threshold,
-            _ => slope > self.predictor.threshold,
-        })
+        potential.is_none_or(|slope| self.predictor.promises(slope))
     }
 
     /// Judges the last change of a job's size by the times before and after it.
@@ -125,7 +102,7 @@ impl Prediction {
         if !is_expansion || now.nodes != job.size() {
             return LastResize::Unknown;
         }
-        match now.seconds < before.seconds * (1.0 - self.least_gain) {
+        match now.is_faster_than(before, self.least_gain) {
             true => LastResize::Helped,
             false => LastResize::DidNotHelp { before: before.nodes },
         }
@@ -170,21 +147,8 @@ pub fn expected_cost(resizes: &[Resize], from: u32, to: u32) -> Option<f64> {
 /// which it has run, smaller than now and no smaller than it may be. The effect is against the time on the present
 /// size, or on the last one with a time if there is none for it yet.
 #[must_use]
-pub fn shrink_points(job: &Job) -> Vec<ShrinkPoint> {
-    let stays = stays(&job.history);
-    let here = stays.iter().rfind(|stay| stay.nodes == job.size());
-    let Some(now) = here.or(stays.last()).filter(|stay| stay.seconds > 0.0) else {
-        return Vec::new();
-    };
-    let mut points: Vec<ShrinkPoint> = Vec::new();
-    for stay in stays.iter().rev().filter(|stay| (job.smallest()..job.size()).contains(&stay.nodes))
-    {
-        if !points.iter().any(|point| point.nodes == stay.nodes) {
-            points.push(ShrinkPoint { nodes: stay.nodes, factor: stay.seconds / now.seconds });
-        }
-    }
-    points.sort_by(|a, b| a.factor.total_cmp(&b.factor).then(b.nodes.cmp(&a.nodes)));
-    points
+pub fn shrink_points(job: &Job) -> Vec<SmallerSize> {
+    smaller_sizes(&stays(&job.history), job.size(), job.smallest())
 }
 
 #[cfg(test)]

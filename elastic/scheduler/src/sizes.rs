@@ -1,9 +1,12 @@
 //! Rules for the sizes that a job can have, written out as the list of a job's limits.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::job::Limits;
 use crate::points::{Configuration, Growth, Topology};
+
+/// The largest size for which a rule is written out.
+const LARGEST: u32 = 1 << 20;
 
 /// A rule for the sizes of a job, in nodes or processors.
 ///
@@ -37,12 +40,6 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Makes the list of the sizes up to `max` that a program's own check accepts.
-    #[must_use]
-    pub fn accepted(max: u32, check: impl Fn(u32) -> bool) -> Sizes {
-        Sizes::List((1..=max).filter(|size| check(*size)).collect())
-    }
-
     /// Returns the smallest size above `from`, a size of this rule, if it is at most `max`.
     #[must_use]
     pub fn next(&self, from: u32, max: u32) -> Option<u32> {
@@ -93,9 +90,12 @@ impl Sizes {
     }
 
     /// Makes the limits of a job whose sizes follow this rule from `min` to `max`. A user's `start` that the rule
-    /// does not have becomes the next smaller size.
+    /// does not have becomes the next smaller size. None if there is no size, or `max` is above a million.
     #[must_use]
     pub fn limits(&self, min: u32, max: u32, start: u32) -> Option<Limits> {
+        if max > LARGEST {
+            return None;
+        }
         let allowed = match self {
             Sizes::Increment(0 | 1) => Vec::new(),
             _ => self.list(min, max),
@@ -115,6 +115,27 @@ impl Sizes {
         };
         std::iter::successors(first, move |last| self.next(*last, max))
     }
+}
+
+/// Reads the sizes of a job in a file: a list, or a rule.
+///
+/// # Errors
+/// The value is neither.
+pub fn in_file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sizes>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "sizes are a list, \"doubling\", { increment = 2 }, { nearly_square = { divides = 8000 } } or \
+            { squares = { cores = 16 } }"
+    )]
+    enum Written {
+        List(Vec<u32>),
+        Rule(Sizes),
+    }
+    Ok(Some(match Written::deserialize(from)? {
+        Written::List(sizes) => Sizes::List(sizes),
+        Written::Rule(rule) => rule,
+    }))
 }
 
 /// Returns the next larger size that the limits allow.
@@ -169,7 +190,8 @@ mod tests {
         let master_worker = Sizes::Increment(2).list(4, 22);
         assert_eq!(master_worker, [4, 6, 8, 10, 12, 14, 16, 18, 20, 22], "MstWrk");
         assert_eq!(Sizes::Doubling.list(2, 32), [2, 4, 8, 16, 32], "FFT(8192)");
-        let jacobi = Sizes::accepted(50, |size| size % 2 == 0 && 8000 % size == 0);
+        let accepted = (1..=50).filter(|size| size % 2 == 0 && 8000 % size == 0);
+        let jacobi = Sizes::List(accepted.collect());
         assert_eq!(jacobi.list(4, 50), [4, 8, 10, 16, 20, 32, 40, 50], "Jacobi(8000)");
     }
 
@@ -201,6 +223,7 @@ mod tests {
         assert_eq!((next_larger(&any, 5), next_larger(&any, 9)), (Some(6), None));
         assert_eq!((largest_within(&any, 20), largest_within(&any, 2)), (Some(9), None));
         assert_eq!(Sizes::List(vec![7]).limits(1, 6, 3), None);
+        assert_eq!(Sizes::Increment(2).limits(1, u32::MAX, 3), None, "too many to write out");
     }
 
     fn rules() -> impl Strategy<Value = Sizes> {

@@ -1,6 +1,7 @@
 //! Elastic jobs in a real Slurm: nodes come by a second job, go back in place, and nothing is left of either.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -21,23 +22,22 @@ const TESTS: &[Test] = &[
     ("a_job_that_dies_leaves_no_job_behind", dies),
 ];
 
+/// Tests with MPICH, whose launcher goes on where nodes come and go.
+const CYCLES: &[Test] = &[("ten_nodes_come_and_go_in_one_job", ten_cycles)];
+
 /// Time that anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
-    suite::run(TESTS, why_not().or_else(other_launcher))
-}
-
-/// The reason to skip a test of nodes that go back: the guide's words are of this launcher only.
-fn other_launcher() -> Option<String> {
-    match Launcher::find() {
-        Ok(launcher) if matches!(launcher.family(), Family::OpenMpi4) => None,
-        Ok(launcher) => {
-            Some(format!("{:?} is not known to go on without a node", launcher.family()))
-        }
-        Err(error) => Some(format!("{error:#}")),
-    }
+    let (tests, obstacle) = match Launcher::find().map(|launcher| launcher.family()) {
+        Ok(Family::OpenMpi4) => (TESTS, None),
+        Ok(Family::Mpich) => (CYCLES, None),
+        // The guide has no words for the others.
+        Ok(other) => (TESTS, Some(format!("{other:?} is not known to go on without a node"))),
+        Err(error) => (TESTS, Some(format!("{error:#}"))),
+    };
+    suite::run_within(Duration::from_secs(600), tests, why_not().or(obstacle))
 }
 
 /// A job of the example `controlled`, one rank of it on the first node.
@@ -69,12 +69,24 @@ impl<'a> Elastic<'a> {
         let others = (1..nodes).map(|index| format!(",{}:1", slurm.node(index)));
         let hosts = format!("{}:1{}", own(0), others.collect::<String>());
         let agent = format!("{} slurm-agent", checkout.program("quo-elastic")?.display());
-        let launcher = Launcher::find()?.program().to_owned();
+        let launcher = Launcher::find()?;
+        let words = match launcher.family() {
+            Family::Mpich => {
+                // Its option takes a program without words.
+                let file = folder.path().join("agent");
+                fs::write(&file, format!("#!/bin/sh\nexec {agent} \"$@\"\n"))?;
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+                format!("-launcher ssh -launcher-exec {} -n 1", file.display())
+            }
+            _ => format!(
+                "--enable-recovery --mca routed direct --bind-to none --mca ras ^slurm --host {hosts} \
+                 --mca plm rsh --mca plm_rsh_agent '{agent}' -np 1"
+            ),
+        };
         let script = format!(
-            "#!/bin/sh\ncd {folder}\nexec {launcher} --enable-recovery --mca routed direct --bind-to none --mca ras ^slurm --host {hosts} \
-             --mca plm rsh --mca plm_rsh_agent '{agent}' -np 1 {program} {folder} {more}\n",
+            "#!/bin/sh\ncd {folder}\nexec {launcher} {words} {program} {folder} {more}\n",
             folder = folder.path().display(),
-            launcher = launcher.display(),
+            launcher = launcher.program().display(),
         );
         let file = folder.path().join("script");
         fs::write(&file, script)?;
@@ -255,6 +267,26 @@ fn grows_and_shrinks() -> Result<()> {
     job.stop()?;
     ensure!(jobs(&slurm)?.is_empty(), "jobs are left");
     ensure!(slurm.accounts().len() == 2, "{:?}", slurm.accounts());
+    slurm.down()
+}
+
+/// Grows onto a new node ten times, and gives each back.
+fn ten_cycles() -> Result<()> {
+    let slurm = slurm("cycles")?;
+    let job = Elastic::start(&slurm, 1, 60)?;
+    for cycle in 1..=10 {
+        job.told(&["grow", "2", "--nodes", "1", "--wait"], 0)?;
+        let all = jobs(&slurm)?;
+        ensure!(all.len() == 2, "cycle {cycle}: {all:?}");
+        let status = job.told(&["status"], 0)?;
+        ensure!(status.starts_with("test: 3 of "), "cycle {cycle}: {status}");
+        job.told(&["shrink", "2", "--wait"], 0)?;
+        job.until("the node is back", || Ok(jobs(&slurm)?.len() == 1))?;
+    }
+    let status = job.told(&["status"], 0)?;
+    ensure!(status.starts_with("test: 1 of ") && status.contains("epoch 20"), "{status}");
+    job.stop()?;
+    ensure!(slurm.accounts().len() == 11, "{:?}", slurm.accounts());
     slurm.down()
 }
 

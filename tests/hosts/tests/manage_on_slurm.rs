@@ -18,6 +18,7 @@ const TESTS: &[Test] = &[
     ("elastic_jobs_fill_nodes_and_give_them_back", given_back),
     ("elastic_jobs_use_more_of_the_nodes_than_static_ones", compared),
     ("manager_goes_on_after_the_controller_was_away", controller_away),
+    ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
 ];
 
 /// How long anything may take that is waited for.
@@ -63,6 +64,17 @@ impl Bed {
 
     /// Submits a world of two ranks on each of these hosts, which can have four in all and does so many units of work.
     fn elastic(&self, name: &str, hosts: &[usize], units: u64) -> Result<()> {
+        self.elastic_with(name, hosts, units, &[])
+    }
+
+    /// The same with more variables.
+    fn elastic_with(
+        &self,
+        name: &str,
+        hosts: &[usize],
+        units: u64,
+        variables: &[(&str, &str)],
+    ) -> Result<()> {
         let (checkout, launcher) = (Checkout::find()?, Launcher::find()?);
         let folder = self.file(name);
         fs::create_dir(&folder)?;
@@ -99,7 +111,8 @@ impl Bed {
         ] {
             command.env(name, value);
         }
-        command.env("ELASTIC_UNITS", units.to_string()).env_remove("QUO_TOPOLOGY");
+        command.env("ELASTIC_UNITS", units.to_string()).envs(variables.iter().copied());
+        command.env_remove("QUO_TOPOLOGY");
         let nodes: Vec<String> = hosts.iter().map(|host| self.slurm.node(*host)).collect();
         let nodes = format!("--nodelist={}", nodes.join(","));
         command.args(["--parsable", "--exclusive", "--time=30", "--comment=quo-elastic"]);
@@ -115,19 +128,21 @@ impl Bed {
         })
     }
 
-    /// Submits a job of two whole nodes and ten seconds.
-    fn rigid(&self) -> Result<()> {
+    /// Submits a job of so many whole nodes and ten seconds.
+    fn rigid(&self, nodes: usize) -> Result<()> {
         let mut command = self.slurm.command("sbatch");
-        command.args(["--exclusive", "--nodes=2", "--time=10", "--job-name=rigid"]);
+        command.args(["--exclusive", "--time=10", "--job-name=rigid"]);
+        command.arg(format!("--nodes={nodes}"));
         let submitted = command.args(["--output=/dev/null", "--wrap=sleep 10"]).output()?;
         ensure!(submitted.status.success(), "{submitted:?}");
         Ok(())
     }
 
-    fn manager(&self) -> Result<Manager> {
+    fn manager(&self, words: &[&str]) -> Result<Manager> {
         let log = File::options().create(true).append(true).open(self.file("manager"))?;
         let mut command = self.slurm.command(Checkout::find()?.program("quo-elastic")?);
-        command.args(["manage", "--slurm", "--every", "500ms", "--grace", "20s"]);
+        command.args(["manage", "--slurm", "--every", "500ms", "--grace", "20s"]).args(words);
+        command.arg("--record").arg(self.file("record"));
         command.env("QUO_ELASTIC_DIR", SOCKETS).stdin(Stdio::null());
         Ok(Manager(command.stdout(log.try_clone()?).stderr(log).spawn()?))
     }
@@ -255,6 +270,11 @@ fn figures(slurm: &Slurm) -> Result<Figures> {
 /// The units of work of an elastic job: 50 s on one node, 25 s on two, and more on a busy machine.
 const UNITS: u64 = 5000;
 
+/// The units of work, which `MANAGE_UNITS` sets for measurements.
+fn units() -> Result<u64> {
+    std::env::var("MANAGE_UNITS").map_or(Ok(UNITS), |text| text.parse().context("MANAGE_UNITS"))
+}
+
 /// What the managed jobs came to, for the comparison.
 static MANAGED: OnceLock<(Figures, Duration)> = OnceLock::new();
 
@@ -282,32 +302,55 @@ fn compared() -> Result<()> {
 /// Two jobs grow, and give back for a rigid one. Also returns the time from their start to the rigid job's arrival.
 fn managed() -> Result<(Figures, Duration)> {
     let bed = Bed::up("managed")?;
-    bed.elastic("a", &[0], UNITS)?;
-    bed.elastic("b", &[1], UNITS)?;
+    bed.elastic("a", &[0], units()?)?;
+    bed.elastic("b", &[1], units()?)?;
     let ready = Instant::now();
-    let manager = bed.manager()?;
+    let manager = bed.manager(&[])?;
     let asked = |times| {
         move |bed: &Bed| bed.read("manager").matches("grows from 1 to 2 nodes").count() >= times
     };
     bed.until("both are asked to grow", || Ok(asked(2)(&bed)))?;
     // The next manager takes over what is under way.
     manager.kill()?;
-    let manager = bed.manager()?;
+    let manager = bed.manager(&[])?;
     bed.until("both have grown", || Ok(bed.size("a", 4)? && bed.size("b", 4)?))?;
     ensure!(!asked(3)(&bed), "{}", bed.report());
     let arrival = ready.elapsed();
-    bed.rigid()?;
+    bed.rigid(2)?;
     bed.until("the rigid job runs", || bed.runs("rigid"))?;
     let left = bed.jobs()?;
     ensure!(left.len() == 3, "nodes are still held for worlds: {left:?}\n{}", bed.report());
     bed.until("all jobs have ended", || Ok(bed.jobs()?.is_empty()))?;
+    let lines = || bed.read("record").lines().filter(|line| line.contains("\"ended\"")).count();
+    bed.until("the ends are recorded", || Ok(lines() == 3))?;
     manager.kill()?;
+    drawn(&bed)?;
     for job in ["a", "b"] {
         let events = bed.read(&format!("{job}/events"));
         ensure!(events.contains("\"why\":\"shrinks from 2 to 1 nodes"), "{}", bed.report());
         ensure!(events.contains("lacks 2"), "{}", bed.report());
     }
     Ok((bed.finish()?, arrival))
+}
+
+/// Draws the record of both managers, and keeps the picture.
+fn drawn(bed: &Bed) -> Result<()> {
+    let checkout = Checkout::find()?;
+    let folder = checkout.build_folder().join("tmp");
+    fs::create_dir_all(&folder)?;
+    let picture = folder.join("managed.svg");
+    let mut command = std::process::Command::new(checkout.program("quo-elastic")?);
+    command.arg("--json").arg("simulate").arg(bed.file("record")).arg("--svg").arg(&picture);
+    let output = command.output()?;
+    ensure!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let all = &report["policies"][0][0]["all"];
+    // Two growths and two shrinkages.
+    ensure!(all["jobs"] == 3 && all["resizes"] == 4, "{report}\n{}", bed.read("record"));
+    println!("{report}");
+    let picture = fs::read_to_string(&picture)?;
+    ensure!(picture.contains("class=\"n\"><title>a: Malleable"), "{picture}");
+    Ok(())
 }
 
 /// The same jobs, which nobody resizes.
@@ -317,12 +360,34 @@ fn unchanged<const COUNT: usize>(
     arrival: Duration,
 ) -> Result<Figures> {
     let bed = Bed::up(purpose)?;
-    bed.elastic("a", &hosts[0], UNITS)?;
-    bed.elastic("b", &hosts[1], UNITS)?;
+    bed.elastic("a", &hosts[0], units()?)?;
+    bed.elastic("b", &hosts[1], units()?)?;
     // Sleeps: the rigid job arrives when it did before.
     std::thread::sleep(arrival);
-    bed.rigid()?;
+    bed.rigid(2)?;
     bed.finish()
+}
+
+/// Refuses a shrink from two nodes to one, on which each rank would have half a PiB.
+fn too_large() -> Result<()> {
+    let bed = Bed::up("large")?;
+    bed.elastic_with("a", &[0], 1_000_000, &[("ELASTIC_BYTES", "1125899906842624")])?;
+    let manager = bed.manager(&["--memory"])?;
+    bed.until("the job has grown", || bed.size("a", 4))?;
+    bed.rigid(3)?;
+    let refused =
+        "does not fit on node host0: 2 ranks with 256.0 TiB of old and 512.0 TiB of new data each";
+    bed.until("the shrink is refused", || Ok(bed.read("manager").contains(refused)))?;
+    bed.until("the rigid job waits", || {
+        Ok(bed.jobs()?.iter().any(|(state, job)| state == "PENDING" && job == "rigid"))
+    })?;
+    let says = bed.read("manager");
+    ensure!(!says.contains("shrinks from"), "{}", bed.report());
+    fs::write(bed.file("a/stop"), "")?;
+    bed.until("the rigid job has its nodes", || bed.runs("rigid"))?;
+    manager.kill()?;
+    bed.until("all jobs have ended", || Ok(bed.jobs()?.is_empty()))?;
+    bed.slurm.down()
 }
 
 fn controller_away() -> Result<()> {
@@ -337,7 +402,7 @@ fn controller_away() -> Result<()> {
     let controller =
         number.and_then(Pid::from_raw).with_context(|| format!("no controller: {found:?}"))?;
     kill_process(controller, Signal::STOP)?;
-    let manager = bed.manager();
+    let manager = bed.manager(&[]);
     let told =
         bed.until("the manager misses it", || Ok(bed.read("manager").contains(": tries again")));
     kill_process(controller, Signal::CONT)?;

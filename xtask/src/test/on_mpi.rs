@@ -71,10 +71,14 @@ const OF_COMPILERS: &[&str] = &[
     "queries::gxx",
 ];
 
+/// Suites over hosts that have tests for other MPIs than the default.
+const ON_HOSTS: &[&str] = &["quo-hosts elastic_on_slurm"];
+
 /// Names the steps of an MPI: the end-to-end suites; in the short form without those that are about all MPIs or none.
 pub fn steps(mpi: &str, gate: &Gate, known: &[Suite], brief: bool) -> Vec<String> {
     let is_end_to_end = |suite: &&Suite| {
         suite.name.strip_prefix("quo-tests ").is_some_and(|name| name != "library")
+            || ON_HOSTS.contains(&suite.name.as_str())
     };
     let is_run = |suite: &&Suite| !(brief && gate.is_of_any_mpi(&suite.name));
     known

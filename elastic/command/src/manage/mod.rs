@@ -1,8 +1,10 @@
 //! `quo-elastic manage`: decides about real jobs as the simulator does about its own.
 
 mod contact;
+mod memory;
 mod orders;
 mod pool;
+mod recording;
 mod slurm;
 
 use std::path::PathBuf;
@@ -17,6 +19,7 @@ use scheduler::live::POLICIES;
 use scheduler::time::{Span, Time};
 
 pub use contact::{Contact, here};
+use recording::Recording;
 
 /// Options of `quo-elastic manage`.
 #[derive(Debug, Args)]
@@ -66,6 +69,12 @@ struct Common {
     /// Nodes that are promised within this time are not filled
     #[arg(long, value_name = "TIME", default_value = "15min", value_parser = time)]
     look_ahead: Duration,
+    /// Shrink a job only where its data fit: it reports its bytes per rank, the nodes tell what is free
+    #[arg(long)]
+    memory: bool,
+    /// Append what happens to the jobs and nodes to this file, for `quo-elastic simulate FILE --html PAGE`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Print the decisions with their reasons, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -75,6 +84,10 @@ impl Common {
     fn policy(&self) -> Result<Box<dyn scheduler::policy::Policy>> {
         let policy = scheduler::live::policy(&self.policy, span(self.grace), span(self.look_ahead));
         policy.ok_or_else(|| anyhow::anyhow!("there is no policy {:?}", self.policy))
+    }
+
+    fn recording(&self) -> Result<Option<Recording>> {
+        self.record.as_ref().map(|path| Recording::open(path, &self.policy)).transpose()
     }
 }
 
@@ -93,7 +106,7 @@ pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
 }
 
 /// Writes a decision as a line for the log of decisions.
-fn record(at: Span, job: &str, action: &Action, reason: &str) -> String {
+fn decision_line(at: Span, job: &str, action: &Action, reason: &str) -> String {
     let (action, count) = match action {
         Action::Start { nodes, .. } => ("start", nodes.count()),
         Action::Grow { nodes, .. } => ("grow", nodes.count()),

@@ -21,7 +21,7 @@ pub use harvest::{Harvest, Need, least_impact_walk};
 pub use priority::{Ageing, Rank};
 
 use crate::job::JobId;
-use crate::predict::ShrinkPoint;
+use crate::points::SmallerSize;
 use crate::time::Time;
 
 /// A running job as the strategies see it.
@@ -44,7 +44,7 @@ pub struct Candidate {
     /// The priority.
     pub rank: Rank,
     /// The sizes to which the job can be shrunk, the one with the least effect first.
-    pub shrinks: Vec<ShrinkPoint>,
+    pub shrinks: Vec<SmallerSize>,
     /// True if the job is due for contraction (fair-contract).
     pub contract: bool,
 }

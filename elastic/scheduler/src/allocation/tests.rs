@@ -23,7 +23,7 @@ fn shrinkable(job: u32, size: u32, points: &[(u32, f64)]) -> Candidate {
     let mut one = candidate(job, size, size * 2, None);
     one.shrinks = points
         .iter()
-        .map(|(nodes, factor)| ShrinkPoint { nodes: *nodes, factor: *factor })
+        .map(|(nodes, factor)| SmallerSize { nodes: *nodes, factor: *factor })
         .collect();
     one
 }
@@ -209,7 +209,7 @@ fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
                 one.shrinks = points
                     .into_iter()
                     .filter(|(nodes, _)| *nodes < size)
-                    .map(|(nodes, factor)| ShrinkPoint { nodes, factor })
+                    .map(|(nodes, factor)| SmallerSize { nodes, factor })
                     .collect();
                 one.shrinks.sort_by(|a, b| a.factor.total_cmp(&b.factor));
                 one

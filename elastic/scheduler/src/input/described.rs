@@ -16,7 +16,7 @@
 //! nodes = 4
 //! min = 4
 //! max = 16
-//! sizes = [4, 8, 16]
+//! sizes = [4, 8, 16] # or: "doubling", { increment = 2 }, { nearly_square = { divides = 8000 } }, with min and max
 //! walltime = 900.0
 //! iterations = 100
 //! resize_every = 10
@@ -33,6 +33,7 @@ use serde::Deserialize;
 
 use super::{InputError, LONGEST_TIME};
 use crate::job::{Class, Limits};
+use crate::sizes::{Sizes, in_file};
 use crate::time::{Span, Time};
 use crate::workload::random::Random;
 use crate::workload::{JobSpec, Model, Name, Program, ResizeCost, Work, Workload};
@@ -70,8 +71,8 @@ struct Described {
     nodes: u32,
     min: Option<u32>,
     max: Option<u32>,
-    #[serde(default)]
-    sizes: Vec<u32>,
+    #[serde(default, deserialize_with = "in_file")]
+    sizes: Option<Sizes>,
     #[serde(default)]
     priority: i32,
     walltime: Option<f64>,
@@ -187,15 +188,20 @@ impl Described {
 
     fn limits(&self) -> Result<Limits, String> {
         let fixed = self.class == Class::Rigid;
-        let least = self.sizes.first().copied().unwrap_or(self.nodes);
-        let most = self.sizes.last().copied().unwrap_or(self.nodes);
+        let sizes = match &self.sizes {
+            None => &[],
+            Some(Sizes::List(sizes)) => sizes.as_slice(),
+            Some(rule) => return self.by_rule(rule),
+        };
+        let least = sizes.first().copied().unwrap_or(self.nodes);
+        let most = sizes.last().copied().unwrap_or(self.nodes);
         let (min, max) = (self.min.unwrap_or(least), self.max.unwrap_or(most));
-        let limits = Limits { min, max, start: self.nodes, allowed: self.sizes.clone() };
+        let limits = Limits { min, max, start: self.nodes, allowed: sizes.to_vec() };
         if fixed && (min, max) != (self.nodes, self.nodes) {
             return Err("a rigid job has one size: leave out min, max and sizes".to_owned());
         }
-        if !self.sizes.windows(2).all(|pair| pair[0] < pair[1]) {
-            return Err(format!("sizes {:?} do not ascend", self.sizes));
+        if !sizes.windows(2).all(|pair| pair[0] < pair[1]) {
+            return Err(format!("sizes {sizes:?} do not ascend"));
         }
         if min == 0 || !limits.allows(limits.start) {
             let start = limits.start;
@@ -204,6 +210,20 @@ impl Described {
             ));
         }
         Ok(limits)
+    }
+
+    /// Returns the limits of a job whose sizes follow a rule.
+    fn by_rule(&self, rule: &Sizes) -> Result<Limits, String> {
+        let (min, start) = (self.min.unwrap_or(self.nodes), self.nodes);
+        let Some(max) = self.max.filter(|_| self.class != Class::Rigid) else {
+            return Err("a rule of sizes is for jobs that have a max and are not rigid".to_owned());
+        };
+        let limits = rule.limits(min, max, start).filter(|limits| limits.start == start);
+        limits.ok_or_else(|| {
+            format!(
+                "nodes = {start} is no size of {rule:?} from {min} to {max}, or max is too large"
+            )
+        })
     }
 
     fn work(&self) -> Result<Work, String> {
@@ -304,6 +324,20 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_sizes_are_written_out() {
+        let sizes = |rule: &str| {
+            let line = format!("class = \"resizable\"\nmax = 40\nsubmit = 0.0\nsizes = {rule}");
+            read(&format!("{RIGID}{line}"), 0).unwrap().jobs[0].limits.allowed.clone()
+        };
+        assert_eq!(sizes("\"doubling\""), [2, 4, 8, 16, 32]);
+        assert_eq!(sizes("{ increment = 9 }"), [2, 11, 20, 29, 38]);
+        assert_eq!(
+            sizes("{ nearly_square = { divides = 36, difference = 3 } }"),
+            [2, 4, 6, 9, 12, 16, 24, 36]
+        );
+    }
+
+    #[test]
     fn arrivals_follow_the_seed() {
         let text = format!("[arrivals]\nmean = 10.0\n{RIGID}count = 50");
         let [one, again, other] = [1, 1, 2].map(|seed| read(&text, seed).unwrap());
@@ -325,6 +359,13 @@ mod tests {
             ("walltime = -1.0", "walltime = -1"),
             ("walltime = nan", "from 0 to 1e12"),
             ("class = \"moldable\"\nsizes = [2, 2]", "do not ascend"),
+            ("max = 8\nsizes = \"doubling\"", "are not rigid"),
+            ("class = \"malleable\"\nsizes = \"doubling\"", "have a max"),
+            ("class = \"malleable\"\nmin = 1\nmax = 9\nsizes = { increment = 2 }", "is no size of"),
+            (
+                "class = \"malleable\"\nmax = 9\nsizes = \"tripling\"",
+                "sizes are a list, \"doubling\"",
+            ),
         ];
         for (line, expected) in cases {
             let error = error(&format!("{RIGID}submit = 0.0\n{line}"));

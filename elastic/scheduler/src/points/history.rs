@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Configuration, PointsError};
+use super::{Configuration, PointsError, Stay, smaller_sizes};
 
 /// A stay on one configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -119,40 +119,48 @@ impl History {
         self.redistributions.iter().map(|one| one.seconds).sum()
     }
 
+    /// The stays with known times, oldest first: what a scheduler asks about a job.
+    pub fn stays(&self) -> Vec<Stay> {
+        self.visits().filter_map(Visit::stay).collect()
+    }
+
     /// Returns true if iterations are faster than before the last resize; `None` before the first,
     /// or without times for both.
     pub fn last_resize_helped(&self) -> Option<bool> {
-        let before = self.earlier.last().filter(|visit| visit.reports > 0)?;
-        (self.now.reports > 0).then_some(self.now.mean < before.mean)
+        let before = self.earlier.last()?.stay()?;
+        Some(self.now.stay()?.is_faster_than(&before, 0.0))
     }
 
     /// Configurations that it can be shrunk to: those it has run on with known times, with fewer
-    /// processors than now and no fewer than at the start. The one that costs least comes first.
-    /// Empty until there are times for the present one.
+    /// processors than now and no fewer than at the start. The one that costs least comes first; of those with equal
+    /// sizes there is the latest. Empty until there are times for the present one.
     pub fn shrink_points(&self) -> Vec<ShrinkPoint> {
-        if self.now.reports == 0 {
-            return Vec::new();
-        }
-        let size = self.current().size();
-        let smaller = self.visits().map(|visit| visit.configuration);
-        let mut smaller: Vec<Configuration> =
-            smaller.filter(|one| (self.start().size()..size).contains(&one.size())).collect();
-        smaller.sort_unstable();
-        smaller.dedup();
-        let mut points: Vec<ShrinkPoint> = smaller
+        let Some(now) = self.now.stay() else { return Vec::new() };
+        let configuration = |size| {
+            let of_size = |visit: &&Visit| visit.reports > 0 && visit.configuration.size() == size;
+            self.visits().rfind(of_size).map(|visit| visit.configuration)
+        };
+        smaller_sizes(&self.stays(), now.nodes, self.start().size())
             .into_iter()
-            .filter_map(|configuration| {
-                let seconds = self.seconds(configuration)?;
+            .filter_map(|smaller| {
+                let configuration = configuration(smaller.nodes)?;
                 Some(ShrinkPoint {
                     configuration,
-                    relinquished: size - configuration.size(),
-                    slower_by: seconds - self.now.mean,
-                    factor: if self.now.mean > 0.0 { seconds / self.now.mean } else { 1.0 },
+                    relinquished: now.nodes - smaller.nodes,
+                    slower_by: self.seconds(configuration)? - now.seconds,
+                    factor: smaller.factor,
                 })
             })
-            .collect();
-        points.sort_by(|a, b| a.slower_by.total_cmp(&b.slower_by));
-        points
+            .collect()
+    }
+}
+
+impl Visit {
+    /// Returns the stay as schedulers see it; none before the first report.
+    fn stay(&self) -> Option<Stay> {
+        let samples = u32::try_from(self.reports).unwrap_or(u32::MAX);
+        let (nodes, seconds) = (self.configuration.size(), self.mean);
+        (samples > 0).then_some(Stay { nodes, seconds, samples })
     }
 }
 

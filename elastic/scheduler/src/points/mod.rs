@@ -11,6 +11,7 @@ mod error;
 mod growth;
 mod history;
 mod predict;
+mod stay;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -19,4 +20,5 @@ pub use error::PointsError;
 pub use growth::{Configuration, Growth, Topology};
 pub use history::{History, ShrinkPoint, Visit};
 pub use predict::{Measure, Predictor, slope};
+pub use stay::{SmallerSize, Stay, smaller_sizes};
 pub use steps::{Decision, Report, ResizePoints};

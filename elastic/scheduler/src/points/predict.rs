@@ -78,11 +78,16 @@ impl Predictor {
 
     /// Returns true if more processors are likely to help; `None` if nothing can be said.
     pub fn says_yes(&self, history: &History) -> Option<bool> {
-        let potential = self.potential(history)?;
-        Some(match self.measure {
+        self.potential(history).map(|potential| self.promises(potential))
+    }
+
+    /// Returns true if this potential exceeds the threshold.
+    #[must_use]
+    pub fn promises(&self, potential: f64) -> bool {
+        match self.measure {
             Measure::Time => -potential > self.threshold,
             _ => potential > self.threshold,
-        })
+        }
     }
 }
 

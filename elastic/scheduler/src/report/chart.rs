@@ -64,7 +64,7 @@ impl Axis {
             let x = LEFT + value * unit / seconds * (WIDTH - LEFT - RIGHT);
             let _ = write!(
                 text,
-                "<path class=g d=\"M{x:.1} {TOP}V{:.1}\"/><text class=m x={x:.1} y={:.1}>{} {name}</text>",
+                "<path class=\"g\" d=\"M{x:.1} {TOP}V{:.1}\"/><text class=\"m\" x=\"{x:.1}\" y=\"{:.1}\">{} {name}</text>",
                 height - BOTTOM,
                 height - 6.0,
                 (value * 1000.0).round() / 1000.0
@@ -108,7 +108,7 @@ pub fn over_time(outcome: &Outcome, axis: Axis, is_waiting: bool) -> String {
     let mut text = begin(height, &format!("{name} over time, {}", outcome.policy));
     text += &axis.labels(height);
     text += &scale(most, y, name);
-    let _ = writeln!(text, "<path d=\"{path}\" fill=\"{colour}\" fill-opacity=.75 /></svg>");
+    let _ = writeln!(text, "<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\".75\" /></svg>");
     text
 }
 
@@ -159,13 +159,13 @@ pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Strin
         let (x, end) = (axis.x(piece.from), axis.x(piece.to));
         let _ = write!(
             text,
-            "<rect x={x:.1} y={:.1} width={:.1} height={:.1} fill=\"{}\"{}><title>{}: {:?}, \
+            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"{}><title>{}: {:?}, \
              {} nodes from {} to {}</title></rect>",
             y(nodes - f64::from(piece.nodes.end())),
             (end - x).max(0.5),
             (plot * f64::from(piece.nodes.count) / nodes).max(0.5),
             COLOURS[piece.job as usize % COLOURS.len()],
-            if is_gained { " class=n" } else { "" },
+            if is_gained { " class=\"n\"" } else { "" },
             escape(&spec.name.to_string()),
             record.class,
             piece.nodes.count,
@@ -175,6 +175,55 @@ pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Strin
     }
     text += "</svg>\n";
     Some(text)
+}
+
+/// Styles of a picture that stands alone: on light and on dark grounds.
+const ALONE: &str = "<style>text{font:11px 'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;\
+    fill:#52606d}.m{text-anchor:middle}.e{text-anchor:end}.g{stroke:#d5dae0;fill:none}.n{stroke:#1f2933}\
+    @media(prefers-color-scheme:dark){text{fill:#aab4c0}.g{stroke:#3a424c}.n{stroke:#f5f7fa}}</style>";
+/// The most jobs that a legend names.
+const MOST_NAMES: usize = 16;
+
+/// Draws an outcome as an image that stands alone: busy nodes, waiting jobs, and the nodes of each job over time. None
+/// where there is no chart of jobs by node.
+#[must_use]
+pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
+    let axis = Axis::of(&[outcome]);
+    let charts = [
+        over_time(outcome, axis, false),
+        over_time(outcome, axis, true),
+        gantt(outcome, workload, axis)?,
+    ];
+    let mut top = 0.0;
+    let mut text = String::new();
+    for chart in charts {
+        // Each says its height in the box of its view.
+        let found = chart.split('"').nth(1).and_then(|sizes| sizes.rsplit(' ').next());
+        let height: f64 = found?.parse().ok()?;
+        let place = format!("<svg y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" ");
+        text += &chart.replacen("<svg ", &place, 1);
+        top += height;
+    }
+    let mut left = LEFT;
+    for (place, spec) in workload.jobs.iter().enumerate().take(MOST_NAMES) {
+        let (name, colour) = (spec.name.to_string(), COLOURS[place % COLOURS.len()]);
+        let width = 30.0 + 7.0 * name.chars().count() as f64;
+        if left > LEFT && left + width > WIDTH - RIGHT {
+            (left, top) = (LEFT, top + BAR);
+        }
+        let (y, x, name) = (top + 10.0, left + 14.0, escape(&name));
+        let _ = write!(
+            text,
+            "<rect x=\"{left}\" y=\"{top}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
+             <text x=\"{x}\" y=\"{y}\">{name}</text>"
+        );
+        left += width;
+    }
+    let height = top + BAR;
+    Some(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\">{ALONE}\n{text}</svg>\n"
+    ))
 }
 
 /// Draws the waits by class: mean and 95 %, one row for each class and policy.
@@ -196,10 +245,10 @@ pub fn waits(groups: &[(String, Group)]) -> String {
         let (mean, p95) = (x(group.wait.mean), x(group.wait.p95));
         let _ = write!(
             text,
-            "<text class=e x={:.1} y={:.1}>{} · {}</text>\
-             <rect x={left} y={top:.1} width={:.1} height={BAR} fill=\"{}\" fill-opacity=.3 />\
-             <rect x={left} y={:.1} width={:.1} height=8 fill=\"{}\"/>\
-             <text x={:.1} y={:.1}>{} s, 95 % {} s</text>",
+            "<text class=\"e\" x=\"{:.1}\" y=\"{:.1}\">{} · {}</text>\
+             <rect x=\"{left}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" fill=\"{}\" fill-opacity=\".3\" />\
+             <rect x=\"{left}\" y=\"{:.1}\" width=\"{:.1}\" height=\"8\" fill=\"{}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\">{} s, 95 % {} s</text>",
             left - 8.0,
             top + 12.0,
             escape(&group.name),
@@ -221,7 +270,10 @@ pub fn waits(groups: &[(String, Group)]) -> String {
 }
 
 fn begin(height: f64, title: &str) -> String {
-    format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=img><title>{}</title>", escape(title))
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\"><title>{}</title>",
+        escape(title)
+    )
 }
 
 fn scale(most: f64, y: impl Fn(f64) -> f64, name: &str) -> String {
@@ -232,7 +284,7 @@ fn scale(most: f64, y: impl Fn(f64) -> f64, name: &str) -> String {
         let at = y(value);
         let _ = write!(
             text,
-            "<path class=g d=\"M{LEFT} {at:.1}H{}\"/><text class=e x={} y={:.1}>{value}</text>",
+            "<path class=\"g\" d=\"M{LEFT} {at:.1}H{}\"/><text class=\"e\" x=\"{}\" y=\"{:.1}\">{value}</text>",
             WIDTH - RIGHT,
             LEFT - 6.0,
             at + 4.0
@@ -242,7 +294,7 @@ fn scale(most: f64, y: impl Fn(f64) -> f64, name: &str) -> String {
     let middle = y(most / 2.0);
     let _ = write!(
         text,
-        "<text class=m transform=\"translate(14 {middle:.1}) rotate(-90)\">{name}</text>"
+        "<text class=\"m\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{name}</text>"
     );
     text
 }
@@ -265,6 +317,28 @@ mod tests {
         assert_eq!(coarse[0], 4.0);
         assert_eq!((coarse[1], coarse[2]), (4.0, 0.0));
         assert_eq!(columns(&steps, axis, true)[310], 2.0);
+    }
+
+    #[test]
+    fn picture_is_one_image_with_all_charts_and_names() {
+        use crate::simulate::{Settings, Simulation};
+        use crate::state::Cluster;
+        use crate::workload::generate::{Synthetic, synthetic};
+        let workload = synthetic(Synthetic { jobs: 3, nodes: 8, load: 0.9, seed: 1 });
+        let cluster = Cluster { nodes: 8, cores_per_node: 1 };
+        let settings = Settings { keep_nodes: true, ..Settings::new(cluster) };
+        let mut policy = crate::rigid::Fcfs;
+        let outcome = Simulation::new(&workload, settings, &mut policy, &mut ()).run().unwrap();
+        let picture = picture(&outcome, &workload).unwrap();
+        let count = |part| picture.matches(part).count();
+        assert_eq!((count("<svg "), count("</svg>"), count("xmlns=")), (4, 4, 1));
+        assert_eq!(count("height=\"10\""), 3, "a name for each job");
+        // Images are XML: no value stands without quotes.
+        let is_bare = |part: &str| part.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        let tags = picture.split('<').filter_map(|tag| tag.split_once('>')).map(|(tag, _)| tag);
+        let mut values =
+            tags.filter(|tag| !tag.starts_with('/')).flat_map(|tag| tag.split('=').skip(1));
+        assert!(!values.any(is_bare), "{picture}");
     }
 
     #[test]

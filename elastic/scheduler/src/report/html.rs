@@ -46,7 +46,7 @@ pub fn page(
         "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
          <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; \
-         style-src 'unsafe-inline'\">\n<title>{0} · simulation</title>\n<style>{STYLE}</style>\n\
+         style-src 'unsafe-inline'\">\n<title>{0}</title>\n<style>{STYLE}</style>\n\
          <h1>{0}</h1>\n",
         escape(title)
     );

@@ -37,7 +37,8 @@ impl Observer for Sizes10 {
 pub(super) fn sizes() -> Result<Table, SimulateError> {
     let mut table = Table::new("Sizes at each of 10 iterations", "Sudarsan, table 2.4");
     let grid = |divides| Sizes::NearlySquare { difference: None, divides: Some(divides) };
-    let jacobi = Sizes::accepted(50, |size| size % 2 == 0 && 8000 % size == 0);
+    let accepted = (1..=50).filter(|size| size % 2 == 0 && 8000 % size == 0);
+    let jacobi = Sizes::List(accepted.collect());
     let programs: [Program; 5] = [
         ("LU(12000)", grid(12000), 4, 16, 102, &[4, 6, 9, 12, 16, 20, 16, 16, 16, 16]),
         ("MM(14000)", grid(14000), 4, 49, 49, &[4, 8, 16, 20, 25, 35, 49, 49, 49, 49]),

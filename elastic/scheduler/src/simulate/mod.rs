@@ -9,6 +9,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use outcome::Held;
 pub use outcome::{Counts, Ending, Load, Outcome, Piece, Record};
 pub use run::{SimulateError, Simulation};
 

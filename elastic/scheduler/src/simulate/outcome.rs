@@ -149,18 +149,18 @@ impl Outcome {
 
 /// The nodes that running jobs hold now, with the instants of receipt.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     jobs: std::collections::BTreeMap<u32, Vec<(Interval, Time)>>,
-    pub(super) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Piece>,
 }
 
 impl Held {
-    pub(super) fn gain(&mut self, job: u32, nodes: &NodeList, now: Time) {
+    pub(crate) fn gain(&mut self, job: u32, nodes: &NodeList, now: Time) {
         let parts = nodes.intervals().iter().map(|&part| (part, now));
         self.jobs.entry(job).or_default().extend(parts);
     }
 
-    pub(super) fn lose(&mut self, job: u32, nodes: &NodeList, now: Time) {
+    pub(crate) fn lose(&mut self, job: u32, nodes: &NodeList, now: Time) {
         let Some(held) = self.jobs.get_mut(&job) else { return };
         for lost in nodes.intervals() {
             let mut kept = Vec::new();
@@ -184,7 +184,7 @@ impl Held {
         }
     }
 
-    pub(super) fn end(&mut self, job: u32, now: Time) {
+    pub(crate) fn end(&mut self, job: u32, now: Time) {
         for (nodes, from) in self.jobs.remove(&job).unwrap_or_default() {
             self.pieces.push(Piece { job, nodes, from, to: now });
         }

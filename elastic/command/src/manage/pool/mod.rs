@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use elastic::manager::WorldStatus;
 use elastic::manager::control::FOLDER_VARIABLE;
+use elastic::manager::slurm::query;
 use scheduler::action::{Action, Choice};
 use scheduler::job::Class;
 use scheduler::live::{Decided, Snapshot, Stage, decide};
@@ -24,16 +25,23 @@ use scheduler::time::{Span, Time};
 
 use super::contact::{Contact, here, there};
 use super::orders::{EVENTS, Orders, is_busy, open};
-use super::{Manage, now, record};
+use super::recording::Recording;
+use super::{Manage, decision_line, now};
 use crate::output::{complain, say, say_json};
 use folder::{Fate, Folder, Start};
 use launch::{Launcher, Names, launch};
-use plan::{Flight, View, adopted, requests, snapshot};
+use plan::{Flight, Memory, Pictured, View, adopted, picture, requests, sightings, slot_names};
 use queue::{Hosts, Queue, QueuedJob};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// The time after which an elastic job that does not answer is named.
 const SILENCE: Span = Span(60_000);
+/// The file in which a system tells of its memory.
+const MEMORY_FILE: &str = "/proc/meminfo";
+/// The time between two questions to the other hosts after their memory.
+const MEMORY_EVERY: Span = Span(30_000);
+/// The longest time that such a question may take.
+const MEMORY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Works through the queue that was named.
 pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
@@ -66,6 +74,8 @@ pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
         folder,
         origin,
         json,
+        memory: arguments.common.memory.then(|| (Memory::default(), None)),
+        recording: arguments.common.recording()?,
         orders: Orders::default(),
         flights: BTreeMap::new(),
         contacts: BTreeMap::new(),
@@ -94,8 +104,10 @@ fn dry_run(queue: &Queue, hosts: &Hosts, own: &str, policy: &mut dyn Policy) -> 
     let fates = vec![Fate::Waiting; queue.jobs.len()];
     let (statuses, flights) = (BTreeMap::new(), BTreeMap::new());
     let jobs = &queue.jobs;
-    let view = View { jobs, fates: &fates, statuses: &statuses, flights: &flights, hosts, own };
-    let (snapshot, indices) = snapshot(&view, &Orders::default(), (now(), now()));
+    let (statuses, flights) = (&statuses, &flights);
+    let view = View { jobs, fates: &fates, statuses, flights, hosts, own, memory: None };
+    let Pictured { snapshot, jobs: indices, .. } =
+        picture(&view, &Orders::default(), (now(), now()));
     for decided in decide(&snapshot, policy)? {
         say(&format!("{}: {}\n", jobs[indices[decided.job]].name, slots(&decided.reason)))?;
     }
@@ -125,6 +137,9 @@ struct Pool {
     /// The instant at which the queue began.
     origin: Time,
     json: bool,
+    /// The memory of jobs and hosts, if shrinks have to fit, and when other hosts were asked last.
+    memory: Option<(Memory, Option<Time>)>,
+    recording: Option<Recording>,
     orders: Orders,
     flights: BTreeMap<String, Flight>,
     contacts: BTreeMap<String, Contact>,
@@ -146,15 +161,19 @@ impl Pool {
         for (name, fate) in names.iter().zip(&fates) {
             self.ended(name, fate)?;
         }
+        let now = now();
         if fates.iter().all(|fate| matches!(fate, Fate::Ended(..))) {
+            if let Some(recording) = &mut self.recording {
+                recording.observe(now, &slot_names(&self.hosts), Vec::new())?;
+            }
             return Ok(false);
         }
-        let now = now();
         let statuses = self.statuses(&fates, now);
         for (name, status) in &statuses {
             self.adopt(name, status);
             self.settle(name, status, now);
         }
+        self.look_at_memory(&fates, &statuses, now);
         let view = View {
             jobs: &self.queue.jobs,
             fates: &fates,
@@ -162,8 +181,23 @@ impl Pool {
             flights: &self.flights,
             hosts: &self.hosts,
             own: &self.own,
+            memory: self.memory.as_ref().map(|(memory, _)| memory),
         };
-        let (snapshot, indices) = snapshot(&view, &self.orders, (self.origin, now));
+        let recorded = self.recording.as_mut().map(|recording| {
+            recording.observe(now, &slot_names(&self.hosts), sightings(&view, now))
+        });
+        let Pictured { snapshot, jobs: indices, too_large } =
+            picture(&view, &self.orders, (self.origin, now));
+        if let Some(Err(error)) = recorded {
+            self.complain_once(&format!("{error:#}"));
+        }
+        for (index, cause) in too_large {
+            let (name, size) =
+                (&names[index], statuses.get(&names[index]).map_or(0, |job| job.size));
+            if self.told.insert(format!("memory of {name} on {size} to {}", cause.nodes)) {
+                complain(&format!("{name}: {}", slots(&cause.to_string())));
+            }
+        }
         self.used.count(&snapshot, self.hosts.slots(), now);
         match decide(&snapshot, policy) {
             Ok(decisions) => {
@@ -251,18 +285,64 @@ impl Pool {
         statuses
     }
 
+    /// Takes over what jobs have reported of their memory, and asks the hosts what they have: this one at each look.
+    fn look_at_memory(
+        &mut self,
+        fates: &[Fate],
+        statuses: &BTreeMap<String, WorldStatus>,
+        now: Time,
+    ) {
+        let Some((mut memory, asked)) = self.memory.take() else { return };
+        let is_running = |name: &str| {
+            let mut jobs = self.queue.jobs.iter().zip(fates);
+            jobs.any(|(job, fate)| job.name == name && matches!(fate, Fate::Running(_)))
+        };
+        memory.footprints.retain(is_running);
+        for (name, status) in statuses {
+            memory.footprints.observe(name, status);
+            if status.report.is_some() && memory.footprints.of(name).is_none() {
+                self.complain_once(&format!("{name}: {}", super::memory::SILENT));
+            }
+        }
+        let is_due = asked.is_none_or(|asked| now.since(asked) >= MEMORY_EVERY);
+        for (place, (host, _)) in self.hosts.hosts.iter().enumerate() {
+            let text = match self.is_elsewhere(host) {
+                false => fs::read_to_string(MEMORY_FILE).ok(),
+                true if is_due => {
+                    let mut words = launch_there(self.host_option(), host);
+                    words.extend(["cat".to_owned(), MEMORY_FILE.to_owned()]);
+                    query(&words[0], &words[1..], MEMORY_LIMIT).ok()
+                }
+                true => continue,
+            };
+            memory.available.remove(&place);
+            if let Some(bytes) = text.as_deref().and_then(super::memory::available) {
+                memory.available.insert(place, bytes);
+            }
+        }
+        self.memory = Some((memory, if is_due { Some(now) } else { asked }));
+    }
+
+    fn is_elsewhere(&self, host: &str) -> bool {
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        host != "localhost" && short(host) != short(&self.own)
+    }
+
+    /// Returns the option by which the launcher is told of a host.
+    fn host_option(&self) -> &'static str {
+        match self.launcher {
+            Launcher::Of(launch::Family::Mpich) => "-hosts",
+            _ => "--host",
+        }
+    }
+
     /// Lists the jobs on the host of rank 0, if that is another machine.
     fn elsewhere(&self, start: &Start) -> Option<Vec<(WorldStatus, Contact)>> {
         let host = &self.hosts.hosts[self.hosts.host_of(*start.slots.first()?)].0;
-        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-        if host == "localhost" || short(host) == short(&self.own) {
+        if !self.is_elsewhere(host) {
             return None;
         }
-        let option = match self.launcher {
-            Launcher::Of(launch::Family::Mpich) => "-hosts",
-            _ => "--host",
-        };
-        there(&launch_there(option, host)).ok()
+        there(&launch_there(self.host_option(), host)).ok()
     }
 
     /// Takes over what a manager before has asked a job for.
@@ -350,7 +430,7 @@ impl Pool {
 
     fn note(&self, at: Time, name: &str, decided: &Decided) -> Result<()> {
         let reason = slots(&decided.reason);
-        self.folder.note(&record(at.since(self.origin), name, &decided.action, &reason))
+        self.folder.note(&decision_line(at.since(self.origin), name, &decided.action, &reason))
     }
 
     fn complain_once(&mut self, text: &str) {

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use elastic::change::RequestKind;
-use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Call, Many};
+use elastic::manager::{HostStatus, WorldStatus};
 use scheduler::action::{Action, Choice};
 use scheduler::job::{Class, Limits};
 use scheduler::live::{Decided, Seen, Snapshot, Stage};
+use scheduler::memory::{NodeRoom, TooLittleMemory};
 use scheduler::nodes::NodeList;
+use scheduler::record::{self, Sighting};
 use scheduler::time::Time;
 
 use super::super::measured;
+use super::super::memory::{self, Footprints};
 use super::super::orders::{Change, Open, Orders, is_busy};
 use super::folder::{Fate, Start};
 use super::queue::{Hosts, QueuedJob};
@@ -40,16 +43,34 @@ pub struct View<'a> {
     pub hosts: &'a Hosts,
     /// The name of this machine.
     pub own: &'a str,
+    /// The memory of jobs and hosts, where shrinks have to fit.
+    pub memory: Option<&'a Memory>,
 }
 
-/// Makes a snapshot, with the index in the queue of each of its jobs. Times are since `origin`.
-pub fn snapshot(
-    view: &View<'_>,
-    orders: &Orders,
-    (origin, now): (Time, Time),
-) -> (Snapshot, Vec<usize>) {
+/// The memory of jobs and hosts.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The reports of the jobs.
+    pub footprints: Footprints,
+    /// The bytes that hosts have available, by their places.
+    pub available: BTreeMap<usize, u64>,
+}
+
+/// A snapshot with what its numbers stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pictured {
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// The index in the queue of each job of the snapshot.
+    pub jobs: Vec<usize>,
+    /// The jobs, by index, that are not shrunk further, with the cause.
+    pub too_large: Vec<(usize, TooLittleMemory)>,
+}
+
+/// Makes a snapshot. Times are since `origin`.
+pub fn picture(view: &View<'_>, orders: &Orders, (origin, now): (Time, Time)) -> Pictured {
     let mut taken = Taken { hosts: view.hosts, taken: BTreeSet::new(), beyond: view.hosts.slots() };
-    let (mut jobs, mut indices) = (Vec::new(), Vec::new());
+    let (mut jobs, mut indices, mut too_large) = (Vec::new(), Vec::new(), Vec::new());
     // Those whose slots are known by number first.
     let mut fixed = BTreeMap::new();
     for (index, (job, fate)) in view.jobs.iter().zip(view.fates).enumerate() {
@@ -77,6 +98,8 @@ pub fn snapshot(
                         nodes = taken.ranks(status, view);
                         narrow(&mut limits, status);
                         orders.narrow(&job.name, nodes.count(), &mut limits, now);
+                        let cause = fitting(&job.name, status, view, &mut limits);
+                        too_large.extend(cause.map(|cause| (index, cause)));
                         (mpi_ratio, end) = measured(status, origin, now);
                         match flight {
                             Some(Flight { change: Change::Grow, parts }) => {
@@ -102,7 +125,67 @@ pub fn snapshot(
         indices.push(index);
     }
     let snapshot = Snapshot { now: Time(now.since(origin).0), nodes: taken.beyond, jobs };
-    (snapshot, indices)
+    Pictured { snapshot, jobs: indices, too_large }
+}
+
+/// Names all slots: by their hosts and numbers there.
+pub fn slot_names(hosts: &Hosts) -> Vec<String> {
+    let of_host = |(host, slots): &(String, u32)| {
+        let host = host.clone();
+        (0..*slots).map(move |slot| format!("{host}:{slot}"))
+    };
+    hosts.hosts.iter().flat_map(of_host).collect()
+}
+
+/// Lists the jobs that wait and run, with the slots of the ranks that there are now.
+pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
+    let names = slot_names(view.hosts);
+    // What is asked for has not happened yet. Times are since 1970.
+    let view = View { flights: &BTreeMap::new(), ..*view };
+    let Pictured { snapshot, .. } = picture(&view, &Orders::default(), (Time::ZERO, now));
+    let seen = |job: Seen| {
+        let (stage, held) = match job.stage {
+            Stage::Waiting { .. } => (record::Stage::Waits, NodeList::default()),
+            Stage::Running { since, nodes, .. } => (record::Stage::Runs(since), nodes),
+        };
+        let beyond = |slot: u32| format!("slot {slot}");
+        let name = |slot: u32| names.get(slot as usize).cloned().unwrap_or_else(|| beyond(slot));
+        let of_queue = view.jobs.iter().find(|queued| queued.name == job.name);
+        Sighting {
+            job: job.name.clone(),
+            class: of_queue.map_or(job.class, |queued| queued.class),
+            asked: of_queue.map_or(job.limits.start, |queued| queued.limits.start),
+            name: job.name,
+            walltime: job.walltime,
+            stage,
+            nodes: held.iter().map(name).collect(),
+        }
+    };
+    snapshot.jobs.into_iter().map(seen).collect()
+}
+
+/// Narrows the limits of a job to the sizes at which its data fit on the hosts of its lowest ranks. Returns the cause if
+/// there are any others.
+fn fitting(
+    job: &str,
+    status: &WorldStatus,
+    view: &View<'_>,
+    limits: &mut Limits,
+) -> Option<TooLittleMemory> {
+    let memory = view.memory?;
+    let kept = |size: u32| {
+        let stay = |host: &&HostStatus| host.ranks.iter().any(|rank| *rank < u64::from(size));
+        let room = |host: &HostStatus| {
+            let ranks = host.ranks.iter().filter(|rank| **rank < u64::from(size)).count() as u32;
+            let place = index_of(&host.host, view.hosts, view.own);
+            let free = place.and_then(|place| memory.available.get(&place).copied());
+            // Where nobody tells, there is enough.
+            NodeRoom { name: host.host.clone(), ranks, free: free.unwrap_or(u64::MAX) }
+        };
+        status.hosts.iter().filter(stay).map(room).collect()
+    };
+    let size = u32::try_from(status.size).unwrap_or(u32::MAX);
+    memory::narrow(&memory.footprints.of(job)?, size, limits, kept)
 }
 
 /// Finds out what requests change that a manager before has sent. None if it cannot be told.

@@ -41,6 +41,7 @@ struct Pool {
     fates: Vec<Fate>,
     statuses: BTreeMap<String, WorldStatus>,
     flights: BTreeMap<String, Flight>,
+    memory: Option<Memory>,
 }
 
 impl Pool {
@@ -48,13 +49,19 @@ impl Pool {
         let hosts = Hosts::read("n1:3,localhost:3").unwrap();
         let queue = read(QUEUE, hosts.slots()).unwrap();
         let statuses = a.map(|status| ("a".to_owned(), status)).into_iter().collect();
-        Pool { queue, hosts, fates, statuses, flights: BTreeMap::new() }
+        Pool { queue, hosts, fates, statuses, flights: BTreeMap::new(), memory: None }
+    }
+
+    fn picture(&self) -> Pictured {
+        let Pool { queue, hosts, fates, statuses, flights, memory } = self;
+        let (jobs, memory) = (&queue.jobs, memory.as_ref());
+        let view = View { jobs, fates, statuses, flights, hosts, own: "me", memory };
+        picture(&view, &Orders::default(), (Time::seconds(4), Time::seconds(20)))
     }
 
     fn snapshot(&self) -> (Snapshot, Vec<usize>) {
-        let Pool { queue, hosts, fates, statuses, flights } = self;
-        let view = View { jobs: &queue.jobs, fates, statuses, flights, hosts, own: "me" };
-        snapshot(&view, &Orders::default(), (Time::seconds(4), Time::seconds(20)))
+        let Pictured { snapshot, jobs, .. } = self.picture();
+        (snapshot, jobs)
     }
 
     fn calls(&mut self) -> Vec<String> {
@@ -170,4 +177,28 @@ fn sizes_of_queue_and_job_are_both_kept() {
     let mut limits = Limits::between(1, 6, 1);
     narrow(&mut limits, &status);
     assert_eq!((limits.min, limits.max), (1, 3));
+}
+
+#[test]
+fn shrink_beyond_the_memory_of_a_host_is_refused() {
+    let mut a = status("a", &[("n1", &[0, 1]), ("me", &[2, 3])]);
+    if let Some(report) = &mut a.report {
+        report.bytes_per_rank = Some(3 << 20);
+    }
+    let mut memory = Memory::default();
+    memory.footprints.observe("a", &a);
+    let mut pool = Pool::new(vec![started(&[0, 1, 3, 4]), Fate::Waiting], Some(a));
+    // Three ranks have 4 MiB of new data each, two have 6.
+    memory.available = BTreeMap::from([(0, 11 << 20), (1, 4 << 20)]);
+    pool.memory = Some(memory);
+    let Pictured { snapshot, too_large, .. } = pool.picture();
+    assert_eq!((snapshot.jobs[0].limits.min, snapshot.jobs[0].limits.max), (3, 6));
+    assert_eq!(too_large.len(), 1);
+    let (index, cause) = &too_large[0];
+    assert_eq!((*index, cause.nodes, cause.node.as_str(), cause.needed), (0, 2, "n1", 18 << 20));
+    // What nobody knows sets no limit.
+    if let Some(memory) = &mut pool.memory {
+        memory.available.clear();
+    }
+    assert_eq!(pool.picture().snapshot.jobs[0].limits.min, 1);
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use elastic::manager::control::is_job_name;
 use elastic::manager::slurm::expand_hosts;
 use scheduler::job::{Class, Limits};
+use scheduler::sizes::{Sizes, in_file};
 use scheduler::time::Span;
 use serde::Deserialize;
 
@@ -58,8 +59,8 @@ struct Entry {
     ranks: Option<u32>,
     min: Option<u32>,
     max: Option<u32>,
-    #[serde(default)]
-    sizes: Vec<u32>,
+    #[serde(default, deserialize_with = "in_file")]
+    sizes: Option<Sizes>,
     time: Option<String>,
 }
 
@@ -88,24 +89,22 @@ pub fn read(text: &str, slots: u32) -> Result<Queue> {
 }
 
 fn queued(entry: Entry) -> Result<QueuedJob> {
-    let Entry { name, command, ranks, min, max, mut sizes, time } = entry;
+    let Entry { name, command, ranks, min, max, sizes, time } = entry;
     ensure!(!command.is_empty(), "command: it has no words");
     let (class, mut limits) = match (ranks, min, max) {
-        (Some(ranks), None, None) if sizes.is_empty() => (Class::Rigid, Limits::exactly(ranks)),
+        (Some(ranks), None, None) if sizes.is_none() => (Class::Rigid, Limits::exactly(ranks)),
         (None, min, Some(max)) => {
             let min = min.unwrap_or(1);
             (Class::Malleable, Limits::between(min, max, min))
         }
         _ => bail!("name either ranks, or max with min and sizes"),
     };
-    sizes.sort_unstable();
-    sizes.dedup();
-    if let (Some(first), Some(last)) = (sizes.first(), sizes.last()) {
-        (limits.min, limits.max) = (limits.min.max(*first), limits.max.min(*last));
-        sizes.retain(|size| (limits.min..=limits.max).contains(size));
-        limits.min = sizes.first().copied().unwrap_or(0);
-        limits.max = sizes.last().copied().unwrap_or(0);
-        (limits.start, limits.allowed) = (limits.min, sizes);
+    if let Some(sizes) = sizes {
+        let (min, max) = (limits.min, limits.max);
+        limits = sizes.limits(min, max, max).with_context(|| {
+            format!("no size is left: from {min} to {max}, a million at most, by {sizes:?}")
+        })?;
+        limits.start = limits.min;
     }
     ensure!(
         limits.min >= 1 && limits.min <= limits.max,
@@ -214,6 +213,8 @@ mod tests {
             (Class::Malleable, Span::seconds(120), Class::Rigid)
         );
         assert_eq!((&b.limits, b.time), (&Limits::exactly(3), USUAL_TIME));
+        let doubling = read(&text.replace("[8, 4, 1, 16]", "\"doubling\""), 8).unwrap();
+        assert_eq!(doubling.jobs[0].limits.allowed, [2, 4, 8]);
     }
 
     #[test]

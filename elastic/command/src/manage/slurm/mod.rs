@@ -19,10 +19,12 @@ use scheduler::policy::Policy;
 use scheduler::time::{Span, Time};
 
 use super::contact::{Contact, here, there};
+use super::memory::Footprints;
 use super::orders::{Change, EVENTS, Orders, is_busy, open};
-use super::{Manage, now, record};
+use super::recording::Recording;
+use super::{Manage, decision_line, now};
 use crate::output::{complain, say, say_json};
-use plan::{Flight, Pictured, View, adopted, picture, request};
+use plan::{Flight, Pictured, View, adopted, picture, request, sightings};
 use text::{JOB_FORMAT, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
 
 const EVERY: Duration = Duration::from_secs(10);
@@ -42,6 +44,8 @@ pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
         user: rustix::process::getuid().as_raw(),
         began: now(),
         orders: Orders::default(),
+        footprints: arguments.common.memory.then(Footprints::default),
+        recording: arguments.common.recording()?,
         flights: BTreeMap::new(),
         left: BTreeMap::new(),
         most_new: BTreeMap::new(),
@@ -68,6 +72,9 @@ struct Manager {
     user: u32,
     began: Time,
     orders: Orders,
+    /// The memory of jobs, if shrinks have to fit.
+    footprints: Option<Footprints>,
+    recording: Option<Recording>,
     flights: BTreeMap<u32, Flight>,
     /// When jobs have left nodes that Slurm has not back yet.
     left: BTreeMap<u32, Time>,
@@ -87,6 +94,8 @@ impl Manager {
         // Before Slurm is asked: nodes that came before an answer are known to Slurm.
         self.take(&mut statuses, here()?);
         let (jobs, nodes) = self.look()?;
+        // Jobs on other nodes may take seconds to answer.
+        let seen = now();
         self.ask_there(&mut statuses, &jobs);
         let user = self.user;
         let is_ours = |number: &u32| {
@@ -106,8 +115,27 @@ impl Manager {
             .into_iter()
             .map(|(number, (status, contact))| ((number, status), (number, contact)))
             .unzip();
-        let view = View { jobs: &jobs, nodes: &nodes, statuses: &statuses, flights: &self.flights };
+        if let Some(footprints) = &mut self.footprints {
+            statuses
+                .iter()
+                .for_each(|(number, status)| footprints.observe(&number.to_string(), status));
+        }
+        let view = View {
+            jobs: &jobs,
+            nodes: &nodes,
+            statuses: &statuses,
+            flights: &self.flights,
+            footprints: self.footprints.as_ref(),
+        };
+        let recorded = self.recording.as_mut().map(|recording| {
+            let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+            recording.observe(seen, &names, sightings(&view, seen))
+        });
         let pictured = picture(&view, &self.orders, now);
+        if let Some(Err(error)) = recorded {
+            self.complain_once(format!("{error:#}"));
+        }
+        self.tell_too_large(&pictured, &statuses);
         for decided in decide(&pictured.snapshot, policy)? {
             let Some(number) = pictured.jobs[decided.job] else { continue };
             let (Some(status), Some(contact)) = (statuses.get(&number), contacts.get(&number))
@@ -240,6 +268,9 @@ impl Manager {
 
     fn forget(&mut self, number: u32) {
         self.orders.forget(&number.to_string());
+        if let Some(footprints) = &mut self.footprints {
+            footprints.retain(|job| job != number.to_string());
+        }
         self.flights.remove(&number);
         self.left.remove(&number);
         self.most_new.remove(&number);
@@ -283,13 +314,32 @@ impl Manager {
         }
     }
 
+    /// Tells once of each job, size and limit that a shrink would not fit, and of each job that reports no bytes.
+    fn tell_too_large(&mut self, pictured: &Pictured, statuses: &BTreeMap<u32, WorldStatus>) {
+        for (number, name, cause) in &pictured.too_large {
+            let size = statuses.get(number).map_or(0, |status| status.size);
+            if self.told.insert(format!("memory of {number} on {size} to {}", cause.nodes)) {
+                complain(&format!("{name}: {cause}"));
+            }
+        }
+        let Some(footprints) = &self.footprints else { return };
+        let silent = |(number, status): &(&u32, &WorldStatus)| {
+            status.report.is_some() && footprints.of(&number.to_string()).is_none()
+        };
+        for (number, _) in statuses.iter().filter(silent) {
+            if self.told.insert(format!("no memory of {number}")) {
+                complain(&format!("job {number}: {}", super::memory::SILENT));
+            }
+        }
+    }
+
     fn say(&mut self, now: Time, name: &str, decided: &Decided) -> Result<()> {
         if self.dry_run && !self.told.insert(format!("{name}: {}", decided.reason)) {
             return Ok(());
         }
         let at = now.since(self.began);
         if self.json {
-            return say_json(&record(at, name, &decided.action, &decided.reason));
+            return say_json(&decision_line(at, name, &decided.action, &decided.reason));
         }
         say(&format!("{:>9.1} s  {name}: {}\n", at.as_seconds(), decided.reason))
     }

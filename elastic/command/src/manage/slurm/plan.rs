@@ -8,10 +8,13 @@ use elastic::manager::control::wire::{Call, Hosts, Many};
 use scheduler::action::{Action, Choice};
 use scheduler::job::{Class, Limits};
 use scheduler::live::{Decided, Seen, Snapshot, Stage};
+use scheduler::memory::{NodeRoom, TooLittleMemory};
 use scheduler::nodes::NodeList;
+use scheduler::record::{self, Sighting};
 use scheduler::time::{Span, Time};
 
 use super::super::measured;
+use super::super::memory::{Footprints, narrow};
 use super::super::orders::{Change, Open, Orders, is_busy};
 use super::text::{Phase, SlurmJob, SlurmNode, Use};
 
@@ -48,6 +51,8 @@ pub struct View<'a> {
     pub statuses: &'a BTreeMap<u32, WorldStatus>,
     /// The changes under way, by job.
     pub flights: &'a BTreeMap<u32, Flight>,
+    /// The memory of jobs, where shrinks have to fit.
+    pub footprints: Option<&'a Footprints>,
 }
 
 /// A snapshot with what its numbers stand for.
@@ -59,6 +64,8 @@ pub struct Pictured {
     pub jobs: Vec<Option<u32>>,
     /// The node of each number.
     pub nodes: Vec<SlurmNode>,
+    /// The jobs, by number and name, that are not shrunk further, with the cause.
+    pub too_large: Vec<(u32, String, TooLittleMemory)>,
 }
 
 /// Makes a snapshot of a cluster.
@@ -70,7 +77,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
     let usable = |node: &&SlurmNode| node.used != Use::Out || is_held(node);
     let nodes: Vec<SlurmNode> = view.nodes.iter().filter(usable).cloned().collect();
     let mut claims = Claims { nodes: &nodes, left: (0..nodes.len() as u32).collect() };
-    let (mut seen, mut numbers) = (Vec::new(), Vec::new());
+    let (mut seen, mut numbers, mut too_large) = (Vec::new(), Vec::new(), Vec::new());
     let mut busy = NodeList::default();
     // Elastic jobs first: a node that several jobs share counts once.
     let is_elastic = |job: &&SlurmJob| view.statuses.contains_key(&job.number);
@@ -82,7 +89,9 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
         if held.is_empty() {
             continue;
         }
-        seen.push(elastic_job(job, status, held, view, &claims, orders, now));
+        let (elastic, cause) = elastic_job(job, status, held, view, &claims, orders, now);
+        too_large.extend(cause.map(|cause| (job.number, elastic.name.clone(), cause)));
+        seen.push(elastic);
         numbers.push(Some(job.number));
     }
     // What grows takes nodes that are still idle.
@@ -148,7 +157,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
         }
     }
     let snapshot = Snapshot { now, nodes: nodes.len() as u32, jobs: seen };
-    Pictured { snapshot, jobs: numbers, nodes }
+    Pictured { snapshot, jobs: numbers, nodes, too_large }
 }
 
 fn append(list: &mut NodeList, node: u32) {
@@ -168,7 +177,7 @@ fn elastic_job(
     claims: &Claims<'_>,
     orders: &Orders,
     now: Time,
-) -> Seen {
+) -> (Seen, Option<TooLittleMemory>) {
     let flight = view.flights.get(&job.number);
     let (mpi_ratio, end) = measured(status, Time::ZERO, now);
     let mut leaving = Vec::new();
@@ -184,7 +193,11 @@ fn elastic_job(
         None => {}
     }
     let mut limits = limits(status, &held, claims.nodes);
-    orders.narrow(&job.number.to_string(), held.len() as u32, &mut limits, now);
+    let (key, size) = (job.number.to_string(), held.len() as u32);
+    orders.narrow(&key, size, &mut limits, now);
+    let footprint = view.footprints.and_then(|footprints| footprints.of(&key));
+    let kept = |to: u32| rooms(job, status, &held[..to as usize], view, claims.nodes);
+    let cause = footprint.as_ref().and_then(|footprint| narrow(footprint, size, &mut limits, kept));
     let stage = Stage::Running {
         since: job.start.unwrap_or(now),
         nodes: NodeList::of(&held),
@@ -193,7 +206,62 @@ fn elastic_job(
     };
     let name = format!("job {} ({})", job.id, status.job);
     let mpi_ratio = mpi_ratio.filter(|_| flight.is_none());
-    Seen { name, class, limits, walltime: job.limit.unwrap_or(UNLIMITED), stage, mpi_ratio }
+    let walltime = job.limit.unwrap_or(UNLIMITED);
+    (Seen { name, class, limits, walltime, stage, mpi_ratio }, cause)
+}
+
+/// Returns the memory of these nodes of a job. Slurm tells what was free without page cache; where no other job is, there
+/// is as much as it has for jobs, without what the ranks hold. Where nobody tells, there is enough.
+fn rooms(
+    job: &SlurmJob,
+    status: &WorldStatus,
+    held: &[u32],
+    view: &View<'_>,
+    nodes: &[SlurmNode],
+) -> Vec<NodeRoom> {
+    let bytes = status.report.as_ref().and_then(|report| report.bytes_per_rank).unwrap_or(0);
+    let is_own =
+        |other: &SlurmJob| other.number == job.number || other.holds_for == Some(job.number);
+    let room = |node: &u32| {
+        let node = &nodes[*node as usize];
+        let has = |other: &&SlurmJob| other.nodes.contains(&node.name);
+        let is_alone = view.jobs.iter().filter(has).all(is_own);
+        let ranks = u32::try_from(ranks_on(status, node)).unwrap_or(u32::MAX);
+        let used = bytes.saturating_mul(ranks.into());
+        let of_all = node.memory.filter(|_| is_alone).map(|memory| memory.saturating_sub(used));
+        NodeRoom { name: node.host.clone(), ranks, free: node.free.max(of_all).unwrap_or(u64::MAX) }
+    };
+    held.iter().map(room).collect()
+}
+
+/// Lists the jobs that wait for nodes and those that run, each with its nodes and those that other jobs hold for it.
+pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
+    let is_seen = |job: &&SlurmJob| {
+        job.holds_for.is_none() && matches!(job.phase, Phase::Waits | Phase::Runs)
+    };
+    let seen = |job: &SlurmJob| {
+        let status = view.statuses.get(&job.number);
+        let mut nodes = job.nodes.clone();
+        let holders = view
+            .jobs
+            .iter()
+            .filter(|other| other.holds_for == Some(job.number) && other.phase == Phase::Runs);
+        holders.for_each(|holder| nodes.extend(holder.nodes.iter().cloned()));
+        let stage = match job.phase {
+            Phase::Runs => record::Stage::Runs(job.start.unwrap_or(now)),
+            _ => record::Stage::Waits,
+        };
+        Sighting {
+            job: job.id.clone(),
+            name: status.map_or_else(|| format!("job {}", job.id), |status| status.job.clone()),
+            class: if status.is_some() { Class::Malleable } else { Class::Rigid },
+            asked: job.count,
+            walltime: job.limit.unwrap_or(UNLIMITED),
+            stage,
+            nodes,
+        }
+    };
+    view.jobs.iter().filter(is_seen).map(seen).collect()
 }
 
 /// Returns the numbers of nodes that a world can have: its sizes are in ranks.

@@ -4,7 +4,8 @@ use scheduler::live::{decide, policy};
 use super::super::text::{jobs, nodes};
 use super::*;
 
-const NODES: &str = "q0|h0|allocated\nq1|h1|allocated\nq2|h2|idle\nq3|h3|planned\n";
+const NODES: &str =
+    "q0|h0|allocated|9|1\nq1|h1|allocated|N/A|9\nq2|h2|idle|9|1\nq3|h3|planned|9|1\n";
 
 /// A world with ranks on hosts, in job 7.
 fn status(hosts: &[(&str, &[u64])]) -> WorldStatus {
@@ -28,18 +29,26 @@ struct Cluster {
     nodes: &'static str,
     status: WorldStatus,
     flights: BTreeMap<u32, Flight>,
+    footprints: Option<Footprints>,
 }
 
 impl Cluster {
     fn new(jobs: String, hosts: &[(&str, &[u64])]) -> Cluster {
-        Cluster { jobs, nodes: NODES, status: status(hosts), flights: BTreeMap::new() }
+        let (status, flights) = (status(hosts), BTreeMap::new());
+        Cluster { jobs, nodes: NODES, status, flights, footprints: None }
     }
 
     fn picture(&self) -> Pictured {
         let ((jobs, wrong), (nodes, _)) = (jobs(&self.jobs), nodes(self.nodes));
         assert_eq!(wrong, Vec::<String>::new());
         let statuses = BTreeMap::from([(7, self.status.clone())]);
-        let view = View { jobs: &jobs, nodes: &nodes, statuses: &statuses, flights: &self.flights };
+        let view = View {
+            jobs: &jobs,
+            nodes: &nodes,
+            statuses: &statuses,
+            flights: &self.flights,
+            footprints: self.footprints.as_ref(),
+        };
         picture(&view, &Orders::default(), Time::seconds(1000))
     }
 
@@ -111,6 +120,61 @@ fn held_node_is_left_with_grace_for_a_waiting_job() {
 }
 
 #[test]
+fn shrink_whose_data_do_not_fit_is_not_asked_for() {
+    let holder = job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
+    let waiting = job(11, "PENDING", 3, "", "Resources|wide");
+    let jobs = job(7, "RUNNING", 1, "q0", "None|a") + &holder + &waiting;
+    let mut cluster = Cluster::new(jobs, &[("h0", &[0, 1]), ("h1", &[2, 3])]);
+    let report = |mib: u64| {
+        let text = serde_json::json!({"iteration": 1, "iteration_seconds": 1.0, "mean_seconds": 1.0, "reports": 1,
+            "size": 4, "bytes_per_rank": mib << 20});
+        Some(serde_json::from_value(text).unwrap())
+    };
+    let mut measured = |mib, nodes| {
+        cluster.nodes = nodes;
+        cluster.status.report = report(mib);
+        let mut footprints = Footprints::default();
+        footprints.observe("7", &cluster.status);
+        cluster.footprints = Some(footprints);
+        (cluster.calls().len(), cluster.picture().too_large)
+    };
+    // Two ranks with 2 x 2 MiB more each in 9 MiB.
+    assert_eq!(measured(2, NODES), (1, vec![]));
+    // No other job is there: page cache is no limit.
+    let known = "q0|h0|allocated|9|64\nq1|h1|allocated|9|64\nq2|h2|idle|9|64\nq3|h3|planned|9|64\n";
+    assert_eq!(measured(3, known), (1, vec![]));
+    let (calls, too_large) = measured(3, NODES);
+    let (number, name, cause) = &too_large[0];
+    assert_eq!((calls, too_large.len(), *number, name.as_str()), (0, 1, 7, "job 7 (a)"));
+    let words = "a shrink to 1 nodes does not fit on node h0: 2 ranks with 3.0 MiB of old and 6.0 MiB of new data \
+        each need 18.0 MiB there, and have 15.0 MiB (9.0 MiB free)";
+    assert_eq!(cause.to_string(), words);
+}
+
+#[test]
+fn sightings_have_the_nodes_that_others_hold_for_a_job() {
+    let holder = job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
+    let waiting =
+        job(11, "PENDING", 3, "", "Resources|wide") + &job(12, "PENDING", 1, "", "Dependency|x");
+    let text = job(7, "RUNNING", 1, "q0", "None|a") + &holder + &waiting;
+    let ((jobs, _), (nodes, _)) = (jobs(&text), nodes(NODES));
+    let statuses = BTreeMap::from([(7, status(&[("h0", &[0, 1])]))]);
+    let flights = BTreeMap::new();
+    let view = View {
+        jobs: &jobs,
+        nodes: &nodes,
+        statuses: &statuses,
+        flights: &flights,
+        footprints: None,
+    };
+    let seen = sightings(&view, Time::seconds(9));
+    let told: Vec<(&str, Class, usize)> =
+        seen.iter().map(|job| (job.name.as_str(), job.class, job.nodes.len())).collect();
+    assert_eq!(told, [("a", Class::Malleable, 2), ("job 11", Class::Rigid, 0)]);
+    assert_eq!(seen[0].stage, record::Stage::Runs(Time::seconds(9)));
+}
+
+#[test]
 fn foreign_and_empty_nodes_are_not_given_back() {
     let waiting = job(11, "PENDING", 3, "", "Resources|wide");
     let cluster =
@@ -141,7 +205,7 @@ fn shared_and_drained_nodes_do_not_contradict_each_other() {
         job(7, "RUNNING", 1, "q0", "None|a") + &job(9, "RUNNING", 2, "q[0-1]", "None|b"),
         &[("h0", &[0, 1])],
     );
-    cluster.nodes = "q0|h0|mixed\nq1|h1|draining\nq2|h2|drained\nq3|h3|idle\n";
+    cluster.nodes = "q0|h0|mixed|9|1\nq1|h1|draining|9|1\nq2|h2|drained|9|1\nq3|h3|idle|9|1\n";
     let pictured = cluster.picture();
     assert_eq!((pictured.jobs.as_slice(), pictured.snapshot.nodes), (&[Some(7), Some(9)][..], 3));
     assert_eq!(cluster.calls().len(), 1);

@@ -7,7 +7,7 @@ use scheduler::time::{Span, Time};
 pub const JOB_FORMAT: &str = "--format=%A|%i|%U|%T|%D|%N|%B|%S|%e|%l|%r|%j|%k";
 
 /// The fields that `sinfo` is asked for.
-pub const NODE_FORMAT: &str = "--format=%N|%n|%T";
+pub const NODE_FORMAT: &str = "--format=%N|%n|%T|%e|%m";
 
 /// The comment by which a user names a job whose control socket is on another node.
 const ELASTIC_COMMENT: &str = "quo-elastic";
@@ -77,6 +77,10 @@ pub struct SlurmNode {
     pub host: String,
     /// Its use.
     pub used: Use,
+    /// The bytes that its system has free, as Slurm saw them last; page cache does not count as free.
+    pub free: Option<u64>,
+    /// The bytes that Slurm has for jobs, where the administrator has said so.
+    pub memory: Option<u64>,
 }
 
 /// Reads the answer of `squeue`. Lines that cannot be read are given with their causes.
@@ -179,9 +183,11 @@ fn span(text: &str) -> Result<Option<Span>, String> {
 
 fn node(line: &str) -> Result<SlurmNode, String> {
     let fields: Vec<&str> = line.trim().split('|').collect();
-    let [name, host, state] = fields[..] else {
+    let [name, host, state, free, memory] = fields[..] else {
         return Err("not the fields that were asked for".to_owned());
     };
+    // In MiB; "N/A" where the node does not answer.
+    let bytes = |text: &str| text.parse::<u64>().ok().and_then(|count| count.checked_mul(1 << 20));
     let is_name = |name: &str| expand_hosts(name).is_ok_and(|names| names == [name]);
     if !is_name(name) || !is_name(host) {
         return Err("no name of a node".to_owned());
@@ -192,7 +198,9 @@ fn node(line: &str) -> Result<SlurmNode, String> {
         "allocated" | "mixed" | "completing" | "allocated+" => Use::Busy,
         _ => Use::Out,
     };
-    Ok(SlurmNode { name: name.to_owned(), host: host.to_owned(), used })
+    // 1 MiB is what Slurm takes where nobody has said anything.
+    let memory = bytes(memory).filter(|bytes| *bytes > 1 << 20);
+    Ok(SlurmNode { name: name.to_owned(), host: host.to_owned(), used, free: bytes(free), memory })
 }
 
 #[cfg(test)]
@@ -234,13 +242,16 @@ mod tests {
 
     #[test]
     fn recorded_nodes_are_read_with_their_use() {
-        let answer = "quo-node0|host0|mixed\nquo-node1|host1|allocated\nquo-node3|host3|planned\n\
-            quo-node3|host3|planned\nquo-node4|host4|idle\nquo-node5|host5|drained\nquo-node6|host6|idle*\n";
+        let answer = "quo-node0|host0|mixed|N/A|1\nquo-node1|host1|allocated|12|64000\n\
+            quo-node3|host3|planned|N/A|1\nquo-node3|host3|planned|N/A|1\nquo-node4|host4|idle|7|1\n\
+            quo-node5|host5|drained|N/A|1\nquo-node6|host6|idle*|N/A|1\n";
         let (nodes, wrong) = nodes(answer);
         assert_eq!(wrong, Vec::<String>::new());
         let used: Vec<Use> = nodes.iter().map(|node| node.used).collect();
         assert_eq!(used, [Use::Busy, Use::Busy, Use::Idle, Use::Idle, Use::Out, Use::Out]);
         assert_eq!((nodes[2].name.as_str(), nodes[2].host.as_str()), ("quo-node3", "host3"));
+        assert_eq!((nodes[0].free, nodes[0].memory), (None, None));
+        assert_eq!((nodes[1].free, nodes[1].memory), (Some(12 << 20), Some(64_000 << 20)));
     }
 
     #[test]
@@ -261,7 +272,7 @@ mod tests {
             let (jobs, wrong) = jobs(&format!("{first}\n{line}\n{first}\n"));
             assert!(jobs.len() == 2 && wrong.len() == 1 && wrong[0].contains(cause), "{wrong:?}");
         }
-        let (nodes, wrong) = nodes("n1|idle\nn[1-2]|a|idle\nn1|a|idle\n");
+        let (nodes, wrong) = nodes("n1|idle\nn[1-2]|a|idle|1|1\nn1|a|idle|1|1\n");
         assert_eq!((nodes.len(), wrong.len()), (1, 2), "{wrong:?}");
     }
 

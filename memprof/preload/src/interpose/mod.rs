@@ -6,7 +6,6 @@
 pub(crate) mod archive;
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 mod subscription;
-mod thunks;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod hooked;
@@ -23,6 +22,8 @@ pub(crate) mod threads;
 
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicUsize, Ordering};
+
+use memprof_boundary::functions;
 
 use crate::base::registered::Registered;
 use crate::base::thread::Guard;
@@ -44,7 +45,7 @@ pub struct MpiEvents {
 static EVENTS: Registered<MpiEvents> = Registered::none();
 
 /// How [`mpi_position`] names functions.
-static NAMES: mpi_position::Names = thunks::name;
+static NAMES: mpi_position::Names = functions::name;
 
 /// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
 /// the program has not begun.

@@ -28,7 +28,7 @@ use memprof_boundary::functions;
 use crate::base::registered::Registered;
 use crate::base::thread::Guard;
 use crate::owners;
-use crate::recording::mpi_position;
+use crate::recording::{mpi_position, mpi_time};
 
 /// What is to be done when MPI begins and ends.
 pub struct MpiEvents {
@@ -115,6 +115,7 @@ fn join() {
 /// In a child after fork, which is the main thread there.
 pub fn after_fork() {
     mpi_position::be_main();
+    mpi_time::after_fork();
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     {
         patch::after_fork();

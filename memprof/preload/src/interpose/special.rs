@@ -114,6 +114,8 @@ unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
 }
 
 unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    // Before the tool's own work.
+    phases::whole_ends();
     tell(|events| (events.ends)());
     phases::mpi_ends();
     // SAFETY: the program's words.

@@ -239,6 +239,7 @@ impl Home {
     #[inline]
     fn barrier(&self, patience: Patience) -> Result<(), NodeError> {
         let mut place = self.take_turn(&self.place, &self.borrowed)?;
+        let _lent = crate::regions::Lent::begin();
         self.pass(&mut place, patience)
     }
 }

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::metrics::PhaseMetrics;
 use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
-use crate::regions::Region;
+use crate::regions::{Lent, Region};
 use crate::threading::{Saved, Setting, ThreadLibrary};
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
@@ -407,6 +407,7 @@ impl Context {
         broken: Option<&str>,
         own: &Result<(), Error>,
     ) -> Result<(), Error> {
+        let _lent = (self.wait() == crate::context::Wait::Futex).then(Lent::begin);
         // The way to wait that was chosen is where the time goes; the exchange then finds all here.
         if self.wait() != crate::context::Wait::Futex {
             self.barrier()?;

@@ -107,6 +107,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/owners/walk.rs",
     "memprof/preload/src/recording/conflicts.rs",
     "memprof/preload/src/recording/mpi_position.rs",
+    "memprof/preload/src/recording/mpi_time/mod.rs",
     "memprof/preload/src/recording/phases.rs",
     "memprof/preload/src/recording/writer.rs",
     "memprof/preload/src/sampling/faults/mod.rs",

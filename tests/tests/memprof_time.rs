@@ -47,12 +47,16 @@ fn told(job: &Recorded) -> Result<Result<Value, String>> {
     Ok(Ok(serde_json::from_slice(&output.stdout)?))
 }
 
-/// The entry of a rank in a region.
-fn rank_of<'a>(told: &'a Value, region: &str, rank: u64) -> Result<&'a Value> {
+fn region_of<'a>(told: &'a Value, region: &str) -> Result<&'a Value> {
     let regions = told["regions"].as_array().context("no regions")?;
     let found = regions.iter().find(|one| one["name"] == region);
-    let ranks = found.and_then(|one| one["ranks"].as_array());
-    ranks
+    found.with_context(|| format!("no region {region} in {told}"))
+}
+
+/// The entry of a rank in a region.
+fn rank_of<'a>(told: &'a Value, region: &str, rank: u64) -> Result<&'a Value> {
+    region_of(told, region)?["ranks"]
+        .as_array()
         .and_then(|ranks| ranks.iter().find(|one| one["rank"] == rank))
         .with_context(|| format!("no rank {rank} in {region}: {told}"))
 }
@@ -78,26 +82,26 @@ fn kinds() -> Result<()> {
     for ((rank, region), truth) in &truths {
         let entry = rank_of(&told, region, *rank)?;
         let what = |name: &str| format!("{name} of rank {rank} in {region}");
-        let (whole, kinds) = truth.split_first().context("no numbers")?;
-        expect_close(&what("elapsed"), number(entry, "elapsed_ns")?, *whole, *whole)?;
+        let [least, most, kinds @ ..] = &truth[..] else { anyhow::bail!("too few: {truth:?}") };
+        let elapsed = number(entry, "elapsed_ns")?;
+        // A process may be stopped anywhere between a clock of the program and the profiler's.
+        let slack = least / 100;
+        ensure!((least - slack..most + slack).contains(&elapsed), "{}: {elapsed}", what("elapsed"));
         for (name, kind) in KINDS.iter().zip(kinds) {
-            expect_close(&what(name), number(entry, name)?, *kind, *whole)?;
+            expect_close(&what(name), number(entry, name)?, *kind, *least)?;
         }
-        let useful = whole - kinds.iter().sum::<u64>();
-        expect_close(&what("useful"), number(entry, "useful_ns")?, useful, *whole)?;
+        let mpi = number(entry, "mpi_ns")?;
+        expect_close(&what("mpi"), mpi, kinds.iter().sum(), *least)?;
+        ensure!(number(entry, "useful_ns")? == elapsed - mpi, "{entry}");
     }
-    // Rank 0 computes five times as long as the others in the region.
-    let solve =
-        told["regions"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "solve"));
-    let balance = solve.and_then(|one| one["efficiency"]["load_balance"].as_f64());
-    let useful = |rank: u64| {
-        let truth = &truths[&(rank, "solve".to_owned())];
-        (truth[0] - truth[1..].iter().sum::<u64>()) as f64
-    };
-    let all: Vec<f64> = (0..RANKS as u64).map(useful).collect();
-    let expected = all.iter().sum::<f64>() / RANKS as f64 / all.iter().copied().fold(0.0, f64::max);
-    let balance = balance.context("no balance")?;
-    ensure!((balance - expected).abs() < 0.01, "a balance of {balance}, not {expected}");
+    let solve = region_of(&told, "solve")?;
+    let ranks = solve["ranks"].as_array().context("no ranks")?;
+    let useful: Vec<u64> =
+        ranks.iter().map(|rank| number(rank, "useful_ns")).collect::<Result<_>>()?;
+    let mean = useful.iter().sum::<u64>() as f64 / useful.len() as f64;
+    let expected = mean / useful.iter().copied().max().unwrap_or(1) as f64;
+    let balance = solve["efficiency"]["load_balance"].as_f64().context("no balance")?;
+    ensure!((balance - expected).abs() < 1e-6, "a balance of {balance}, not {expected}");
     Ok(())
 }
 
@@ -127,7 +131,6 @@ fn lent() -> Result<()> {
     for ((rank, region), truth) in &truths {
         let entry = rank_of(&told, region, *rank)?;
         let [whole, waited] = truth[..] else { anyhow::bail!("not two numbers: {truth:?}") };
-        expect_close("elapsed", number(entry, "elapsed_ns")?, whole, whole)?;
         expect_close("lent", number(entry, "lent_ns")?, waited, whole)?;
     }
     Ok(())

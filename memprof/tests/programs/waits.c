@@ -1,6 +1,6 @@
 /* Ranks that wait for a known time: rank 0 computes longer than the others before each call, which then wait in it.
- * Every rank reads the clock around each of its own calls, and prints the sums: nanoseconds in each kind and between the
- * calls, for the whole and for the region "solve", which is begun by MPI_Pcontrol(3). The argument is the number of
+ * Every rank reads the clock around each of its own calls, and prints the sums: the least and the most nanoseconds that
+ * the whole, and the region "solve" of MPI_Pcontrol(3), can have taken, and those in each kind of call. The argument is the number of
  * milliseconds that rank 0 computes before a call. */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -41,9 +41,9 @@ static void compute(uint64_t nanoseconds)
         if (in_region) spent[1][kind] += took_;                 \
     } while (0)
 
-static void print(int rank, const char *name, const uint64_t *kinds, uint64_t elapsed)
+static void print(int rank, const char *name, uint64_t least, uint64_t most, const uint64_t *kinds)
 {
-    printf("truth %d %s %llu", rank, name, (unsigned long long)elapsed);
+    printf("truth %d %s %llu %llu", rank, name, (unsigned long long)least, (unsigned long long)most);
     for (int kind = 0; kind < KINDS; ++kind) printf(" %llu", (unsigned long long)kinds[kind]);
     printf("\n");
     fflush(stdout);
@@ -52,11 +52,12 @@ static void print(int rank, const char *name, const uint64_t *kinds, uint64_t el
 int main(int argc, char **argv)
 {
     int rank, size, token = 0;
-    uint64_t region = 0;
+    uint64_t least = 0, most = 0;
     MPI_Request request;
     MPI_Win window;
     MPI_File file;
     int *memory;
+    const uint64_t before = now();
     MPI_Init(&argc, &argv);
     const uint64_t begin = now();
     const uint64_t unit = (argc > 1 ? strtoull(argv[1], NULL, 10) : 20) * 1000000u;
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
     const uint64_t own = rank == 0 ? unit : unit / 5;
     IN(ONE_SIDED, MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window));
     for (int round = 0; round < 4; ++round) {
+        const uint64_t first = now();
         MPI_Pcontrol(3, "solve");
         const uint64_t from = now();
         in_region = 1;
@@ -79,8 +81,9 @@ int main(int argc, char **argv)
             }
         }
         in_region = 0;
-        region += now() - from;
+        least += now() - from;
         MPI_Pcontrol(3, "solve");
+        most += now() - first;
         compute(own);
         for (int other = 1; other < size; ++other) {
             if (rank == 0) IN(POINT_TO_POINT, MPI_Send(&token, 1, MPI_INT, other, 2, MPI_COMM_WORLD));
@@ -100,7 +103,7 @@ int main(int argc, char **argv)
     IN(FILES, MPI_File_close(&file));
     const uint64_t whole = now() - begin;
     MPI_Finalize();
-    print(rank, "whole", spent[0], whole);
-    print(rank, "solve", spent[1], region);
+    print(rank, "whole", whole, now() - before, spent[0]);
+    print(rank, "solve", least, most, spent[1]);
     return 0;
 }

@@ -19,7 +19,7 @@ const fn count(text: &[u8]) -> usize {
 pub const COUNT: usize = count(TEXT.as_bytes());
 
 /// Name and words of each.
-const TABLE: [(&str, u8); COUNT] = {
+pub(crate) static FUNCTIONS: [(&str, u8); COUNT] = {
     let text = TEXT.as_bytes();
     let mut functions = [("", 0); COUNT];
     let (mut index, mut count) = (0, 0);
@@ -50,15 +50,12 @@ const TABLE: [(&str, u8); COUNT] = {
     functions
 };
 
-/// As [`TABLE`].
-pub(crate) static FUNCTIONS: [(&str, u8); COUNT] = TABLE;
-
 /// Words of each, for entries that look them up.
 pub(crate) static WORDS: [u8; COUNT] = {
     let mut words = [0; COUNT];
     let mut index = 0;
     while index < COUNT {
-        words[index] = TABLE[index].1;
+        words[index] = FUNCTIONS[index].1;
         index += 1;
     }
     words

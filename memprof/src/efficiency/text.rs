@@ -5,8 +5,11 @@ use crate::report::grid::{Align, Grid, Weight};
 use crate::terminal::{Look, clean};
 use crate::units::{count, time};
 
+/// Time of a rank that a column shows.
+type Part = fn(&RankTime) -> u64;
+
 /// Heads of the columns, and their times.
-pub const COLUMNS: [(&str, fn(&RankTime) -> u64); 9] = [
+pub const COLUMNS: [(&str, Part); 9] = [
     ("useful", |time| time.useful_ns),
     ("lent", |time| time.lent_ns),
     ("MPI", |time| time.mpi_ns),
@@ -28,8 +31,8 @@ fn share(part: u64, whole: u64) -> String {
 }
 
 /// Returns the share of all ranks' time in a region that a column has.
-fn of_region(region: &Region, column: fn(&RankTime) -> u64) -> String {
-    let sum = |of: fn(&RankTime) -> u64| region.ranks.iter().map(of).sum::<u64>();
+fn of_region(region: &Region, column: Part) -> String {
+    let sum = |of: Part| region.ranks.iter().map(of).sum::<u64>();
     share(sum(column), sum(|time| time.elapsed_ns))
 }
 

@@ -742,7 +742,7 @@ QUO_world_comm(QUO_world w,
  *
  * @param[in]  w          A world.
  * @param[out] out_enters 1 or 0.
- * @retval QUO_ERR_MISPLACED This process is no rank, or in a resize.
+ * @retval QUO_ERR_STATE This process is no rank, or in a resize.
  * @retval QUO_ERR           What the ranks are told cannot be read.
  * @retval QUO_ERR_DEAD_MEMBER A process of this node has ended.
  */
@@ -755,7 +755,7 @@ QUO_world_probe(QUO_world w,
  *
  * @param[in]  w         A world.
  * @param[out] out_joins 1: QUO_world_begin() is next; 0: the job is over.
- * @retval QUO_ERR_MISPLACED This process is a rank.
+ * @retval QUO_ERR_STATE This process is a rank.
  * @retval QUO_ERR_DEAD_MEMBER A process of this node has ended.
  */
 int
@@ -794,7 +794,7 @@ QUO_world_report_progress(QUO_world w,
  * @param[out] out_request The number of the request; NULL is allowed.
  * @retval QUO_ERR_REFUSED   It cannot be: QUO_last_error() says why.
  * @retval QUO_ERR_INVLD_ARG size is less than 1.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_request(QUO_world w,
@@ -812,7 +812,7 @@ QUO_world_request(QUO_world w,
  *                         NULL is allowed.
  * @retval QUO_ERR_REFUSED   It cannot be, and nothing has changed: QUO_last_error() says why.
  * @retval QUO_ERR_INVLD_ARG spec is NULL, or a field is out of range.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_ask(QUO_world w,
@@ -827,7 +827,7 @@ QUO_world_ask(QUO_world w,
  * @param[in] request The number of a request.
  * @retval QUO_ERR_REFUSED   It has ended, or its resize is under way.
  * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_cancel(QUO_world w,
@@ -840,7 +840,7 @@ QUO_world_cancel(QUO_world w,
  * @param[in] cause One of #QUO_cause_t but #QUO_CAUSE_NONE.
  * @param[in] text  What there is to say.
  * @retval QUO_ERR_INVLD_ARG cause is none of them, or text is NULL.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_note(QUO_world w,
@@ -854,7 +854,7 @@ QUO_world_note(QUO_world w,
  * @param[in]  request  The number of a request.
  * @param[out] out_step One of #QUO_event_kind_t, from #QUO_EVENT_REQUESTED on.
  * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_request_step(QUO_world w,
@@ -869,7 +869,7 @@ QUO_world_request_step(QUO_world w,
  * @param[out] out_state One of #QUO_request_state_t.
  * @param[out] out_cause Why it has failed, to be freed with free(), empty if it has not; NULL is allowed.
  * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_request_state(QUO_world w,
@@ -885,7 +885,7 @@ QUO_world_request_state(QUO_world w,
  * @param[in,out] out_event Set its size first. Its texts are good until the next call of this function,
  *                          or the end of the world.
  * @param[out]    out_found 1, or 0 where there is none: out_event is what it was.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_next_event(QUO_world w,
@@ -916,7 +916,7 @@ QUO_world_on_event(QUO_world w,
  *
  * @param[in]  w        A world.
  * @param[out] out_json To be freed with free(); NULL on failure.
- * @retval QUO_ERR_MISPLACED This is not rank 0.
+ * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
 QUO_world_report(QUO_world w,
@@ -930,7 +930,7 @@ QUO_world_report(QUO_world w,
  * Opens the window in which data move. Collective over all who stay, leave or join.
  *
  * @param[in] w A world.
- * @retval QUO_ERR_MISPLACED No resize is pending, or one has begun.
+ * @retval QUO_ERR_STATE No resize is pending, or one has begun.
  */
 int
 QUO_world_begin(QUO_world w);
@@ -942,7 +942,7 @@ QUO_world_begin(QUO_world w);
  * @param[in]  which    One of #QUO_window_comm_t.
  * @param[out] out_comm Good until the commit and not to be freed; #QUO_WINDOW_BETWEEN is the caller's,
  *                      who frees it with MPI_Comm_free() before.
- * @retval QUO_ERR_MISPLACED No resize has begun.
+ * @retval QUO_ERR_STATE No resize has begun.
  */
 int
 QUO_window_comm(QUO_world w,
@@ -956,7 +956,7 @@ QUO_window_comm(QUO_world w,
  * @param[out] out_stay  How many stay.
  * @param[out] out_leave How many leave.
  * @param[out] out_join  How many join.
- * @retval QUO_ERR_MISPLACED No resize has begun.
+ * @retval QUO_ERR_STATE No resize has begun.
  */
 int
 QUO_window_counts(QUO_world w,
@@ -971,7 +971,7 @@ QUO_window_counts(QUO_world w,
  * @param[in,out] data   What rank 0 gives, and the others get.
  * @param[in]     length How many bytes, the same for all.
  * @retval QUO_ERR_DISAGREE  Rank 0 gives another number of bytes; nothing is written.
- * @retval QUO_ERR_MISPLACED No resize has begun.
+ * @retval QUO_ERR_STATE No resize has begun.
  */
 int
 QUO_window_tell(QUO_world w,
@@ -985,7 +985,7 @@ QUO_window_tell(QUO_world w,
  * @param[in] w A world.
  * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
  * @retval QUO_ERR           A rank could not do its part; likewise.
- * @retval QUO_ERR_MISPLACED No resize has begun, or arrays have been moved in it.
+ * @retval QUO_ERR_STATE No resize has begun, or arrays have been moved in it.
  */
 int
 QUO_window_move(QUO_world w);
@@ -994,13 +994,13 @@ QUO_window_move(QUO_world w);
  * Begins to move all arrays, which go on in QUO_window_move_test() while the program computes. Until the
  * move has ended, of this world only QUO_window_move_test(), QUO_window_move_end(), QUO_world_commit(),
  * QUO_world_abort(), QUO_world_array() and QUO_world_array_origin() can be called, other calls are
- * QUO_ERR_MISPLACED; arrays are read and not written, and communicators that were asked for before are
+ * QUO_ERR_STATE; arrays are read and not written, and communicators that were asked for before are
  * good. Collective over everybody.
  *
  * @param[in] w A world.
  * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
  * @retval QUO_ERR           A rank could not do its part; likewise.
- * @retval QUO_ERR_MISPLACED No resize has begun, or arrays have been moved in it.
+ * @retval QUO_ERR_STATE No resize has begun, or arrays have been moved in it.
  */
 int
 QUO_window_move_begin(QUO_world w);
@@ -1010,7 +1010,7 @@ QUO_window_move_begin(QUO_world w);
  *
  * @param[in]  w        A world.
  * @param[out] out_done 1 when this process has nothing left to do, else 0.
- * @retval QUO_ERR_MISPLACED No move has begun.
+ * @retval QUO_ERR_STATE No move has begun.
  * @retval QUO_ERR_MPI       MPI failed.
  */
 int
@@ -1023,7 +1023,7 @@ QUO_window_move_test(QUO_world w,
  *
  * @param[in] w A world.
  * @retval QUO_ERR           A rank could not do its part; the resize can only be given up.
- * @retval QUO_ERR_MISPLACED No move has begun.
+ * @retval QUO_ERR_STATE No move has begun.
  */
 int
 QUO_window_move_end(QUO_world w);
@@ -1035,8 +1035,8 @@ QUO_window_move_end(QUO_world w);
  * @param[in] w A world.
  * @retval QUO_SUCCESS       The world is the new one. Leavers are parked, or have ended if they were
  *                           started.
- * @retval QUO_ERR_GIVEN_UP  Somebody does not want it: the same on all. The world is what it was.
- * @retval QUO_ERR_MISPLACED No resize has begun.
+ * @retval QUO_ERR_ABORTED  Somebody does not want it: the same on all. The world is what it was.
+ * @retval QUO_ERR_STATE No resize has begun.
  */
 int
 QUO_world_commit(QUO_world w);
@@ -1047,7 +1047,7 @@ QUO_world_commit(QUO_world w);
  * @param[in] w      A world.
  * @param[in] reason What the others are told; NULL is allowed.
  * @retval QUO_SUCCESS       The world is what it was.
- * @retval QUO_ERR_MISPLACED No resize has begun.
+ * @retval QUO_ERR_STATE No resize has begun.
  */
 int
 QUO_world_abort(QUO_world w,
@@ -1066,7 +1066,7 @@ QUO_world_abort(QUO_world w,
  * @param[in] spec How it is dealt out.
  * @retval QUO_ERR_INVLD_ARG There is one of that name, or it cannot lie on the ranks like that.
  * @retval QUO_ERR_OOR       No memory is left.
- * @retval QUO_ERR_MISPLACED This process is no rank, or in a resize.
+ * @retval QUO_ERR_STATE This process is no rank, or in a resize.
  */
 int
 QUO_world_array_add(QUO_world w,
@@ -1155,7 +1155,7 @@ QUO_world_carry(QUO_world w,
  * @param[in] new_rank The rank.
  * @param[in] data     The bytes.
  * @param[in] length   How many.
- * @retval QUO_ERR_MISPLACED Not inside such a callback.
+ * @retval QUO_ERR_STATE Not inside such a callback.
  */
 int
 QUO_carry_give(int new_rank,
@@ -1182,7 +1182,7 @@ QUO_world_last_move(QUO_world w,
  * for nobody but rank 0, and calls of several processes have one order. They need the option process_sets.
  * A resize is a set too, of those who join or leave: a delta.
  *
- * Errors of all of these: QUO_ERR_MISPLACED without process_sets, QUO_ERR_INVLD_ARG for what is no name,
+ * Errors of all of these: QUO_ERR_STATE without process_sets, QUO_ERR_INVLD_ARG for what is no name,
  * QUO_ERR_NOT_FOUND for a set that is not there, QUO_ERR_REFUSED for what the sets do not allow and in a
  * parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
 /** @{ */
@@ -1391,7 +1391,7 @@ QUO_pset_query(QUO_world w,
  * @param[out] out_acceptance One of #QUO_acceptance_t.
  * @param[out] out_set        The set, on all, where all enter, else empty; to be freed with free(); NULL on
  *                            failure. NULL is allowed.
- * @retval QUO_ERR_MISPLACED This process is no rank, or in a resize.
+ * @retval QUO_ERR_STATE This process is no rank, or in a resize.
  * @retval QUO_ERR_REFUSED   The sets of rank 0 do not allow it: the same on all.
  */
 int
@@ -1409,8 +1409,8 @@ QUO_world_accept(QUO_world w,
  * @param[in]  w       A world.
  * @param[in]  wait    For how many seconds.
  * @param[out] out_set The name, to be freed with free(); NULL on failure.
- * @retval QUO_ERR_MISPLACED This process does not join.
- * @retval QUO_ERR_GIVEN_UP  There is no resize any more, or the ranks did not accept in time.
+ * @retval QUO_ERR_STATE This process does not join.
+ * @retval QUO_ERR_ABORTED  There is no resize any more, or the ranks did not accept in time.
  */
 int
 QUO_world_confirm(QUO_world w,

@@ -124,7 +124,7 @@ typedef int (*QUO_reshape_valid_t)(void *data, int rows, int columns);
  * @param[in] topology How processors are arranged at first, the same everywhere.
  * @retval QUO_ERR_INVLD_ARG topology is NULL, or cannot be.
  * @retval QUO_ERR_REFUSED   There are fewer processes.
- * @retval QUO_ERR_MISPLACED The program has done so already. Other codes as QUO_world_create().
+ * @retval QUO_ERR_STATE The program has done so already. Other codes as QUO_world_create().
  */
 int
 QUO_reshape_init(const QUO_reshape_topology_t *topology);
@@ -157,7 +157,7 @@ QUO_reshape_accept(QUO_reshape_valid_t valid,
 /**
  * Ends the program's world. Made by all processes, before MPI_Finalize.
  *
- * @retval QUO_ERR_MISPLACED The program has not begun. Other codes as QUO_world_end().
+ * @retval QUO_ERR_STATE The program has not begun. Other codes as QUO_world_end().
  */
 int
 QUO_reshape_exit(void);
@@ -181,7 +181,7 @@ QUO_reshape_contact(double seconds,
  * Collective.
  *
  * @param[in] decision What the contact said. Not looked at: the library knows it.
- * @retval QUO_ERR_GIVEN_UP Somebody had a reason: the ranks are the old ones, and data that have left some of
+ * @retval QUO_ERR_ABORTED Somebody had a reason: the ranks are the old ones, and data that have left some of
  *                          them come back where QUO_reshape_decision() says #QUO_RESHAPE_EXPAND.
  */
 int

@@ -113,12 +113,12 @@ enum {
     /** A defect of the library, kept from spreading into the program. Fatal. Since quo 0.1. */
     QUO_ERR_INTERNAL,
     /** The call does not fit what the world is doing (quo-elastic.h). Not fatal. Since quo 0.1. */
-    QUO_ERR_MISPLACED,
+    QUO_ERR_STATE,
     /** A request to resize the world, or a change of process sets, was refused (quo-elastic.h). Not
         fatal. Since quo 0.1. */
     QUO_ERR_REFUSED,
     /** A resize of the world was given up by all (quo-elastic.h). Not fatal. Since quo 0.1. */
-    QUO_ERR_GIVEN_UP,
+    QUO_ERR_ABORTED,
     /** The work of a phase failed on a rank (QUO_phase_fail()). Not fatal. Since quo 0.1. */
     QUO_ERR_WORK_FAILED
 };
@@ -196,10 +196,10 @@ typedef struct QUO_create_options_t {
 typedef enum {
     /** At most the given number per object; bound ranks before unbound ones, each on an object it
         is bound to; unbound ranks fill what is left, spread over the objects. */
-    QUO_DISTRIB_PROMISE = 0,
+    QUO_DISTRIB_SPREAD = 0,
     /** The algorithm QUO was published with, to the letter: a rank that spans two objects counts
         on both, and ranks that share every object are never used to fill. */
-    QUO_DISTRIB_LITERAL
+    QUO_DISTRIB_LIBQUO_COMPAT
 } QUO_distrib_policy_t;
 
 /** @name Version and errors */

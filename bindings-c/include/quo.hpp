@@ -171,9 +171,9 @@ struct CreateOptions {
 /** Policy of Context::auto_distrib(). */
 enum class DistribPolicy : int {
     /** At most the given number per object; bound ranks before unbound ones. */
-    promise = QUO_DISTRIB_PROMISE,
+    spread = QUO_DISTRIB_SPREAD,
     /** The algorithm QUO was published with, to the letter. */
-    literal = QUO_DISTRIB_LITERAL
+    libquo_compat = QUO_DISTRIB_LIBQUO_COMPAT
 };
 
 /** Handling of thread counts in a phase. */
@@ -284,11 +284,11 @@ enum class Errc : int {
     /** A defect of the library. */
     internal = QUO_ERR_INTERNAL,
     /** The call does not fit what the world is doing. */
-    misplaced = QUO_ERR_MISPLACED,
+    invalid_state = QUO_ERR_STATE,
     /** A request to resize the world, or a change of process sets, was refused. */
     refused = QUO_ERR_REFUSED,
     /** A resize of the world was given up by all. */
-    given_up = QUO_ERR_GIVEN_UP,
+    aborted = QUO_ERR_ABORTED,
     /** The work of a phase failed on a rank. */
     work_failed = QUO_ERR_WORK_FAILED
 };

@@ -49,12 +49,12 @@ pub enum Code {
     Detached = 18,
     /// `QUO_ERR_INTERNAL`.
     Internal = 19,
-    /// `QUO_ERR_MISPLACED`.
-    Misplaced = 20,
+    /// `QUO_ERR_STATE`.
+    InvalidState = 20,
     /// `QUO_ERR_REFUSED`.
     Refused = 21,
-    /// `QUO_ERR_GIVEN_UP`.
-    GivenUp = 22,
+    /// `QUO_ERR_ABORTED`.
+    Aborted = 22,
     /// `QUO_ERR_WORK_FAILED`.
     WorkFailed = 23,
 }
@@ -82,9 +82,9 @@ impl Code {
         Self::Busy,
         Self::Detached,
         Self::Internal,
-        Self::Misplaced,
+        Self::InvalidState,
         Self::Refused,
-        Self::GivenUp,
+        Self::Aborted,
         Self::WorkFailed,
     ];
 
@@ -112,9 +112,9 @@ impl Code {
             Self::Busy => "QUO_ERR_BUSY",
             Self::Detached => "QUO_ERR_DETACHED",
             Self::Internal => "QUO_ERR_INTERNAL",
-            Self::Misplaced => "QUO_ERR_MISPLACED",
+            Self::InvalidState => "QUO_ERR_STATE",
             Self::Refused => "QUO_ERR_REFUSED",
-            Self::GivenUp => "QUO_ERR_GIVEN_UP",
+            Self::Aborted => "QUO_ERR_ABORTED",
             Self::WorkFailed => "QUO_ERR_WORK_FAILED",
         }
     }
@@ -143,11 +143,11 @@ impl Code {
             Self::Busy => c"the object is in use by another thread or by objects made from it",
             Self::Detached => c"the caller has detached from its node",
             Self::Internal => c"a defect of the library, which was kept from spreading",
-            Self::Misplaced => c"the call does not fit what the world is doing",
+            Self::InvalidState => c"the call does not fit what the world is doing",
             Self::Refused => {
                 c"a request to resize the world, or a change of process sets, was refused"
             }
-            Self::GivenUp => c"a resize was given up; the world is what it was",
+            Self::Aborted => c"a resize was given up; the world is what it was",
             Self::WorkFailed => c"the work of a phase failed on a rank",
         }
     }

@@ -47,7 +47,7 @@ pub extern "C" fn QUO_barrier_timed(q: *mut QUO_t, seconds: f64) -> c_int {
 /// Takes part in a selection with arguments that have been found wrong, so that it fails on every
 /// rank; gives the error to return here.
 pub(crate) fn refuse_selection(context: &Context, failure: Failure) -> Failure {
-    let request = Request { kind: None, max_per_object: 0, policy: Policy::Promise };
+    let request = Request { kind: None, max_per_object: 0, policy: Policy::Spread };
     match context.distribute_request(&request) {
         // The others were told that the ranks disagree, and so is this one.
         Err(error @ (Error::Disagreement { .. } | Error::DeadMember { .. })) => error.into(),
@@ -67,8 +67,8 @@ fn select(
         let kind = known_object_type(kind).ok_or_else(|| unknown_object_type(kind))?;
         let policy = match policy {
             None => context.policy(),
-            Some(0) => Policy::Promise,
-            Some(1) => Policy::Literal,
+            Some(0) => Policy::Spread,
+            Some(1) => Policy::LibquoCompat,
             Some(other) => {
                 return Err(Failure::invalid(format!("{other} is not a QUO_distrib_policy_t")));
             }

@@ -6,7 +6,7 @@ use std::ptr;
 
 use quo::context::{CreateOptions, Wait};
 use quo::{Context, Error};
-use quo_mpi::members::marked;
+use quo_mpi::communicator::marked;
 use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running, is_usable};
 
 use crate::codes::Code;
@@ -96,7 +96,7 @@ pub(crate) fn create(
     // SAFETY: by the contract of the C interface the communicator is null or has not been freed.
     let tag = unsafe { marked(comm) };
     // Where this process has joined a world whose other ranks have the context already.
-    let waiting = if tag == 0 { None } else { Context::take_set_aside(tag) };
+    let waiting = if tag == 0 { None } else { Context::take_offered(tag) };
     let context = match waiting {
         Some(context) => context,
         None => {

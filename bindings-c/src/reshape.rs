@@ -10,14 +10,14 @@ use elastic::layout::Storage;
 use elastic::points::{Configuration, Decision, Topology};
 use elastic::reshape::{Choice, ProcessorTopology, Reshape, Scheduler, Seat, SweetSpot};
 use quo_mpi::Comm as MPI_Comm;
-use quo_mpi::members::Communicator;
+use quo_mpi::communicator::Communicator;
 
 use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};
 use crate::guard::{self, Failure, Mark, entry};
 use crate::types::{FintPlace, Growing, HeapPlace, In, Out};
 use crate::world::options::{self, Wanted};
-use crate::world::{QUO_world_options_t, agree, misplaced};
+use crate::world::{QUO_world_options_t, agree, invalid_state};
 
 /// `QUO_reshape_topology_t`.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,8 @@ fn alone() -> Result<MutexGuard<'static, Only>, Failure> {
 
 fn with<T>(what: impl FnOnce(&mut Reshape) -> Result<T, Failure>) -> Result<T, Failure> {
     let mut only = alone()?;
-    let reshape = only.0.as_mut().ok_or_else(|| misplaced("the program has not begun: init"))?;
+    let reshape =
+        only.0.as_mut().ok_or_else(|| invalid_state("the program has not begun: init"))?;
     mpi_not_finalized()?;
     what(reshape)
 }
@@ -158,7 +159,7 @@ fn init(
     let (topology, options) = agree(|launched| {
         let topology = topology(given)?;
         if only.0.is_some() {
-            return Err(misplaced("the program has begun already"));
+            return Err(invalid_state("the program has begun already"));
         }
         let wanted = match wanted {
             Some(wanted) => options::wanted(wanted, launched)?,

@@ -439,8 +439,8 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_WAIT_FUTEX", 1);
     constant("QUO_WAIT_PTHREAD", 2);
     constant("QUO_WAIT_MPI", 3);
-    constant("QUO_DISTRIB_PROMISE", 0);
-    constant("QUO_DISTRIB_LITERAL", 1);
+    constant("QUO_DISTRIB_SPREAD", 0);
+    constant("QUO_DISTRIB_LIBQUO_COMPAT", 1);
     constant("QUO_THREADS_KEEP", 0);
     constant("QUO_THREADS_OPENMP", 1);
     constant("QUO_CORES_ALL", 0);

@@ -60,11 +60,11 @@ module quo_constants
   !> A defect of the library, kept from spreading into the program. Fatal.
   integer(c_int), parameter, public :: QUO_ERR_INTERNAL = 19
   !> The call does not fit what the world is doing. Not fatal.
-  integer(c_int), parameter, public :: QUO_ERR_MISPLACED = 20
+  integer(c_int), parameter, public :: QUO_ERR_STATE = 20
   !> A request to resize the world, or a change of process sets, was refused. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_REFUSED = 21
   !> A resize of the world was given up by all. Not fatal.
-  integer(c_int), parameter, public :: QUO_ERR_GIVEN_UP = 22
+  integer(c_int), parameter, public :: QUO_ERR_ABORTED = 22
   !> The work of a phase failed on a rank. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_WORK_FAILED = 23
 
@@ -121,9 +121,9 @@ module quo_constants
 
   !> At most the given number per object; bound ranks before unbound ones, each on an object it is
   !> bound to; unbound ranks fill what is left, spread over the objects.
-  integer(c_int), parameter, public :: QUO_DISTRIB_PROMISE = 0
+  integer(c_int), parameter, public :: QUO_DISTRIB_SPREAD = 0
   !> The algorithm QUO was published with, to the letter.
-  integer(c_int), parameter, public :: QUO_DISTRIB_LITERAL = 1
+  integer(c_int), parameter, public :: QUO_DISTRIB_LIBQUO_COMPAT = 1
 
   ! What a phase does with thread counts.
 

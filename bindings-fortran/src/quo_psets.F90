@@ -1,5 +1,5 @@
 !> Process sets over a running world. They need the option `process_sets`; every call is local but quo_world_accept, and
-!> waits for nobody but rank 0. Errors of all: `QUO_ERR_MISPLACED` without the option, `QUO_ERR_INVLD_ARG` for what is no
+!> waits for nobody but rank 0. Errors of all: `QUO_ERR_STATE` without the option, `QUO_ERR_INVLD_ARG` for what is no
 !> name, `QUO_ERR_NOT_FOUND` for a set that is not there, `QUO_ERR_REFUSED` for what the sets do not allow and in a
 !> parked process, `QUO_ERR_SYS` when rank 0 cannot be asked.
 module quo_psets
@@ -383,7 +383,7 @@ contains
     integer(c_int), intent(out) :: acceptance
     !> The set, on all, where all enter; else empty.
     character(len=:, kind=c_char), allocatable, intent(out) :: told
-    !> `QUO_ERR_MISPLACED` for who is no rank, `QUO_ERR_REFUSED` on all.
+    !> `QUO_ERR_STATE` for who is no rank, `QUO_ERR_REFUSED` on all.
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: found
     character(kind=c_char), allocatable, target :: gone(:), name(:)
@@ -411,7 +411,7 @@ contains
     real(c_double), value :: wait
     !> The name.
     character(len=:, kind=c_char), allocatable, intent(out) :: set
-    !> `QUO_ERR_MISPLACED` for who does not join, `QUO_ERR_GIVEN_UP`.
+    !> `QUO_ERR_STATE` for who does not join, `QUO_ERR_ABORTED`.
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: found
     found = c_null_ptr

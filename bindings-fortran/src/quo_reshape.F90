@@ -89,7 +89,7 @@ contains
   subroutine reshape_init(topology, ierr, options, decide, data)
     !> First arrangement of processors, the same everywhere.
     type(processortopology), intent(in) :: topology
-    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_REFUSED`, `QUO_ERR_MISPLACED`, and as quo_world_create.
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_REFUSED`, `QUO_ERR_STATE`, and as quo_world_create.
     integer(c_int), intent(out) :: ierr
     !> Options of the world; their start is not looked at.
     type(quo_world_options_t), intent(in), optional :: options
@@ -127,7 +127,7 @@ contains
 
   !> Ends the program's world. Made by all processes, before MPI_Finalize.
   subroutine reshape_exit(ierr)
-    !> `QUO_ERR_MISPLACED` when the program has not begun; as quo_world_end.
+    !> `QUO_ERR_STATE` when the program has not begun; as quo_world_end.
     integer(c_int), intent(out) :: ierr
     ierr = c_reshape_exit()
   end subroutine reshape_exit
@@ -151,7 +151,7 @@ contains
   subroutine reshape_resize(decision, ierr)
     !> Result of the contact. Not looked at: the library knows it.
     integer(c_int), value :: decision
-    !> `QUO_ERR_GIVEN_UP` when somebody had a reason: the ranks are the old ones.
+    !> `QUO_ERR_ABORTED` when somebody had a reason: the ranks are the old ones.
     integer(c_int), intent(out) :: ierr
     ierr = c_reshape_resize(decision)
   end subroutine reshape_resize
@@ -160,7 +160,7 @@ contains
   subroutine reshape_getseat(seat, ierr)
     !> `RESHAPE_STAYS`, `RESHAPE_JOINS` or `RESHAPE_ENDED`.
     integer(c_int), intent(out) :: seat
-    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    !> `QUO_ERR_STATE` when the program has not begun.
     integer(c_int), intent(out) :: ierr
     seat = RESHAPE_ENDED
     ierr = c_reshape_seat(seat)
@@ -170,7 +170,7 @@ contains
   subroutine reshape_getschedulerdecision(decision, ierr)
     !> One of `REMAP_...`.
     integer(c_int), intent(out) :: decision
-    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    !> `QUO_ERR_STATE` when the program has not begun.
     integer(c_int), intent(out) :: ierr
     decision = REMAP_CONTINUE
     ierr = c_reshape_decision(decision)
@@ -180,7 +180,7 @@ contains
   subroutine reshape_getitercount(iteration, ierr)
     !> The iteration.
     integer(c_int), intent(out) :: iteration
-    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    !> `QUO_ERR_STATE` when the program has not begun.
     integer(c_int), intent(out) :: ierr
     iteration = 0
     ierr = c_reshape_iteration(iteration)
@@ -192,7 +192,7 @@ contains
     integer(c_int), intent(out) :: rows
     !> Columns of processors.
     integer(c_int), intent(out) :: columns
-    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    !> `QUO_ERR_STATE` when the program has not begun.
     integer(c_int), intent(out) :: ierr
     rows = 0
     columns = 0
@@ -205,7 +205,7 @@ contains
     integer(c_int), intent(out) :: rows
     !> Columns of processors.
     integer(c_int), intent(out) :: columns
-    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    !> `QUO_ERR_STATE` when the program has not begun.
     integer(c_int), intent(out) :: ierr
     rows = 0
     columns = 0
@@ -227,7 +227,7 @@ contains
   subroutine reshape_comm_world(comm, ierr)
     !> MPI_COMM_NULL for a process that is no rank.
     integer, intent(out) :: comm
-    !> `QUO_ERR_MISPLACED` when the program has not begun.
+    !> `QUO_ERR_STATE` when the program has not begun.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: number
     number = 0

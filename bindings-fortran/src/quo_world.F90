@@ -145,7 +145,7 @@ contains
     type(c_ptr), value :: w
     !> True if they have.
     logical, intent(out) :: enters
-    !> `QUO_ERR_MISPLACED` for a process that is none of those.
+    !> `QUO_ERR_STATE` for a process that is none of those.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: answer
     answer = 0
@@ -159,7 +159,7 @@ contains
     type(c_ptr), value :: w
     !> True if it is called in.
     logical, intent(out) :: joins
-    !> `QUO_ERR_MISPLACED` for a process that is none of those.
+    !> `QUO_ERR_STATE` for a process that is none of those.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: answer
     answer = 0
@@ -238,7 +238,7 @@ contains
     integer(c_int), value :: number
     !> The number of the request.
     integer(c_long_long), intent(out) :: request
-    !> `QUO_ERR_REFUSED`, `QUO_ERR_INVLD_ARG`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_REFUSED`, `QUO_ERR_INVLD_ARG`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     request = 0
     ierr = c_world_request(w, number, request)
@@ -254,7 +254,7 @@ contains
     integer(c_int), intent(out) :: state
     !> Why it has failed.
     character(len=:, kind=c_char), allocatable, intent(out) :: cause
-    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: found
     state = -1
@@ -267,7 +267,7 @@ contains
   subroutine quo_world_begin(w, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> `QUO_ERR_MISPLACED` without a resize.
+    !> `QUO_ERR_STATE` without a resize.
     integer(c_int), intent(out) :: ierr
     ierr = c_world_begin(w)
   end subroutine quo_world_begin
@@ -280,7 +280,7 @@ contains
     integer(c_int), value :: which
     !> The communicator, until the commit.
     integer, intent(out) :: comm
-    !> `QUO_ERR_MISPLACED` outside of a resize, `QUO_ERR_INVLD_ARG`.
+    !> `QUO_ERR_STATE` outside of a resize, `QUO_ERR_INVLD_ARG`.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: number
     number = 0
@@ -298,7 +298,7 @@ contains
     integer(c_int), intent(out) :: leave
     !> Number that join.
     integer(c_int), intent(out) :: join
-    !> `QUO_ERR_MISPLACED` outside of a resize.
+    !> `QUO_ERR_STATE` outside of a resize.
     integer(c_int), intent(out) :: ierr
     stay = 0
     leave = 0
@@ -314,7 +314,7 @@ contains
     type(c_ptr), value :: data
     !> Their number, the same for all.
     integer(c_size_t), value :: length
-    !> `QUO_ERR_DISAGREE`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_DISAGREE`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     ierr = c_window_tell(w, data, length)
   end subroutine quo_window_tell
@@ -334,7 +334,7 @@ contains
   subroutine quo_window_move(w, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> `QUO_ERR_DISAGREE`, `QUO_ERR`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_DISAGREE`, `QUO_ERR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     ierr = c_window_move(w)
   end subroutine quo_window_move
@@ -344,7 +344,7 @@ contains
   subroutine quo_window_move_begin(w, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> `QUO_ERR_DISAGREE`, `QUO_ERR`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_DISAGREE`, `QUO_ERR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     ierr = c_window_move_begin(w)
   end subroutine quo_window_move_begin
@@ -355,7 +355,7 @@ contains
     type(c_ptr), value :: w
     !> True if this process has nothing left to do.
     logical, intent(out) :: done
-    !> `QUO_ERR_MISPLACED`, `QUO_ERR_MPI`.
+    !> `QUO_ERR_STATE`, `QUO_ERR_MPI`.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: answer
     answer = 0
@@ -368,7 +368,7 @@ contains
   subroutine quo_window_move_end(w, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> `QUO_ERR`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     ierr = c_window_move_end(w)
   end subroutine quo_window_move_end
@@ -377,7 +377,7 @@ contains
   subroutine quo_world_commit(w, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> `QUO_ERR_GIVEN_UP` on all when somebody does not want it, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_ABORTED` on all when somebody does not want it, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     ierr = c_world_commit(w)
   end subroutine quo_world_commit
@@ -388,7 +388,7 @@ contains
     type(c_ptr), value :: w
     !> Reason that the others are told.
     character(len=*, kind=c_char), intent(in) :: reason
-    !> `QUO_ERR_MISPLACED` outside of a resize.
+    !> `QUO_ERR_STATE` outside of a resize.
     integer(c_int), intent(out) :: ierr
     character(kind=c_char), allocatable, target :: bytes(:)
     character(kind=c_char), parameter :: none(1) = [achar(0)]

@@ -30,7 +30,7 @@ contains
     character(len=*, kind=c_char), intent(in) :: name
     !> Kind and sizes of the array.
     type(quo_array_spec_t), intent(in) :: spec
-    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     character(kind=c_char), allocatable, target :: bytes(:)
     call to_c(name, bytes)
@@ -202,7 +202,7 @@ contains
     type(c_ptr), value :: data
     !> Number of bytes.
     integer(c_size_t), value :: length
-    !> `QUO_ERR_MISPLACED` outside of it.
+    !> `QUO_ERR_STATE` outside of it.
     integer(c_int), intent(out) :: ierr
     ierr = c_carry_give(new_rank, data, length)
   end subroutine quo_carry_give

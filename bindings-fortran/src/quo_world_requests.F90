@@ -41,7 +41,7 @@ contains
     type(quo_request_spec_t), intent(in) :: spec
     !> The number of the request, also of one that is refused.
     integer(c_long_long), intent(out) :: request
-    !> `QUO_ERR_REFUSED`, `QUO_ERR_INVLD_ARG`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_REFUSED`, `QUO_ERR_INVLD_ARG`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     !> The request that has to end before the turn of this one comes; 0 for none.
     integer(c_long_long), intent(out), optional :: after
@@ -74,7 +74,7 @@ contains
     type(c_ptr), value :: w
     !> Its number.
     integer(c_long_long), value :: request
-    !> `QUO_ERR_REFUSED`, `QUO_ERR_NOT_FOUND`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_REFUSED`, `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     ierr = c_world_cancel(w, request)
   end subroutine quo_world_cancel
@@ -87,7 +87,7 @@ contains
     integer(c_int), value :: cause
     !> Text of the notice.
     character(len=*, kind=c_char), intent(in) :: text
-    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     character(kind=c_char), allocatable, target :: bytes(:)
     call to_c(text, bytes)
@@ -106,7 +106,7 @@ contains
     integer(c_long_long), value :: request
     !> One of `QUO_EVENT_...`, from `QUO_EVENT_REQUESTED` on.
     integer(c_int), intent(out) :: step
-    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_MISPLACED`.
+    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     step = -1
     ierr = c_world_request_step(w, request, step)
@@ -121,7 +121,7 @@ contains
     type(quo_event_t), intent(out) :: event
     !> True if there is one.
     logical, intent(out) :: found
-    !> `QUO_ERR_MISPLACED`, `QUO_ERR_OOR`.
+    !> `QUO_ERR_STATE`, `QUO_ERR_OOR`.
     integer(c_int), intent(out) :: ierr
     type(c_event) :: given
     integer(c_int) :: answer
@@ -188,7 +188,7 @@ contains
     type(c_ptr), value :: w
     !> The object.
     character(len=:, kind=c_char), allocatable, intent(out) :: json
-    !> `QUO_ERR_MISPLACED`, `QUO_ERR_OOR`.
+    !> `QUO_ERR_STATE`, `QUO_ERR_OOR`.
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: found
     found = c_null_ptr

@@ -92,7 +92,7 @@ program objects
   call done(ierr, 'barrier_timed')
   call node%auto_distrib(QUO_OBJ_PACKAGE, 1, selected, ierr)
   call done(ierr, 'auto_distrib')
-  call node%auto_distrib_with_policy(QUO_OBJ_PACKAGE, 1, QUO_DISTRIB_PROMISE, answer, ierr)
+  call node%auto_distrib_with_policy(QUO_OBJ_PACKAGE, 1, QUO_DISTRIB_SPREAD, answer, ierr)
   call done(ierr, 'auto_distrib_with_policy')
   call true(selected .eqv. answer, 'the same choice')
   call node%get_mpi_comm_by_type(QUO_OBJ_MACHINE, comm, ierr)

@@ -47,10 +47,10 @@ program together
   call true(chosen == min(packages, nqids), 'one for each package')
   call quo_auto_distrib(q, QUO_OBJ_PACKAGE, 1, again, ierr)
   call true(selected .eqv. again, 'the same choice')
-  call quo_auto_distrib_with_policy(q, QUO_OBJ_PACKAGE, 1, QUO_DISTRIB_PROMISE, again, ierr)
+  call quo_auto_distrib_with_policy(q, QUO_OBJ_PACKAGE, 1, QUO_DISTRIB_SPREAD, again, ierr)
   call done(ierr, 'quo_auto_distrib_with_policy')
   call true(selected .eqv. again, 'the same rule')
-  call quo_auto_distrib_with_policy(q, QUO_OBJ_MACHINE, int(total, c_int), QUO_DISTRIB_LITERAL, &
+  call quo_auto_distrib_with_policy(q, QUO_OBJ_MACHINE, int(total, c_int), QUO_DISTRIB_LIBQUO_COMPAT, &
     again, ierr)
   call done(ierr, 'the literal rule')
   call quo_auto_distrib(q, QUO_OBJ_PACKAGE, 0, selected, ierr)
@@ -111,7 +111,7 @@ program together
     call code(ierr, expected, 'quo_barrier_timed')
     call quo_auto_distrib(bad, QUO_OBJ_PACKAGE, 1, selected, ierr)
     call code(ierr, expected, 'quo_auto_distrib')
-    call quo_auto_distrib_with_policy(bad, QUO_OBJ_PACKAGE, 1, QUO_DISTRIB_PROMISE, selected, ierr)
+    call quo_auto_distrib_with_policy(bad, QUO_OBJ_PACKAGE, 1, QUO_DISTRIB_SPREAD, selected, ierr)
     call code(ierr, expected, 'quo_auto_distrib_with_policy')
     call quo_get_mpi_comm_by_type(bad, QUO_OBJ_MACHINE, comm, ierr)
     call code(ierr, expected, 'quo_get_mpi_comm_by_type')

@@ -165,7 +165,7 @@ fn change(
     carried: &Mutex<Words>,
 ) -> Result<(), Failed> {
     let mut window = world.begin()?;
-    window.tell(turn)?;
+    window.broadcast(turn)?;
     let Turn { mark, .. } = turns[*turn];
     let joins = window.joins();
     let is_last = window.old().is_some_and(|old| old.rank() + 1 == old.size());
@@ -176,7 +176,7 @@ fn change(
     let mut vote = Ok(());
     if mark == '!' {
         let moved = window.move_data()?;
-        let everybody = window.everybody();
+        let everybody = window.all_ranks();
         if everybody.rank() + 1 == everybody.size() {
             vote = Err(format!("{} bytes are too many", moved.all_sent + moved.all_kept));
         }
@@ -195,7 +195,7 @@ fn change(
     let (rank, size) = (world.rank(), world.size());
     let is_in = world.status() != Status::Parked;
     match ended {
-        Err(elastic::Error::GivenUp { rank: whose, reason, .. }) if mark != ' ' => {
+        Err(elastic::Error::Aborted { rank: whose, reason, .. }) if mark != ' ' => {
             if is_in && rank == 0 {
                 println!("still {size}: rank {whose}: {reason}");
             }

@@ -18,9 +18,9 @@ use elastic::change::CauseKind;
 use elastic::manager::slurm::{self, Slurm};
 use elastic::manager::{ControlSocket, NoticeFolder, ScriptedPlan};
 use elastic::{Progress, Status, World, WorldOptions};
-use quo::group::Patience;
+use quo::group::WaitLimits;
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         options = options.term_notice(Duration::from_secs(grace.parse()?));
     }
     if let Some(most) = most {
-        options = options.most(most.parse()?).crowded(true);
+        options = options.max_ranks(most.parse()?).allow_oversubscribe(true);
         if let Some(slurm) = Slurm::of_this_job() {
             options = options.manager(impatient(slurm));
         }
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let window = world.begin()?;
-            window.tell(&mut iteration)?;
+            window.broadcast(&mut iteration)?;
             window.commit(Ok(()))?;
             match world.status() {
                 Status::Parked => continue,
@@ -129,7 +129,7 @@ fn impatient(slurm: Slurm) -> Slurm {
 
 fn barrier(world: &World) -> Result<(), Box<dyn Error>> {
     let all = world.communicator().ok_or("no rank")?;
-    Ok(all.barrier(&Patience::for_at_most(Duration::from_secs(60)))?)
+    Ok(all.barrier(&WaitLimits::for_at_most(Duration::from_secs(60)))?)
 }
 
 /// Writes this process's number, under another name first.
@@ -175,8 +175,8 @@ fn goes_on(world: &World, folder: &Path, left: Option<u64>) -> Result<bool, Box<
     let is_last = all.size() == 1 && std::env::var_os("ELASTIC_TERM").is_some();
     let is_over = left == Some(0) || folder.join("stop").exists();
     let stops = all.rank() == 0 && (is_over || (is_last && is_noticed(world)));
-    let patience = Patience::for_at_most(Duration::from_secs(60));
-    Ok(all.broadcast(vec![u8::from(!stops)], 0, &patience)? == [1])
+    let limits = WaitLimits::for_at_most(Duration::from_secs(60));
+    Ok(all.broadcast(vec![u8::from(!stops)], 0, &limits)? == [1])
 }
 
 fn compute(rank: usize, folder: &Path, iteration: Duration) {

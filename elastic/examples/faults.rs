@@ -25,10 +25,10 @@ use elastic::data::Pattern;
 use elastic::manager::ControlSocket;
 use elastic::{Status, World, WorldOptions};
 use quo::affinity::Target;
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 use quo::{Context, ObjectType};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 type Failed = Box<dyn Error>;
 
@@ -51,9 +51,9 @@ fn main() -> Result<(), Failed> {
     let options = WorldOptions::new()
         .name("test")
         .start(start)
-        .most(most)
-        .crowded(!folder.join("slots").exists())
-        .unit(1)
+        .max_ranks(most)
+        .allow_oversubscribe(!folder.join("slots").exists())
+        .processes_per_spawn(1)
         .start_limit(Duration::from_secs(seconds))
         .command(folder.join("joiner").to_string_lossy(), words.clone())
         .log(folder.join("events"))
@@ -142,7 +142,7 @@ fn change(world: &mut World, folder: &Path) -> Result<(), Failed> {
     }
     moving.finish()?;
     match window.commit(Ok(())) {
-        Err(elastic::Error::GivenUp { rank, reason, .. }) => {
+        Err(elastic::Error::Aborted { rank, reason, .. }) => {
             say(world, "stays", format_args!("because of rank {rank}: {reason}"));
         }
         ended => {
@@ -169,11 +169,12 @@ fn goes_on(world: &World, context: Option<&Context>, folder: &Path) -> Result<bo
         dead if dead.is_empty() => Ok(()),
         ranks => Err(GroupError::Dead { call: "step", ranks }),
     };
-    let patience = Patience { watch: &watch, ..Patience::for_at_most(Duration::from_secs(30)) };
+    let limits =
+        WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(Duration::from_secs(30)) };
     let stops = all.rank() == 0 && folder.join("stop").exists();
-    let told = all.broadcast(vec![u8::from(!stops)], 0, &patience)?;
+    let told = all.broadcast(vec![u8::from(!stops)], 0, &limits)?;
     // Everybody's word, so that no rank runs ahead of others by more than an iteration.
-    all.barrier(&patience)?;
+    all.barrier(&limits)?;
     Ok(told == [1])
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use elastic::data::Pattern;
 use elastic::{Status, World, WorldOptions};
-use quo::group::{Group, Patience};
+use quo::group::{Group, WaitLimits};
 use quo_mpi::Mpi;
 
 const SIZES: [usize; 2] = [4, 1];
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let window = world.begin()?;
-            window.tell(&mut done)?; // joiners learn the state of the old ranks
+            window.broadcast(&mut done)?; // joiners learn the state of the old ranks
             window.commit(Ok(()))?; // moves the vector
             done += 1;
             continue;
@@ -55,6 +55,6 @@ fn sum_of_all(world: &World) -> Result<f64, Box<dyn Error>> {
     let own: f64 = world.data().local(vector)?.iter().sum();
     let group = world.communicator().ok_or("no rank")?.group()?;
     let all =
-        group.allgather(&own.to_ne_bytes(), &Patience::for_at_most(Duration::from_secs(60)))?;
+        group.allgather(&own.to_ne_bytes(), &WaitLimits::for_at_most(Duration::from_secs(60)))?;
     Ok(all.as_chunks().0.iter().map(|sum| f64::from_ne_bytes(*sum)).sum())
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use elastic::change::{
-    Cause, CauseKind, ChangeKind, Event, Happening, Request, RequestId, Step, Wish,
+    Cause, CauseKind, ChangeKind, Event, Happening, Request, RequestId, RequestKind, Step,
 };
 use elastic::data::Pattern;
 use elastic::manager::slurm::Slurm;
@@ -19,9 +19,9 @@ use elastic::member::MemberId;
 use elastic::place::{Allowed, AllowedSizes, Bounds, Fill, SizeLimits};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
 use elastic::{Acceptance, ProcessSets, Progress, Status, World, WorldOptions};
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -41,7 +41,7 @@ impl ResourceManager for Counts {
         Ok(())
     }
 
-    fn happened(&mut self, _: &Event) {
+    fn on_event(&mut self, _: &Event) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -55,7 +55,7 @@ fn options(seen: &Arc<AtomicU64>) -> Result<WorldOptions> {
         .sizes(Bounds::new(2, 4, Allowed::OneOf(vec![2, 4]))?)
         .host("n1", 2)
         .host("n2", 2)
-        .reach_limit(Duration::from_secs(1))
+        .connect_timeout(Duration::from_secs(1))
         .term_notice(Duration::from_secs(600))
         .fill(Fill::LeastLoaded)
         .manager(Counts(Arc::clone(seen)));
@@ -97,8 +97,8 @@ fn main() -> Result<()> {
                 let is_first = world.epoch() == 0;
                 change(&mut world, is_first, false)?;
             }
-            (_, 1) => resize(&mut world, &mut sets, Wish::Shrink(2))?,
-            (_, 2) => resize(&mut world, &mut sets, Wish::Grow(2))?,
+            (_, 1) => resize(&mut world, &mut sets, RequestKind::Shrink(2))?,
+            (_, 2) => resize(&mut world, &mut sets, RequestKind::Grow(2))?,
             (_, epoch) => {
                 if world.probe()? {
                     change(&mut world, true, true)?;
@@ -122,7 +122,7 @@ fn ensure(holds: bool, what: &str) -> Result<()> {
 
 fn barrier(world: &World) -> Result<()> {
     let current = world.communicator().ok_or("no rank")?;
-    Ok(current.barrier(&Patience::for_at_most(PATIENCE))?)
+    Ok(current.barrier(&WaitLimits::for_at_most(PATIENCE))?)
 }
 
 fn add_vector(world: &mut World) -> Result<()> {
@@ -143,7 +143,7 @@ fn own_sum(data: &elastic::data::Registry) -> Result<f64> {
 fn say_world(world: &World) -> Result<()> {
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mine = own_sum(world.data())?.to_ne_bytes();
-    let all = group.allgather(&mine, &Patience::for_at_most(PATIENCE))?;
+    let all = group.allgather(&mine, &WaitLimits::for_at_most(PATIENCE))?;
     let (sums, _) = all.as_chunks::<8>();
     let sum: f64 = sums.iter().map(|sum| f64::from_ne_bytes(*sum)).sum();
     if world.rank() == 0 {
@@ -222,12 +222,13 @@ fn algebra(sets: &mut ProcessSets) -> Result<()> {
 /// On rank 0, while nobody probes.
 fn ask(world: &World) -> Result<()> {
     let requests = world.requests().ok_or("not rank 0")?;
-    let Err((number, cause)) = requests.ask(Request::new(Wish::Size(3), "application")) else {
+    let Err((number, cause)) = requests.ask(Request::new(RequestKind::Size(3), "application"))
+    else {
         return Err("a size that is not allowed".into());
     };
     println!("request {} failed: {cause}", number.0);
     requests.note(Cause::new(CauseKind::Manager, "a word"));
-    let mut request = Request::new(Wish::Grow(2), "program");
+    let mut request = Request::new(RequestKind::Grow(2), "program");
     request.grace = Some(Duration::from_secs(600));
     let asked = |request: Request| -> Result<RequestId> {
         let accepted = requests.ask(request).map_err(|(_, cause)| cause.to_string())?;
@@ -239,7 +240,7 @@ fn ask(world: &World) -> Result<()> {
     while requests.step_of(number) < Some(Step::Announced) {
         std::thread::yield_now();
     }
-    request.wish = Wish::Shrink(2);
+    request.kind = RequestKind::Shrink(2);
     let number = asked(request)?;
     requests.cancel(number)?;
     let mut ended = requests.events(0).into_iter();
@@ -255,7 +256,7 @@ fn change(world: &mut World, is_first: bool, is_old: bool) -> Result<()> {
     let mut turn = if is_old { 7 } else { 0 };
     let mut window = world.begin()?;
     let (stay, leave, join) = window.counts();
-    window.tell(&mut turn)?;
+    window.broadcast(&mut turn)?;
     ensure(turn == 7, "what rank 0 told")?;
     ensure(window.node() == 0, "another node")?;
     if is_first {
@@ -282,7 +283,7 @@ fn change(world: &mut World, is_first: bool, is_old: bool) -> Result<()> {
 }
 
 /// A resize by process sets, by the ranks: it is done at the end.
-fn resize(world: &mut World, sets: &mut ProcessSets, wish: Wish) -> Result<()> {
+fn resize(world: &mut World, sets: &mut ProcessSets, wish: RequestKind) -> Result<()> {
     let main = SetName::application("parity")?;
     let mut delta = main.clone();
     if world.rank() == 0 {

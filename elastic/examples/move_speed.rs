@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use elastic::data::{Grids, Moved, Pattern, Transport};
 use elastic::{Status, Window, World, WorldOptions};
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::{Mpi, MpiGroup};
 
 const ROUNDS: usize = 9;
@@ -70,12 +70,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let mut window = world.begin()?;
-            window.tell(&mut change)?;
+            window.broadcast(&mut change)?;
             let moved = match way.as_str() {
                 "background" => in_background(&mut window, &mut background)?,
                 _ => window.move_data()?,
             };
-            let group = window.everybody().group()?;
+            let group = window.all_ranks().group()?;
             let (plain, in_use) = if way == "messages" {
                 (send_as_much(&moved, &group)?, f64::NAN)
             } else {
@@ -189,7 +189,7 @@ fn send_as_much(moved: &Moved, group: &MpiGroup) -> Result<f64, Box<dyn Error>> 
     to.extend_from_slice(black_box(&stays));
     black_box(&to);
     for transfer in transfers {
-        black_box(transfer.finish(&Patience::for_at_most(Duration::from_secs(60)))?);
+        black_box(transfer.finish(&WaitLimits::for_at_most(Duration::from_secs(60)))?);
     }
     group.barrier()?;
     Ok(begun.elapsed().as_secs_f64())

@@ -20,10 +20,10 @@ use elastic::{Status, World, WorldOptions};
 use quo::Context;
 use quo::affinity::Target;
 use quo::explain::Reason;
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo::topology::ObjectType;
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 type Failed = Box<dyn Error>;
 
@@ -44,8 +44,10 @@ const NAME: usize = 64;
 fn main() -> Result<(), Failed> {
     let mut words = std::env::args().skip(1);
     let most = words.next().ok_or("how many ranks?")?.parse()?;
-    let mut options =
-        WorldOptions::new().most(most).crowded(false).start_limit(Duration::from_secs(30));
+    let mut options = WorldOptions::new()
+        .max_ranks(most)
+        .allow_oversubscribe(false)
+        .start_limit(Duration::from_secs(30));
     let mut steps = Vec::new();
     for word in words {
         match word.split(' ').collect::<Vec<_>>()[..] {
@@ -82,7 +84,7 @@ fn main() -> Result<(), Failed> {
         }
         if world.status() == Status::Joining || world.probe()? {
             let window = world.begin()?;
-            window.tell(&mut step)?;
+            window.broadcast(&mut step)?;
             let (stay, leave, join) = window.counts();
             window.commit(Ok(()))?;
             if matches!(world.status(), Status::Parked | Status::Ended) {
@@ -108,7 +110,7 @@ fn main() -> Result<(), Failed> {
         }
         // A step of the program.
         let told = (step as u64).to_ne_bytes().to_vec();
-        let told = world.communicator().ok_or("no rank")?.broadcast(told, 0, &patience())?;
+        let told = world.communicator().ok_or("no rank")?.broadcast(told, 0, &limits())?;
         step = told.try_into().map_or(0, u64::from_ne_bytes) as usize;
         if step == steps.len() {
             break;
@@ -122,8 +124,8 @@ fn main() -> Result<(), Failed> {
     Ok(())
 }
 
-fn patience() -> Patience<'static> {
-    Patience::for_at_most(Duration::from_secs(60))
+fn limits() -> WaitLimits<'static> {
+    WaitLimits::for_at_most(Duration::from_secs(60))
 }
 
 /// Rank 0 asks for the next step, and goes past one that cannot be had.
@@ -177,7 +179,7 @@ fn check(world: &mut World, context: &Context, step: usize) -> Result<String, Fa
     let name = rustix::system::uname();
     let name = name.nodename().to_bytes();
     own[..name.len().min(NAME)].copy_from_slice(&name[..name.len().min(NAME)]);
-    let gathered = group.allgather(&own, &patience())?;
+    let gathered = group.allgather(&own, &limits())?;
     let mut hosts: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     for (rank, name) in gathered.chunks_exact(NAME).enumerate() {
         hosts.entry(name).or_default().push(rank);
@@ -265,7 +267,7 @@ fn array(world: &mut World, step: usize) -> Result<(), Failed> {
         }
     }
     let group = world.communicator().ok_or("no rank")?.group()?;
-    let all = group.allgather(&count.to_ne_bytes(), &patience())?;
+    let all = group.allgather(&count.to_ne_bytes(), &limits())?;
     let all =
         all.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
     let all: u64 = all.sum();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use elastic::data::Pattern;
 use elastic::{Status, World, WorldOptions};
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -88,7 +88,7 @@ fn change(world: &mut World) -> Result<Leaver> {
     let own = u64::from(std::process::id());
     let mine = [own, if window.leaves() { held(own)? as u64 } else { 0 }];
     let mine = mine.map(u64::to_ne_bytes).concat();
-    let all = window.everybody().lend()?.allgather(&mine, &Patience::for_at_most(LIMIT))?;
+    let all = window.all_ranks().as_group()?.allgather(&mine, &WaitLimits::for_at_most(LIMIT))?;
     window.commit(Ok(()))?;
     let numbers: Vec<u64> = all
         .chunks_exact(8)

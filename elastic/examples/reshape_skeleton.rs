@@ -56,7 +56,7 @@ fn main() -> Result<(), Failed> {
     let mpi = Mpi::initialize()?;
     let kind = Topology::NearlySquare { difference: None, divides: None };
     let topology = ProcessorTopology { kind, start: grid(start) };
-    let options = WorldOptions::new().most(most as usize).crowded(true);
+    let options = WorldOptions::new().max_ranks(most as usize).allow_oversubscribe(true);
     let mut reshape = Reshape::init(options, topology, Box::new(scheduler))?;
     reshape.accept(|on| on.size() != 3);
     let mut data = Vec::new();

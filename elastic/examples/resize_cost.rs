@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         let window = world.begin()?;
-        window.tell(&mut done)?;
+        window.broadcast(&mut done)?;
         window.commit(Ok(()))?;
         let taken = since.elapsed().as_secs_f64() * 1e6;
         done += 1;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use elastic::change::{ChangeKind, Step};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
 use elastic::{ProcessSets, Status, World, WorldOptions};
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -23,7 +23,11 @@ fn main() -> Result<()> {
     let mut level = ThreadLevel::Single;
     let mut sizes = &[4, 2][..];
     if are_started {
-        options = options.most(5).unit(1).crowded(true).start_limit(Duration::from_secs(20));
+        options = options
+            .max_ranks(5)
+            .processes_per_spawn(1)
+            .allow_oversubscribe(true)
+            .start_limit(Duration::from_secs(20));
         (level, sizes) = (ThreadLevel::Multiple, &[4, 5, 3, 5, 4, 3]);
     }
     let mpi = Mpi::initialize_for(level)?;
@@ -75,7 +79,7 @@ fn name(text: &str) -> Result<SetName> {
 
 fn barrier(world: &World) -> Result<()> {
     let current = world.communicator().ok_or("no rank")?;
-    Ok(current.barrier(&Patience::for_at_most(PATIENCE))?)
+    Ok(current.barrier(&WaitLimits::for_at_most(PATIENCE))?)
 }
 
 /// Returns the kind of a refusal.
@@ -246,7 +250,7 @@ fn resize(world: &mut World, sets: &mut ProcessSets, size: usize, is_held: bool)
     ensure((info.version, info.epoch) == (epoch, epoch), "version and epoch")?;
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mine = sets.member()?.ok_or("no member")?.0.to_ne_bytes();
-    let all = group.allgather(&mine, &Patience::for_at_most(PATIENCE))?;
+    let all = group.allgather(&mine, &WaitLimits::for_at_most(PATIENCE))?;
     let members: Vec<u8> = sets.members(&main)?.iter().flat_map(|id| id.0.to_ne_bytes()).collect();
     ensure(all == members, "the set has not the ranks of the world, in their order")?;
     // Before rank 0 changes the set again.

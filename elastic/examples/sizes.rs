@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use elastic::change::Event;
 use elastic::{Status, World, WorldOptions};
 use quo::Context;
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 /// One word of the list.
 struct Turn {
@@ -39,17 +39,17 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
     let mut options = WorldOptions::new().start(start);
-    options = options.crowded(number("ELASTIC_EXACT")?.is_none());
+    options = options.allow_oversubscribe(number("ELASTIC_EXACT")?.is_none());
     if let Some(most) = number("ELASTIC_MOST")? {
-        options = options.most(most).start_limit(Duration::from_secs(20));
+        options = options.max_ranks(most).start_limit(Duration::from_secs(20));
     }
     if let Some(unit) = number("ELASTIC_UNIT")? {
-        options = options.unit(unit);
+        options = options.processes_per_spawn(unit);
     }
     if let Ok(host) = std::env::var("ELASTIC_HOST") {
         options = options.info("host", host);
     }
-    options = options.starter(number("ELASTIC_STARTER")? != Some(0));
+    options = options.spawn_helper(number("ELASTIC_STARTER")? != Some(0));
     let mut world = World::create(options)?;
     if world.status() == Status::New && world.rank() == 0 {
         println!("with {}", world.back_end());
@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             check(&world, context)?;
             if let Some(current) = world.communicator().filter(|_| keeps) {
-                kept.push(current.part(&(0..current.size()).collect::<Vec<_>>(), 1)?);
+                kept.push(current.subset(&(0..current.size()).collect::<Vec<_>>(), 1)?);
             }
             turn += 1;
             asked = None;
@@ -156,8 +156,8 @@ fn ask(
 /// All ranks have the turn of rank 0 afterwards.
 fn step(world: &World, turn: usize) -> Result<usize, Box<dyn Error>> {
     let current = world.communicator().ok_or("no rank")?;
-    let patience = Patience::for_at_most(Duration::from_secs(30));
-    let told = current.broadcast((turn as u64).to_ne_bytes().to_vec(), 0, &patience)?;
+    let limits = WaitLimits::for_at_most(Duration::from_secs(30));
+    let told = current.broadcast((turn as u64).to_ne_bytes().to_vec(), 0, &limits)?;
     Ok(told.try_into().map_or(0, u64::from_ne_bytes) as usize)
 }
 
@@ -193,16 +193,16 @@ fn change(
 ) -> Result<Vec<u64>, Box<dyn Error>> {
     let was_started = world.was_started();
     let window = world.begin()?;
-    window.tell(turn)?;
+    window.broadcast(turn)?;
     let ends = window.leaves() && was_started;
     let mine = if ends { u64::from(std::process::id()) } else { 0 };
-    let patience = Patience::for_at_most(Duration::from_secs(30));
-    let all = window.everybody().lend()?.allgather(&mine.to_ne_bytes(), &patience)?;
+    let limits = WaitLimits::for_at_most(Duration::from_secs(30));
+    let all = window.all_ranks().as_group()?.allgather(&mine.to_ne_bytes(), &limits)?;
     let ended =
         all.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
     let ended: Vec<u64> = ended.filter(|&process| process != 0).collect();
     let counts = window.counts();
-    let everybody = window.everybody();
+    let everybody = window.all_ranks();
     let refuses = turns[*turn].is_given_up && everybody.rank() + 1 == everybody.size();
     let vote = if refuses { Err("it does not fit".to_owned()) } else { Ok(()) };
     let committed = window.commit(vote);
@@ -216,7 +216,7 @@ fn change(
         );
     }
     match committed {
-        Err(elastic::Error::GivenUp { rank, reason, .. }) => {
+        Err(elastic::Error::Aborted { rank, reason, .. }) => {
             if world.rank() == 0 && world.communicator().is_some() {
                 println!("given up because of rank {rank}: {reason}");
             }
@@ -234,7 +234,7 @@ fn check(world: &World, context: &Context) -> Result<(), Box<dyn Error>> {
     context.barrier()?;
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mine = (group.rank() as u64).to_ne_bytes();
-    let all = group.allgather(&mine, &Patience::for_at_most(Duration::from_secs(30)))?;
+    let all = group.allgather(&mine, &WaitLimits::for_at_most(Duration::from_secs(30)))?;
     let right = (0..world.size() as u64).flat_map(u64::to_ne_bytes).collect::<Vec<_>>();
     if all == right { Ok(()) } else { Err("ranks are missing".into()) }
 }

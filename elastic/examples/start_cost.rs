@@ -9,9 +9,9 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use elastic::{Status, World, WorldOptions};
-use quo::group::Patience;
+use quo::group::WaitLimits;
 use quo_mpi::Mpi;
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 
 const USUAL: usize = 200;
 
@@ -19,7 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rounds = std::env::args().nth(1).map_or(Ok(5), |word| word.parse())?;
     let is_alone = std::env::args().nth(2).is_some_and(|word| word == "alone");
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
-    let mut world = World::create(WorldOptions::new().most(3).crowded(true).starter(!is_alone))?;
+    let mut world = World::create(
+        WorldOptions::new().max_ranks(3).allow_oversubscribe(true).spawn_helper(!is_alone),
+    )?;
     // All of them find the same, and end together.
     if let Err(why) = &world.back_end().spawned {
         let message = format!("no rank can be started here: {why}");
@@ -54,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let entered = Instant::now();
         let window = world.begin()?;
         let begun = entered.elapsed().as_secs_f64() * 1e3;
-        window.tell(&mut done)?;
+        window.broadcast(&mut done)?;
         window.commit(Ok(()))?;
         let stall = entered.elapsed().as_secs_f64() * 1e3;
         done += 1;
@@ -88,8 +90,8 @@ fn iteration(world: &World) -> Result<f64, Box<dyn Error>> {
     let since = Instant::now();
     // Sleeps: stands for the computation, which leaves the cores to those that are started.
     std::thread::sleep(Duration::from_millis(1));
-    let patience = Patience::for_at_most(Duration::from_secs(60));
-    world.communicator().ok_or("no rank")?.barrier(&patience)?;
+    let limits = WaitLimits::for_at_most(Duration::from_secs(60));
+    world.communicator().ok_or("no rank")?.barrier(&limits)?;
     Ok(since.elapsed().as_secs_f64() * 1e3)
 }
 

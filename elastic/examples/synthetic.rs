@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use elastic::change::{ChangeKind, Event, Step};
 use elastic::sets::{AttributeChange, SetName, SetOp};
 use elastic::{Accepted, ProcessSets, Status, World, WorldOptions};
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Mpi;
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,7 @@ fn main() -> Result<()> {
         if world.status() == Status::Joining {
             world.confirm(&mut sets, PATIENCE)?;
             let window = world.begin()?;
-            window.tell(&mut state)?;
+            window.broadcast(&mut state)?;
             window.commit(Ok(()))?;
         }
         if state.iteration == parameters.iterations {
@@ -167,14 +167,14 @@ fn adapt(
     }
     let seen = change.as_ref().map_or_else(|| main_set.clone(), |change| change.delta.clone());
     let current = world.communicator().ok_or("no rank")?;
-    let patience = Patience::for_at_most(PATIENCE);
-    if current.broadcast(vec![u8::from(seen != *main_set)], 0, &patience)? != [1] {
+    let limits = WaitLimits::for_at_most(PATIENCE);
+    if current.broadcast(vec![u8::from(seen != *main_set)], 0, &limits)? != [1] {
         return Ok(());
     }
     let start = Instant::now();
     let tell = |window: &elastic::Window<'_>| {
         let mut same = state;
-        window.tell(&mut same).map_err(|error| error.to_string())?;
+        window.broadcast(&mut same).map_err(|error| error.to_string())?;
         Ok(())
     };
     let accepted = if parameters.is_blocking {
@@ -229,7 +229,7 @@ fn between(end: &Event, from: Step, to: Step) -> f64 {
 /// Counts the points of a thrown stone's way that lie in a box: blocks of equal size, the rest for the last rank.
 fn work(world: &World, elements: u64) -> Result<u64> {
     let group = world.communicator().ok_or("no rank")?.group()?;
-    let patience = Patience::for_at_most(PATIENCE);
+    let limits = WaitLimits::for_at_most(PATIENCE);
     group.barrier()?;
     let (rank, size) = (world.rank() as u64, world.size() as u64);
     let block = elements / size;
@@ -239,7 +239,7 @@ fn work(world: &World, elements: u64) -> Result<u64> {
         let (x, y) = (3.5 * t + 0.1, 40.0 * t - 4.905 * t * t + 1.0);
         (5.0..20.0).contains(&x) && (10.0..75.0).contains(&y)
     });
-    let all = group.allgather(&(hits.count() as u64).to_ne_bytes(), &patience)?;
+    let all = group.allgather(&(hits.count() as u64).to_ne_bytes(), &limits)?;
     let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
     Ok(all.chunks_exact(8).map(number).sum())
 }

@@ -1,7 +1,7 @@
 //! Accepts the connections of invited processes, while any number of others connect too.
 //!
 //! One `poll` waits for the listener, for all connections that have not greeted yet, and for the end. A connection that
-//! has sent no greeting in time is closed, as is one whose greeting is too long or wrong; where there are too many, the
+//! has sent no hello in time is closed, as is one whose hello is too long or wrong; where there are too many, the
 //! oldest is closed. So nobody keeps an invited process out, and no descriptor outlives its connection.
 
 use std::collections::VecDeque;
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::agents::Link;
-use crate::invitation::{Greeting, Invitation};
+use crate::endpoint::{Endpoint, Hello};
 
-/// Time from the accept of a connection to the end of its greeting.
+/// Time from the accept of a connection to the end of its hello.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
-/// The most bytes of a greeting. A valid one has about 100.
+/// The most bytes of a hello. A valid one has about 100.
 const LONGEST_GREETING: usize = 1024;
 /// The most connections that have not greeted yet.
 const MOST_PENDING: usize = 64;
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listener: TcpListener,
-    invitation: Invitation,
+    endpoint: Endpoint,
     /// The oldest comes first.
     pending: VecDeque<Pending>,
     greeting_limit: Duration,
@@ -42,26 +42,26 @@ pub(crate) struct Acceptor {
 struct Pending {
     stream: TcpStream,
     accepted: Instant,
-    greeting: Vec<u8>,
+    hello: Vec<u8>,
 }
 
-/// State of a greeting after a read.
+/// State of a hello after a read.
 enum Heard {
     Part,
-    Whole(Greeting),
+    Whole(Hello),
     Nonsense,
 }
 
 impl Acceptor {
-    /// Takes over a listener whose address is in the invitation.
+    /// Takes over a listener whose address is in the endpoint.
     ///
     /// # Errors
     /// The listener cannot be made nonblocking.
-    pub(crate) fn new(listener: TcpListener, invitation: Invitation) -> Result<Self> {
+    pub(crate) fn new(listener: TcpListener, endpoint: Endpoint) -> Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
-            invitation,
+            endpoint,
             pending: VecDeque::new(),
             greeting_limit: GREETING_LIMIT,
             failure: None,
@@ -159,12 +159,12 @@ impl Acceptor {
                 continue;
             }
             let Some(Pending { stream, .. }) = self.pending.remove(index) else { continue };
-            if let Heard::Whole(greeting) = heard
-                && self.invitation.was_for(&greeting)
+            if let Heard::Whole(hello) = heard
+                && self.endpoint.matches(&hello)
                 && stream.set_nonblocking(false).is_ok()
                 && let Ok(link) = Link::new(stream)
             {
-                return Some((link, greeting.from));
+                return Some((link, hello.from));
             }
         }
         None
@@ -183,7 +183,7 @@ impl Acceptor {
                         self.pending.pop_front();
                     }
                     let accepted = Instant::now();
-                    self.pending.push_back(Pending { stream, accepted, greeting: Vec::new() });
+                    self.pending.push_back(Pending { stream, accepted, hello: Vec::new() });
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => {
@@ -206,10 +206,10 @@ impl Acceptor {
 }
 
 impl Pending {
-    /// Reads the greeting as far as it has come, and nothing behind it.
+    /// Reads the hello as far as it has come, and nothing behind it.
     fn read(&mut self) -> Heard {
         let mut bytes = [0; LONGEST_GREETING];
-        let room = LONGEST_GREETING - self.greeting.len();
+        let room = LONGEST_GREETING - self.hello.len();
         let seen = match self.stream.peek(&mut bytes[..room]) {
             Ok(0) => return Heard::Nonsense,
             Ok(seen) => seen,
@@ -223,10 +223,10 @@ impl Pending {
         if self.stream.read_exact(&mut bytes[..taken]).is_err() {
             return Heard::Nonsense;
         }
-        self.greeting.extend_from_slice(&bytes[..taken]);
+        self.hello.extend_from_slice(&bytes[..taken]);
         match end {
-            Some(_) => serde_json::from_slice(&self.greeting).map_or(Heard::Nonsense, Heard::Whole),
-            None if self.greeting.len() == LONGEST_GREETING => Heard::Nonsense,
+            Some(_) => serde_json::from_slice(&self.hello).map_or(Heard::Nonsense, Heard::Whole),
+            None if self.hello.len() == LONGEST_GREETING => Heard::Nonsense,
             None => Heard::Part,
         }
     }
@@ -243,13 +243,13 @@ pub(crate) mod tests {
     /// Bound of each wait that should not be reached.
     const BOUND: Duration = Duration::from_secs(60);
 
-    fn open() -> (Acceptor, Invitation, SocketAddr) {
+    fn open() -> (Acceptor, Endpoint, SocketAddr) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let invitation = Invitation::to(vec![address.ip()], address.port()).unwrap();
-        let mut acceptor = Acceptor::new(listener, invitation.clone()).unwrap();
+        let endpoint = Endpoint::new(vec![address.ip()], address.port()).unwrap();
+        let mut acceptor = Acceptor::new(listener, endpoint.clone()).unwrap();
         acceptor.greeting_limit = 10 * BOUND;
-        (acceptor, invitation, address)
+        (acceptor, endpoint, address)
     }
 
     /// Asserts that the other side has closed the connection, with all its descriptors.
@@ -268,10 +268,10 @@ pub(crate) mod tests {
 
     #[test]
     fn silent_strangers_make_room_oldest_first() {
-        let (mut acceptor, invitation, address) = open();
+        let (mut acceptor, endpoint, address) = open();
         let connect = |_| TcpStream::connect(address).unwrap();
         let mut silent: Vec<TcpStream> = (0..MOST_PENDING + 8).map(connect).collect();
-        let mut member = invitation.follow(7).unwrap();
+        let mut member = endpoint.connect(7).unwrap();
         let (mut link, from) = next(&mut acceptor).unwrap();
         assert_eq!(from, 7);
         link.send(&"here").unwrap();
@@ -313,7 +313,7 @@ pub(crate) mod tests {
     fn overlong_or_wrong_greetings_are_closed_at_once() {
         let (mut acceptor, _, address) = open();
         let (_, other, _) = open();
-        let wrong = serde_json::to_vec(&other.greeting(1)).unwrap();
+        let wrong = serde_json::to_vec(&other.hello(1)).unwrap();
         for bytes in
             [vec![b'['; LONGEST_GREETING], b"hello\n".to_vec(), [wrong, vec![b'\n']].concat()]
         {
@@ -326,8 +326,8 @@ pub(crate) mod tests {
 
     #[test]
     fn bytes_after_greeting_stay_in_link() {
-        let (mut acceptor, invitation, address) = open();
-        let mut bytes = serde_json::to_vec(&invitation.greeting(2)).unwrap();
+        let (mut acceptor, endpoint, address) = open();
+        let mut bytes = serde_json::to_vec(&endpoint.hello(2)).unwrap();
         bytes.extend_from_slice(b"\n\"first\"\n");
         let mut member = TcpStream::connect(address).unwrap();
         member.write_all(&bytes).unwrap();
@@ -342,7 +342,7 @@ pub(crate) mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut slow = TcpStream::connect(address).unwrap();
-                // Fewer bytes than a greeting may have.
+                // Fewer bytes than a hello may have.
                 for _ in 0..LONGEST_GREETING - 1 {
                     if is_over.load(Ordering::Acquire) {
                         return;
@@ -383,10 +383,10 @@ pub(crate) mod tests {
 
         use rustix::process::{Resource, getrlimit, setrlimit};
 
-        let (mut acceptor, invitation, address) = open();
+        let (mut acceptor, endpoint, address) = open();
         let strangers: Vec<TcpStream> =
             (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let mut member = invitation.follow(1).unwrap();
+        let mut member = endpoint.connect(1).unwrap();
         // The lowest free descriptor is given first, and is the only one left.
         let file = std::fs::File::open("/dev/null").unwrap();
         let free = file.as_raw_fd();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::lobby::Lobby;
+use crate::mailbox::NodeMailbox;
 use crate::order::Order;
 use crate::round;
 
@@ -70,40 +70,41 @@ pub(crate) enum Answer {
 }
 
 /// Carries out the coordinator's calls on this node.
-pub(crate) fn serve(lobby: &Lobby, call: &Call) -> Answer {
+pub(crate) fn serve(mailbox: &NodeMailbox, call: &Call) -> Answer {
     match call {
         Call::Raise(running) => {
             // One that is dead would be waited for by all who enter.
-            if let Some(&dead) = lobby.missed().first() {
-                return Answer::Failed(format!("rank {} has ended", lobby.name_of(dead)));
+            if let Some(&dead) = mailbox.missed().first() {
+                return Answer::Failed(format!("rank {} has ended", mailbox.name_of(dead)));
             }
-            return Answer::Floor(lobby.raise(running));
+            return Answer::Floor(mailbox.raise(running));
         }
-        Call::Dead => return Answer::Dead(lobby.dead()),
+        Call::Dead => return Answer::Dead(mailbox.dead()),
         Call::Missed => {
-            let missed = lobby.missed().into_iter();
-            return Answer::Dead(missed.map(|member| lobby.name_of(member)).collect());
+            let missed = mailbox.missed().into_iter();
+            return Answer::Dead(missed.map(|member| mailbox.name_of(member)).collect());
         }
         Call::Load => return Answer::Load(load_of_this_node()),
-        Call::Lost(rank) => lobby.note_loss(*rank, true),
+        Call::Lost(rank) => mailbox.note_loss(*rank, true),
         Call::Bye => {}
-        Call::StrikeOff(members) => lobby.strike_off(members),
-        Call::Late(round, running) => return Answer::Late(lobby.late(*round, running)),
-        Call::Tell(round) => lobby.tell_round(*round),
-        Call::Lower => lobby.lower(),
-        Call::Ring(members) => members.iter().for_each(|&member| lobby.ring(member)),
+        Call::StrikeOff(members) => mailbox.strike_off(members),
+        Call::Late(round, running) => return Answer::Late(mailbox.late(*round, running)),
+        Call::Tell(round) => mailbox.tell_round(*round),
+        Call::Lower => mailbox.lower(),
+        Call::Ring(members) => members.iter().for_each(|&member| mailbox.ring(member)),
         Call::Ready { resize, members, milliseconds } => {
             let deadline = Instant::now() + Duration::from_millis(*milliseconds);
             let failed = members
                 .iter()
-                .find_map(|&member| lobby.wait_until_ready(member, *resize, deadline).err());
+                .find_map(|&member| mailbox.wait_until_ready(member, *resize, deadline).err());
             if let Some(error) = failed {
                 return Answer::Failed(error.to_string());
             }
         }
         Call::Post(order) => {
             let text = serde_json::to_vec(order).map_err(|error| error.to_string());
-            let posted = text.and_then(|text| lobby.post(&text).map_err(|error| error.to_string()));
+            let posted =
+                text.and_then(|text| mailbox.post(&text).map_err(|error| error.to_string()));
             if let Err(reason) = posted {
                 return Answer::Failed(reason);
             }
@@ -148,7 +149,7 @@ impl Read for Stream {
 }
 
 /// The most bytes of a line between agents.
-const LONGEST_LINE: u64 = 4 * crate::lobby::MAIL_BYTES as u64;
+const LONGEST_LINE: u64 = 4 * crate::mailbox::MAIL_BYTES as u64;
 
 impl Link {
     pub(crate) fn new(stream: TcpStream) -> std::io::Result<Self> {
@@ -191,7 +192,7 @@ impl Link {
 /// All of them: this node's, which is the first, and the others in the order of the nodes.
 #[derive(Debug)]
 pub(crate) struct Agents {
-    here: Arc<Lobby>,
+    here: Arc<NodeMailbox>,
     others: Vec<Link>,
     /// Node index and node rank of every live process.
     places: Vec<(usize, usize)>,
@@ -206,7 +207,11 @@ impl Drop for Agents {
 }
 
 impl Agents {
-    pub(crate) fn new(here: Arc<Lobby>, others: Vec<Link>, places: Vec<(usize, usize)>) -> Self {
+    pub(crate) fn new(
+        here: Arc<NodeMailbox>,
+        others: Vec<Link>,
+        places: Vec<(usize, usize)>,
+    ) -> Self {
         Self { here, others, places }
     }
 

@@ -1,6 +1,6 @@
 //! Means of this process's MPI for a world that changes.
 
-use quo_mpi::members::ThreadLevel;
+use quo_mpi::communicator::ThreadLevel;
 use quo_mpi::{Family, Identity};
 
 use crate::room::Room;

@@ -3,7 +3,7 @@
 use quo::group::GroupError;
 
 use crate::data::DataError;
-use crate::lobby::LobbyError;
+use crate::mailbox::MailboxError;
 
 /// Why a call of a world failed. Collective calls fail alike on every rank that takes part.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// The call does not fit the state of the world.
     #[error("{call}: {reason}")]
-    Misplaced {
+    InvalidState {
         /// The call.
         call: &'static str,
         /// The state of the world, and the call to make instead.
@@ -96,7 +96,7 @@ pub enum Error {
     },
     /// All ranks gave up a resize; the world is unchanged.
     #[error("{call}: given up because of rank {rank}: {reason}")]
-    GivenUp {
+    Aborted {
         /// The call.
         call: &'static str,
         /// The first rank, in the communicator of the window, that wanted it.
@@ -125,9 +125,9 @@ impl Error {
         move |source| Self::Context { call, source }
     }
 
-    pub(crate) fn node(call: &'static str) -> impl Fn(LobbyError) -> Self {
+    pub(crate) fn node(call: &'static str) -> impl Fn(MailboxError) -> Self {
         move |error| match error {
-            LobbyError::Dead(rank) => Self::Dead { call, rank },
+            MailboxError::Dead(rank) => Self::Dead { call, rank },
             error => Self::Node { call, reason: error.to_string() },
         }
     }

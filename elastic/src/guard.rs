@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::lobby::Lobby;
+use crate::mailbox::NodeMailbox;
 use crate::process_identity::Life;
-use crate::starter::Mark;
+use crate::starter::EnvMarker;
 
 /// Time between two looks at the others.
 const SLICE: Duration = Duration::from_millis(350);
@@ -37,13 +37,13 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Watched {
-    lobbies: Vec<Arc<Lobby>>,
+    mailboxes: Vec<Arc<NodeMailbox>>,
     is_over: bool,
 }
 
 impl Watched {
     fn find_loss(&self) -> Option<(usize, bool)> {
-        self.lobbies.iter().find_map(|lobby| lobby.find_loss())
+        self.mailboxes.iter().find_map(|mailbox| mailbox.find_loss())
     }
 }
 
@@ -75,7 +75,7 @@ impl Guard {
     /// # Errors
     /// There can be no thread.
     pub(crate) fn over(
-        lobbies: impl IntoIterator<Item = Arc<Lobby>>,
+        mailboxes: impl IntoIterator<Item = Arc<NodeMailbox>>,
         root: &str,
     ) -> Result<Self, std::io::Error> {
         let shared = Arc::new(Shared::default());
@@ -87,14 +87,16 @@ impl Guard {
             }
         })?;
         let this = Self { shared, root: root.to_owned(), thread: Some(thread) };
-        this.watch(lobbies);
+        this.watch(mailboxes);
         Ok(this)
     }
 
     /// Watches these from now on.
-    pub(crate) fn watch(&self, lobbies: impl IntoIterator<Item = Arc<Lobby>>) {
-        let before =
-            std::mem::replace(&mut self.shared.watched().lobbies, lobbies.into_iter().collect());
+    pub(crate) fn watch(&self, mailboxes: impl IntoIterator<Item = Arc<NodeMailbox>>) {
+        let before = std::mem::replace(
+            &mut self.shared.watched().mailboxes,
+            mailboxes.into_iter().collect(),
+        );
         // What goes with the last of them is done without the lock.
         drop(before);
     }
@@ -120,7 +122,9 @@ fn end(rank: usize, is_first: bool, root: &str) -> ! {
     }
     for _ in 0..LOOKS {
         // In MPI_Init they wait for rank 0, and have no guard yet.
-        for life in Mark::of_all_by(root).iter().filter(|life| Life::own().as_ref() != Some(life)) {
+        for life in
+            EnvMarker::of_all_by(root).iter().filter(|life| Life::own().as_ref() != Some(life))
+        {
             life.kill();
         }
         // Sleeps: the launcher may start one just now; and the first one is to have said why.

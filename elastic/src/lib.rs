@@ -15,9 +15,9 @@
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
-//! floors: member < process_identity < trim < round < lobby < reach < room < back_end < sets < layout < place <
-//!     order < change < progress < plan < live < watch < data < error < agents < invitation < acceptor < starter <
-//!     guard < coordinator < manager < desk < world < reshape
+//! floors: member < process_identity < malloc_trim < round < mailbox < host_probe < room < back_end < sets < layout < place <
+//!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
+//!     guard < coordinator < manager < set_service < world < reshape
 
 pub mod change;
 pub mod data;
@@ -36,20 +36,20 @@ mod acceptor;
 mod agents;
 mod back_end;
 mod coordinator;
-mod desk;
+mod endpoint;
 mod error;
 mod guard;
-mod invitation;
-mod live;
-mod lobby;
+mod host_probe;
+mod liveness;
+mod mailbox;
+mod malloc_trim;
 mod order;
 mod process_identity;
+mod process_table;
 mod progress;
-mod reach;
 mod room;
+mod set_service;
 mod starter;
-mod trim;
-mod watch;
 
 pub use back_end::{BackEnd, Join};
 pub use error::Error;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lobby::Seat;
+use crate::mailbox::Seat;
 use crate::member::MemberId;
 
 /// The order of now.
@@ -10,7 +10,7 @@ use crate::member::MemberId;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     /// The world becomes another one.
-    Resize(Resize),
+    Resize(ResizePlan),
     /// The job is over: sleepers may go.
     End(Losses),
 }
@@ -28,7 +28,7 @@ pub(crate) struct Losses {
 
 /// One change of the world. Processes are named by their ranks in the communicator of all live processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Resize {
+pub(crate) struct ResizePlan {
     /// Which one, counted from 1: also given up ones.
     pub number: u64,
     /// Number of resizes committed before it.
@@ -66,7 +66,7 @@ pub(crate) enum Part {
     None,
 }
 
-impl Resize {
+impl ResizePlan {
     pub(crate) fn part_of(&self, process: usize) -> Part {
         match (self.old.contains(&process), self.new.contains(&process)) {
             (true, true) => Part::Stays,
@@ -130,7 +130,7 @@ impl Resize {
     }
 
     /// Old ranks, then joiners.
-    pub(crate) fn everybody(&self) -> Vec<usize> {
+    pub(crate) fn all_ranks(&self) -> Vec<usize> {
         self.old.iter().copied().chain(self.joiners()).collect()
     }
 
@@ -151,35 +151,43 @@ mod tests {
 
     #[test]
     fn everybody_is_the_old_ranks_and_then_the_joiners() {
-        let resize =
-            Resize { number: 1, old: vec![0, 2, 5], new: vec![0, 5, 1], ..Resize::default() };
+        let resize = ResizePlan {
+            number: 1,
+            old: vec![0, 2, 5],
+            new: vec![0, 5, 1],
+            ..ResizePlan::default()
+        };
         assert_eq!(resize.joiners().collect::<Vec<_>>(), [1]);
         assert_eq!(resize.leavers().collect::<Vec<_>>(), [2]);
-        assert_eq!(resize.everybody(), [0, 2, 5, 1]);
+        assert_eq!(resize.all_ranks(), [0, 2, 5, 1]);
         let parts = [0, 2, 1, 4].map(|process| resize.part_of(process));
         assert_eq!(parts, [Part::Stays, Part::Leaves, Part::Joins, Part::None]);
     }
 
     #[test]
     fn processes_behind_those_who_are_gone_move_up() {
-        let resize = Resize { gone: vec![1, 3], ..Resize::default() };
+        let resize = ResizePlan { gone: vec![1, 3], ..ResizePlan::default() };
         let ranks = [0, 1, 2, 3, 4].map(|process| resize.renumber(process));
         assert_eq!(ranks, [Some(0), None, Some(1), None, Some(2)]);
         assert_eq!([0, 1, 2, 3].map(|process| resize.before(process)), [0, 2, 4, 5]);
-        assert!(resize.changes_processes() && !Resize::default().changes_processes());
+        assert!(resize.changes_processes() && !ResizePlan::default().changes_processes());
     }
 
     #[test]
     fn ranks_behind_lost_processes_move_up() {
-        let resize = Resize { lost: vec![1], gone: vec![1, 2], ..Resize::default() };
+        let resize = ResizePlan { lost: vec![1], gone: vec![1, 2], ..ResizePlan::default() };
         assert_eq!(resize.without_lost(&[0, 1, 2, 3]), [0, 1, 2]);
         assert_eq!(resize.renumber(3), Some(1));
     }
 
     #[test]
     fn an_order_travels_as_text() {
-        let order =
-            Order::Resize(Resize { number: 3, old: vec![0], new: vec![0, 1], ..Resize::default() });
+        let order = Order::Resize(ResizePlan {
+            number: 3,
+            old: vec![0],
+            new: vec![0, 1],
+            ..ResizePlan::default()
+        });
         let text = serde_json::to_string(&order).unwrap();
         assert_eq!(text, r#"{"resize":{"number":3,"epoch":0,"old":[0],"new":[0,1]}}"#);
         assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);

@@ -1,14 +1,14 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 //!
 //! floors: units < signals < output < terminal < model < picture < report < efficiency < export < diff < run < sweep
-//!     < observe < live < made_up < flags
+//!     < observe < live < generate < flags
 
 pub mod diff;
 pub mod efficiency;
 pub mod export;
 pub mod flags;
+pub mod generate;
 pub mod live;
-pub mod made_up;
 pub mod model;
 pub mod observe;
 pub mod output;

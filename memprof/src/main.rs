@@ -5,7 +5,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{diff, efficiency, export, flags, live, made_up, report, run, sweep};
+use memprof::{diff, efficiency, export, flags, generate, live, report, run, sweep};
 use quo_pages::Words;
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ enum Command {
     Export(export::Options),
     Sweep(sweep::Options),
     #[command(hide = true)]
-    Generate(made_up::Options),
+    Generate(generate::Options),
 }
 
 /// Words of the manual pages beside that.
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         Command::Diff(options) => diff::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Sweep(options) => sweep::run(&options),
-        Command::Generate(options) => made_up::run(&options),
+        Command::Generate(options) => generate::run(&options),
     };
     match outcome {
         Ok(code) => code,

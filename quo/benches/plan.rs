@@ -48,7 +48,7 @@ fn plans(criterion: &mut Criterion) {
                 allowed: &allowed,
                 masks: &masks,
                 max_per_object: 1,
-                policy: Policy::Promise,
+                policy: Policy::Spread,
             };
             let id = BenchmarkId::new(name, format!("{ranks} ranks, {count} objects"));
             group.bench_function(id, |bench| bench.iter(|| distribute(black_box(&request))));

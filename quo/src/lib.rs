@@ -35,10 +35,11 @@
 //!
 //! and beside them [`error`] and [`environment`], the variables that are read.
 //!
-//! floors: cpuset < sys < regions < environment < topology < plan < affinity < node < group < error < metrics <
+//! floors: cpuset < atomic_word < profiler_regions < environment < topology < plan < affinity < node < group < error < metrics <
 //!     threading < context < phase < explain
 
 pub mod affinity;
+pub mod atomic_word;
 pub mod context;
 pub mod cpuset;
 pub mod environment;
@@ -49,8 +50,7 @@ mod metrics;
 pub mod node;
 pub mod phase;
 pub mod plan;
-mod regions;
-pub mod sys;
+mod profiler_regions;
 mod threading;
 pub mod topology;
 

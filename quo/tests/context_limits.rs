@@ -61,7 +61,7 @@ fn with_job(environment: &[(&str, &str)], body: impl Fn(&Job)) {
         let ids = quo::group::allgather_bytes(
             &all,
             &std::process::id().to_ne_bytes(),
-            &quo::group::Patience::for_at_most(support::LIMIT),
+            &quo::group::WaitLimits::for_at_most(support::LIMIT),
         );
         let first = i32::from_ne_bytes(ids.unwrap()[0].clone().try_into().unwrap());
         let job = Job { all, context, first };

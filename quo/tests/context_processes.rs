@@ -322,7 +322,7 @@ fn distribution_follows_simulated_bindings() {
         with_contexts(8, &environment, |context| {
             // Repeated, so that a fast rank's next publication meets a slow rank's reading.
             for _ in 0..200 {
-                let plan = context.distribute(ObjectType::Package, 1, Policy::Promise).unwrap();
+                let plan = context.distribute(ObjectType::Package, 1, Policy::Spread).unwrap();
                 assert_eq!(plan.selected(), selected);
                 let mine = context.auto_distrib(ObjectType::Package, 1).unwrap();
                 assert_eq!(mine, selected.contains(&context.node_rank()));
@@ -335,7 +335,7 @@ fn different_arguments_are_one_error() {
     with_contexts(3, &[("QUO_TOPOLOGY", TWO_PACKAGES)], |context| {
         let odd = context.rank() == 1;
         let request = |kind, max_per_object| {
-            context.distribute_request(&Request { kind, max_per_object, policy: Policy::Promise })
+            context.distribute_request(&Request { kind, max_per_object, policy: Policy::Spread })
         };
         let error = request(Some(ObjectType::Core), if odd { 2 } else { 1 }).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Disagreement);
@@ -562,7 +562,7 @@ fn detach_and_attach() {
             assert!(!context.attach().unwrap());
         } else {
             let pair = context.named_barrier("pair", &[0, 1]).unwrap();
-            let plan = context.distribute(ObjectType::Machine, 3, Policy::Promise).unwrap();
+            let plan = context.distribute(ObjectType::Machine, 3, Policy::Spread).unwrap();
             assert_eq!(plan.selected(), [0, 1]);
             pair.wait().unwrap();
             (&told).write_all(&[1]).unwrap();
@@ -598,7 +598,7 @@ fn survivors_go_on_after_expelling_the_dead() {
         for _ in 0..10 {
             context.barrier().unwrap();
         }
-        let plan = context.distribute(ObjectType::Machine, 4, Policy::Promise).unwrap();
+        let plan = context.distribute(ObjectType::Machine, 4, Policy::Spread).unwrap();
         assert_eq!(plan.selected(), [0, 1, 2]);
     });
     let ends = ranks.wait();

@@ -93,7 +93,7 @@ main(int argc, char **argv)
             CHECK(QUO_world_begin(world));
             code = QUO_world_commit(world);
             /* Given up by all, it has changed nothing. */
-            if (code != QUO_SUCCESS && code != QUO_ERR_GIVEN_UP) gives_up("commit", code);
+            if (code != QUO_SUCCESS && code != QUO_ERR_ABORTED) gives_up("commit", code);
             if (status == QUO_WORLD_JOINING) {
                 printf("process %ld joins\n", (long)getpid());
                 fflush(stdout);

@@ -137,9 +137,9 @@ contains
     ! A process that was started is in a resize already.
     if (enters) return
     call quo_world_begin(w, ierr)
-    call right(ierr == QUO_ERR_MISPLACED, 'begin without a resize')
+    call right(ierr == QUO_ERR_STATE, 'begin without a resize')
     call quo_world_commit(w, ierr)
-    call right(ierr == QUO_ERR_MISPLACED, 'commit without a resize')
+    call right(ierr == QUO_ERR_STATE, 'commit without a resize')
     call quo_world_array_remove(w, 'nothing', ierr)
     call right(ierr == QUO_ERR_NOT_FOUND, 'an array that is not there')
     call right(index(quo_last_error(), '`nothing`') > 0, 'its name')

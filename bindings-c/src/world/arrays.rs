@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use elastic::data::{Grids, Pattern};
 use elastic::layout::{Grid, Storage};
 
-use super::{misplaced, with};
+use super::{invalid_state, with};
 use crate::guard::{Failure, entry};
 use crate::types::{Growing, In, Out, QUO_world_t, Text};
 
@@ -86,7 +86,7 @@ pub extern "C" fn QUO_world_array_add(
             let name = name.read("name")?;
             let (element, pattern) = pattern(spec)?;
             if open.has_window() {
-                return Err(misplaced("arrays are added outside of resizes"));
+                return Err(invalid_state("arrays are added outside of resizes"));
             }
             open.data_mut()?.register_bytes(&name, element, pattern)?;
             Ok(())
@@ -176,7 +176,7 @@ pub extern "C" fn QUO_world_array_remove(w: *mut QUO_world_t, name: Text) -> c_i
         with(w, |open| {
             let name = name.read("name")?;
             if open.has_window() {
-                return Err(misplaced("arrays are removed outside of resizes"));
+                return Err(invalid_state("arrays are removed outside of resizes"));
             }
             open.data_mut()?.remove(&name)?;
             Ok(())

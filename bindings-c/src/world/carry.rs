@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use elastic::data::{Carry, Seats};
 
-use super::{misplaced, with};
+use super::{invalid_state, with};
 use crate::guard::{Failure, Mark, entry};
 use crate::types::{Bytes, Growing, In, QUO_world_t, Text, int};
 
@@ -145,7 +145,7 @@ pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) ->
         let bytes = data.read("data", length)?;
         GIVEN.with_borrow_mut(|given| {
             let given = given.as_mut();
-            let given = given.ok_or_else(|| misplaced("only the callback give calls this"))?;
+            let given = given.ok_or_else(|| invalid_state("only the callback give calls this"))?;
             match given.iter_mut().find(|(other, _)| *other == rank) {
                 // A rank gets one piece from each.
                 Some((_, before)) => before.extend(bytes),

@@ -16,7 +16,7 @@ fn of_group(source: GroupError) -> Failure {
 fn of_data(error: DataError) -> Failure {
     let code = match error {
         DataError::Group(source) => return of_group(source),
-        DataError::NoRank { .. } | DataError::Misplaced { .. } => Code::Misplaced,
+        DataError::NoRank { .. } | DataError::InvalidState { .. } => Code::InvalidState,
         DataError::Unknown { .. } => Code::NotFound,
         DataError::Memory { .. } => Code::OutOfResources,
         DataError::Disagree { .. } => Code::Disagree,
@@ -45,11 +45,11 @@ impl From<Error> for Failure {
             Error::Group { source, .. } => of_group(source),
             Error::Context { source, .. } => source.into(),
             Error::Data(source) => of_data(source),
-            Error::Misplaced { reason, .. } => Self::new(Code::Misplaced, reason),
+            Error::InvalidState { reason, .. } => Self::new(Code::InvalidState, reason),
             Error::Misconfigured { reason, .. } => Self::invalid(reason),
             Error::Refused { reason, .. } => Self::new(Code::Refused, reason),
-            Error::GivenUp { rank, reason, .. } => {
-                Self::new(Code::GivenUp, format!("given up because of rank {rank}: {reason}"))
+            Error::Aborted { rank, reason, .. } => {
+                Self::new(Code::Aborted, format!("given up because of rank {rank}: {reason}"))
             }
             Error::Sets { kind, reason, .. } => Self::new(of_sets(kind), reason),
             Error::Points(source) => Self::invalid(source.to_string()),

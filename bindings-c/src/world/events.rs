@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char, c_double, c_int, c_longlong, c_void};
 use elastic::change::{Event, Happening};
 
 use super::requests::{number_of_cause, number_of_step};
-use super::{Open, misplaced, with};
+use super::{Open, invalid_state, with};
 use crate::guard::{Failure, Mark, entry};
 use crate::types::{Growing, Out, QUO_world_t};
 
@@ -201,7 +201,7 @@ fn next_event(
     let found = out_found.place("out_found")?;
     let place = out_event.sized_place("out_event")?;
     if open.world()?.requests().is_none() {
-        return Err(misplaced("events are on rank 0"));
+        return Err(invalid_state("events are on rank 0"));
     }
     let event = open.events(open.seen.next).into_iter().next();
     found.set(c_int::from(event.is_some()));

@@ -29,9 +29,9 @@ use std::time::Duration;
 use elastic::data::Transport;
 use elastic::{Status, Window, World};
 use quo::Error;
-use quo::group::{Group as _, Patience};
+use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Comm;
-use quo_mpi::members::Communicator;
+use quo_mpi::communicator::Communicator;
 
 use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};
@@ -39,7 +39,7 @@ use crate::guard::{self, Failure, entry};
 use crate::handle::{Held, Kind, Table};
 use crate::types::{CommPlace, In, Out, QUO_world_t, int, text_for_c};
 use open::Open;
-pub(crate) use open::misplaced;
+pub(crate) use open::invalid_state;
 pub use options::QUO_world_options_t;
 
 static WORLDS: Table<Shared, 16> = Table::new(Kind { number: 5, name: "world" });
@@ -88,8 +88,8 @@ pub(crate) fn agree<T>(
     }
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let told = {
-        let group = world.lend().map_err(Error::from)?;
-        let all = group.allgather(&bytes, &Patience::for_at_most(Duration::from_secs(60)));
+        let group = world.as_group().map_err(Error::from)?;
+        let all = group.allgather(&bytes, &WaitLimits::for_at_most(Duration::from_secs(60)));
         all.map_err(Error::from)?
     };
     world.free().map_err(Error::from)?;

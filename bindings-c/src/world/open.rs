@@ -45,7 +45,7 @@ impl Open {
         if self.moving.is_some() {
             let text =
                 "arrays are on their way: call QUO_window_move_end, or commit or abort the resize";
-            return Err(misplaced(text));
+            return Err(invalid_state(text));
         }
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Open {
     /// The world, while no window is open.
     pub(super) fn world_mut(&mut self) -> Result<&mut World, Failure> {
         if self.window.is_some() {
-            return Err(misplaced("a resize has begun: commit it, or abort it"));
+            return Err(invalid_state("a resize has begun: commit it, or abort it"));
         }
         // SAFETY: as in `world`, and this borrows all of `self`.
         Ok(unsafe { &mut *self.world })
@@ -95,7 +95,7 @@ impl Open {
         if self.sets.is_none() {
             self.sets = Some(self.world()?.process_sets()?);
         }
-        self.sets.as_mut().ok_or_else(|| misplaced("there are no process sets"))
+        self.sets.as_mut().ok_or_else(|| invalid_state("there are no process sets"))
     }
 
     /// Does something with the world and its process sets, while no window is open.
@@ -105,7 +105,7 @@ impl Open {
     ) -> Result<T, Failure> {
         self.sets()?;
         let Some(mut sets) = self.sets.take() else {
-            return Err(misplaced("there are no process sets"));
+            return Err(invalid_state("there are no process sets"));
         };
         let done = self.world_mut().map(|world| what(world, &mut sets));
         self.sets = Some(sets);
@@ -127,12 +127,12 @@ impl Open {
 
     pub(super) fn window(&self) -> Result<&Window<'static>, Failure> {
         self.at_rest()?;
-        self.window.as_ref().ok_or_else(|| misplaced("no resize has begun"))
+        self.window.as_ref().ok_or_else(|| invalid_state("no resize has begun"))
     }
 
     pub(super) fn window_mut(&mut self) -> Result<&mut Window<'static>, Failure> {
         self.at_rest()?;
-        self.window.as_mut().ok_or_else(|| misplaced("no resize has begun"))
+        self.window.as_mut().ok_or_else(|| invalid_state("no resize has begun"))
     }
 
     /// Begins to move the arrays.
@@ -150,12 +150,12 @@ impl Open {
     /// The move that has begun.
     pub(super) fn moving(&mut self) -> Result<&mut Move<'static>, Failure> {
         let moving = self.moving.as_mut();
-        moving.map(|moving| &mut moving.arrays).ok_or_else(|| misplaced("no move has begun"))
+        moving.map(|moving| &mut moving.arrays).ok_or_else(|| invalid_state("no move has begun"))
     }
 
     pub(super) fn take_move(&mut self) -> Result<Move<'static>, Failure> {
         let moving = self.moving.take();
-        moving.map(|moving| moving.arrays).ok_or_else(|| misplaced("no move has begun"))
+        moving.map(|moving| moving.arrays).ok_or_else(|| invalid_state("no move has begun"))
     }
 
     /// The window, to be committed or given up. A move that has begun is ended, or given up.
@@ -166,7 +166,7 @@ impl Open {
             // The commit says what went wrong, on all.
             let _ = moving.arrays.finish();
         }
-        self.window.take().ok_or_else(|| misplaced("no resize has begun"))
+        self.window.take().ok_or_else(|| invalid_state("no resize has begun"))
     }
 
     /// Ends the open move, with the others.
@@ -194,6 +194,6 @@ impl Drop for Open {
     }
 }
 
-pub(crate) fn misplaced(text: &str) -> Failure {
-    Failure::new(Code::Misplaced, text)
+pub(crate) fn invalid_state(text: &str) -> Failure {
+    Failure::new(Code::InvalidState, text)
 }

@@ -234,12 +234,13 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
         options = options.start(start);
     }
     if let Some(most) = most {
-        options = options.most(most);
+        options = options.max_ranks(most);
     }
     if let Some(unit) = count("unit", given.unit)? {
-        options = options.unit(unit);
+        options = options.processes_per_spawn(unit);
     }
-    options = options.crowded(given.crowded != 0).starter(given.without_starter == 0);
+    options =
+        options.allow_oversubscribe(given.crowded != 0).spawn_helper(given.without_starter == 0);
     options = options.abort_on_death(given.abort_on_death != 0);
     let grace = limit(given.term_notice)?;
     if grace != Duration::ZERO {
@@ -280,9 +281,9 @@ fn of_hosts(
         options = options.host(name, slots);
     }
     if given.reach_limit < 0.0 {
-        options = options.reach_limit(Duration::ZERO);
+        options = options.connect_timeout(Duration::ZERO);
     } else if given.reach_limit != 0.0 {
-        options = options.reach_limit(limit(given.reach_limit)?);
+        options = options.connect_timeout(limit(given.reach_limit)?);
     }
     if let Some(fill) = optional(given.fill, "fill")? {
         let fill = fill.parse().map_err(|error: PlaceError| Failure::invalid(error.to_string()))?;

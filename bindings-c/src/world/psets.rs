@@ -11,7 +11,7 @@ use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp};
 
 use super::options::{lines, optional};
 use super::requests::number_of_step;
-use super::{misplaced, with};
+use super::{invalid_state, with};
 use crate::codes::Code;
 use crate::collective::limit;
 use crate::guard::{Failure, entry};
@@ -466,7 +466,7 @@ pub extern "C" fn QUO_world_confirm(
         let place = out_set.null_place("out_set");
         with(w, |open| {
             if open.has_window() {
-                return Err(misplaced("a process confirms before QUO_world_begin"));
+                return Err(invalid_state("a process confirms before QUO_world_begin"));
             }
             let (place, wait) = (place?, limit(wait)?);
             let set = open.with_sets(|world, sets| world.confirm(sets, wait))?;

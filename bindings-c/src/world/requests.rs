@@ -5,11 +5,11 @@ use std::ffi::{c_char, c_int, c_longlong};
 use std::ptr;
 
 use elastic::Progress;
-use elastic::change::{Cause, CauseKind, Request, RequestId, Step, Wish};
+use elastic::change::{Cause, CauseKind, Request, RequestId, RequestKind, Step};
 use elastic::manager::Requests;
 
 use super::options::{hosts, optional};
-use super::{Open, misplaced, with};
+use super::{Open, invalid_state, with};
 use crate::codes::Code;
 use crate::collective::limit;
 use crate::guard::{Failure, entry};
@@ -96,7 +96,7 @@ pub(super) fn number_of_step(step: Step) -> c_int {
 
 /// The way to ask, on rank 0.
 fn requests(open: &Open) -> Result<Requests, Failure> {
-    open.world()?.requests().ok_or_else(|| misplaced("requests go through rank 0"))
+    open.world()?.requests().ok_or_else(|| invalid_state("requests go through rank 0"))
 }
 
 /// A number of ranks or nodes.
@@ -109,11 +109,11 @@ fn number(name: &str, value: c_int, least: u32) -> Result<u32, Failure> {
 fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
     let ranks = || number("ranks", given.ranks, 1);
     let wish = match given.kind {
-        0 => Wish::Size(ranks()?),
-        1 => Wish::Grow(ranks()?),
-        2 => Wish::Shrink(ranks()?),
-        3 => Wish::Leave,
-        4 => Wish::Move,
+        0 => RequestKind::Size(ranks()?),
+        1 => RequestKind::Grow(ranks()?),
+        2 => RequestKind::Shrink(ranks()?),
+        3 => RequestKind::Leave,
+        4 => RequestKind::Move,
         other => {
             return Err(Failure::invalid(format!("kind {other} is not a QUO_request_kind_t")));
         }

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 
 use elastic::data::Moved;
 use quo_mpi::Comm;
-use quo_mpi::members::Communicator;
+use quo_mpi::communicator::Communicator;
 
-use super::{Open, events, misplaced, three, with};
+use super::{Open, events, invalid_state, three, with};
 use crate::codes::Code;
 use crate::guard::{Failure, entry};
 use crate::types::{Bytes, CommPlace, Growing, Out, QUO_world_t, Text};
@@ -29,11 +29,11 @@ pub(crate) fn window_communicator<P>(
         let window = open.window()?;
         let raw = |comm: Option<&Communicator>| comm.map_or_else(Comm::null, Communicator::as_raw);
         let comm = match which {
-            0 => window.everybody().as_raw(),
+            0 => window.all_ranks().as_raw(),
             1 => raw(window.old()),
             2 => raw(window.next()),
             // Collective: made before anything else of this rank is found wrong.
-            3 => window.between()?.map_or_else(Comm::null, |between| between.as_raw()),
+            3 => window.intercommunicator()?.map_or_else(Comm::null, |between| between.as_raw()),
             other => {
                 return Err(Failure::invalid(format!("{other} is not a QUO_window_comm_t")));
             }
@@ -70,11 +70,11 @@ pub extern "C" fn QUO_window_tell(w: *mut QUO_world_t, data: Bytes, length: usiz
     entry("QUO_window_tell", || {
         with(w, |open| {
             let window = open.window()?;
-            let is_first = window.everybody().rank() == 0;
+            let is_first = window.all_ranks().rank() == 0;
             let mine = data.read("data", length);
             // A rank with a wrong argument takes part, so that nobody waits for it.
             let given = if is_first { mine.as_deref().unwrap_or_default() } else { &[] };
-            let told = window.tell_bytes(given.to_vec())?;
+            let told = window.broadcast_bytes(given.to_vec())?;
             mine?;
             if told.len() != length {
                 let text =
@@ -148,9 +148,9 @@ pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
             let reason = if reason.is_null() { None } else { reason.read("reason").ok() };
             let reason = reason.unwrap_or_else(|| "the program gives no reason".to_owned());
             match window.commit(Err(reason)) {
-                Err(elastic::Error::GivenUp { .. }) => Ok(()),
+                Err(elastic::Error::Aborted { .. }) => Ok(()),
                 Err(error) => Err(error.into()),
-                Ok(()) => Err(misplaced("a resize that was to be given up is done")),
+                Ok(()) => Err(invalid_state("a resize that was to be given up is done")),
             }
         });
         events::bring(w);

@@ -66,9 +66,9 @@ distribution_keeps_to_the_number(const quo::Context &ctx)
     const int everyone = check::sum(1);
     CHECK_EQUAL(check::sum(ctx.auto_distrib(ObjectType::machine, 1) ? 1 : 0), ctx.nnodes());
     CHECK_EQUAL(check::sum(ctx.auto_distrib(ObjectType::machine, 1000) ? 1 : 0), everyone);
-    CHECK_EQUAL(ctx.auto_distrib(ObjectType::pu, 1, quo::DistribPolicy::promise),
+    CHECK_EQUAL(ctx.auto_distrib(ObjectType::pu, 1, quo::DistribPolicy::spread),
                 ctx.auto_distrib(ObjectType::pu, 1));
-    const bool literal = ctx.auto_distrib(ObjectType::machine, 1, quo::DistribPolicy::literal);
+    const bool literal = ctx.auto_distrib(ObjectType::machine, 1, quo::DistribPolicy::libquo_compat);
     CHECK(check::sum(literal ? 1 : 0) <= everyone);
     CHECK_THROWS(ctx.auto_distrib(ObjectType::pu, 0), RecoverableError, invalid_argument,
                  "QUO_auto_distrib");

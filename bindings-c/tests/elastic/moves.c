@@ -62,14 +62,14 @@ main(int argc, char **argv)
     } else {
         REQUIRE_OK(QUO_window_move_test(w, &done));
         CHECK_CODE(QUO_window_move_end(w), QUO_ERR);
-        CHECK_CODE(QUO_world_commit(w), QUO_ERR_GIVEN_UP);
+        CHECK_CODE(QUO_world_commit(w), QUO_ERR_ABORTED);
         REQUIRE_OK(QUO_world_status(w, &status));
         CHECK_INT(status, QUO_WORLD_PARKED);
     }
     /* The end comes while arrays are on their way. */
     meet();
     if (0 != check_rank) {
-        CHECK_CODE(QUO_world_commit(w), QUO_ERR_GIVEN_UP);
+        CHECK_CODE(QUO_world_commit(w), QUO_ERR_ABORTED);
         REQUIRE_OK(QUO_world_wait(w, &joins));
         CHECK_INT(joins, 0);
     }

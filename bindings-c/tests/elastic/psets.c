@@ -10,9 +10,9 @@ without_sets(void)
     QUO_pset_info_t info = {.size = sizeof(info)};
     int acceptance = -7;
     REQUIRE_OK(QUO_world_create(&w, NULL));
-    CHECK_CODE(QUO_pset_info(w, "mpi://WORLD", &info), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_pset_info(w, "mpi://WORLD", &info), QUO_ERR_STATE);
     CHECK_ERROR_NAMES("process_sets");
-    CHECK_CODE(QUO_world_accept(w, "mpi://a", "mpi://b", 0, &acceptance, NULL), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_world_accept(w, "mpi://a", "mpi://b", 0, &acceptance, NULL), QUO_ERR_STATE);
     CHECK_INT(acceptance, -7);
     REQUIRE_OK(QUO_world_end(w));
 }
@@ -57,7 +57,7 @@ wrong(void)
     CHECK_INT(view.kind, QUO_PSET_NO_CHANGE);
     CHECK_STRING(text, "");
     free(text);
-    CHECK_CODE(QUO_world_confirm(w, 0, &text), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_world_confirm(w, 0, &text), QUO_ERR_STATE);
     CHECK(NULL == text);
 }
 

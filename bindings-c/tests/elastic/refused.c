@@ -48,7 +48,7 @@ before_there_is_a_world(void)
     CHECK_CODE(QUO_world_size(handle(0x1234567), &number), QUO_ERR_INVLD_HANDLE);
     CHECK_CODE(QUO_world_end(handle(0x1234567)), QUO_ERR_INVLD_HANDLE);
     CHECK_OK(QUO_world_end(NULL));
-    CHECK_CODE(QUO_carry_give(0, &number, sizeof(number)), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_carry_give(0, &number, sizeof(number)), QUO_ERR_STATE);
     CHECK_INT(number, -7);
 }
 
@@ -64,14 +64,14 @@ of_a_rank(void)
     MPI_Comm comm = MPI_COMM_NULL;
 
     CHECK_CODE(QUO_world_status(w, NULL), QUO_ERR_INVLD_ARG);
-    CHECK_CODE(QUO_world_wait(w, &number), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_world_begin(w), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_world_commit(w), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_world_abort(w, NULL), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_window_move(w), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_window_tell(w, &number, sizeof(number)), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_window_counts(w, NULL, NULL, NULL), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_window_comm(w, QUO_WINDOW_NEW, &comm), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_world_wait(w, &number), QUO_ERR_STATE);
+    CHECK_CODE(QUO_world_begin(w), QUO_ERR_STATE);
+    CHECK_CODE(QUO_world_commit(w), QUO_ERR_STATE);
+    CHECK_CODE(QUO_world_abort(w, NULL), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_move(w), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_tell(w, &number, sizeof(number)), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_counts(w, NULL, NULL, NULL), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_comm(w, QUO_WINDOW_NEW, &comm), QUO_ERR_STATE);
     CHECK_CODE(QUO_world_request(w, 0, &request), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_world_request(w, 3, &request), QUO_ERR_REFUSED);
     CHECK_ERROR_NAMES("there can be 1 to 2");
@@ -131,11 +131,11 @@ of_a_resize(void)
     int rank = 0, number = 0, told = 5;
 
     CHECK_OK(QUO_world_begin(w));
-    CHECK_CODE(QUO_world_begin(w), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_world_probe(w, &number), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_world_begin(w), QUO_ERR_STATE);
+    CHECK_CODE(QUO_world_probe(w, &number), QUO_ERR_STATE);
     CHECK_CODE(QUO_window_comm(w, 9, &comm), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_window_comm(w, QUO_WINDOW_NEW, NULL), QUO_ERR_INVLD_ARG);
-    CHECK_CODE(QUO_world_array_add(w, "two", &spec), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_world_array_add(w, "two", &spec), QUO_ERR_STATE);
     CHECK_OK(QUO_window_comm(w, QUO_WINDOW_EVERYBODY, &everybody));
     MPI_Comm_rank(everybody, &rank);
     if (0 == rank) {
@@ -188,8 +188,8 @@ main(int argc, char **argv)
     CHECK_INT(number, 2);
     REQUIRE_OK(QUO_world_status(w, &status));
     if (QUO_WORLD_PARKED == status) {
-        CHECK_CODE(QUO_world_probe(w, &number), QUO_ERR_MISPLACED);
-        CHECK_CODE(QUO_world_request(w, 2, NULL), QUO_ERR_MISPLACED);
+        CHECK_CODE(QUO_world_probe(w, &number), QUO_ERR_STATE);
+        CHECK_CODE(QUO_world_request(w, 2, NULL), QUO_ERR_STATE);
         CHECK_CODE(QUO_world_array(w, "one", &data, &rows, NULL), QUO_ERR_NOT_FOUND);
         CHECK_OK(QUO_world_comm(w, &comm));
         CHECK(MPI_COMM_NULL == comm);

@@ -132,13 +132,13 @@ move(int is_old)
     size_t columns = 0;
     int done = 0, number = -7;
 
-    CHECK_CODE(QUO_window_move_test(w, &done), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_window_move_end(w), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_window_move_test(w, &done), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_move_end(w), QUO_ERR_STATE);
     REQUIRE_OK(QUO_window_move_begin(w));
-    CHECK_CODE(QUO_window_move_begin(w), QUO_ERR_MISPLACED);
-    CHECK_CODE(QUO_world_size(w, &number), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_window_move_begin(w), QUO_ERR_STATE);
+    CHECK_CODE(QUO_world_size(w, &number), QUO_ERR_STATE);
     CHECK_ERROR_NAMES("on their way");
-    CHECK_CODE(QUO_window_tell(w, &number, sizeof(number)), QUO_ERR_MISPLACED);
+    CHECK_CODE(QUO_window_tell(w, &number, sizeof(number)), QUO_ERR_STATE);
     if (is_old) {
         REQUIRE_OK(QUO_world_array(w, "vector", &data, NULL, &columns));
         CHECK(columns > 0 && ((double *)data)[columns - 1] > 0);
@@ -183,8 +183,8 @@ main(int argc, char **argv)
         ask();
     } else {
         CHECK_CODE(QUO_world_ask(w, NULL, NULL, NULL), QUO_ERR_INVLD_ARG);
-        CHECK_CODE(QUO_world_cancel(w, 1), QUO_ERR_MISPLACED);
-        CHECK_CODE(QUO_world_note(w, QUO_CAUSE_OTHER, "no"), QUO_ERR_MISPLACED);
+        CHECK_CODE(QUO_world_cancel(w, 1), QUO_ERR_STATE);
+        CHECK_CODE(QUO_world_note(w, QUO_CAUSE_OTHER, "no"), QUO_ERR_STATE);
     }
     while (epoch < 2) {
         REQUIRE_OK(QUO_world_status(w, &status));

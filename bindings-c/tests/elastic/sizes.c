@@ -195,7 +195,7 @@ change(int count, char **words, int *turn)
         CHECK_OK(QUO_world_abort(w, "it does not fit"));
     } else if (is_given_up) {
         code = QUO_world_commit(w);
-        CHECK_CODE(code, QUO_ERR_GIVEN_UP);
+        CHECK_CODE(code, QUO_ERR_ABORTED);
         CHECK_ERROR_NAMES("it does not fit");
     } else {
         if (join > 0) CHECK_OK(QUO_window_move(w));

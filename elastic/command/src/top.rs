@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use elastic::change::{Event, Happening, Request, Step, Wish};
+use elastic::change::{Event, Happening, Request, RequestKind, Step};
 use elastic::manager::WorldStatus;
 use quo_terminal::{clean, clean_json};
 use serde_json::{Value, json};
@@ -105,13 +105,13 @@ impl Last {
     /// Describes the request, its age, its state and its reason.
     fn words(&self, status: &WorldStatus) -> String {
         let places = |names: &[String]| names.join(",");
-        let Request { wish, on, from, nodes, .. } = &self.asked;
+        let Request { kind: wish, on, from, nodes, .. } = &self.asked;
         let mut text = match wish {
-            Wish::Grow(ranks) => format!("grow by {ranks}"),
-            Wish::Shrink(ranks) => format!("shrink by {ranks}"),
-            Wish::Size(ranks) => format!("size {ranks}"),
-            Wish::Leave => format!("leave {}", places(from)),
-            Wish::Move => format!("move from {} to {}", places(from), places(on)),
+            RequestKind::Grow(ranks) => format!("grow by {ranks}"),
+            RequestKind::Shrink(ranks) => format!("shrink by {ranks}"),
+            RequestKind::Size(ranks) => format!("size {ranks}"),
+            RequestKind::Leave => format!("leave {}", places(from)),
+            RequestKind::Move => format!("move from {} to {}", places(from), places(on)),
         };
         if *nodes > 0 {
             text.push_str(&format!(" on {nodes} new nodes"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Happening, micros};
-use super::{Cause, CauseKind, ChangeError, Request, RequestId, Resize, Step};
+use super::{Cause, CauseKind, ChangeError, Request, RequestId, SetChange, Step};
 use crate::sets::SetName;
 
 /// Number of requests that have ended and are remembered, for late questions.
@@ -16,7 +16,7 @@ const REMEMBERED: usize = 1024;
 ///
 /// At most one resize is under way. Further requests wait their turn in the order of their
 /// acceptance; a later one may make an earlier one that still waits pointless
-/// ([`Wish::supersedes`](super::Wish::supersedes)), which is then aborted.
+/// ([`RequestKind::supersedes`](super::RequestKind::supersedes)), which is then aborted.
 ///
 /// Every call that ends a resize goes through this value, on the one process that owns it. So a
 /// late acceptance and an abort that come together have one winner, and the loser is told by
@@ -27,17 +27,17 @@ const REMEMBERED: usize = 1024;
 ///
 /// ```
 /// use std::time::Duration;
-/// use elastic::change::{Changes, Request, Resize, Step, Wish};
+/// use elastic::change::{Changes, Request, SetChange, Step, RequestKind};
 /// use elastic::member::MemberId;
 /// use elastic::sets::SetName;
 ///
 /// let now = Duration::from_millis;
 /// let app = SetName::application("weather").unwrap();
 /// let mut changes = Changes::new(4, now(0));
-/// let id = changes.request(Request::new(Wish::Shrink(1), "socket"), now(10));
+/// let id = changes.request(Request::new(RequestKind::Shrink(1), "socket"), now(10));
 /// changes.admit(id, now(10)).unwrap();
 /// let leaving = Some((SetName::new("mpi://rte/weather/delta/1").unwrap(), vec![MemberId(3)]));
-/// changes.announce(id, Resize { joining: None, leaving, bound: vec![app.clone()] }, now(11)).unwrap();
+/// changes.announce(id, SetChange { joining: None, leaving, bound: vec![app.clone()] }, now(11)).unwrap();
 /// changes.step(id, Step::Agreed, now(12)).unwrap();
 /// changes.step(id, Step::Begun, now(13)).unwrap();
 /// changes.accept(id, &app, now(14)).unwrap();
@@ -65,7 +65,7 @@ pub struct Changes {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Change {
     request: Request,
-    pub(super) resize: Resize,
+    pub(super) resize: SetChange,
     pub(super) steps: BTreeMap<Step, u64>,
     accepted_by: BTreeSet<SetName>,
     deadline: Option<u64>,
@@ -169,7 +169,7 @@ impl Changes {
             id,
             Change {
                 request,
-                resize: Resize::default(),
+                resize: SetChange::default(),
                 steps: BTreeMap::new(),
                 accepted_by: BTreeSet::new(),
                 deadline: None,
@@ -202,11 +202,11 @@ impl Changes {
         if change.steps.contains_key(&Step::Accepted) {
             return Err(illegal(id, Step::Accepted, "it was accepted before"));
         }
-        let wish = change.request.wish;
+        let wish = change.request.kind;
         self.reach(id, Step::Accepted, now, |_| {});
         let waiting: Vec<RequestId> = self.queue.iter().copied().collect();
         for earlier in waiting {
-            if self.changes.get(&earlier).is_some_and(|one| wish.supersedes(one.request.wish)) {
+            if self.changes.get(&earlier).is_some_and(|one| wish.supersedes(one.request.kind)) {
                 let cause = Cause::new(CauseKind::Superseded, format!("by {id}"));
                 self.end(earlier, Step::Aborted, Some(cause), now);
             }
@@ -221,7 +221,7 @@ impl Changes {
     pub fn announce(
         &mut self,
         id: RequestId,
-        resize: Resize,
+        resize: SetChange,
         now: Duration,
     ) -> Result<(), ChangeError> {
         self.open("announce", id)?;

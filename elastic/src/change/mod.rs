@@ -23,5 +23,5 @@ pub use changes::{Acceptance, Changes, Turn};
 pub use error::ChangeError;
 pub use event::{Event, Happening, LineError};
 pub use query::{ChangeKind, View};
-pub use request::{Cause, CauseKind, Request, RequestId, Resize, Wish};
+pub use request::{Cause, CauseKind, Request, RequestId, RequestKind, SetChange};
 pub use step::Step;

@@ -22,7 +22,7 @@ impl fmt::Display for RequestId {
 /// Kind of a request to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wish {
+pub enum RequestKind {
     /// This many ranks in all. It says all there is to say, so requests that still wait are dropped
     /// for it.
     Size(u32),
@@ -36,14 +36,14 @@ pub enum Wish {
     Move,
 }
 
-impl Wish {
+impl RequestKind {
     /// Returns true if `earlier`, which waits for its turn, makes no sense after this one was
     /// accepted.
-    pub fn supersedes(self, earlier: Wish) -> bool {
+    pub fn supersedes(self, earlier: RequestKind) -> bool {
         match self {
-            Wish::Size(_) => true,
-            Wish::Shrink(_) | Wish::Leave => matches!(earlier, Wish::Grow(_)),
-            Wish::Grow(_) | Wish::Move => false,
+            RequestKind::Size(_) => true,
+            RequestKind::Shrink(_) | RequestKind::Leave => matches!(earlier, RequestKind::Grow(_)),
+            RequestKind::Grow(_) | RequestKind::Move => false,
         }
     }
 }
@@ -52,7 +52,8 @@ impl Wish {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The kind of request.
-    pub wish: Wish,
+    #[serde(rename = "wish")]
+    pub kind: RequestKind,
     /// Hosts to grow on; empty: whoever decides on places chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
@@ -79,9 +80,9 @@ pub struct Request {
 
 impl Request {
     /// A request on hosts of nobody's choice and without a deadline.
-    pub fn new(wish: Wish, origin: impl Into<String>) -> Request {
+    pub fn new(wish: RequestKind, origin: impl Into<String>) -> Request {
         let (on, from, origin) = (Vec::new(), Vec::new(), origin.into());
-        Request { wish, on, nodes: 0, from, grace: None, origin, why: None }
+        Request { kind: wish, on, nodes: 0, from, grace: None, origin, why: None }
     }
 }
 
@@ -92,7 +93,7 @@ fn is_zero(number: &u32) -> bool {
 
 /// Joiners and leavers, decided when the turn of a request has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resize {
+pub struct SetChange {
     /// Members that will be there, in the order in which they are appended; and the name of their
     /// delta.
     pub joining: Option<(SetName, Vec<MemberId>)>,
@@ -103,7 +104,7 @@ pub struct Resize {
     pub bound: Vec<SetName>,
 }
 
-impl Resize {
+impl SetChange {
     /// Number of joiners.
     pub fn joiners(&self) -> u64 {
         self.joining.as_ref().map_or(0, |(_, members)| members.len() as u64)

@@ -25,16 +25,20 @@ fn members(generation: u32, indices: std::ops::Range<u32>) -> Vec<MemberId> {
     indices.map(|index| MemberId::new(generation, index)).collect()
 }
 
-fn growth(number: u32, count: u32) -> Resize {
+fn growth(number: u32, count: u32) -> SetChange {
     let joining = Some((delta(number), members(number, 0..count)));
-    Resize { joining, leaving: None, bound: vec![app()] }
+    SetChange { joining, leaving: None, bound: vec![app()] }
 }
 
-fn shrinking(number: u32, ranks: std::ops::Range<u32>) -> Resize {
-    Resize { joining: None, leaving: Some((delta(number), members(0, ranks))), bound: vec![app()] }
+fn shrinking(number: u32, ranks: std::ops::Range<u32>) -> SetChange {
+    SetChange {
+        joining: None,
+        leaving: Some((delta(number), members(0, ranks))),
+        bound: vec![app()],
+    }
 }
 
-fn admitted(changes: &mut Changes, wish: Wish) -> RequestId {
+fn admitted(changes: &mut Changes, wish: RequestKind) -> RequestId {
     let id = changes.request(Request::new(wish, "test"), now(1));
     changes.admit(id, now(2)).unwrap();
     id
@@ -54,7 +58,7 @@ fn growth_goes_through_all_steps_seen_by_its_members() {
     let mut changes = Changes::new(4, now(0));
     let (old, new, me) = (MemberId(0), MemberId::new(1, 1), SetName::caller());
     assert_eq!(changes.query("app1", old, &app()), View::NOTHING);
-    let id = admitted(&mut changes, Wish::Grow(2));
+    let id = admitted(&mut changes, RequestKind::Grow(2));
     assert_eq!(changes.query("app1", old, &app()), View::NOTHING, "accepted is not announced");
     assert_eq!(changes.next_in_turn(), Some(id));
     changes.announce(id, growth(1, 2), now(3)).unwrap();
@@ -95,7 +99,7 @@ fn growth_goes_through_all_steps_seen_by_its_members() {
 #[test]
 fn a_shrink_is_done_when_every_bound_set_has_accepted() {
     let mut changes = Changes::new(8, now(0));
-    let id = admitted(&mut changes, Wish::Shrink(2));
+    let id = admitted(&mut changes, RequestKind::Shrink(2));
     let other = SetName::new("mpi://app/app1/other").unwrap();
     let mut resize = shrinking(1, 6..8);
     resize.bound.push(other.clone());
@@ -116,7 +120,7 @@ fn a_shrink_is_done_when_every_bound_set_has_accepted() {
 #[test]
 fn shrink_log_has_ordered_steps_and_none_for_joiners() {
     let mut changes = Changes::new(4, now(0));
-    let id = admitted(&mut changes, Wish::Shrink(1));
+    let id = admitted(&mut changes, RequestKind::Shrink(1));
     changes.announce(id, shrinking(1, 3..4), now(3)).unwrap();
     changes.agreed(id, 7, now(4)).unwrap();
     changes.step(id, Step::Begun, now(5)).unwrap();
@@ -144,7 +148,7 @@ fn shrink_log_has_ordered_steps_and_none_for_joiners() {
 #[test]
 fn some_may_join_while_others_leave() {
     let mut changes = Changes::new(4, now(0));
-    let id = admitted(&mut changes, Wish::Move);
+    let id = admitted(&mut changes, RequestKind::Move);
     let mut resize = growth(1, 2);
     resize.leaving = Some((delta(2), members(0, 2..4)));
     changes.announce(id, resize, now(3)).unwrap();
@@ -159,7 +163,7 @@ fn some_may_join_while_others_leave() {
 fn a_late_acceptance_and_an_abort_have_one_winner() {
     let ready = || {
         let mut changes = Changes::new(4, now(0));
-        let id = admitted(&mut changes, Wish::Grow(1));
+        let id = admitted(&mut changes, RequestKind::Grow(1));
         changes.announce(id, growth(1, 1), now(3)).unwrap();
         changes.step(id, Step::Launched, now(4)).unwrap();
         changes.step(id, Step::Ready, now(4)).unwrap();
@@ -186,7 +190,7 @@ fn a_late_acceptance_and_an_abort_have_one_winner() {
 #[test]
 fn launch_follows_announcement_and_entry_follows_ready_joiners() {
     let mut changes = Changes::new(4, now(0));
-    let id = admitted(&mut changes, Wish::Grow(1));
+    let id = admitted(&mut changes, RequestKind::Grow(1));
     let wrong = |changes: &mut Changes, step| {
         let error = changes.step(id, step, now(5)).unwrap_err();
         assert!(matches!(error, ChangeError::Illegal { .. }), "{error}");
@@ -212,11 +216,11 @@ fn launch_follows_announcement_and_entry_follows_ready_joiners() {
 #[test]
 fn requests_wait_their_turn_and_resizes_do_not_nest() {
     let mut changes = Changes::new(4, now(0));
-    let first = admitted(&mut changes, Wish::Shrink(1));
+    let first = admitted(&mut changes, RequestKind::Shrink(1));
     changes.announce(first, shrinking(1, 3..4), now(3)).unwrap();
-    let second = changes.request(Request::new(Wish::Grow(2), "test"), now(4));
+    let second = changes.request(Request::new(RequestKind::Grow(2), "test"), now(4));
     assert_eq!(changes.admit(second, now(4)), Ok(Turn::After(first)));
-    let third = changes.request(Request::new(Wish::Grow(1), "test"), now(4));
+    let third = changes.request(Request::new(RequestKind::Grow(1), "test"), now(4));
     assert_eq!(changes.admit(third, now(4)), Ok(Turn::After(second)));
     assert_eq!(changes.next_in_turn(), None);
     let nested = changes.announce(second, growth(2, 2), now(5));
@@ -230,14 +234,15 @@ fn requests_wait_their_turn_and_resizes_do_not_nest() {
 #[test]
 fn later_shrink_cancels_waiting_growth_and_size_cancels_all() {
     let mut changes = Changes::new(4, now(0));
-    let running = admitted(&mut changes, Wish::Grow(1));
+    let running = admitted(&mut changes, RequestKind::Grow(1));
     changes.announce(running, growth(1, 1), now(3)).unwrap();
-    let (grow, other) = (admitted(&mut changes, Wish::Grow(4)), admitted(&mut changes, Wish::Move));
-    let shrink = admitted(&mut changes, Wish::Shrink(1));
+    let (grow, other) =
+        (admitted(&mut changes, RequestKind::Grow(4)), admitted(&mut changes, RequestKind::Move));
+    let shrink = admitted(&mut changes, RequestKind::Shrink(1));
     assert_eq!(changes.status(grow), Some(Step::Aborted));
     assert_eq!(changes.status(other), Some(Step::Accepted));
     assert_eq!(changes.status(running), Some(Step::Announced), "what is announced goes on");
-    let size = admitted(&mut changes, Wish::Size(2));
+    let size = admitted(&mut changes, RequestKind::Size(2));
     assert_eq!(changes.status(shrink), Some(Step::Aborted));
     assert_eq!(changes.status(other), Some(Step::Aborted));
     let end = changes.events().iter().rfind(|event| event.request == Some(shrink)).unwrap();
@@ -247,12 +252,12 @@ fn later_shrink_cancels_waiting_growth_and_size_cancels_all() {
 #[test]
 fn a_request_is_refused_or_accepted_once() {
     let mut changes = Changes::new(4, now(0));
-    let id = changes.request(Request::new(Wish::Grow(99), "test"), now(1));
+    let id = changes.request(Request::new(RequestKind::Grow(99), "test"), now(1));
     assert!(changes.abort(id, cause(CauseKind::Other), now(1)).is_err());
     changes.refuse(id, cause(CauseKind::NoCapacity), now(1)).unwrap();
     assert!(matches!(changes.admit(id, now(2)), Err(ChangeError::Ended { .. })));
     assert_eq!(steps(&changes, id).len(), 2);
-    let id = admitted(&mut changes, Wish::Grow(1));
+    let id = admitted(&mut changes, RequestKind::Grow(1));
     assert!(changes.admit(id, now(2)).is_err());
     assert!(changes.refuse(id, cause(CauseKind::Other), now(2)).is_err());
     let unknown = changes.admit(RequestId(77), now(2));
@@ -262,12 +267,12 @@ fn a_request_is_refused_or_accepted_once() {
 #[test]
 fn resizes_that_make_no_sense_are_not_announced() {
     let mut changes = Changes::new(4, now(0));
-    let id = admitted(&mut changes, Wish::Shrink(4));
+    let id = admitted(&mut changes, RequestKind::Shrink(4));
     for resize in [
-        Resize::default(),
+        SetChange::default(),
         shrinking(1, 0..4),
         shrinking(1, 0..9),
-        Resize { bound: Vec::new(), ..growth(1, 1) },
+        SetChange { bound: Vec::new(), ..growth(1, 1) },
     ] {
         assert!(changes.announce(id, resize, now(3)).is_err());
     }
@@ -277,7 +282,7 @@ fn resizes_that_make_no_sense_are_not_announced() {
 #[test]
 fn a_missed_deadline_is_noted_once_and_ends_nothing() {
     let mut changes = Changes::new(4, now(0));
-    let mut request = Request::new(Wish::Shrink(1), "test");
+    let mut request = Request::new(RequestKind::Shrink(1), "test");
     request.grace = Some(now(30));
     let id = changes.request(request, now(1));
     changes.admit(id, now(2)).unwrap();
@@ -297,7 +302,7 @@ fn a_missed_deadline_is_noted_once_and_ends_nothing() {
 #[test]
 fn events_are_lines_and_come_back() {
     let mut changes = Changes::new(4, now(0));
-    let mut request = Request::new(Wish::Size(6), "so\"cket\n");
+    let mut request = Request::new(RequestKind::Size(6), "so\"cket\n");
     (request.on, request.grace) = (vec!["n1".to_owned()], Some(now(1)));
     let id = changes.request(request, now(1));
     changes.refuse(id, Cause::new(CauseKind::Unreachable, "n1"), now(2)).unwrap();
@@ -316,7 +321,7 @@ fn events_are_lines_and_come_back() {
 #[test]
 fn the_clock_of_the_log_never_goes_back() {
     let mut changes = Changes::new(1, now(9));
-    changes.request(Request::new(Wish::Grow(1), "test"), now(3));
+    changes.request(Request::new(RequestKind::Grow(1), "test"), now(3));
     assert_eq!(changes.events().last().unwrap().time(), now(9));
 }
 
@@ -324,7 +329,7 @@ fn the_clock_of_the_log_never_goes_back() {
 fn requests_of_long_ago_are_forgotten() {
     let mut changes = Changes::new(1, now(0));
     for _ in 0..3000 {
-        let id = changes.request(Request::new(Wish::Grow(1), "test"), now(1));
+        let id = changes.request(Request::new(RequestKind::Grow(1), "test"), now(1));
         changes.refuse(id, cause(CauseKind::NoCapacity), now(1)).unwrap();
     }
     assert_eq!(changes.status(RequestId(1)), None);
@@ -335,7 +340,7 @@ fn requests_of_long_ago_are_forgotten() {
 /// Actions that may come at any moment.
 #[derive(Clone, Debug)]
 enum Deed {
-    Request(Wish),
+    Request(RequestKind),
     Refuse(u64),
     Admit(u64),
     Announce(u64, u32, u32),
@@ -347,11 +352,11 @@ enum Deed {
 
 fn deed() -> impl Strategy<Value = Deed> {
     let wish = prop_oneof![
-        (1..4u32).prop_map(Wish::Grow),
-        (1..4u32).prop_map(Wish::Shrink),
-        (1..9u32).prop_map(Wish::Size),
-        Just(Wish::Leave),
-        Just(Wish::Move)
+        (1..4u32).prop_map(RequestKind::Grow),
+        (1..4u32).prop_map(RequestKind::Shrink),
+        (1..9u32).prop_map(RequestKind::Size),
+        Just(RequestKind::Leave),
+        Just(RequestKind::Move)
     ];
     let id = 0..3u64;
     // The steps that have no call of their own; those that come last more often.

@@ -86,12 +86,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::change::{Changes, Request, Wish};
+    use crate::change::{Changes, Request, RequestKind};
 
     fn some_events(count: u64) -> Vec<Event> {
         let mut changes = Changes::new(1, Duration::ZERO);
         for _ in 1..count {
-            changes.request(Request::new(Wish::Grow(1), "test"), Duration::ZERO);
+            changes.request(Request::new(RequestKind::Grow(1), "test"), Duration::ZERO);
         }
         changes.take_events()
     }

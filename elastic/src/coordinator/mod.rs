@@ -24,9 +24,9 @@ use std::time::Duration;
 use crate::agents::Agents;
 use crate::change::{Cause, CauseKind, RequestId, Step};
 use crate::error::Error;
-use crate::order::{Losses, Order, Resize};
+use crate::order::{Losses, Order, ResizePlan};
 use crate::progress::Progress;
-use crate::starter::{Employer, Failure, Recipe, Unit, end_launcher};
+use crate::starter::{Failure, SpawnCommand, SpawnHelper, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
 pub use requests::{Accepted, Requests};
@@ -98,8 +98,8 @@ struct State {
     shared: Arc<Shared>,
     agents: Agents,
     managers: Vec<Box<dyn ResourceManager>>,
-    busy: Option<(Resize, u64)>,
-    recipe: Recipe,
+    busy: Option<(ResizePlan, u64)>,
+    spawn_command: SpawnCommand,
     starting: Starting,
     /// Brings nodes for a request.
     supplier: Option<JoinHandle<()>>,
@@ -121,8 +121,8 @@ impl Coordinator {
     pub(crate) fn start(
         agents: Agents,
         job: Job,
-        recipe: Recipe,
-        employer: Option<Employer>,
+        spawn_command: SpawnCommand,
+        spawn_helper: Option<SpawnHelper>,
         log: Option<&Path>,
         mut managers: Vec<Box<dyn ResourceManager>>,
         has_guards: bool,
@@ -150,8 +150,8 @@ impl Coordinator {
             agents,
             managers,
             busy: None,
-            recipe,
-            starting: Starting::by(employer),
+            spawn_command,
+            starting: Starting::by(spawn_helper),
             supplier: None,
             units: Arc::clone(&units),
             untold: 0,
@@ -253,7 +253,7 @@ impl State {
                 crate::guard::say(rank);
                 self.agents.lost(rank);
             }
-            if let Some(late) = self.starting.give_up_late(&self.recipe) {
+            if let Some(late) = self.starting.give_up_late(&self.spawn_command) {
                 self.try_again(late);
                 continue;
             }
@@ -349,7 +349,7 @@ impl State {
             since_start: self.shared.arbiter().now(),
         };
         let next: Vec<_> =
-            self.managers.iter_mut().map(|manager| manager.reached(moment)).collect();
+            self.managers.iter_mut().map(|manager| manager.on_tick(moment)).collect();
         self.wake = next.iter().filter_map(|next| next.time).min();
         let awaited = next.iter().filter_map(|next| next.iteration).min().unwrap_or(u64::MAX);
         self.shared.awaited.store(awaited, Ordering::Release);
@@ -369,7 +369,7 @@ impl State {
         };
         for event in &events {
             self.untold = event.sequence + 1;
-            self.managers.iter_mut().for_each(|manager| manager.happened(event));
+            self.managers.iter_mut().for_each(|manager| manager.on_event(event));
         }
     }
 
@@ -406,7 +406,7 @@ impl State {
         let new = self.shared.arbiter().strike_off(&dead);
         if !new.is_empty() {
             let _ = self.agents.strike_off(&new);
-            if let Some(slots) = &mut self.recipe.slots {
+            if let Some(slots) = &mut self.spawn_command.slots {
                 slots.launched = self.shared.arbiter().launched();
             }
         }
@@ -431,16 +431,16 @@ impl State {
     }
 
     /// Has processes started for a resize, which goes on when they are ready.
-    fn start(&mut self, resize: Resize) -> bool {
+    fn start(&mut self, resize: ResizePlan) -> bool {
         if resize.brought {
             // The launcher knows more hosts from now on.
-            self.recipe.hosts = None;
+            self.spawn_command.hosts = None;
         }
         let begun = if self.starting.is_in_the_way() {
             let detail = "MPI has not come back from an earlier start";
             Err(Cause::new(CauseKind::SpawnFailed, detail))
         } else {
-            self.starting.begin(resize, &self.recipe, self.shared.sender.clone(), false)
+            self.starting.begin(resize, &self.spawn_command, self.shared.sender.clone(), false)
         };
         self.shared.arbiter().step(Step::Launched);
         begun.map_err(|cause| self.has_failed(cause)).is_ok()
@@ -454,7 +454,8 @@ impl State {
         }
         let detail = format!("{}; it is tried once more", cause.detail);
         self.shared.arbiter().note(Cause::new(cause.kind, detail));
-        let begun = self.starting.begin(resize, &self.recipe, self.shared.sender.clone(), true);
+        let begun =
+            self.starting.begin(resize, &self.spawn_command, self.shared.sender.clone(), true);
         if let Err(cause) = begun {
             self.has_failed(cause);
         }
@@ -467,7 +468,11 @@ impl State {
     }
 
     /// Takes a message of a start: the resize that waited for it, and the start's result.
-    fn hear(&mut self, number: u64, word: Word) -> Option<(Resize, Result<Vec<Unit>, Failure>)> {
+    fn hear(
+        &mut self,
+        number: u64,
+        word: Word,
+    ) -> Option<(ResizePlan, Result<Vec<Unit>, Failure>)> {
         if let Word::Ended(Err(Failure { cause, loses_launcher: true })) = &word {
             let is_one_node = self.shared.arbiter().lose_launcher(&cause.detail);
             end_launcher(is_one_node);
@@ -476,7 +481,7 @@ impl State {
     }
 
     /// Processes have been started, or not.
-    fn go_on(&mut self, resize: Resize, started: Result<Vec<Unit>, Failure>) {
+    fn go_on(&mut self, resize: ResizePlan, started: Result<Vec<Unit>, Failure>) {
         match started {
             Ok(units) => {
                 *self.units.lock().unwrap_or_else(PoisonError::into_inner) = units;
@@ -496,14 +501,14 @@ impl State {
             {
                 units.into_iter().for_each(Unit::send_away);
             }
-            self.starting.give_up_late(&self.recipe);
+            self.starting.give_up_late(&self.spawn_command);
         }
         self.starting.leave();
         self.shared.is_stuck.store(self.starting.is_stuck(), Ordering::Release);
     }
 
     /// Returns true if all ranks are on their way to one round. If not, the resize has ended.
-    fn bring(&mut self, resize: Resize) -> bool {
+    fn bring(&mut self, resize: ResizePlan) -> bool {
         match self.prepare(&resize) {
             Ok(round) => {
                 self.shared.arbiter().agreed(round);
@@ -514,7 +519,7 @@ impl State {
                 // Whoever is held goes on, and whoever woke up sleeps again.
                 let _ = self.agents.lower();
                 let (number, old) = (resize.number, resize.old.clone());
-                let nothing = Resize { number, new: old.clone(), old, ..Resize::default() };
+                let nothing = ResizePlan { number, new: old.clone(), old, ..ResizePlan::default() };
                 let _ = self.agents.post(&Order::Resize(nothing));
                 let _ = self.agents.ring(resize.sleepers());
                 self.has_failed(cause);
@@ -523,7 +528,7 @@ impl State {
         }
     }
 
-    fn prepare(&mut self, resize: &Resize) -> Result<u64, Cause> {
+    fn prepare(&mut self, resize: &ResizePlan) -> Result<u64, Cause> {
         let failed = |kind: CauseKind| move |error: Error| Cause::new(kind, error.to_string());
         // Those that were started are ready, and told by rank 0.
         let joiners = resize.sleepers();

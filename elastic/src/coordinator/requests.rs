@@ -46,7 +46,7 @@ impl Requests {
             places: vec![0; processes as usize],
             start,
             bounds: Bounds::new(1, processes, Allowed::Any).unwrap(),
-            limits: crate::live::Limits::default(),
+            limits: crate::process_table::Limits::default(),
             fill: None,
         };
         Self::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))

@@ -38,7 +38,7 @@ pub trait ResourceManager: Send + fmt::Debug {
     fn begins(&mut self, requests: Requests) -> Result<(), String>;
 
     /// The moment it wanted to be called at has come, or an earlier one. Called once at the beginning.
-    fn reached(&mut self, moment: Moment) -> Next {
+    fn on_tick(&mut self, moment: Moment) -> Next {
         let _ = moment;
         Next::default()
     }
@@ -49,7 +49,7 @@ pub trait ResourceManager: Send + fmt::Debug {
     }
 
     /// Something has happened, whoever asked for it.
-    fn happened(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         let _ = event;
     }
 

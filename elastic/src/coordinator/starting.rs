@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::Message;
 use crate::change::{Cause, CauseKind};
-use crate::order::Resize;
+use crate::order::ResizePlan;
 use crate::process_identity::Life;
 use crate::starter::{
-    Employer, Ended, Failure, Hanging, Mark, Ready, Recipe, Started, Unit, outlive, start,
+    Ended, EnvMarker, Failure, HungSpawn, Ready, SpawnCommand, SpawnHelper, Started, Unit, outlive,
+    start,
 };
 
 /// Message of a thread that starts processes.
@@ -29,7 +30,7 @@ pub(super) struct Starting {
     given_up: Vec<GivenUp>,
     last: u64,
     /// By whom processes are started, if it is not this one.
-    employer: Option<Arc<Employer>>,
+    spawn_helper: Option<Arc<SpawnHelper>>,
     /// Units that all starts have made ready.
     started: Arc<Started>,
 }
@@ -52,7 +53,7 @@ struct GivenUp {
 
 /// A start that has just been given up.
 pub(super) struct Late {
-    pub resize: Resize,
+    pub resize: ResizePlan,
     pub cause: Cause,
     /// There are places, and it was the first attempt.
     pub may_be_tried_again: bool,
@@ -61,7 +62,7 @@ pub(super) struct Late {
 #[derive(Debug)]
 struct Current {
     number: u64,
-    resize: Resize,
+    resize: ResizePlan,
     thread: JoinHandle<()>,
     deadline: Instant,
     limit: Duration,
@@ -74,8 +75,8 @@ struct Current {
 }
 
 impl Starting {
-    pub(super) fn by(employer: Option<Employer>) -> Self {
-        Self { employer: employer.map(Arc::new), ..Self::default() }
+    pub(super) fn by(spawn_helper: Option<SpawnHelper>) -> Self {
+        Self { spawn_helper: spawn_helper.map(Arc::new), ..Self::default() }
     }
 
     /// Returns true if a resize waits for a start.
@@ -101,8 +102,8 @@ impl Starting {
         if !left.is_empty() {
             outlive(&left);
         }
-        if let Some(employer) = &self.employer {
-            employer.dismiss();
+        if let Some(spawn_helper) = &self.spawn_helper {
+            spawn_helper.dismiss();
         }
     }
 
@@ -115,17 +116,17 @@ impl Starting {
     /// Begins one, whose words come as messages: the first attempt, or a second one.
     pub(super) fn begin(
         &mut self,
-        resize: Resize,
-        recipe: &Recipe,
+        resize: ResizePlan,
+        spawn_command: &SpawnCommand,
         sender: Sender<Message>,
         is_second: bool,
     ) -> Result<(), Cause> {
         self.last += 1;
-        let (number, limit) = (self.last, recipe.stuck_after());
-        let (recipe, wanted) = (recipe.clone(), resize.clone());
+        let (number, limit) = (self.last, spawn_command.stuck_after());
+        let (spawn_command, wanted) = (spawn_command.clone(), resize.clone());
         let ready = Arc::new(Ready::default());
         let listed = Arc::clone(&ready);
-        let employer = self.employer.clone();
+        let spawn_helper = self.spawn_helper.clone();
         let started = Arc::clone(&self.started);
         let is_elsewhere = Arc::new(AtomicBool::new(false));
         let is_with_starter = Arc::clone(&is_elsewhere);
@@ -133,11 +134,17 @@ impl Starting {
         let thread = thread.spawn(move || {
             // It listens until this thread has ended, or is not waited for any more.
             let say = |word| drop(sender.send(Message::Start(number, word)));
-            let starter = employer.and_then(|employer| employer.starter());
+            let starter = spawn_helper.and_then(|spawn_helper| spawn_helper.starter());
             is_with_starter.store(starter.is_some(), Ordering::Release);
             let goes_on = |unit| say(Word::Next(unit));
-            let ended =
-                start(&recipe, &wanted, number, (&listed, &started), starter.as_deref(), goes_on);
+            let ended = start(
+                &spawn_command,
+                &wanted,
+                number,
+                (&listed, &started),
+                starter.as_deref(),
+                goes_on,
+            );
             // Before it is said: it is dismissed by who has the last of it.
             drop(starter);
             say(Word::Ended(ended));
@@ -165,7 +172,7 @@ impl Starting {
         &mut self,
         number: u64,
         word: Word,
-    ) -> Option<(Resize, Result<Vec<Unit>, Failure>)> {
+    ) -> Option<(ResizePlan, Result<Vec<Unit>, Failure>)> {
         let is_current = self.current.as_ref().is_some_and(|current| current.number == number);
         match word {
             Word::Next(unit) => {
@@ -190,32 +197,36 @@ impl Starting {
     }
 
     /// Gives the current one up when it has taken too long, and ends hanging processes where that ends nothing else.
-    pub(super) fn give_up_late(&mut self, recipe: &Recipe) -> Option<Late> {
+    pub(super) fn give_up_late(&mut self, spawn_command: &SpawnCommand) -> Option<Late> {
         let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
-        let meets = || self.employer.as_ref().is_some_and(|employer| employer.is_meeting());
+        let meets =
+            || self.spawn_helper.as_ref().is_some_and(|spawn_helper| spawn_helper.is_meeting());
         let is_elsewhere = current.is_elsewhere.load(Ordering::Acquire) && !meets();
-        let is_free = recipe.hanging != Hanging::Leave || is_elsewhere;
+        let is_free = spawn_command.hung_spawn != HungSpawn::Leave || is_elsewhere;
         if is_free {
             // Where MPI lets no other call through, they cannot be told.
             current.ready.take().into_iter().for_each(Unit::send_away);
         }
-        let mark = Mark::new(current.number, current.unit);
-        let may_stay = recipe.crowded && is_free && !current.is_second;
-        let Ended { all, told, left } =
-            if may_stay { recipe.hanging.spare(&mark) } else { recipe.hanging.deal_with(&mark) };
-        if may_stay && recipe.hanging == Hanging::End && !left.is_empty() {
+        let marker = EnvMarker::new(current.number, current.unit);
+        let may_stay = spawn_command.crowded && is_free && !current.is_second;
+        let Ended { all, told, left } = if may_stay {
+            spawn_command.hung_spawn.spare(&marker)
+        } else {
+            spawn_command.hung_spawn.deal_with(&marker)
+        };
+        if may_stay && spawn_command.hung_spawn == HungSpawn::End && !left.is_empty() {
             // The launcher goes on without this process, and would wait for what hangs.
             outlive(&left);
         }
         if current.is_second {
             // It was no help.
             let first = self.given_up.iter_mut().filter(|start| start.number + 1 == current.number);
-            first.for_each(|start| recipe.hanging.end(&mut start.left));
+            first.for_each(|start| spawn_command.hung_spawn.end(&mut start.left));
         }
-        if let Some(employer) = self.employer.as_ref().filter(|_| is_elsewhere) {
-            employer.give_up();
+        if let Some(spawn_helper) = self.spawn_helper.as_ref().filter(|_| is_elsewhere) {
+            spawn_helper.give_up();
         }
-        let is_beside = all || recipe.crowded && is_free;
+        let is_beside = all || spawn_command.crowded && is_free;
         let Current { number, resize, thread, is_second, limit, .. } = current;
         let detail = format!(
             "MPI has not come back from the start within {} s: what was started is no program of it, or has \

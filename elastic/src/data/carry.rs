@@ -1,6 +1,6 @@
 //! Data that no pattern describes: the program says which bytes go to which rank.
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
 use super::moving::TAG_OF_CARRIED;
@@ -100,12 +100,12 @@ impl Carried {
     }
 
     /// Returns the pieces received, when everything is there.
-    pub fn pieces(self, patience: &Patience<'_>) -> Result<Vec<(usize, Vec<u8>)>, GroupError> {
+    pub fn pieces(self, limits: &WaitLimits<'_>) -> Result<Vec<(usize, Vec<u8>)>, GroupError> {
         for transfer in self.sent {
-            transfer.finish(patience)?;
+            transfer.finish(limits)?;
         }
         let each = self.received.into_iter().map(|(old, transfer)| match transfer {
-            Ok(transfer) => Ok((old, transfer.finish(patience)?)),
+            Ok(transfer) => Ok((old, transfer.finish(limits)?)),
             Err(bytes) => Ok((old, bytes)),
         });
         each.collect()

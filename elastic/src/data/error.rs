@@ -99,7 +99,7 @@ pub enum DataError {
     },
     /// The data have been moved, or have failed to be, in this window.
     #[error("move: {reason}")]
-    Misplaced {
+    InvalidState {
         /// The state of the registry.
         reason: &'static str,
     },

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
 use super::block::{Block, Place, Sight};
@@ -206,7 +206,7 @@ impl Lane {
                     && let Some((transfer, part)) = flying.pop_front()
                 {
                     let packed =
-                        transfer.finish(&Patience { deadline: None, watch: &|| Ok(()) })?;
+                        transfer.finish(&WaitLimits { deadline: None, check_peers: &|| Ok(()) })?;
                     new.make_ready(part.target_span());
                     note(part.unpack(&packed, new.bytes_mut()), failure);
                     moved = true;

@@ -13,7 +13,7 @@ use super::registry::{Entry, Registry, State, Transport};
 use super::words::{Described, Holds, Parts, Ready, Went, agreed, exchange, first_reason};
 use super::{DataError, Seats};
 use crate::layout::{Ranks, Schedule};
-use crate::watch::{Watch, patient};
+use crate::liveness::{LivenessCheck, wait_limits};
 
 /// Arrays have the tags below it.
 pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
@@ -58,7 +58,7 @@ pub(crate) struct Change {
     /// The most time in which nothing at all happens.
     pub patience: Duration,
     /// Over those whose end ends the move.
-    pub watch: Watch,
+    pub watch: LivenessCheck,
 }
 
 impl Change {
@@ -68,7 +68,7 @@ impl Change {
         mine: &T,
     ) -> Result<Vec<T>, GroupError> {
         let look = || self.watch.look();
-        exchange("move", group, mine, &patient(self.patience, &look))
+        exchange("move", group, mine, &wait_limits(self.patience, &look))
     }
 }
 
@@ -136,7 +136,7 @@ impl<'a> Move<'a> {
         let readies = change.tell(&group, &ready)?;
         first_reason(readies.iter().map(|ready| &ready.reason))?;
         let Some(prepared) = prepared else {
-            return Err(DataError::Misplaced {
+            return Err(DataError::InvalidState {
                 reason: "this rank is not ready to move, without a reason",
             });
         };
@@ -298,7 +298,7 @@ impl<'a> Move<'a> {
             went.sent += carried.bytes_sent as u64;
             let callback = carried.callback;
             let look = || self.change.watch.look();
-            let pieces = carried.pieces(&patient(self.change.patience, &look))?;
+            let pieces = carried.pieces(&wait_limits(self.change.patience, &look))?;
             if self.seats.new_rank.is_none() {
                 continue;
             }

@@ -1,6 +1,6 @@
 //! Messages of ranks before data move, which must be the same.
 
-use quo::group::{Group, GroupError, Patience, allgather_bytes};
+use quo::group::{Group, GroupError, WaitLimits, allgather_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::block::Place;
@@ -65,14 +65,14 @@ pub(crate) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     call: &'static str,
     group: &impl Group,
     mine: &T,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Vec<T>, GroupError> {
     let unreadable = |error: serde_json::Error| GroupError::Unsuitable {
         call,
         reason: format!("a message of a rank cannot be read: {error}").into(),
     };
     let mine = serde_json::to_vec(mine).map_err(unreadable)?;
-    let all = allgather_bytes(group, &mine, patience)?;
+    let all = allgather_bytes(group, &mine, limits)?;
     all.iter().map(|bytes| serde_json::from_slice(bytes).map_err(unreadable)).collect()
 }
 

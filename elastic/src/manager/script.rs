@@ -28,7 +28,7 @@ impl ResourceManager for ScriptedPlan {
         Ok(())
     }
 
-    fn reached(&mut self, moment: Moment) -> Next {
+    fn on_tick(&mut self, moment: Moment) -> Next {
         let due = self.player.due(moment.iteration, moment.since_start);
         if let Some(requests) = &self.requests {
             for request in due {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{LONGEST_TEXT, LONGEST_TIME, MOST_HOSTS, MOST_RANKS, MOST_STEPS, Plan, Step, When};
-use crate::change::{Request, Wish};
+use crate::change::{Request, RequestKind};
 
 /// Place of the fault in a text that is no plan, and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,13 +45,13 @@ fn step(words: &mut Words<'_>) -> Result<Step, PlanError> {
     let when = when(words)?;
     const ACTIONS: &str = "size, grow, shrink, leave or move is expected";
     let action = words.take(ACTIONS)?;
-    let mut request = Request::new(Wish::Move, "plan");
+    let mut request = Request::new(RequestKind::Move, "plan");
     match action {
-        "size" => request.wish = Wish::Size(ranks(words)?),
-        "grow" => request.wish = Wish::Grow(ranks(words)?),
-        "shrink" => request.wish = Wish::Shrink(ranks(words)?),
+        "size" => request.kind = RequestKind::Size(ranks(words)?),
+        "grow" => request.kind = RequestKind::Grow(ranks(words)?),
+        "shrink" => request.kind = RequestKind::Shrink(ranks(words)?),
         "leave" => {
-            request.wish = Wish::Leave;
+            request.kind = RequestKind::Leave;
             request.from = hosts(words)?;
         }
         "move" => {

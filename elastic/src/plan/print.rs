@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Plan, Step, When};
-use crate::change::Wish;
+use crate::change::RequestKind;
 
 impl fmt::Display for Plan {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,12 +23,12 @@ impl fmt::Display for Step {
             "" => String::new(),
             hosts => format!(" {word} {hosts}"),
         };
-        match self.request.wish {
-            Wish::Size(ranks) => write!(to, "size {ranks}{}", hosts("on", &on))?,
-            Wish::Grow(ranks) => write!(to, "grow {ranks}{}", hosts("on", &on))?,
-            Wish::Shrink(ranks) => write!(to, "shrink {ranks}{}", hosts("from", &from))?,
-            Wish::Leave => write!(to, "leave {from}")?,
-            Wish::Move => write!(to, "move {from} to {on}")?,
+        match self.request.kind {
+            RequestKind::Size(ranks) => write!(to, "size {ranks}{}", hosts("on", &on))?,
+            RequestKind::Grow(ranks) => write!(to, "grow {ranks}{}", hosts("on", &on))?,
+            RequestKind::Shrink(ranks) => write!(to, "shrink {ranks}{}", hosts("from", &from))?,
+            RequestKind::Leave => write!(to, "leave {from}")?,
+            RequestKind::Move => write!(to, "move {from} to {on}")?,
         }
         match self.request.grace {
             Some(grace) => write!(to, " grace {}", seconds(grace)),

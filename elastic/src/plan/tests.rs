@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::change::Wish;
+use crate::change::RequestKind;
 
 fn plan(text: &str) -> Plan {
     text.parse().unwrap()
@@ -32,7 +32,7 @@ at iteration 7: size 1
     let read = plan(text);
     let fourth = &read.steps()[3];
     assert_eq!(fourth.when, When::After(Duration::from_secs(150)));
-    assert_eq!((fourth.request.wish, &*fourth.request.origin), (Wish::Shrink(2), "plan"));
+    assert_eq!((fourth.request.kind, &*fourth.request.origin), (RequestKind::Shrink(2), "plan"));
     assert_eq!(fourth.request.grace, Some(Duration::from_millis(500)));
     assert_eq!(plan("\n \n# nothing\n"), Plan::default());
 }
@@ -97,14 +97,17 @@ fn size_is_bounded() {
 fn each_step_is_given_once_in_line_order() {
     let mut player =
         Player::new(plan("at 9: size 3\nafter 1s: size 4\nat 5: size 5\nat 5: size 6"));
-    let wishes = |due: Vec<crate::change::Request>| -> Vec<Wish> {
-        due.iter().map(|request| request.wish).collect()
+    let wishes = |due: Vec<crate::change::Request>| -> Vec<RequestKind> {
+        due.iter().map(|request| request.kind).collect()
     };
     assert_eq!(player.next(), (Some(5), Some(Duration::from_secs(1))));
-    assert_eq!(wishes(player.due(5, Duration::ZERO)), [Wish::Size(5), Wish::Size(6)]);
+    assert_eq!(wishes(player.due(5, Duration::ZERO)), [RequestKind::Size(5), RequestKind::Size(6)]);
     assert_eq!(wishes(player.due(5, Duration::ZERO)), []);
     assert!(!player.is_done());
-    assert_eq!(wishes(player.due(10, Duration::from_secs(1))), [Wish::Size(3), Wish::Size(4)]);
+    assert_eq!(
+        wishes(player.due(10, Duration::from_secs(1))),
+        [RequestKind::Size(3), RequestKind::Size(4)]
+    );
     assert!(player.is_done() && player.due(99, Duration::from_secs(99)).is_empty());
 }
 
@@ -119,21 +122,21 @@ fn step() -> impl Strategy<Value = Step> {
         (0..40_000_000u64).prop_map(|ms| When::After(Duration::from_millis(ms))),
     ];
     let wish = (0..5u8, 1..=MOST_RANKS).prop_map(|(kind, ranks)| match kind {
-        0 => Wish::Size(ranks),
-        1 => Wish::Grow(ranks),
-        2 => Wish::Shrink(ranks),
-        3 => Wish::Leave,
-        _ => Wish::Move,
+        0 => RequestKind::Size(ranks),
+        1 => RequestKind::Grow(ranks),
+        2 => RequestKind::Shrink(ranks),
+        3 => RequestKind::Leave,
+        _ => RequestKind::Move,
     });
     let grace = proptest::option::of((0..100_000u64).prop_map(Duration::from_millis));
     (when, wish, hosts(), any::<bool>(), grace).prop_map(|(when, wish, hosts, named, grace)| {
         let mut request = crate::change::Request::new(wish, "plan");
         request.grace = grace;
         match wish {
-            Wish::Size(_) | Wish::Grow(_) if named => request.on = hosts,
-            Wish::Shrink(_) if named => request.from = hosts,
-            Wish::Leave => request.from = hosts,
-            Wish::Move => {
+            RequestKind::Size(_) | RequestKind::Grow(_) if named => request.on = hosts,
+            RequestKind::Shrink(_) if named => request.from = hosts,
+            RequestKind::Leave => request.from = hosts,
+            RequestKind::Move => {
                 request.on = hosts.iter().map(|host| format!("{host}_other")).collect();
                 request.from = hosts;
             }

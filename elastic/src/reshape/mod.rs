@@ -60,7 +60,7 @@ mod scheduler;
 
 use std::time::Duration;
 
-use quo::group::Patience;
+use quo::group::WaitLimits;
 
 pub use self::scheduler::{Choice, ProcessorTopology, Scheduler, SweetSpot};
 
@@ -270,7 +270,7 @@ impl Reshape {
             if !(self.valid)(to) {
                 let reason = format!("the program cannot work with {to}");
                 return match self.close(Err(reason)) {
-                    Ok(_) | Err(Error::GivenUp { .. }) => Ok(Decision::Continue),
+                    Ok(_) | Err(Error::Aborted { .. }) => Ok(Decision::Continue),
                     Err(error) => Err(error),
                 };
             }
@@ -285,7 +285,7 @@ impl Reshape {
     /// Collective.
     ///
     /// # Errors
-    /// [`Error::GivenUp`] when somebody had a reason: the ranks are the old ones, and data that have left some of
+    /// [`Error::Aborted`] when somebody had a reason: the ranks are the old ones, and data that have left some of
     /// them already come back where [`decision`](Self::decision) says [`Decision::Expand`].
     #[doc(alias = "reshape_Resize")]
     pub fn resize(&mut self) -> Result<Seat, Error> {
@@ -321,8 +321,8 @@ impl Reshape {
         };
         let Some(current) = self.world.communicator() else { return Ok(mine) };
         let bytes = serde_json::to_vec(&mine).map_err(unreadable).map_err(&failed)?;
-        let patience = Patience::for_at_most(PATIENCE);
-        let bytes = current.broadcast(bytes, 0, &patience).map_err(&failed)?;
+        let limits = WaitLimits::for_at_most(PATIENCE);
+        let bytes = current.broadcast(bytes, 0, &limits).map_err(&failed)?;
         serde_json::from_slice(&bytes).map_err(unreadable).map_err(&failed)
     }
 
@@ -332,7 +332,7 @@ impl Reshape {
         told.advance();
         let mut told = told.for_joiners();
         let window = self.world.begin()?;
-        window.tell(&mut told)?;
+        window.broadcast(&mut told)?;
         let ended = window.commit(vote);
         let was_gathered = std::mem::take(&mut self.gathered);
         if let Err(error) = ended {
@@ -363,13 +363,13 @@ impl Reshape {
             }
             let window = self.world.begin()?;
             let mut told = self.points.clone();
-            window.tell(&mut told)?;
+            window.broadcast(&mut told)?;
             match window.commit(Ok(())) {
                 Ok(()) => {
                     self.points = told;
                     break Seat::Joins;
                 }
-                Err(Error::GivenUp { .. }) => {}
+                Err(Error::Aborted { .. }) => {}
                 Err(error) => return Err(error),
             }
         };

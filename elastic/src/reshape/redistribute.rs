@@ -9,8 +9,8 @@ use super::Reshape;
 use crate::data::{Change, DataError, Element, Grids, Moved, Pattern, redistribute, refuse};
 use crate::error::Error;
 use crate::layout::{Grid, Storage};
+use crate::liveness::wait_limits;
 use crate::points::Configuration;
-use crate::watch::patient;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -93,10 +93,11 @@ impl Reshape {
     fn change(&self) -> Result<(MpiGroup, Change, (Configuration, Configuration)), Error> {
         const CALL: &str = "redistribute";
         let reason = "a process that is no rank has no data";
-        let current = self.world.communicator().ok_or(Error::Misplaced { call: CALL, reason })?;
+        let current =
+            self.world.communicator().ok_or(Error::InvalidState { call: CALL, reason })?;
         let watch = self.world.watch();
         let look = || watch.look();
-        let group = current.group_within(&patient(PATIENCE, &look)).map_err(DataError::from)?;
+        let group = current.group_within(&wait_limits(PATIENCE, &look)).map_err(DataError::from)?;
         let (from, to, old, new) = match self.points.shrinks() {
             Some(to) => (self.points.current(), to, group.size(), self.world.staying()),
             None => {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use quo::sys::AtomicWord;
+use quo::atomic_word::AtomicWord;
 
 /// Nothing is pending.
 pub const QUIET: u64 = 0;

@@ -1,10 +1,10 @@
 //! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
 
+mod disconnect;
+mod env_marker;
 mod environment;
-mod hanging;
+mod hung_spawn;
 mod launch_hosts;
-mod mark;
-mod parting;
 mod process;
 mod program;
 mod refusal;
@@ -13,23 +13,23 @@ mod slots;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use quo::group::{GroupError, Patience, allgather_bytes};
-use quo_mpi::members::{Communicator, Intercommunicator, SpawnRequest, spawn};
+use quo::group::{GroupError, WaitLimits, allgather_bytes};
+use quo_mpi::communicator::{Communicator, Intercommunicator, SpawnRequest, spawn};
 use quo_mpi::{Family, Identity};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Cause, CauseKind};
-use crate::invitation::Invitation;
-use crate::order::Resize;
+use crate::endpoint::Endpoint;
+use crate::host_probe::HostProbe;
+use crate::liveness::Joiner;
+use crate::order::ResizePlan;
 use crate::process_identity::Life;
-use crate::reach::Reach;
-use crate::watch::Joiner;
 pub(crate) use environment::wrapped;
-pub(crate) use hanging::{Ended, Hanging, outlive};
+pub(crate) use hung_spawn::{Ended, HungSpawn, outlive};
 pub(crate) use launch_hosts::LaunchHosts;
 
-pub(crate) use mark::Mark;
-pub(crate) use process::Employer;
+pub(crate) use env_marker::EnvMarker;
+pub(crate) use process::SpawnHelper;
 use process::Starter;
 pub(crate) use refusal::end_launcher;
 pub(crate) use slots::{Slots, Started};
@@ -51,16 +51,16 @@ const COMING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Command and options with which processes are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recipe {
+pub(crate) struct SpawnCommand {
     pub command: String,
     pub arguments: Vec<String>,
     pub info: Vec<(String, String)>,
     pub host_key: HostKey,
-    pub reach: Reach,
+    pub host_probe: HostProbe,
     /// Time that a unit may take to be ready, from its start.
     pub limit: Duration,
     /// Handling of a start from which MPI does not come back.
-    pub hanging: Hanging,
+    pub hung_spawn: HungSpawn,
     /// True if there may be more processes than places, so that one that hangs takes none
     /// away.
     pub crowded: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Recipe {
     pub slots: Option<Slots>,
 }
 
-impl Recipe {
+impl SpawnCommand {
     /// After so long without a unit that is ready, the launcher has not come back from a start.
     pub(crate) fn stuck_after(&self) -> Duration {
         self.limit.saturating_add(Duration::from_secs(2))
@@ -100,7 +100,7 @@ pub(crate) enum HostKey {
 }
 
 impl HostKey {
-    /// `add-host` only for [new nodes](crate::live::NewNodes): Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
+    /// `add-host` only for [new nodes](crate::process_table::NewNodes): Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
     pub(crate) fn of(mpi: &Identity) -> Self {
         match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(5..)) => Self::NameAndSlots,
@@ -146,7 +146,7 @@ enum Host {
     /// A [`Starter`], which hands it over to rank 0 when it is ready.
     Starter(Option<Life>),
     /// Rank 0, which needs a [`Starter`].
-    Employer(Invitation),
+    SpawnHelper(Endpoint),
 }
 
 /// Message to a unit that is ready.
@@ -162,7 +162,7 @@ pub(crate) enum Welcome {
 /// Facts that a unit needs to join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invited {
-    pub resize: Resize,
+    pub resize: ResizePlan,
     /// Which of the resize's units it is.
     pub unit: usize,
     /// The rank of its first process among all live ones.
@@ -174,7 +174,7 @@ pub(crate) struct Invited {
     /// Number of ranks that there can be.
     pub most: usize,
     /// The way to the registry of process sets, if the world has them.
-    pub directions: Option<Invitation>,
+    pub directions: Option<Endpoint>,
     /// The name of rank 0's process, where a process ends the job that has ended without a word.
     #[serde(default)]
     pub guards: Option<String>,
@@ -197,13 +197,13 @@ impl Ready {
 }
 
 /// Starts the units of a resize and waits until all are ready. All or nothing. Says with which unit it goes on. The
-/// number of the start is in the [`Mark`] of the started processes.
+/// number of the start is in the [`EnvMarker`] of the started processes.
 ///
 /// # Errors
 /// The reason why it could not be; processes started until then are gone or going.
 pub(crate) fn start(
-    recipe: &Recipe,
-    resize: &Resize,
+    spawn_command: &SpawnCommand,
+    resize: &ResizePlan,
     number: u64,
     (ready, started): (&Ready, &Started),
     starter: Option<&Starter>,
@@ -214,19 +214,19 @@ pub(crate) fn start(
         if !resize.brought && !resize.hosts[..at].contains(host) {
             goes_on(0);
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
-            recipe.reach.look(host).map_err(unreachable)?;
-            recipe.launchers_name(host)?;
+            spawn_command.host_probe.look(host).map_err(unreachable)?;
+            spawn_command.launchers_name(host)?;
         }
     }
-    if let Some(slots) = recipe.slots {
+    if let Some(slots) = spawn_command.slots {
         goes_on(0);
         started.wait_for_slots(slots, resize)?;
     }
     for (unit, &processes) in resize.units.iter().enumerate() {
         goes_on(unit);
         let host = resize.hosts.get(unit).map(String::as_str);
-        let mark = Mark::new(number, unit);
-        match start_one(recipe, processes, host, resize.brought, &mark, starter) {
+        let marker = EnvMarker::new(number, unit);
+        match start_one(spawn_command, processes, host, resize.brought, &marker, starter) {
             Ok(unit) => {
                 started.add(&unit.lives);
                 ready.push(unit);
@@ -241,21 +241,21 @@ pub(crate) fn start(
 }
 
 fn start_one(
-    recipe: &Recipe,
+    spawn_command: &SpawnCommand,
     processes: usize,
     host: Option<&str>,
     is_new: bool,
-    mark: &Mark,
+    marker: &EnvMarker,
     starter: Option<&Starter>,
 ) -> Result<Unit, Failure> {
-    let mut info = recipe.info.clone();
-    mark.put(quo_mpi::running(), &mut info);
+    let mut info = spawn_command.info.clone();
+    marker.put(quo_mpi::running(), &mut info);
     if let Some(host) = host {
         info.retain(|(key, _)| key != "host");
         let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);
         let key = if is_new && is_open_mpi { "add-host" } else { "host" };
-        let name = if is_new { host.to_owned() } else { recipe.launchers_name(host)? };
-        info.push((key.to_owned(), recipe.host_key.value(&name, processes)));
+        let name = if is_new { host.to_owned() } else { spawn_command.launchers_name(host)? };
+        info.push((key.to_owned(), spawn_command.host_key.value(&name, processes)));
     }
     let failed = |reason: String| Failure::from(Cause::new(CauseKind::SpawnFailed, reason));
     let refused = |error: &dyn std::fmt::Display| {
@@ -267,11 +267,11 @@ fn start_one(
         matches!(&**key, "host" | "hosts" | "add-host" | "path" | "wdir" | "hostfile")
     };
     if !info.iter().any(is_elsewhere) {
-        program::look(&recipe.command).map_err(failed)?;
+        program::look(&spawn_command.command).map_err(failed)?;
     }
     let request = SpawnRequest {
-        command: recipe.command.clone(),
-        arguments: recipe.arguments.clone(),
+        command: spawn_command.command.clone(),
+        arguments: spawn_command.arguments.clone(),
         processes,
         info,
     };
@@ -279,19 +279,19 @@ fn start_one(
     let late = |error: String| {
         let detail = format!(
             "{processes} processes were started and not ready within {} s: {error}",
-            recipe.limit.as_secs()
+            spawn_command.limit.as_secs()
         );
         Failure::from(Cause::new(CauseKind::JoinerLost, detail))
     };
     if let Some(starter) = starter {
-        return starter.start(request, recipe.limit).map_err(|trouble| match trouble {
+        return starter.start(request, spawn_command.limit).map_err(|trouble| match trouble {
             process::Trouble::NotStarted(error) => refused(&error),
             process::Trouble::NotReady(error) => late(error),
             process::Trouble::Lost(error) => failed(error),
         });
     }
-    let bound = if recipe.is_bound { hanging::Bound::to(mark) } else { None };
-    let free = |bound: Option<hanging::Bound>| {
+    let bound = if spawn_command.is_bound { hung_spawn::Bound::to(marker) } else { None };
+    let free = |bound: Option<hung_spawn::Bound>| {
         if let Some(bound) = bound {
             bound.release();
         }
@@ -303,8 +303,8 @@ fn start_one(
             return Err(refused(&error));
         }
     };
-    let patience = Patience::for_at_most(recipe.limit.saturating_sub(begun.elapsed()));
-    let ready = hear_ready(&inter, &Host::Rank(Life::own()), &patience);
+    let limits = WaitLimits::for_at_most(spawn_command.limit.saturating_sub(begun.elapsed()));
+    let ready = hear_ready(&inter, &Host::Rank(Life::own()), &limits);
     // What is ready knows rank 0, and sees that it has ended.
     free(bound);
     match ready {
@@ -331,42 +331,42 @@ fn failure(error: &dyn std::fmt::Display, host: Option<&str>) -> String {
 fn hear_ready(
     inter: &Intercommunicator,
     host: &Host,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Vec<Life>, GroupError> {
     // Who waits to be told is not to wait for ever.
-    say_host(inter, host, patience)?;
-    let bytes = hear(inter, (READY, LIVES), patience)?;
+    say_host(inter, host, limits)?;
+    let bytes = hear(inter, (READY, LIVES), limits)?;
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
 fn say_host(
     inter: &Intercommunicator,
     host: &Host,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(), GroupError> {
     let host = serde_json::to_vec(host).unwrap_or_default();
-    say(inter, (HOST_LENGTH, HOST), &host, patience)
+    say(inter, (HOST_LENGTH, HOST), &host, limits)
 }
 
 /// Bytes of any length, behind a message with their length.
 fn hear(
     inter: &Intercommunicator,
     (length, bytes): (u16, u16),
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Vec<u8>, GroupError> {
-    let number = inter.receive(size_of::<u64>(), 0, length, patience)?;
+    let number = inter.receive(size_of::<u64>(), 0, length, limits)?;
     let number = number.try_into().map_or(0, u64::from_ne_bytes);
-    inter.receive(usize::try_from(number).unwrap_or(0), 0, bytes, patience)
+    inter.receive(usize::try_from(number).unwrap_or(0), 0, bytes, limits)
 }
 
 fn say(
     inter: &Intercommunicator,
     (length, bytes): (u16, u16),
     what: &[u8],
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(), GroupError> {
-    inter.send(&(what.len() as u64).to_ne_bytes(), 0, length, patience)?;
-    inter.send(what, 0, bytes, patience)
+    inter.send(&(what.len() as u64).to_ne_bytes(), 0, length, limits)?;
+    inter.send(what, 0, bytes, limits)
 }
 
 impl Unit {
@@ -384,13 +384,13 @@ impl Unit {
     pub(crate) fn part(self, deadline: Option<Instant>) -> Result<(), GroupError> {
         let Self { inter, lives } = self;
         let watch = || all_live(&lives);
-        inter.disconnect_within(&Patience { deadline, watch: &watch })
+        inter.disconnect_within(&WaitLimits { deadline, check_peers: &watch })
     }
 
     /// Tells its first process.
-    fn tell(&self, welcome: &Welcome, patience: &Patience<'_>) -> Result<(), GroupError> {
+    fn tell(&self, welcome: &Welcome, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
         let bytes = serde_json::to_vec(welcome).unwrap_or_default();
-        say(&self.inter, (LENGTH, WELCOME), &bytes, patience)
+        say(&self.inter, (LENGTH, WELCOME), &bytes, limits)
     }
 
     /// Tells it to join, and hears that it is there: it comes when it [hears](Self::decide) that all are.
@@ -401,17 +401,18 @@ impl Unit {
         // Some MPIs try for long to reach who has gone.
         self.look()?;
         let watch = || self.look();
-        let patience = Patience { watch: &watch, ..Patience::for_at_most(COMING_LIMIT) };
-        self.tell(&Welcome::Join(Box::new(invited)), &patience)?;
-        self.inter.receive(size_of::<u64>(), 0, COMING, &patience).map(drop)
+        let limits = WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(COMING_LIMIT) };
+        self.tell(&Welcome::Join(Box::new(invited)), &limits)?;
+        self.inter.receive(size_of::<u64>(), 0, COMING, &limits).map(drop)
     }
 
     /// Tells the unit if it comes.
     pub(crate) fn decide(&self, comes: bool) {
         if self.look().is_ok() {
             let watch = || self.look();
-            let patience = Patience { watch: &watch, ..Patience::for_at_most(COMING_LIMIT) };
-            let _ = self.inter.send(&u64::from(comes).to_ne_bytes(), 0, DECIDED, &patience);
+            let limits =
+                WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(COMING_LIMIT) };
+            let _ = self.inter.send(&u64::from(comes).to_ne_bytes(), 0, DECIDED, &limits);
         }
     }
 
@@ -419,7 +420,7 @@ impl Unit {
     pub(crate) fn send_away(self) {
         // A unit that is gone already needs no word.
         if self.look().is_ok() {
-            let _ = self.tell(&Welcome::Go, &Patience::for_at_most(Duration::from_millis(200)));
+            let _ = self.tell(&Welcome::Go, &WaitLimits::for_at_most(Duration::from_millis(200)));
         }
         // Not by a disconnect, in which each side waits for the other.
         let _ = self.inter.free();
@@ -434,12 +435,12 @@ impl Unit {
 pub(crate) fn wait_for_welcome(
     unit: &Communicator,
     parent: &mut Intercommunicator,
-    together: &Patience<'_>,
+    together: &WaitLimits<'_>,
 ) -> Result<Welcome, GroupError> {
-    parting::be_seen_at_exit();
+    disconnect::be_seen_at_exit();
     // All of the unit are here.
     let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
-    let lives = allgather_bytes(&*unit.lend()?, &own, together)?;
+    let lives = allgather_bytes(&*unit.as_group()?, &own, together)?;
     let read = |life: &Vec<u8>| serde_json::from_slice::<Option<Life>>(life).ok().flatten();
     let mut lives: Vec<Life> = lives.iter().filter_map(read).collect();
     let is_first = unit.rank() == 0;
@@ -449,34 +450,34 @@ pub(crate) fn wait_for_welcome(
     let ready = serde_json::to_vec(&lives).unwrap_or_default();
     let is_handed_over = matches!(host, Host::Starter(_));
     match host {
-        Host::Employer(invitation) => {
-            return process::serve(parent, &invitation).map(|()| Welcome::Go);
+        Host::SpawnHelper(endpoint) => {
+            return process::serve(parent, &endpoint).map(|()| Welcome::Go);
         }
         Host::Rank(life) | Host::Starter(life) => lives.extend(life),
     }
     let watch = || all_live(&lives);
     // As long as it takes the ranks to come to their next probe.
-    let patience = Patience { watch: &watch, ..Patience::for_at_most(Duration::MAX) };
-    let said = if is_first { say(parent, (READY, LIVES), &ready, &patience) } else { Ok(()) };
+    let limits = WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(Duration::MAX) };
+    let said = if is_first { say(parent, (READY, LIVES), &ready, &limits) } else { Ok(()) };
     if is_handed_over {
-        let together = Patience { watch: &watch, ..*together };
+        let together = WaitLimits { check_peers: &watch, ..*together };
         if !process::come_over(unit, parent, said.is_ok(), &together)? {
             return Ok(Welcome::Go);
         }
     }
     let told =
-        if is_first { said.and_then(|()| be_told(parent, &patience)) } else { Ok(Welcome::Go) };
+        if is_first { said.and_then(|()| be_told(parent, &limits)) } else { Ok(Welcome::Go) };
     let told = serde_json::to_vec(&told.unwrap_or(Welcome::Go)).unwrap_or_default();
-    let told = unit.broadcast(told, 0, &patience)?;
+    let told = unit.broadcast(told, 0, &limits)?;
     Ok(serde_json::from_slice(&told).unwrap_or(Welcome::Go))
 }
 
-fn be_told(parent: &Intercommunicator, patience: &Patience<'_>) -> Result<Welcome, GroupError> {
-    let welcome = hear(parent, (LENGTH, WELCOME), patience)?;
+fn be_told(parent: &Intercommunicator, limits: &WaitLimits<'_>) -> Result<Welcome, GroupError> {
+    let welcome = hear(parent, (LENGTH, WELCOME), limits)?;
     let welcome = serde_json::from_slice(&welcome).unwrap_or(Welcome::Go);
     if matches!(welcome, Welcome::Join(_)) {
-        parent.send(&1_u64.to_ne_bytes(), 0, COMING, patience)?;
-        let comes = parent.receive(size_of::<u64>(), 0, DECIDED, patience)?;
+        parent.send(&1_u64.to_ne_bytes(), 0, COMING, limits)?;
+        let comes = parent.receive(size_of::<u64>(), 0, DECIDED, limits)?;
         if comes != 1_u64.to_ne_bytes() {
             return Ok(Welcome::Go);
         }

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quo::group::{GroupError, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator, SpawnRequest, spawn};
+use quo::group::{GroupError, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator, SpawnRequest, spawn};
 use serde::{Deserialize, Serialize};
 
 use super::{HANDED, Host, Unit, hear_ready, say_host};
 use crate::acceptor::Acceptor;
 use crate::agents::Link;
-use crate::invitation::{Invitation, addresses};
+use crate::endpoint::{Endpoint, addresses};
 use crate::process_identity::Life;
 
 /// Time that it may take to come, and to be told.
@@ -71,14 +71,14 @@ pub(super) enum Trouble {
 
 /// Has starters for rank 0, one at a time: another one when the last has ended or hangs in a start.
 #[derive(Debug)]
-pub(crate) struct Employer {
+pub(crate) struct SpawnHelper {
     command: String,
     arguments: Vec<String>,
     info: Vec<(String, String)>,
     current: Mutex<Option<Arc<Starter>>>,
 }
 
-impl Employer {
+impl SpawnHelper {
     /// Starters are the processes of this command.
     pub(crate) fn new(
         command: String,
@@ -153,13 +153,13 @@ impl Starter {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let mut known = addresses()?;
         known.push(Ipv4Addr::LOCALHOST.into());
-        let invitation = Invitation::to(known, listener.local_addr()?.port())?;
+        let endpoint = Endpoint::new(known, listener.local_addr()?.port())?;
         let (command, arguments) = (command.to_owned(), arguments.to_vec());
         let request = SpawnRequest { command, arguments, processes: 1, info: info.to_vec() };
         let inter = spawn(&request).map_err(Error::other)?;
-        let patience = Patience::for_at_most(COME_LIMIT);
-        say_host(&inter, &Host::Employer(invitation.clone()), &patience).map_err(Error::other)?;
-        let mut links = Acceptor::new(listener, invitation)?.links(1, COME_LIMIT)?;
+        let limits = WaitLimits::for_at_most(COME_LIMIT);
+        say_host(&inter, &Host::SpawnHelper(endpoint.clone()), &limits).map_err(Error::other)?;
+        let mut links = Acceptor::new(listener, endpoint)?.links(1, COME_LIMIT)?;
         let link = links.pop().ok_or(ErrorKind::NotConnected)?;
         let peer = inter.merge(false).map_err(Error::other)?;
         Ok(Self {
@@ -200,11 +200,11 @@ impl Starter {
     /// As the starter's [`hand_over`] and the unit's [`come_over`].
     fn take_over(&self) -> Result<Intercommunicator, GroupError> {
         let own = Communicator::alone()?;
-        let inter = own.meet(0, &self.peer, 1, TAG)?;
+        let inter = own.create_intercomm(0, &self.peer, 1, TAG)?;
         let all = inter.merge(false)?;
         inter.free()?;
         // Behind rank 0 and the starter.
-        let unit = own.meet(0, &all, 2, TAG)?;
+        let unit = own.create_intercomm(0, &all, 2, TAG)?;
         all.free()?;
         own.free()?;
         Ok(unit)
@@ -235,22 +235,22 @@ pub(super) fn come_over(
     unit: &Communicator,
     parent: &mut Intercommunicator,
     is_ready: bool,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<bool, GroupError> {
     let mut comes = false;
     if unit.rank() == 0 && is_ready {
-        let told = parent.receive(size_of::<u64>(), 0, HANDED, patience);
+        let told = parent.receive(size_of::<u64>(), 0, HANDED, limits);
         comes = told.is_ok_and(|told| told == 1_u64.to_ne_bytes());
     }
-    if unit.broadcast(vec![u8::from(comes)], 0, patience)? != [1] {
+    if unit.broadcast(vec![u8::from(comes)], 0, limits)? != [1] {
         return Ok(false);
     }
     let both = parent.merge(true)?;
-    let inter = both.meet(0, &both, 0, TAG)?;
+    let inter = both.create_intercomm(0, &both, 0, TAG)?;
     let all = inter.merge(true)?;
     inter.free()?;
     both.free()?;
-    let rank_0 = unit.meet(0, &all, 0, TAG)?;
+    let rank_0 = unit.create_intercomm(0, &all, 0, TAG)?;
     all.free()?;
     std::mem::replace(parent, rank_0).disconnect()?;
     Ok(true)
@@ -258,7 +258,7 @@ pub(super) fn come_over(
 
 fn hand_over(unit: Intercommunicator, peer: &Communicator) -> Result<(), GroupError> {
     let both = unit.merge(false)?;
-    let inter = both.meet(0, peer, 0, TAG)?;
+    let inter = both.create_intercomm(0, peer, 0, TAG)?;
     let all = inter.merge(true)?;
     inter.free()?;
     both.free()?;
@@ -281,14 +281,14 @@ fn give_way() {
 /// # Errors
 /// Rank 0 is not to be reached.
 pub(super) fn serve(
-    employer: &Intercommunicator,
-    invitation: &Invitation,
+    spawn_helper: &Intercommunicator,
+    endpoint: &Endpoint,
 ) -> Result<(), GroupError> {
     let failed = |error: Error| GroupError::Node { call: "serve", text: error.to_string() };
     give_way();
-    let link = invitation.follow(1).map_err(failed)?;
+    let link = endpoint.connect(1).map_err(failed)?;
     let mut answers = link.second();
-    let peer = employer.merge(true)?;
+    let peer = spawn_helper.merge(true)?;
     let (sender, orders) = channel();
     let (alive, ended) = channel();
     let listener = listen(link, sender, ended).map_err(failed)?;
@@ -305,8 +305,8 @@ pub(super) fn serve(
             decline(unit);
             continue;
         }
-        let patience = Patience::for_at_most(COME_LIMIT);
-        unit.send(&1_u64.to_ne_bytes(), 0, HANDED, &patience)?;
+        let limits = WaitLimits::for_at_most(COME_LIMIT);
+        unit.send(&1_u64.to_ne_bytes(), 0, HANDED, &limits)?;
         hand_over(unit, &peer)?;
         // Without rank 0 there is no other order.
         let _ = answers.send(&Answer::Parted);
@@ -344,8 +344,8 @@ fn obey(order: Order) -> Result<(Intercommunicator, Vec<Life>), Answer> {
     let begun = Instant::now();
     let request = SpawnRequest { command, arguments, processes, info };
     let unit = spawn(&request).map_err(|error| Answer::NotStarted(error.to_string()))?;
-    let patience = Patience::for_at_most(limit.saturating_sub(begun.elapsed()));
-    match hear_ready(&unit, &Host::Starter(life), &patience) {
+    let limits = WaitLimits::for_at_most(limit.saturating_sub(begun.elapsed()));
+    match hear_ready(&unit, &Host::Starter(life), &limits) {
         Ok(lives) => Ok((unit, lives)),
         Err(error) => {
             decline(unit);
@@ -356,7 +356,7 @@ fn obey(order: Order) -> Result<(Intercommunicator, Vec<Life>), Answer> {
 
 /// It may yet come to its ready point, where it finds this.
 fn decline(unit: Intercommunicator) {
-    let patience = Patience::for_at_most(Duration::from_millis(200));
-    let _ = unit.send(&0_u64.to_ne_bytes(), 0, HANDED, &patience);
+    let limits = WaitLimits::for_at_most(Duration::from_millis(200));
+    let _ = unit.send(&0_u64.to_ne_bytes(), 0, HANDED, &limits);
     let _ = unit.free();
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::change::{Cause, CauseKind};
-use crate::order::Resize;
+use crate::order::ResizePlan;
 use crate::process_identity::Life;
 
 /// Time that a start waits for leavers to end.
@@ -41,11 +41,11 @@ impl Started {
     ///
     /// # Errors
     /// Processes that have left the world do not end: the launcher is not to be asked.
-    pub(super) fn wait_for_slots(&self, slots: Slots, resize: &Resize) -> Result<(), Cause> {
+    pub(super) fn wait_for_slots(&self, slots: Slots, resize: &ResizePlan) -> Result<(), Cause> {
         self.wait(slots, resize, LIMIT)
     }
 
-    fn wait(&self, slots: Slots, resize: &Resize, limit: Duration) -> Result<(), Cause> {
+    fn wait(&self, slots: Slots, resize: &ResizePlan, limit: Duration) -> Result<(), Cause> {
         let wanted: usize = resize.units.iter().sum();
         let counted = resize.new.iter().max().map_or(0, |last| last + 1);
         let before = counted.saturating_sub(wanted + resize.lost.len());
@@ -88,7 +88,8 @@ mod tests {
         let started = Started::default();
         started.add(&[Life::of(leaver.id().cast_signed()).unwrap()]);
         let slots = Slots { count: 2, launched: 1 };
-        let resize = Resize { old: vec![0], new: vec![0, 1], units: vec![1], ..Resize::default() };
+        let resize =
+            ResizePlan { old: vec![0], new: vec![0, 1], units: vec![1], ..ResizePlan::default() };
         let refused = started.wait(slots, &resize, Duration::ZERO).unwrap_err();
         assert_eq!(refused.kind, CauseKind::NoCapacity);
         // With a slot to spare nobody waits.
@@ -104,8 +105,12 @@ mod tests {
         let started = Started::default();
         started.add(&[Life::of(member.id().cast_signed()).unwrap()]);
         let slots = Slots { count: 3, launched: 1 };
-        let resize =
-            Resize { old: vec![0, 1], new: vec![0, 1, 2], units: vec![1], ..Resize::default() };
+        let resize = ResizePlan {
+            old: vec![0, 1],
+            new: vec![0, 1, 2],
+            units: vec![1],
+            ..ResizePlan::default()
+        };
         assert!(started.wait(slots, &resize, Duration::ZERO).is_ok());
         drop(member.stdin.take());
         member.wait().unwrap();

@@ -5,8 +5,8 @@ use quo::group::Group as _;
 use super::{Window, World};
 use crate::data::{Change, DataError, Move, Moved, Registry};
 use crate::error::Error;
+use crate::liveness::wait_limits;
 use crate::order::Part;
-use crate::watch::patient;
 
 impl World {
     /// The arrays that belong to the world. Local.
@@ -41,7 +41,7 @@ impl World {
     /// The number of the node of this process, the same for all processes there. Local.
     #[must_use]
     pub fn node(&self) -> usize {
-        self.lobby.as_ref().map_or(0, |lobby| lobby.context().node_index())
+        self.mailbox.as_ref().map_or(0, |mailbox| mailbox.context().node_index())
     }
 
     /// Which rank this process is, of how many; none while it is no rank.
@@ -77,8 +77,8 @@ impl Window<'_> {
     pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
-        let group = self.everybody().group_within(&patience).map_err(DataError::from)?;
+        let limits = wait_limits(self.world.patience, &look);
+        let group = self.all_ranks().group_within(&limits).map_err(DataError::from)?;
         let change = Change {
             old: group.size() - self.joiners(),
             new: self.next_places(),

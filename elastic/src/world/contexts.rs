@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use quo::Context;
 use quo::context::{AdaptOptions, CreateOptions, Leaving, Registered};
-use quo::group::Patience;
-use quo_mpi::members::Communicator;
+use quo::group::WaitLimits;
+use quo_mpi::communicator::Communicator;
 use serde::{Deserialize, Serialize};
 
 use super::Window;
@@ -38,11 +38,11 @@ struct Taken {
 pub(super) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     everybody: &Communicator,
     mine: &T,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Vec<T>, Error> {
     let failed = Error::group(CALL);
-    let group = everybody.lend().map_err(&failed)?;
-    data::exchange(CALL, &*group, mine, patience).map_err(failed)
+    let group = everybody.as_group().map_err(&failed)?;
+    data::exchange(CALL, &*group, mine, limits).map_err(failed)
 }
 
 /// The first rank that does not want the resize, and why: also one whose contexts are not those of the others.
@@ -92,7 +92,7 @@ impl Window<'_> {
         &mut self,
         votes: Vec<Vote>,
         leaving: Vec<(u64, Leaving)>,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Option<(usize, String)>, Error> {
         let Some(identities) = votes.into_iter().find_map(|vote| vote.contexts) else {
             return Ok(None);
@@ -111,7 +111,7 @@ impl Window<'_> {
         if self.part != Part::Leaves {
             let mut adapted = 0;
             for identity in &identities {
-                match self.take_over(own.get(identity), patience) {
+                match self.take_over(own.get(identity), limits) {
                     Ok(new) => made.extend(new),
                     Err(error) => {
                         taken.reason = Some(error.to_string());
@@ -122,7 +122,7 @@ impl Window<'_> {
             }
             taken.adapted = Some(adapted);
         }
-        let all = exchange(self.everybody(), &taken, patience)?;
+        let all = exchange(self.all_ranks(), &taken, limits)?;
         let failed =
             all.iter().enumerate().find_map(|(rank, taken)| Some((rank, taken.reason.clone()?)));
         if failed.is_none() {
@@ -130,7 +130,7 @@ impl Window<'_> {
                 leaving.retire().map_err(Error::context(CALL))?;
                 self.world.contexts.extend(own.remove(&identity));
             }
-            made.into_iter().for_each(Context::set_aside);
+            made.into_iter().for_each(Context::offer_to_library);
             return Ok(None);
         }
         // What was taken over goes back to the ranks it had, and nobody leaves.
@@ -139,7 +139,7 @@ impl Window<'_> {
         drop(made);
         if let Some(old) = self.old() {
             for identity in &identities[..adapted] {
-                let back = old.group_within(patience).map_err(Error::group(CALL))?;
+                let back = old.group_within(limits).map_err(Error::group(CALL))?;
                 if let Some(context) = own.get(identity) {
                     context.adapt(back, &AdaptOptions::new()).map_err(Error::context(CALL))?;
                 }
@@ -160,12 +160,12 @@ impl Window<'_> {
     fn take_over(
         &self,
         own: Option<&Registered>,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Option<Context>, Error> {
         let next = self
             .next()
-            .ok_or(Error::Misplaced { call: CALL, reason: "a leaver takes no context over" })?;
-        let group = next.group_within(patience).map_err(Error::group(CALL))?;
+            .ok_or(Error::InvalidState { call: CALL, reason: "a leaver takes no context over" })?;
+        let group = next.group_within(limits).map_err(Error::group(CALL))?;
         let failed = Error::context(CALL);
         match own {
             Some(context) => {

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use quo::group::{Group as _, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator, thread_level, universe};
+use quo::group::{Group as _, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator, thread_level, universe};
 
 use super::site::{Head, Site};
 use super::{PATIENCE, Status, World, WorldOptions};
 use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
-use crate::desk::Desk;
+use crate::endpoint::{Endpoint, addresses};
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::invitation::{Invitation, addresses};
-use crate::live::Limits;
-use crate::lobby::Seat;
+use crate::mailbox::Seat;
 use crate::manager::Term;
 use crate::member::MemberId;
 use crate::order::Losses;
 use crate::process_identity::Life;
+use crate::process_table::Limits;
 use crate::room::{Room, Said};
+use crate::set_service::SetService;
 use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
@@ -41,14 +41,14 @@ fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
 
 fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
-    let patience = Patience::for_at_most(PATIENCE);
-    let site = Site::open(&base, &patience)?;
+    let limits = WaitLimits::for_at_most(PATIENCE);
+    let site = Site::open(&base, &limits)?;
     let hosts = options.hosts();
     let listed = hosts.iter().flatten().map(|(_, slots)| *slots as usize).sum();
-    let said = base.lend().map_err(&group)?;
-    let said = said.allgather(&Said::own(listed).to_bytes(), &patience).map_err(&group)?;
+    let said = base.as_group().map_err(&group)?;
+    let said = said.allgather(&Said::own(listed).to_bytes(), &limits).map_err(&group)?;
     let said: Vec<Said> = said.chunks_exact(32).map(Said::from_bytes).collect();
-    let nodes = site.lobby.context().node_count();
+    let nodes = site.mailbox.context().node_count();
     let universe = universe().map_err(&group)?;
     let back_end = back_end(Room::of(quo_mpi::running(), universe, &said, nodes))?;
     let start = options.start.unwrap_or(base.size()).clamp(1, base.size());
@@ -56,19 +56,19 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let me = base.rank();
     let (hosts, mut trouble) =
         hosts.map_or_else(|error| (Vec::new(), error), |hosts| (hosts, String::new()));
-    let limits = options.limits(&back_end, base.size(), hosts);
-    let most = limits.most;
+    let growth = options.limits(&back_end, base.size(), hosts);
+    let most = growth.most;
     let mut coordinator = None;
     // Declared later, so that it is closed first where the world is not made.
-    let mut desk = None;
+    let mut set_service = None;
     let mut directions = None;
     let own = Life::own().map(|life| life.name());
     let mut guards = options.abort_on_death.then(|| own.unwrap_or_default());
     if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
-        match begin(head, options, limits, start, &back_end) {
+        match begin(head, options, growth, start, &back_end) {
             Ok((started, opened)) => {
                 coordinator = Some(started);
-                (desk, directions) = opened.unzip();
+                (set_service, directions) = opened.unzip();
             }
             Err(reason) => trouble = reason,
         }
@@ -76,27 +76,27 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let misconfigured = |reason| Error::Misconfigured { call: CALL, reason };
     let begun = if trouble.is_empty() { Ok((directions, guards)) } else { Err(trouble) };
     let begun = serde_json::to_vec(&begun).map_err(|error| misconfigured(error.to_string()))?;
-    let begun = base.broadcast(begun, 0, &patience).map_err(&group)?;
-    let begun: Result<(Option<Invitation>, Option<String>), String> =
+    let begun = base.broadcast(begun, 0, &limits).map_err(&group)?;
+    let begun: Result<(Option<Endpoint>, Option<String>), String> =
         serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let directions;
     (directions, guards) = begun.map_err(misconfigured)?;
-    let tag = new_tag(&base, &patience)?;
+    let tag = new_tag(&base, &limits)?;
     let current = if me < start {
-        Some(base.part_within(&ranks, 0, &patience).map_err(&group)?)
+        Some(base.subset_within(&ranks, 0, &limits).map_err(&group)?)
     } else {
         None
     };
     if let Some(current) = &current {
-        current.mark(tag).map_err(&group)?;
+        current.set_tag(tag).map_err(&group)?;
     }
     let status = if current.is_some() { Status::New } else { Status::Parked };
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
-    let rings = site.lobby.rings();
-    site.lobby.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
+    let rings = site.mailbox.rings();
+    site.mailbox.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
     // Nobody rings before all know how often they have been rung for.
-    base.barrier(&patience).map_err(&group)?;
-    let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.lobby)], root));
+    base.barrier(&limits).map_err(&group)?;
+    let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.mailbox)], root));
     let failed = |error| misconfigured(format!("a thread that watches: {error}"));
     let guard = guard.transpose().map_err(failed)?;
     Ok(World {
@@ -108,8 +108,8 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         base,
         unit: None,
         most,
-        lobby: Some(site.lobby),
-        desk,
+        mailbox: Some(site.mailbox),
+        set_service,
         coordinator,
         directions,
         agent: site.agent,
@@ -137,28 +137,30 @@ fn begin(
     limits: Limits,
     start: usize,
     back_end: &BackEnd,
-) -> Result<(Coordinator, Option<(Desk, Invitation)>), String> {
+) -> Result<(Coordinator, Option<(SetService, Endpoint)>), String> {
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
     let can_start = limits.named > 0;
     let launched = places.len();
     let job = options.job(hosts, places, start, limits)?;
-    let recipe = options.recipe(back_end, launched)?;
-    let employer = if can_start { options.employer(back_end, &recipe) } else { None };
-    if let Some(employer) = &employer {
+    let spawn_command = options.spawn_command(back_end, launched)?;
+    let spawn_helper =
+        if can_start { options.make_spawn_helper(back_end, &spawn_command) } else { None };
+    if let Some(spawn_helper) = &spawn_helper {
         // Now, when nobody computes yet.
-        employer.starter();
+        spawn_helper.starter();
     }
     let has_guards = options.abort_on_death;
     let (log, managers) = (options.log.as_deref(), options.managers);
-    let started = Coordinator::start(agents, job, recipe, employer, log, managers, has_guards)?;
+    let started =
+        Coordinator::start(agents, job, spawn_command, spawn_helper, log, managers, has_guards)?;
     let mut opened = None;
     if options.process_sets {
         let is_far = nodes > 1 || can_start;
         let far = is_far.then(addresses).transpose().map_err(|error| error.to_string())?;
         // Nobody comes from afar to a host without an address.
         let far = far.filter(|addresses| nodes > 1 || !addresses.is_empty());
-        opened = Some(Desk::open(started.shared(), far).map_err(|error| error.to_string())?);
+        opened = Some(SetService::open(started.shared(), far).map_err(|error| error.to_string())?);
     }
     Ok((started, opened))
 }
@@ -170,7 +172,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
     let universe = universe().map_err(&group)?;
     let back_end = back_end(universe.map(Room::Exactly))?;
     // Without those who started it, it is not needed.
-    let together = Patience::for_at_most(PATIENCE);
+    let together = WaitLimits::for_at_most(PATIENCE);
     let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
         _term: None,
@@ -181,8 +183,8 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         base: unit,
         unit: None,
         most: 0,
-        lobby: None,
-        desk: None,
+        mailbox: None,
+        set_service: None,
         coordinator: None,
         directions: None,
         agent: None,
@@ -222,12 +224,12 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
 }
 
 /// Makes the tag that contexts over the world are known by: the same everywhere, never zero.
-fn new_tag(base: &Communicator, patience: &Patience<'_>) -> Result<u64, Error> {
+fn new_tag(base: &Communicator, limits: &WaitLimits<'_>) -> Result<u64, Error> {
     let mut tag = [0; 8];
     if base.rank() == 0 {
         rustix::rand::getrandom(&mut tag[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Error::Node { call: CALL, reason: error.to_string() })?;
     }
-    let tag = base.broadcast(tag.to_vec(), 0, patience).map_err(Error::group(CALL))?;
+    let tag = base.broadcast(tag.to_vec(), 0, limits).map_err(Error::group(CALL))?;
     Ok(tag.try_into().map_or(1, u64::from_ne_bytes) | 1)
 }

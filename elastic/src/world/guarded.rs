@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::World;
 use crate::guard::Guard;
-use crate::lobby::Lobby;
+use crate::mailbox::NodeMailbox;
 
 impl World {
     /// Guards the processes that are about to be this one's world as well.
-    pub(super) fn guard_also(&mut self, after: &Arc<Lobby>) -> Result<(), String> {
+    pub(super) fn guard_also(&mut self, after: &Arc<NodeMailbox>) -> Result<(), String> {
         let Some(root) = &self.guards else { return Ok(()) };
-        let all = self.lobby.iter().chain([after]).cloned();
+        let all = self.mailbox.iter().chain([after]).cloned();
         match &self.guard {
             Some(guard) => guard.watch(all),
             None => {
@@ -24,8 +24,8 @@ impl World {
 
     /// Guards the processes of this one's world only; nobody where it is in none.
     pub(super) fn guard_own(&mut self) {
-        match (&self.guard, &self.lobby) {
-            (Some(guard), Some(lobby)) => guard.watch([Arc::clone(lobby)]),
+        match (&self.guard, &self.mailbox) {
+            (Some(guard), Some(mailbox)) => guard.watch([Arc::clone(mailbox)]),
             _ => self.guard = None,
         }
     }

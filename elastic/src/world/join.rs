@@ -1,15 +1,15 @@
 //! Processes that were started come to those who run: from two worlds of MPI, one communicator.
 
-use quo::group::{GroupError, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator, Port};
+use quo::group::{GroupError, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator, Port};
 
 use super::World;
 use crate::back_end::Join;
 use crate::error::Error;
-use crate::order::Resize;
+use crate::liveness::{Joiner, wait_limits};
+use crate::order::ResizePlan;
 use crate::process_identity::Life;
 use crate::starter::{Invited, Unit};
-use crate::watch::{Joiner, patient};
 
 const CALL: &str = "begin";
 
@@ -24,7 +24,7 @@ pub(super) enum Joined {
 }
 
 /// Brings the units of a resize to the others, one after another. Collective over all live processes and the units.
-pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
+pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Error> {
     if resize.units.is_empty() {
         return Ok(Joined::Nobody);
     }
@@ -37,14 +37,14 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
     };
     let watch = world.watch();
     let look = || watch.look();
-    let patience = patient(world.patience, &look);
+    let limits = wait_limits(world.patience, &look);
     // Those who are there come without the lost.
     let mut wide: Option<Communicator> = None;
     if world.invited.is_none() && !resize.lost.is_empty() {
         let all: Vec<usize> = (0..world.base.size()).collect();
         let living: Vec<usize> =
             all.into_iter().filter(|process| !resize.lost.contains(process)).collect();
-        wide = Some(world.base.part_within(&living, resize.tag(6), &patience).map_err(&failed)?);
+        wide = Some(world.base.subset_within(&living, resize.tag(6), &limits).map_err(&failed)?);
     }
     let mut called = Called::default();
     if world.coordinator.is_some() {
@@ -57,7 +57,7 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
             Some(reason) => Err(reason),
             None => Ok(called.joiners),
         };
-        match tell(wide.as_ref().unwrap_or(&world.base), &told, &patience)? {
+        match tell(wide.as_ref().unwrap_or(&world.base), &told, &limits)? {
             Ok(all) => joiners = Some(all),
             Err(reason) => {
                 if let Some(wide) = wide {
@@ -71,7 +71,7 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
     // They are in the words of no node yet.
     let watch = watch.and(joiners.clone());
     let look = || watch.look();
-    let patience = patient(world.patience, &look);
+    let limits = wait_limits(world.patience, &look);
     let invited = world.invited.take();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);
     let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
@@ -84,17 +84,17 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
         let tag = resize.tag(5);
         let merged = if own == Some(unit) {
             let Some((parent, port)) = visitor.take() else { break };
-            come(&world.base, parent, port.as_deref(), tag, &patience)
+            come(&world.base, parent, port.as_deref(), tag, &limits)
         } else {
             let inside = wide.as_ref().unwrap_or(&world.base);
-            receive(inside, (units.next(), ports.next()), join, tag, &patience)
+            receive(inside, (units.next(), ports.next()), join, tag, &limits)
         };
         let merged = merged.map_err(&failed)?;
         if let Some(before) = wide.replace(merged) {
             before.free().map_err(&failed)?;
         }
     }
-    let wide = wide.ok_or(Error::Misplaced { call: CALL, reason: "no joiner has arrived" })?;
+    let wide = wide.ok_or(Error::InvalidState { call: CALL, reason: "no joiner has arrived" })?;
     Ok(Joined::All(wide, joiners))
 }
 
@@ -103,14 +103,14 @@ pub(super) fn all(world: &mut World, resize: &Resize) -> Result<Joined, Error> {
 fn tell(
     inside: &Communicator,
     told: &Result<Vec<Joiner>, String>,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Result<Vec<Joiner>, String>, Error> {
     let unreadable = |error: serde_json::Error| Error::Node {
         call: CALL,
         reason: format!("the list of joiners: {error}"),
     };
     let bytes = serde_json::to_vec(told).map_err(unreadable)?;
-    let bytes = inside.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
+    let bytes = inside.broadcast(bytes, 0, limits).map_err(Error::group(CALL))?;
     serde_json::from_slice(&bytes).map_err(unreadable)
 }
 
@@ -126,7 +126,7 @@ struct Called {
 }
 
 /// Rank 0 and all processes of the units, of which the first has this number among the live ones.
-fn joiners(resize: &Resize, units: &[Unit], first: usize) -> Vec<Joiner> {
+fn joiners(resize: &ResizePlan, units: &[Unit], first: usize) -> Vec<Joiner> {
     let own = Life::own().map(|life| Joiner { rank: 0, life });
     let mut joiners: Vec<Joiner> = own.into_iter().collect();
     let mut begin = first;
@@ -141,7 +141,7 @@ fn joiners(resize: &Resize, units: &[Unit], first: usize) -> Vec<Joiner> {
 }
 
 /// Rank 0 tells the units to come.
-fn call(world: &World, resize: &Resize, join: Join) -> Result<Called, Error> {
+fn call(world: &World, resize: &ResizePlan, join: Join) -> Result<Called, Error> {
     let failed = Error::group(CALL);
     let units = world.coordinator.as_ref().map(|coordinator| coordinator.take_units());
     let mut called = Called { units: units.unwrap_or_default(), ..Called::default() };
@@ -180,17 +180,18 @@ fn come(
     parent: Intercommunicator,
     port: Option<&str>,
     tag: u16,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Communicator, GroupError> {
     let merged = if let Some(port) = port {
-        merge(unit.connect_within(port, patience)?, true, patience)?
+        merge(unit.connect_within(port, limits)?, true, limits)?
     } else {
-        let bridge = parent.merge_within(true, patience)?;
-        let merged = merge(unit.meet_within(0, &bridge, 0, tag, patience)?, true, patience)?;
+        let bridge = parent.merge_within(true, limits)?;
+        let merged =
+            merge(unit.create_intercomm_within(0, &bridge, 0, tag, limits)?, true, limits)?;
         bridge.free()?;
         merged
     };
-    parent.disconnect_within(patience)?;
+    parent.disconnect_within(limits)?;
     Ok(merged)
 }
 
@@ -200,20 +201,21 @@ fn receive(
     (unit, port): (Option<Unit>, Option<Port>),
     join: Join,
     tag: u16,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Communicator, GroupError> {
-    let deadline = patience.deadline;
+    let deadline = limits.deadline;
     // Rank 0 knows its processes.
-    let look = || (patience.watch)().and_then(|()| unit.as_ref().map_or(Ok(()), Unit::look));
-    let patience = &Patience { watch: &look, ..*patience };
+    let look = || (limits.check_peers)().and_then(|()| unit.as_ref().map_or(Ok(()), Unit::look));
+    let limits = &WaitLimits { check_peers: &look, ..*limits };
     let merged = if join == Join::Port {
         let name = port.as_ref().map_or_else(String::new, Port::name);
-        merge(inside.accept_within(&name, patience)?, false, patience)?
+        merge(inside.accept_within(&name, limits)?, false, limits)?
     } else {
-        let bridge = unit.as_ref().map(|unit| unit.inter.merge_within(false, patience));
+        let bridge = unit.as_ref().map(|unit| unit.inter.merge_within(false, limits));
         let bridge = bridge.transpose()?;
         let peer = bridge.as_ref().unwrap_or(inside);
-        let merged = merge(inside.meet_within(0, peer, 1, tag, patience)?, false, patience)?;
+        let merged =
+            merge(inside.create_intercomm_within(0, peer, 1, tag, limits)?, false, limits)?;
         if let Some(bridge) = bridge {
             bridge.free()?;
         }
@@ -228,9 +230,9 @@ fn receive(
 fn merge(
     inter: Intercommunicator,
     high: bool,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Communicator, GroupError> {
-    let merged = inter.merge_within(high, patience)?;
+    let merged = inter.merge_within(high, limits)?;
     // Its name is given back; parting would wait where the merged one lives on.
     inter.free()?;
     Ok(merged)

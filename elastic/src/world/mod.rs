@@ -20,7 +20,7 @@
 //!     if world.status() == Status::Joining || world.probe()? {
 //!         let mut window = world.begin()?;
 //!         move_data(&window);
-//!         window.tell(&mut step)?; // joiners learn where the others are
+//!         window.broadcast(&mut step)?; // joiners learn where the others are
 //!         window.commit(Ok(()))?;
 //!         continue;
 //!     }
@@ -48,28 +48,28 @@ mod window;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quo::group::{GroupError, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator};
+use quo::group::{GroupError, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator};
 
 pub use options::WorldOptions;
 pub use sets::{Acceptance, Accepted, ProcessSets};
 pub use window::Window;
 
 use crate::back_end::BackEnd;
-use crate::change::{Request, Wish};
+use crate::change::{Request, RequestKind};
 use crate::coordinator::Coordinator;
 use crate::data::Registry;
-use crate::desk::Desk;
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::lobby::Lobby;
+use crate::liveness::{Absence, LivenessCheck, wait_limits};
+use crate::mailbox::NodeMailbox;
 use crate::manager::{Requests, Term};
 use crate::member::MemberId;
-use crate::order::{Losses, Order, Resize};
+use crate::order::{Losses, Order, ResizePlan};
 use crate::progress::Progress;
 use crate::round::Probe;
+use crate::set_service::SetService;
 use crate::starter::Invited;
-use crate::watch::{Absence, Watch, patient};
 
 /// Time that the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,13 +111,13 @@ pub struct World {
     /// Of a process that was started later: those that were started with it.
     unit: Option<Communicator>,
     /// None in a process that is not in the world yet or any more.
-    lobby: Option<Arc<Lobby>>,
+    mailbox: Option<Arc<NodeMailbox>>,
     /// The service at which ranks ask for process sets, beside the coordinator. Closes before it.
-    desk: Option<Desk>,
+    set_service: Option<SetService>,
     /// In the process that never leaves.
     coordinator: Option<Coordinator>,
     /// The way to the registry of process sets, if the world has them.
-    directions: Option<crate::invitation::Invitation>,
+    directions: Option<crate::endpoint::Endpoint>,
     /// The thread that answers the coordinator on another node.
     agent: Option<site::AgentThread>,
     back_end: BackEnd,
@@ -134,7 +134,7 @@ pub struct World {
     rings: u32,
     /// At the end, those that the job has gone on without.
     losses: Losses,
-    pending: Option<Resize>,
+    pending: Option<ResizePlan>,
     /// Way of a started process to the others.
     invited: Option<(Intercommunicator, Box<Invited>)>,
     /// By which contexts over the world are known.
@@ -214,19 +214,19 @@ impl World {
     /// the same way.
     ///
     /// # Errors
-    /// [`Error::Misplaced`] while parked, [`Error::Context`].
+    /// [`Error::InvalidState`] while parked, [`Error::Context`].
     pub fn context(&self) -> Result<quo::Context, Error> {
         const CALL: &str = "context";
-        if let Some(waiting) = quo::Context::take_set_aside(self.tag) {
+        if let Some(waiting) = quo::Context::take_offered(self.tag) {
             return Ok(waiting);
         }
-        let current = self.current.as_ref().ok_or(Error::Misplaced {
+        let current = self.current.as_ref().ok_or(Error::InvalidState {
             call: CALL,
             reason: "a parked process is in no context: it joins first",
         })?;
         let watch = self.watch();
         let look = || watch.look();
-        let group = current.group_within(&patient(self.patience, &look));
+        let group = current.group_within(&wait_limits(self.patience, &look));
         let group = group.map_err(Error::group(CALL))?;
         quo::Context::create(group).map_err(Error::context(CALL))
     }
@@ -242,9 +242,9 @@ impl World {
         const CALL: &str = "request";
         let requests = self
             .requests()
-            .ok_or(Error::Misplaced { call: CALL, reason: "requests go through rank 0" })?;
+            .ok_or(Error::InvalidState { call: CALL, reason: "requests go through rank 0" })?;
         let size = u32::try_from(size).unwrap_or(u32::MAX);
-        match requests.ask(Request::new(Wish::Size(size), "application")) {
+        match requests.ask(Request::new(RequestKind::Size(size), "application")) {
             Ok(accepted) => Ok(accepted.request.0),
             Err((_, cause)) => Err(Error::Refused { call: CALL, reason: cause.to_string() }),
         }
@@ -285,20 +285,20 @@ impl World {
     /// and a load.
     ///
     /// # Errors
-    /// [`Error::Misplaced`] in a process that is no rank, [`Error::Dead`] when a process of the node ended before all had
+    /// [`Error::InvalidState`] in a process that is no rank, [`Error::Dead`] when a process of the node ended before all had
     /// agreed.
     #[doc(alias = "MPI_Probe_adapt")]
     #[inline]
     pub fn probe(&mut self) -> Result<bool, Error> {
         const CALL: &str = "probe";
-        let Some(lobby) =
-            self.lobby.as_ref().filter(|_| self.current.is_some() && self.pending.is_none())
+        let Some(mailbox) =
+            self.mailbox.as_ref().filter(|_| self.current.is_some() && self.pending.is_none())
         else {
             let reason = "only a rank that is in no resize probes: call wait or begin";
-            return Err(Error::Misplaced { call: CALL, reason });
+            return Err(Error::InvalidState { call: CALL, reason });
         };
         self.round += 1;
-        match lobby.probe(self.round).map_err(Error::node(CALL))? {
+        match mailbox.probe(self.round).map_err(Error::node(CALL))? {
             Probe::Go => Ok(false),
             Probe::Enter => self.enter().map(|()| true),
         }
@@ -312,30 +312,30 @@ impl World {
                 Ok(())
             }
             Order::End(_) => {
-                Err(Error::Misplaced { call: "probe", reason: "the job has ended on rank 0" })
+                Err(Error::InvalidState { call: "probe", reason: "the job has ended on rank 0" })
             }
         }
     }
 
-    fn lobby(&self, call: &'static str) -> Result<&Arc<Lobby>, Error> {
+    fn mailbox(&self, call: &'static str) -> Result<&Arc<NodeMailbox>, Error> {
         let reason = "this process is not in the world";
-        self.lobby.as_ref().ok_or(Error::Misplaced { call, reason })
+        self.mailbox.as_ref().ok_or(Error::InvalidState { call, reason })
     }
 
     /// Over the processes of this node.
-    pub(crate) fn watch(&self) -> Watch {
-        Watch::over(self.lobby.iter().cloned())
+    pub(crate) fn watch(&self) -> LivenessCheck {
+        LivenessCheck::over(self.mailbox.iter().cloned())
     }
 
     fn read_order(&self, call: &'static str) -> Result<Order, Error> {
-        serde_json::from_slice(&self.lobby(call)?.mail())
+        serde_json::from_slice(&self.mailbox(call)?.mail())
             .map_err(|error| Error::Node { call, reason: format!("an unreadable order: {error}") })
     }
 
     /// Opens the window in which the data move. Collective over all who stay, leave or join.
     ///
     /// # Errors
-    /// [`Error::Misplaced`] without a resize, [`Error::Group`].
+    /// [`Error::InvalidState`] without a resize, [`Error::Group`].
     #[doc(alias = "MPI_Comm_adapt_begin")]
     pub fn begin(&mut self) -> Result<Window<'_>, Error> {
         Window::open(self)
@@ -355,14 +355,14 @@ impl World {
         let mut is_free = true;
         if let Some(current) = self.current.take() {
             let look = || watch.look();
-            let patience = patient(self.patience, &look);
-            current.barrier(&patience).map_err(&failed)?;
-            drop(self.desk.take());
+            let limits = wait_limits(self.patience, &look);
+            current.barrier(&limits).map_err(&failed)?;
+            drop(self.set_service.take());
             if let Some(coordinator) = self.coordinator.take() {
                 // Ends the sleepers' sleep.
                 (is_free, self.losses) = coordinator.end();
             }
-            self.losses = broadcast(&current, &self.losses, &patience)?;
+            self.losses = broadcast(&current, &self.losses, &limits)?;
             current.free().map_err(&failed)?;
         }
         while self.status == Status::Parked {
@@ -373,13 +373,13 @@ impl World {
         if !self.losses.launched.is_empty() {
             let look = || absent.judge(Instant::now(), watch.look());
             // Nobody ends before all have heard. One that is missed as well is not the first to be named.
-            let patience = patient(LAST_BARRIER, &look);
-            let _ = last_barrier(&self.base, &self.losses.counted, &patience);
+            let limits = wait_limits(LAST_BARRIER, &look);
+            let _ = last_barrier(&self.base, &self.losses.counted, &limits);
             let ranks = std::mem::take(&mut self.losses.launched);
             return Err(failed(GroupError::Dead { call: "MPI_Finalize", ranks }));
         }
         let look = || absent.judge(Instant::now(), watch.look_for_all());
-        self.base.barrier(&patient(self.patience, &look)).map_err(&failed)?;
+        self.base.barrier(&wait_limits(self.patience, &look)).map_err(&failed)?;
         self.base.free().map_err(&failed)?;
         // Open MPI goes on to its end all the same.
         if is_free || quo_mpi::running().family() == quo_mpi::Family::OpenMpi {
@@ -395,7 +395,7 @@ impl World {
 fn broadcast(
     current: &Communicator,
     losses: &Losses,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Losses, Error> {
     const CALL: &str = "end";
     let unreadable = |error: serde_json::Error| Error::Node {
@@ -403,7 +403,7 @@ fn broadcast(
         reason: format!("the list of processes that have ended: {error}"),
     };
     let bytes = serde_json::to_vec(losses).map_err(unreadable)?;
-    let bytes = current.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
+    let bytes = current.broadcast(bytes, 0, limits).map_err(Error::group(CALL))?;
     serde_json::from_slice(&bytes).map_err(unreadable)
 }
 
@@ -411,7 +411,7 @@ fn broadcast(
 fn last_barrier(
     base: &Communicator,
     lost: &[usize],
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(), GroupError> {
     const TAG: u16 = 1;
     let all: Vec<usize> = (0..base.size()).filter(|process| !lost.contains(process)).collect();
@@ -420,7 +420,7 @@ fn last_barrier(
     while step < all.len() {
         let to = all[(own + step) % all.len()];
         let from = all[(own + all.len() - step) % all.len()];
-        base.exchange(Some((to, vec![0])), Some((from, 1)), TAG, patience)?;
+        base.exchange(Some((to, vec![0])), Some((from, 1)), TAG, limits)?;
         step *= 2;
     }
     Ok(())

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::back_end::{BackEnd, Join};
 use crate::coordinator::Job;
-use crate::live::{Limits, NewNodes};
+use crate::host_probe::HostProbe;
 use crate::manager::control::is_job_name;
 use crate::manager::{ResourceManager, TermNotice};
 use crate::place::{Allowed, Bounds, Fill};
-use crate::reach::Reach;
+use crate::process_table::{Limits, NewNodes};
 use crate::room;
 use crate::sets::SetName;
-use crate::starter::{Employer, Hanging, HostKey, LaunchHosts, Recipe, Slots, wrapped};
+use crate::starter::{HostKey, HungSpawn, LaunchHosts, Slots, SpawnCommand, SpawnHelper, wrapped};
 
 /// Time that processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -21,14 +21,14 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const LIST: &str =
     "list the hosts with their slots: WorldOptions::host, or QUO_ELASTIC_HOSTS=n1:8,n2:8";
 
-/// Options of a world. Rank 0's options count, but for [`start`](Self::start) and [`most`](Self::most), which are the
+/// Options of a world. Rank 0's options count, but for [`start`](Self::start) and [`max_ranks`](Self::max_ranks), which are the
 /// same everywhere.
 ///
 /// ```
 /// use elastic::WorldOptions;
 /// // Two of the launched processes are ranks at first; beyond the launched ones, up to 16 are started, in units
 /// // of 4 that leave together.
-/// let options = WorldOptions::new().start(2).most(16).unit(4);
+/// let options = WorldOptions::new().start(2).max_ranks(16).processes_per_spawn(4);
 /// ```
 #[derive(Debug, Default)]
 pub struct WorldOptions {
@@ -48,7 +48,7 @@ pub struct WorldOptions {
     command: Option<(String, Vec<String>)>,
     info: Vec<(String, String)>,
     slots: Vec<(String, u32)>,
-    reach: Reach,
+    host_probe: HostProbe,
     fill: Option<Fill>,
 }
 
@@ -115,19 +115,19 @@ impl WorldOptions {
     /// Lets the world grow to so many ranks: beyond the launched processes others are started, where the MPI can
     /// ([`World::back_end`](crate::World::back_end)).
     #[must_use]
-    pub fn most(self, ranks: usize) -> Self {
+    pub fn max_ranks(self, ranks: usize) -> Self {
         Self { most: Some(ranks), ..self }
     }
 
     /// Starts at most so many processes together: they leave together, too. Without it, all of one growth.
     #[must_use]
-    pub fn unit(self, processes: usize) -> Self {
+    pub fn processes_per_spawn(self, processes: usize) -> Self {
         Self { unit: Some(processes), ..self }
     }
 
     /// Lets more processes be started than the launcher has slots for.
     #[must_use]
-    pub fn crowded(self, crowded: bool) -> Self {
+    pub fn allow_oversubscribe(self, crowded: bool) -> Self {
         Self { crowded, ..self }
     }
 
@@ -135,7 +135,7 @@ impl WorldOptions {
     /// (with MPICH): true unless said. It is a process of this program that comes with the world and ends with it, in
     /// [`World::create`](crate::World::create), which gives [`Status::Ended`](crate::Status::Ended) there.
     #[must_use]
-    pub fn starter(self, starter: bool) -> Self {
+    pub fn spawn_helper(self, starter: bool) -> Self {
         Self { without_starter: !starter, ..self }
     }
 
@@ -173,7 +173,7 @@ impl WorldOptions {
     }
 
     /// A host that the world may grow onto when it is named, and how many processes it takes: requests for more there
-    /// are refused, unless it may be [crowded](Self::crowded). Of hosts that nobody said this of, the launcher knows.
+    /// are refused, unless it may be [crowded](Self::allow_oversubscribe). Of hosts that nobody said this of, the launcher knows.
     /// Where the program lists none, the user can, by `QUO_ELASTIC_HOSTS=n1:8,n2:8` in the environment of rank 0.
     ///
     /// The name is the launcher's, as in its list of hosts. With Open MPI 4 and `mpirun` on a node that is none of the
@@ -188,7 +188,7 @@ impl WorldOptions {
     /// where hosts are [listed](Self::host) all that are started. Unless said, parked ones fill one host after the other,
     /// those on named hosts go to each in turn, and the launcher chooses for others.
     ///
-    /// No host gets more than its slots, unless the world may be [crowded](Self::crowded). For
+    /// No host gets more than its slots, unless the world may be [crowded](Self::allow_oversubscribe). For
     /// [`Fill::LeastLoaded`] rank 0 asks a node every few seconds for its load; it counts in the mean of a minute.
     #[must_use]
     pub fn fill(self, fill: Fill) -> Self {
@@ -199,8 +199,8 @@ impl WorldOptions {
     /// and the address has to take or refuse a connection to the port of remote shells. Three seconds unless said;
     /// none, and nobody looks: for networks that drop such a connection without a word.
     #[must_use]
-    pub fn reach_limit(mut self, limit: Duration) -> Self {
-        self.reach.limit = limit;
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.host_probe.limit = limit;
         self
     }
 
@@ -209,7 +209,7 @@ impl WorldOptions {
     /// launcher's host it has to work from there, so nobody is asked unless this is said.
     #[must_use]
     pub fn agent(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.reach.agent = words.into_iter().map(Into::into).collect();
+        self.host_probe.agent = words.into_iter().map(Into::into).collect();
         self
     }
 
@@ -286,7 +286,11 @@ impl WorldOptions {
     }
 
     /// By whom processes are started, where it is not rank 0.
-    pub(super) fn employer(&self, back_end: &BackEnd, recipe: &Recipe) -> Option<Employer> {
+    pub(super) fn make_spawn_helper(
+        &self,
+        back_end: &BackEnd,
+        spawn_command: &SpawnCommand,
+    ) -> Option<SpawnHelper> {
         // Over a bridge. Not with Intel MPI, where who ends waits until those whom it knows call MPI: a starter sleeps.
         let is_mpich = matches!(quo_mpi::running().family(), quo_mpi::Family::Mpich);
         if self.without_starter || !is_mpich || back_end.spawned != Ok(Join::Bridge) {
@@ -295,13 +299,17 @@ impl WorldOptions {
         // Not what the program has said: what that is, is found out when it is needed.
         let (command, arguments) = own_command().ok()?;
         let (command, arguments) = wrapped(command, arguments);
-        Some(Employer::new(command, arguments, recipe.info.clone()))
+        Some(SpawnHelper::new(command, arguments, spawn_command.info.clone()))
     }
 
     /// Returns the program to start, with its options.
-    pub(super) fn recipe(&self, back_end: &BackEnd, launched: usize) -> Result<Recipe, String> {
+    pub(super) fn spawn_command(
+        &self,
+        back_end: &BackEnd,
+        launched: usize,
+    ) -> Result<SpawnCommand, String> {
         if self.most.is_none() {
-            return Ok(Recipe::default());
+            return Ok(SpawnCommand::default());
         }
         let (command, arguments) = match &self.command {
             Some(command) => command.clone(),
@@ -319,26 +327,26 @@ impl WorldOptions {
             }
         }
         let host_key = HostKey::of(quo_mpi::running());
-        let (limit, reach) = (self.limit.unwrap_or(START_LIMIT), self.reach.clone());
-        let (hanging, crowded) = (Hanging::of(quo_mpi::running()), self.crowded);
+        let (limit, host_probe) = (self.limit.unwrap_or(START_LIMIT), self.host_probe.clone());
+        let (hung_spawn, crowded) = (HungSpawn::of(quo_mpi::running()), self.crowded);
         let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
         // Others do not fail, or collect processes only at the end of the job.
         let count = back_end.slots.filter(|_| is_open_mpi && !crowded);
         let slots = count.map(|count| Slots { count, launched });
         let hosts = LaunchHosts::of_launcher(quo_mpi::running());
-        let recipe = Recipe {
+        let spawn_command = SpawnCommand {
             command,
             arguments,
             info,
             host_key,
-            reach,
+            host_probe,
             limit,
-            hanging,
-            ..Recipe::default()
+            hung_spawn,
+            ..SpawnCommand::default()
         };
         // Others give what is started no variable to be found by.
         let is_bound = is_open_mpi && self.abort_on_death;
-        Ok(Recipe { crowded, hosts, slots, is_bound, ..recipe })
+        Ok(SpawnCommand { crowded, hosts, slots, is_bound, ..spawn_command })
     }
 }
 
@@ -352,7 +360,7 @@ fn own_command() -> Result<(String, Vec<String>), String> {
 
 #[cfg(test)]
 mod tests {
-    use quo_mpi::members::ThreadLevel;
+    use quo_mpi::communicator::ThreadLevel;
 
     use super::*;
     use crate::room::Room;
@@ -365,8 +373,11 @@ mod tests {
             ..BackEnd::choose(mpi, None, ThreadLevel::Multiple, room)
         };
         let limits = |crowded, room| {
-            let limits =
-                WorldOptions::new().most(8).crowded(crowded).limits(&back_end(room), 2, Vec::new());
+            let limits = WorldOptions::new().max_ranks(8).allow_oversubscribe(crowded).limits(
+                &back_end(room),
+                2,
+                Vec::new(),
+            );
             (limits.most, limits.named, limits.room, limits.room_named)
         };
         // Of other MPIs' launchers slots are no limit where hosts are named.

@@ -11,15 +11,15 @@
 
 use std::time::{Duration, Instant};
 
-use quo::group::Patience;
+use quo::group::WaitLimits;
 use serde::{Deserialize, Serialize};
 
 use super::{Status, Window, World};
 use crate::agents::Link;
 use crate::change::View;
-use crate::desk::{Ask, Reply, serve};
 use crate::error::Error;
 use crate::member::MemberId;
+use crate::set_service::{Ask, Reply, serve};
 use crate::sets::{
     AttributeChange, Members, Operation, Outcome, Published, SetInfo, SetName, SetOp,
 };
@@ -83,15 +83,14 @@ impl ProcessSets {
         const CALL: &str = "process_sets";
         let Some(directions) = &world.directions else {
             let reason = "WorldOptions::process_sets was not asked for on rank 0";
-            return Err(Error::Misplaced { call: CALL, reason });
+            return Err(Error::InvalidState { call: CALL, reason });
         };
-        let way =
-            match &world.coordinator {
-                Some(coordinator) => Way::Here(coordinator.shared()),
-                None => Way::There(directions.follow(world.birth.0).map_err(|error| {
-                    Error::Agent { call: CALL, node: 0, reason: error.to_string() }
-                })?),
-            };
+        let way = match &world.coordinator {
+            Some(coordinator) => Way::Here(coordinator.shared()),
+            None => Way::There(directions.connect(world.birth.0).map_err(|error| {
+                Error::Agent { call: CALL, node: 0, reason: error.to_string() }
+            })?),
+        };
         Ok(Self { way })
     }
 
@@ -253,7 +252,7 @@ impl World {
     /// resizes, in which others come and go.
     ///
     /// # Errors
-    /// [`Error::Misplaced`] when the world was made without them, [`Error::Agent`] when rank 0 cannot be reached.
+    /// [`Error::InvalidState`] when the world was made without them, [`Error::Agent`] when rank 0 cannot be reached.
     pub fn process_sets(&self) -> Result<ProcessSets, Error> {
         ProcessSets::of(self)
     }
@@ -273,7 +272,7 @@ impl World {
         let current = self
             .current
             .as_ref()
-            .ok_or(Error::Misplaced { call: CALL, reason: "a process that joins confirms" })?;
+            .ok_or(Error::InvalidState { call: CALL, reason: "a process that joins confirms" })?;
         let mut word = Word::IsGone;
         if current.rank() == 0 {
             let ask = Ask::Accept { delta: delta.clone(), new: new.clone() };
@@ -290,8 +289,8 @@ impl World {
             reason: error.to_string(),
         };
         let bytes = serde_json::to_vec(&word).map_err(unreadable)?;
-        let patience = Patience::for_at_most(self.patience);
-        let bytes = current.broadcast(bytes, 0, &patience).map_err(Error::group(CALL))?;
+        let limits = WaitLimits::for_at_most(self.patience);
+        let bytes = current.broadcast(bytes, 0, &limits).map_err(Error::group(CALL))?;
         let set = match serde_json::from_slice(&bytes).map_err(unreadable)? {
             Word::Is { new } => new,
             Word::IsGone => return Ok(Acceptance::Aborted),
@@ -319,14 +318,14 @@ impl World {
                 return Ok(acceptance);
             }
             // One clock for all, so that all stop waiting at the same acceptance.
-            let current = self.current.as_ref().ok_or(Error::Misplaced {
+            let current = self.current.as_ref().ok_or(Error::InvalidState {
                 call: "accept",
                 reason: "the world was already ended",
             })?;
             let late = [u8::from(Instant::now() >= deadline)];
-            let patience = Patience::for_at_most(self.patience);
+            let limits = WaitLimits::for_at_most(self.patience);
             let late =
-                current.broadcast(late.to_vec(), 0, &patience).map_err(Error::group("accept"))?;
+                current.broadcast(late.to_vec(), 0, &limits).map_err(Error::group("accept"))?;
             if late == [1] {
                 return Ok(Acceptance::Pending);
             }
@@ -384,7 +383,7 @@ impl World {
         match window.commit(moved) {
             Ok(()) if self.current.is_none() => Ok(Accepted::Left),
             Ok(()) => Ok(Accepted::Switched { set }),
-            Err(Error::GivenUp { .. }) => Ok(Accepted::Aborted),
+            Err(Error::Aborted { .. }) => Ok(Accepted::Aborted),
             Err(error) => Err(error),
         }
     }
@@ -393,19 +392,19 @@ impl World {
     /// [`World::begin`]. Waits for so long until the old ranks have said it.
     ///
     /// # Errors
-    /// [`Error::Misplaced`] in other processes, [`Error::GivenUp`] when it does not come.
+    /// [`Error::InvalidState`] in other processes, [`Error::Aborted`] when it does not come.
     #[doc(alias = "MPI_Session_confirm_res_change")]
     pub fn confirm(&self, sets: &mut ProcessSets, wait: Duration) -> Result<SetName, Error> {
         const CALL: &str = "confirm";
         if self.status != Status::Joining {
             let reason = "only a process that joins confirms";
-            return Err(Error::Misplaced { call: CALL, reason });
+            return Err(Error::InvalidState { call: CALL, reason });
         }
         let given_up =
-            |reason: &str| Error::GivenUp { call: CALL, rank: 0, reason: reason.to_owned() };
+            |reason: &str| Error::Aborted { call: CALL, rank: 0, reason: reason.to_owned() };
         let view = sets.query(&SetName::caller())?;
         let delta = view.delta.ok_or_else(|| given_up("there is no resize any more"))?;
-        let found = sets.lookup(&delta, crate::desk::ACCEPTED, wait)?;
+        let found = sets.lookup(&delta, crate::set_service::ACCEPTED, wait)?;
         let found = found.ok_or_else(|| given_up("the old ranks did not accept in time"))?;
         let name = String::from_utf8_lossy(&found.value).into_owned();
         SetName::new(name).map_err(|error| Error::Sets {

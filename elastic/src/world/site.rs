@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use quo::Context;
-use quo::group::Patience;
-use quo_mpi::members::Communicator;
+use quo::group::WaitLimits;
+use quo_mpi::communicator::Communicator;
 
 use super::PATIENCE;
 use crate::acceptor::Acceptor;
 use crate::agents::{Agents, Call, Link, serve};
 pub(super) use crate::coordinator::Head;
+use crate::endpoint::{Endpoint, addresses};
 use crate::error::Error;
-use crate::invitation::{Invitation, addresses};
-use crate::lobby::Lobby;
+use crate::mailbox::NodeMailbox;
 use crate::order::{Losses, Order};
 
 const CALL: &str = "meet";
@@ -24,7 +24,7 @@ const CALL: &str = "meet";
 /// The place of one process in it.
 #[derive(Debug)]
 pub(super) struct Site {
-    pub lobby: Arc<Lobby>,
+    pub mailbox: Arc<NodeMailbox>,
     /// In rank 0.
     pub head: Option<Head>,
     /// The thread that answers rank 0, in the first process of another node.
@@ -48,38 +48,38 @@ impl Drop for AgentThread {
 
 impl Site {
     /// Makes it over all live processes. Collective.
-    pub(super) fn open(base: &Communicator, patience: &Patience<'_>) -> Result<Self, Error> {
+    pub(super) fn open(base: &Communicator, limits: &WaitLimits<'_>) -> Result<Self, Error> {
         let group = Error::group(CALL);
-        let all = Context::create(base.group_within(patience).map_err(&group)?);
+        let all = Context::create(base.group_within(limits).map_err(&group)?);
         let all = all.map_err(Error::context(CALL))?;
         let mut place =
             [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();
         place.extend(host_name());
-        let gathered = all.group().allgather(&place, patience).map_err(&group)?;
+        let gathered = all.group().allgather(&place, limits).map_err(&group)?;
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes) as usize;
         let gathered = gathered.chunks_exact(16 + HOST_BYTES);
         let places: Vec<(usize, usize)> =
             gathered.clone().map(|place| (number(&place[..8]), number(&place[8..16]))).collect();
         let named = places.iter().zip(gathered).map(|(place, bytes)| (*place, &bytes[16..]));
         let hosts = hosts(named, all.node_count());
-        let lobby = Arc::new(Lobby::open(all).map_err(Error::node(CALL))?);
-        let (links, agent) = meet(base, &lobby, patience)?;
+        let mailbox = Arc::new(NodeMailbox::open(all).map_err(Error::node(CALL))?);
+        let (links, agent) = meet(base, &mailbox, limits)?;
         let head = (base.rank() == 0).then(|| Head {
             hosts,
             places: places.iter().map(|(node, _)| *node).collect(),
-            agents: Agents::new(Arc::clone(&lobby), links, places),
+            agents: Agents::new(Arc::clone(&mailbox), links, places),
         });
-        Ok(Self { lobby, head, agent })
+        Ok(Self { mailbox, head, agent })
     }
 }
 
 /// The agents of other nodes come to the coordinator.
 fn meet(
     base: &Communicator,
-    lobby: &Arc<Lobby>,
-    patience: &Patience<'_>,
+    mailbox: &Arc<NodeMailbox>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(Vec<Link>, Option<AgentThread>), Error> {
-    let nodes = lobby.context().node_count();
+    let nodes = mailbox.context().node_count();
     if nodes == 1 {
         return Ok((Vec::new(), None));
     }
@@ -87,57 +87,57 @@ fn meet(
         move |error: IoError| Error::Agent { call: CALL, node, reason: error.to_string() }
     };
     let mut listener = None;
-    let mut invitation = None;
+    let mut endpoint = None;
     if base.rank() == 0 {
         let listens = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed(0))?;
         let port = listens.local_addr().map_err(failed(0))?.port();
         let addresses = addresses().map_err(failed(0))?;
-        invitation = Some(Invitation::to(addresses, port).map_err(failed(0))?);
+        endpoint = Some(Endpoint::new(addresses, port).map_err(failed(0))?);
         listener = Some(listens);
     }
-    let bytes = serde_json::to_vec(&invitation).map_err(|error| failed(0)(error.into()))?;
-    let bytes = base.broadcast(bytes, 0, patience).map_err(Error::group(CALL))?;
-    let invitation: Invitation =
+    let bytes = serde_json::to_vec(&endpoint).map_err(|error| failed(0)(error.into()))?;
+    let bytes = base.broadcast(bytes, 0, limits).map_err(Error::group(CALL))?;
+    let endpoint: Endpoint =
         serde_json::from_slice(&bytes).map_err(|error| failed(0)(error.into()))?;
-    let node = lobby.context().node_index();
+    let node = mailbox.context().node_index();
     if let Some(listener) = listener {
-        let acceptor = Acceptor::new(listener, invitation).map_err(failed(0))?;
+        let acceptor = Acceptor::new(listener, endpoint).map_err(failed(0))?;
         let links = acceptor.links(nodes - 1, PATIENCE).map_err(failed(0))?;
         return Ok((links, None));
     }
-    if lobby.context().node_rank() != 0 {
+    if mailbox.context().node_rank() != 0 {
         return Ok((Vec::new(), None));
     }
-    let link = invitation.follow(node as u64).map_err(failed(node))?;
-    let lobby = Arc::clone(lobby);
+    let link = endpoint.connect(node as u64).map_err(failed(node))?;
+    let mailbox = Arc::clone(mailbox);
     let thread = std::thread::Builder::new()
         .name("elastic".to_owned())
-        .spawn(move || answer(link, &lobby))
+        .spawn(move || answer(link, &mailbox))
         .map_err(failed(node))?;
     Ok((Vec::new(), Some(AgentThread { thread: Some(thread) })))
 }
 
-fn answer(mut link: Link, lobby: &Lobby) {
+fn answer(mut link: Link, mailbox: &NodeMailbox) {
     let mut is_over = false;
     while let Ok(Some(call)) = link.receive::<Call>() {
         if call == Call::Bye {
             is_over = true;
             break;
         }
-        if link.send(&serve(lobby, &call)).is_err() {
+        if link.send(&serve(mailbox, &call)).is_err() {
             break;
         }
     }
     // Nobody will call the sleepers any more, and nobody will tell a round.
     if !is_over {
         // Rank 0 has gone without a word.
-        lobby.note_loss(0, false);
+        mailbox.note_loss(0, false);
         let losses = Losses { counted: vec![0], launched: vec![0] };
-        let _ = serve(lobby, &Call::Post(Order::End(losses)));
+        let _ = serve(mailbox, &Call::Post(Order::End(losses)));
     }
-    let everybody = (0..lobby.context().node_size()).collect();
-    let _ = serve(lobby, &Call::Ring(everybody));
-    let _ = serve(lobby, &Call::Lower);
+    let everybody = (0..mailbox.context().node_size()).collect();
+    let _ = serve(mailbox, &Call::Ring(everybody));
+    let _ = serve(mailbox, &Call::Lower);
 }
 
 /// Numbers the nodes of processes the same way for all, from the number of each before a resize and after it: by the

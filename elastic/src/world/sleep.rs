@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::{Status, World};
 use crate::error::Error;
-use crate::lobby::{Lobby, LobbyError, Seat};
-use crate::order::{Order, Part, Resize};
+use crate::mailbox::{MailboxError, NodeMailbox, Seat};
+use crate::order::{Order, Part, ResizePlan};
 
 const CALL: &str = "wait";
 
@@ -22,18 +22,18 @@ impl World {
     /// used part goes back to the kernel once the process has slept for a quarter of a second (glibc's `malloc_trim`).
     ///
     /// # Errors
-    /// [`Error::Misplaced`] for a rank, [`Error::Dead`] when a process of the node has ended.
+    /// [`Error::InvalidState`] for a rank, [`Error::Dead`] when a process of the node has ended.
     pub fn wait(&mut self) -> Result<bool, Error> {
         if self.status == Status::Ended {
             return Ok(false);
         }
         if self.current.is_some() {
             let reason = "only a parked process waits: call probe";
-            return Err(Error::Misplaced { call: CALL, reason });
+            return Err(Error::InvalidState { call: CALL, reason });
         }
-        let lobby = Arc::clone(self.lobby(CALL)?);
-        let mut ready: Option<Resize> = None;
-        self.rings = sleep(&lobby, self.rings).map_err(Error::node(CALL))?;
+        let mailbox = Arc::clone(self.mailbox(CALL)?);
+        let mut ready: Option<ResizePlan> = None;
+        self.rings = sleep(&mailbox, self.rings).map_err(Error::node(CALL))?;
         loop {
             match self.read_order(CALL)? {
                 Order::End(losses) => {
@@ -49,27 +49,27 @@ impl World {
                     return Ok(true);
                 }
                 Order::Resize(resize) if resize.part_of(self.process) == Part::Joins => {
-                    lobby.sit(resize.seat(self.process));
-                    lobby.say_ready(resize.number);
+                    mailbox.sit(resize.seat(self.process));
+                    mailbox.say_ready(resize.number);
                     ready = Some(resize);
                 }
                 // Taken back.
                 Order::Resize(_) => {
-                    lobby.sit(Seat::Asleep);
+                    mailbox.sit(Seat::Asleep);
                     ready = None;
                 }
             }
-            self.rings = lobby.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
+            self.rings = mailbox.wait_for_ring(self.rings, None).map_err(Error::node(CALL))?;
         }
     }
 }
 
 /// Until somebody rings. Memory is given back when nobody does for a while.
-fn sleep(lobby: &Lobby, rings: u32) -> Result<u32, LobbyError> {
-    match lobby.wait_for_ring(rings, Some(Instant::now() + SETTLED)) {
-        Err(LobbyError::Late) => {
-            crate::trim::give_back();
-            lobby.wait_for_ring(rings, None)
+fn sleep(mailbox: &NodeMailbox, rings: u32) -> Result<u32, MailboxError> {
+    match mailbox.wait_for_ring(rings, Some(Instant::now() + SETTLED)) {
+        Err(MailboxError::Late) => {
+            crate::malloc_trim::give_back();
+            mailbox.wait_for_ring(rings, None)
         }
         rung => rung,
     }

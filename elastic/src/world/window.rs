@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use quo::group::{GroupError, Patience};
-use quo_mpi::members::{Communicator, Intercommunicator};
+use quo::group::{GroupError, WaitLimits};
+use quo_mpi::communicator::{Communicator, Intercommunicator};
 use serde::{Deserialize, Serialize};
 
 use super::contexts::{Vote, exchange, first_reason};
@@ -13,9 +13,9 @@ use super::{Status, World};
 use crate::change::{Cause, CauseKind};
 use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
-use crate::lobby::{Lobby, Seat};
-use crate::order::{Part, Resize};
-use crate::watch::{Joiner, Watch, patient};
+use crate::liveness::{Joiner, LivenessCheck, wait_limits};
+use crate::mailbox::{NodeMailbox, Seat};
+use crate::order::{Part, ResizePlan};
 
 /// A resize between its beginning and its end.
 ///
@@ -23,7 +23,7 @@ use crate::watch::{Joiner, Watch, patient};
 #[derive(Debug)]
 pub struct Window<'a> {
     pub(super) world: &'a mut World,
-    resize: Resize,
+    resize: ResizePlan,
     pub(super) part: Part,
     /// Old ranks, then joiners; the old communicator itself when nobody joins.
     everybody: Option<Communicator>,
@@ -62,7 +62,8 @@ struct After {
 impl<'a> Window<'a> {
     pub(super) fn open(world: &'a mut World) -> Result<Self, Error> {
         let coordinator = world.coordinator.as_ref().map(Coordinator::shared);
-        let lost = Lost { resize: world.pending.clone(), before: world.lobby.clone(), after: None };
+        let lost =
+            Lost { resize: world.pending.clone(), before: world.mailbox.clone(), after: None };
         Self::enter(world).inspect_err(|error| {
             if let Some(coordinator) = coordinator {
                 lost.tell_of(error, &coordinator);
@@ -72,7 +73,7 @@ impl<'a> Window<'a> {
 
     fn enter(world: &'a mut World) -> Result<Self, Error> {
         const CALL: &str = "begin";
-        let mut resize = world.pending.take().ok_or(Error::Misplaced {
+        let mut resize = world.pending.take().ok_or(Error::InvalidState {
             call: CALL,
             reason: "no resize is pending: probe or wait first",
         })?;
@@ -81,7 +82,7 @@ impl<'a> Window<'a> {
         let look = || watch.look();
         // All are here before communicators are made.
         if let Some(old) = &world.current {
-            old.barrier(&patient(world.patience, &look)).map_err(Error::group(CALL))?;
+            old.barrier(&wait_limits(world.patience, &look)).map_err(Error::group(CALL))?;
         }
         if let Some(coordinator) = &world.coordinator {
             coordinator.entered();
@@ -102,21 +103,21 @@ impl<'a> Window<'a> {
         let shrinks = resize.leavers().next().is_some();
         let watch = watch.clone().and(joiners.clone());
         let look = || watch.look();
-        let patience = patient(world.patience, &look);
+        let limits = wait_limits(world.patience, &look);
         let all = wide.as_ref().unwrap_or(&world.base);
         let places = |processes: Vec<usize>| match &wide {
             Some(_) => resize.without_lost(&processes),
             None => processes,
         };
         let everybody = if grows {
-            let everybody = places(resize.everybody());
-            Some(all.part_within(&everybody, resize.tag(0), &patience).map_err(&failed)?)
+            let everybody = places(resize.all_ranks());
+            Some(all.subset_within(&everybody, resize.tag(0), &limits).map_err(&failed)?)
         } else {
             None
         };
         let new = if shrinks && part != Part::Leaves {
             let new = places(resize.new.clone());
-            Some(all.part_within(&new, resize.tag(1), &patience).map_err(&failed)?)
+            Some(all.subset_within(&new, resize.tag(1), &limits).map_err(&failed)?)
         } else {
             None
         };
@@ -136,29 +137,30 @@ impl<'a> Window<'a> {
             node: None,
         };
         if let Some(next) = window.next() {
-            next.mark(tag).map_err(&failed)?;
+            next.set_tag(tag).map_err(&failed)?;
         }
         if !window.resize.units.is_empty() {
             // Data move between processes that know on which node each is.
             let watch = window.watch();
             let look = || watch.look();
-            let met = window.meet_anew(&patient(window.world.patience, &look))?;
+            let met = window.meet_anew(&wait_limits(window.world.patience, &look))?;
             window.doomed = met.map(|(rank, reason)| format!("rank {rank}: {reason}"));
         }
         Ok(window)
     }
 
     /// Over those of this node who are in the window, also those who were started for it once they have come.
-    pub(super) fn watch(&self) -> Watch {
-        let after = self.after.as_ref().map(|after| &after.site.lobby);
-        Watch::over(self.world.lobby.iter().chain(after).cloned()).and(self.joiners.clone())
+    pub(super) fn watch(&self) -> LivenessCheck {
+        let after = self.after.as_ref().map(|after| &after.site.mailbox);
+        LivenessCheck::over(self.world.mailbox.iter().chain(after).cloned())
+            .and(self.joiners.clone())
     }
 
     /// The number of the node of this process, the same for all of everybody there. Local.
     #[must_use]
     pub fn node(&self) -> usize {
-        let lobby = self.world.lobby.as_ref();
-        self.node.or_else(|| Some(lobby?.context().node_index())).unwrap_or(0)
+        let mailbox = self.world.mailbox.as_ref();
+        self.node.or_else(|| Some(mailbox?.context().node_index())).unwrap_or(0)
     }
 
     /// The world as it is until the commit. Local.
@@ -169,7 +171,7 @@ impl<'a> Window<'a> {
 
     /// All who stay, leave or join: the old ranks first, in their order.
     #[must_use]
-    pub fn everybody(&self) -> &Communicator {
+    pub fn all_ranks(&self) -> &Communicator {
         match (&self.everybody, &self.world.current) {
             (Some(all), _) | (None, Some(all)) => all,
             // A joiner is only there when somebody joins.
@@ -188,7 +190,7 @@ impl<'a> Window<'a> {
     pub fn next(&self) -> Option<&Communicator> {
         match self.part {
             Part::Leaves => None,
-            _ if self.resize.leavers().next().is_none() => Some(self.everybody()),
+            _ if self.resize.leavers().next().is_none() => Some(self.all_ranks()),
             _ => self.new.as_ref(),
         }
     }
@@ -211,7 +213,7 @@ impl<'a> Window<'a> {
 
     /// The new ranks, as ranks of everybody.
     pub(super) fn next_places(&self) -> Vec<usize> {
-        let everybody = self.resize.everybody();
+        let everybody = self.resize.all_ranks();
         let place = |member: &usize| everybody.iter().position(|other| other == member);
         self.resize.new.iter().filter_map(place).collect()
     }
@@ -227,25 +229,26 @@ impl<'a> Window<'a> {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub fn between(&self) -> Result<Option<Intercommunicator>, Error> {
+    pub fn intercommunicator(&self) -> Result<Option<Intercommunicator>, Error> {
         const CALL: &str = "between";
         let failed = Error::group(CALL);
         let watch = self.watch();
         let look = || watch.look();
-        let patience = &patient(self.world.patience, &look);
+        let limits = &wait_limits(self.world.patience, &look);
         let Some(everybody) = &self.everybody else { return Ok(None) };
         let olds = self.resize.old.len();
         let inter = if self.joins() {
             let joiners: Vec<usize> = (olds..everybody.size()).collect();
             let part =
-                everybody.part_within(&joiners, self.resize.tag(2), patience).map_err(&failed)?;
-            let inter = part.meet_within(0, everybody, 0, self.resize.tag(3), patience);
+                everybody.subset_within(&joiners, self.resize.tag(2), limits).map_err(&failed)?;
+            let inter = part.create_intercomm_within(0, everybody, 0, self.resize.tag(3), limits);
             let inter = inter.map_err(&failed)?;
             part.free().map_err(&failed)?;
             inter
         } else {
             let old = self.world.current.as_ref().unwrap_or(everybody);
-            old.meet_within(0, everybody, olds, self.resize.tag(3), patience).map_err(&failed)?
+            old.create_intercomm_within(0, everybody, olds, self.resize.tag(3), limits)
+                .map_err(&failed)?
         };
         Ok(Some(inter))
     }
@@ -254,7 +257,7 @@ impl<'a> Window<'a> {
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub fn tell<T: serde::Serialize + for<'b> serde::Deserialize<'b>>(
+    pub fn broadcast<T: serde::Serialize + for<'b> serde::Deserialize<'b>>(
         &self,
         value: &mut T,
     ) -> Result<(), Error> {
@@ -264,7 +267,7 @@ impl<'a> Window<'a> {
             reason: format!("cannot {action}: {error}").into(),
         };
         let failed = Error::group(CALL);
-        let is_first = self.everybody().rank() == 0;
+        let is_first = self.all_ranks().rank() == 0;
         let bytes = if is_first {
             serde_json::to_vec(value)
                 .map_err(|error| unsuitable("serialise the value", error))
@@ -272,22 +275,22 @@ impl<'a> Window<'a> {
         } else {
             Vec::new()
         };
-        let bytes = self.tell_bytes(bytes)?;
+        let bytes = self.broadcast_bytes(bytes)?;
         *value = serde_json::from_slice(&bytes)
             .map_err(|error| unsuitable("read the value of rank 0", error))
             .map_err(&failed)?;
         Ok(())
     }
 
-    /// As [`tell`](Self::tell), byte by byte: the bytes of rank 0. Collective over everybody.
+    /// As [`broadcast`](Self::broadcast), byte by byte: the bytes of rank 0. Collective over everybody.
     ///
     /// # Errors
     /// [`Error::Group`].
-    pub fn tell_bytes(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub fn broadcast_bytes(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
-        self.everybody().broadcast(bytes, 0, &patience).map_err(Error::group("tell"))
+        let limits = wait_limits(self.world.patience, &look);
+        self.all_ranks().broadcast(bytes, 0, &limits).map_err(Error::group("tell"))
     }
 
     /// Ends the resize: the world is the new one if all ranks say so, and the old one if any has a reason against it.
@@ -297,7 +300,7 @@ impl<'a> Window<'a> {
     /// started later have [ended](Status::Ended).
     ///
     /// # Errors
-    /// [`Error::GivenUp`] with the first reason, the same everywhere; [`Error::Group`].
+    /// [`Error::Aborted`] with the first reason, the same everywhere; [`Error::Group`].
     #[doc(alias = "MPI_Comm_adapt_commit")]
     pub fn commit(mut self, mine: Result<(), String>) -> Result<(), Error> {
         self.close(mine)
@@ -307,8 +310,8 @@ impl<'a> Window<'a> {
         self.closed = true;
         self.decide(mine).inspect_err(|error| {
             if let Some(coordinator) = &self.world.coordinator {
-                let after = self.after.as_ref().map(|after| Arc::clone(&after.site.lobby));
-                let before = self.world.lobby.clone();
+                let after = self.after.as_ref().map(|after| Arc::clone(&after.site.mailbox));
+                let before = self.world.mailbox.clone();
                 let lost = Lost { resize: Some(self.resize.clone()), before, after };
                 lost.tell_of(error, &coordinator.shared());
             }
@@ -320,7 +323,7 @@ impl<'a> Window<'a> {
         let failed = Error::group(CALL);
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
+        let limits = wait_limits(self.world.patience, &look);
         let (unmoved, untold) = match self.unmoved() {
             Ok(unmoved) => (unmoved, None),
             Err(reason) => (false, Some(reason)),
@@ -331,7 +334,7 @@ impl<'a> Window<'a> {
         };
         let reason = mine.err().or(untold).or(busy);
         let vote = Vote { reason, contexts: self.identities(), unmoved };
-        let votes = exchange(self.everybody(), &vote, &patience)?;
+        let votes = exchange(self.all_ranks(), &vote, &limits)?;
         let is_doomed = self.doomed.is_some();
         let mut given_up =
             self.doomed.take().map(|reason| (0, reason)).or_else(|| first_reason(&votes));
@@ -348,10 +351,10 @@ impl<'a> Window<'a> {
             coordinator.moved(self.bytes());
         }
         if given_up.is_none() && self.resize.changes_processes() && self.resize.units.is_empty() {
-            given_up = self.meet_anew(&patience)?;
+            given_up = self.meet_anew(&limits)?;
         }
         if given_up.is_none() {
-            given_up = self.adapt_contexts(votes, leaving, &patience)?;
+            given_up = self.adapt_contexts(votes, leaving, &limits)?;
         }
         if given_up.is_some() {
             self.give_up_meeting()?;
@@ -368,21 +371,21 @@ impl<'a> Window<'a> {
             let moved = self.after.as_mut().and_then(|after| after.site.head.take());
             coordinator.ended(outcome, moved.map(Box::new))?;
         }
-        if let Some(lobby) = &self.world.lobby {
-            lobby.reset_round();
+        if let Some(mailbox) = &self.world.mailbox {
+            mailbox.reset_round();
         }
         self.world.round = 0;
         // After this barrier joiners of a resize that was given up may end.
         self.joiners.clear();
         let watch = self.watch();
         let look = || watch.look();
-        let patience = patient(self.world.patience, &look);
-        self.everybody().barrier(&patience).map_err(&failed)?;
+        let limits = wait_limits(self.world.patience, &look);
+        self.all_ranks().barrier(&limits).map_err(&failed)?;
         match given_up {
             None => self.become_new(),
             Some((rank, reason)) => {
                 self.stay_old()?;
-                Err(Error::GivenUp { call: CALL, rank, reason })
+                Err(Error::Aborted { call: CALL, rank, reason })
             }
         }
     }
@@ -408,8 +411,8 @@ impl<'a> Window<'a> {
             Part::Leaves => Status::Parked,
             _ => Status::Staying,
         };
-        if let Some(lobby) = &world.lobby {
-            lobby.sit(self.resize.seat(world.process));
+        if let Some(mailbox) = &world.mailbox {
+            mailbox.sit(self.resize.seat(world.process));
         }
         world.current = next;
         let new = self.resize.new.iter();
@@ -418,8 +421,8 @@ impl<'a> Window<'a> {
         if self.resize.changes_processes() {
             self.go_over()?;
         }
-        if let (Status::Parked, Some(lobby)) = (self.world.status, &self.world.lobby) {
-            lobby.sit(Seat::Asleep);
+        if let (Status::Parked, Some(mailbox)) = (self.world.status, &self.world.mailbox) {
+            mailbox.sit(Seat::Asleep);
         }
         self.world.settle_data(true);
         Ok(())
@@ -427,7 +430,7 @@ impl<'a> Window<'a> {
 
     /// All who will live meet over their communicator, before anything has changed. The first rank that could not,
     /// and why. Collective over everybody; nobody sleeps then.
-    fn meet_anew(&mut self, patience: &Patience<'_>) -> Result<Option<(usize, String)>, Error> {
+    fn meet_anew(&mut self, limits: &WaitLimits<'_>) -> Result<Option<(usize, String)>, Error> {
         let all = self.wide.as_ref().unwrap_or(&self.world.base);
         let mut reason = None;
         if !self.resize.gone.contains(&self.world.process) {
@@ -443,27 +446,27 @@ impl<'a> Window<'a> {
             let rest: Vec<usize> =
                 (0..all.size()).filter(|process| !gone.contains(process)).collect();
             let base = if rest.len() < all.size() {
-                let rest = all.part_within(&rest, self.resize.tag(4), patience);
+                let rest = all.subset_within(&rest, self.resize.tag(4), limits);
                 Some(rest.map_err(Error::group("commit"))?)
             } else {
                 None
             };
-            match Site::open(base.as_ref().unwrap_or(all), patience) {
+            match Site::open(base.as_ref().unwrap_or(all), limits) {
                 Ok(site) => {
-                    let rings = site.lobby.rings();
-                    site.lobby.sit(self.resize.seat_until_end(self.world.process));
-                    reason = self.world.guard_also(&site.lobby).err();
+                    let rings = site.mailbox.rings();
+                    site.mailbox.sit(self.resize.seat_until_end(self.world.process));
+                    reason = self.world.guard_also(&site.mailbox).err();
                     self.after = Some(After { base, site, rings });
                 }
                 Err(error) => reason = Some(error.to_string()),
             }
         }
-        let number = |lobby: &Arc<Lobby>| lobby.context().node_index();
-        let before = self.world.lobby.as_ref().map(number);
-        let nodes = (before, self.after.as_ref().map(|after| number(&after.site.lobby)));
-        let all: Vec<Met> = exchange(self.everybody(), &Met { reason, nodes }, patience)?;
+        let number = |mailbox: &Arc<NodeMailbox>| mailbox.context().node_index();
+        let before = self.world.mailbox.as_ref().map(number);
+        let nodes = (before, self.after.as_ref().map(|after| number(&after.site.mailbox)));
+        let all: Vec<Met> = exchange(self.all_ranks(), &Met { reason, nodes }, limits)?;
         let nodes: Vec<_> = all.iter().map(|met| met.nodes).collect();
-        self.node = number_nodes(&nodes).get(self.everybody().rank()).copied();
+        self.node = number_nodes(&nodes).get(self.all_ranks().rank()).copied();
         Ok(all.into_iter().enumerate().find_map(|(rank, met)| Some((rank, met.reason?))))
     }
 
@@ -488,10 +491,10 @@ impl<'a> Window<'a> {
                 all.free().map_err(&failed)?;
             }
             world.guard = None;
-            (world.lobby, world.agent) = (None, None);
+            (world.mailbox, world.agent) = (None, None);
             return Ok(());
         };
-        let joined = self.part == Part::Joins && world.lobby.is_none();
+        let joined = self.part == Part::Joins && world.mailbox.is_none();
         let next = match (after.base, wide) {
             (Some(base), Some(wide)) => {
                 wide.free().map_err(&failed)?;
@@ -511,7 +514,7 @@ impl<'a> Window<'a> {
         world.rings = after.rings;
         // Its link has been hung up.
         world.agent = after.site.agent;
-        world.lobby = Some(after.site.lobby);
+        world.mailbox = Some(after.site.mailbox);
         world.guard_own();
         Ok(())
     }
@@ -523,10 +526,10 @@ impl<'a> Window<'a> {
             communicator.free().map_err(&failed)?;
         }
         if self.part == Part::Joins {
-            let sleeps = self.world.lobby.is_some();
+            let sleeps = self.world.mailbox.is_some();
             self.world.status = if sleeps { Status::Parked } else { Status::Ended };
-            if let Some(lobby) = &self.world.lobby {
-                lobby.sit(Seat::Asleep);
+            if let Some(mailbox) = &self.world.mailbox {
+                mailbox.sit(Seat::Asleep);
             }
         }
         self.world.settle_data(false);
@@ -536,15 +539,15 @@ impl<'a> Window<'a> {
 
 /// A resize that cannot be ended by those who are in it.
 struct Lost {
-    resize: Option<Resize>,
-    before: Option<Arc<Lobby>>,
-    after: Option<Arc<Lobby>>,
+    resize: Option<ResizePlan>,
+    before: Option<Arc<NodeMailbox>>,
+    after: Option<Arc<NodeMailbox>>,
 }
 
 impl Lost {
     /// Its request has an end all the same.
     fn tell_of(&self, error: &Error, coordinator: &Shared) {
-        if !matches!(error, Error::GivenUp { .. } | Error::Misplaced { .. }) {
+        if !matches!(error, Error::Aborted { .. } | Error::InvalidState { .. }) {
             coordinator.lost(Cause::new(self.kind(), error.to_string()));
         }
     }
@@ -552,12 +555,12 @@ impl Lost {
     /// A joiner, if one has ended on this node and nobody else has.
     fn kind(&self) -> CauseKind {
         let Some(resize) = &self.resize else { return CauseKind::MemberLost };
-        let dead = |lobby: &Option<Arc<Lobby>>| {
-            let missed = |lobby: &Arc<Lobby>| {
-                let missed = lobby.missed().into_iter();
-                missed.map(|member| lobby.process_of(member)).collect::<Vec<_>>()
+        let dead = |mailbox: &Option<Arc<NodeMailbox>>| {
+            let missed = |mailbox: &Arc<NodeMailbox>| {
+                let missed = mailbox.missed().into_iter();
+                missed.map(|member| mailbox.process_of(member)).collect::<Vec<_>>()
             };
-            lobby.iter().flat_map(missed).collect()
+            mailbox.iter().flat_map(missed).collect()
         };
         let (mut ended, after): (Vec<usize>, Vec<usize>) = (dead(&self.before), dead(&self.after));
         ended.extend(after.into_iter().map(|process| resize.before(process)));

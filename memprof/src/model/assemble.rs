@@ -2,8 +2,8 @@
 
 use super::site::Collect;
 use super::{
-    Absent, BINS, Job, Joined, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site, State,
-    Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
+    BINS, Job, Joined, MissingRanks, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
+    State, Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -279,7 +279,7 @@ impl Assembler {
             unread,
             missing: Vec::new(),
             jobs: Vec::new(),
-            absent: Absent::default(),
+            missing_ranks: MissingRanks::default(),
             touches: Touches::default(),
             started_ns: self.axis.start_realtime_ns,
             nodes,

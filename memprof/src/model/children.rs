@@ -1,6 +1,6 @@
 //! Processes that ranks have started or forked: they inherit the rank's variables and are no ranks.
 
-use super::absent::Who;
+use super::missing_ranks::Who;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 

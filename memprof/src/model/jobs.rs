@@ -1,7 +1,7 @@
 //! The jobs of a folder: a script may have started several, one after the other or at once. Their ranks
 //! have the same numbers and are not those of one job.
 
-use super::absent::Who;
+use super::missing_ranks::Who;
 use memprof_trace::SPAWNED;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};

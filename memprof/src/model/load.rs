@@ -1,12 +1,12 @@
 //! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
 
-use super::absent::{self, Who};
 use super::children::{self, Child, Relation};
 use super::jobs::Belongs;
-use super::living::Living;
+use super::missing_ranks::{self, Who};
 use super::reduce::{self, First, Part};
+use super::running_processes::RunningProcesses;
 use super::{
-    Absent, Assembler, Axis, Clock, Job, JobPart, Object, Rank, Reduced, Site, Span, State,
+    Assembler, Axis, Clock, Job, JobPart, MissingRanks, Object, Rank, Reduced, Site, Span, State,
     Timeline, jobs,
 };
 use memprof_trace::read::Trace;
@@ -103,7 +103,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let files = list().map_err(|cause| LoadError::Folder { folder: folder.to_owned(), cause })?;
     match files.is_empty() {
         true => {
-            let words = absent::told(&absent::refused(folder));
+            let words = missing_ranks::told(&missing_ranks::refused(folder));
             Err(LoadError::Empty { folder: folder.to_owned(), words })
         }
         false => Ok(files),
@@ -137,7 +137,7 @@ impl Job {
         part: Part,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Job, LoadError> {
-        let living = Living::new();
+        let living = RunningProcesses::new();
         let files = files(folder)?;
         let count = files.len();
         let mut unread = Vec::new();
@@ -219,8 +219,9 @@ impl Job {
             }
         }
         let mut job = assembler.finish(folder.to_owned(), unread);
-        let forked = absent::forked(folder);
-        job.absent = Absent { refused: absent::refused(folder), forked, helpers };
+        let forked = missing_ranks::forked(folder);
+        job.missing_ranks =
+            MissingRanks { refused: missing_ranks::refused(folder), forked, helpers };
         if part == Part::Everything {
             shade(&mut job);
         }
@@ -253,9 +254,9 @@ fn without_helpers(traces: Vec<Found>) -> (Vec<Found>, usize) {
     let count = traces.len();
     let kept: Vec<Found> = traces
         .into_iter()
-        .zip(absent::parts(&all))
-        .filter(|(_, part)| *part != absent::Part::Helper)
-        .map(|(found, part)| Found { replaced: part == absent::Part::Replaced, ..found })
+        .zip(missing_ranks::parts(&all))
+        .filter(|(_, part)| *part != missing_ranks::Part::Helper)
+        .map(|(found, part)| Found { replaced: part == missing_ranks::Part::Replaced, ..found })
         .collect();
     let helpers = count - kept.len();
     (kept, helpers)
@@ -364,8 +365,9 @@ fn placed(mut spans: Vec<Span>, rank: &Rank) -> Vec<Span> {
 
 /// The timeline of a rank, on the axis of its job.
 pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
-    let Reduced { mut timeline, .. } = reduce::reduce(&rank.file, Part::Everything, &Living::new())
-        .map_err(|why| LoadError::Trace { file: rank.file.clone(), why })?;
+    let Reduced { mut timeline, .. } =
+        reduce::reduce(&rank.file, Part::Everything, &RunningProcesses::new())
+            .map_err(|why| LoadError::Trace { file: rank.file.clone(), why })?;
     timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
     timeline.phases = spans(rank);
     let mut peak = rank.peak.clone();

@@ -3,24 +3,23 @@
 //! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory than
 //! their summaries. Everything in here is plain data with pure functions over it.
 
-mod absent;
 mod assemble;
 mod balance;
 mod children;
 mod component;
 mod jobs;
 mod join;
-mod living;
 mod load;
+mod missing_ranks;
 mod phase;
 mod rank;
 mod reduce;
+mod running_processes;
 mod site;
 pub mod statistics;
 mod timeline;
 mod touch;
 
-pub use absent::{Absent, Refused, forked_told, refused, told};
 pub use assemble::{Assembler, Axis, Clock, Reduced};
 pub use balance::{Balance, Excess};
 pub use children::Child;
@@ -28,6 +27,7 @@ pub use component::Group;
 pub use jobs::JobPart;
 pub use join::{Join, Joined, JoinedFile, Shared};
 pub use load::{LoadError, Unread, files};
+pub use missing_ranks::{MissingRanks, Refused, forked_told, refused, told};
 pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
 pub use rank::{Held, Identity, Lost, Rank, Sampler, State, Totals, noun};
 pub use site::{Frame, Object, Site, Sites};
@@ -70,7 +70,8 @@ pub struct Job {
     /// The jobs whose ranks these are; more than one where a script started several.
     pub jobs: Vec<JobPart>,
     /// Facts about missing processes.
-    pub absent: Absent,
+    #[serde(rename = "absent")]
+    pub missing_ranks: MissingRanks,
     /// Realtime clock at the start of the job's first rank, in nanoseconds since 1970.
     pub started_ns: u64,
 }

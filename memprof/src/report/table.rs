@@ -516,14 +516,15 @@ pub fn missing(job: &Job, look: Look) -> String {
         let ranks = count(part.missing.len(), "rank");
         let of = if several.is_some() { format!(" of job {}", part.number) } else { String::new() };
         // Who could not make a trace says so beside the others, which is told below.
-        let said = |rank: &u32| job.absent.refused.iter().any(|word| word.rank == Some(*rank));
+        let said =
+            |rank: &u32| job.missing_ranks.refused.iter().any(|word| word.rank == Some(*rank));
         let why = if part.missing.iter().all(said) { "" } else { NO_WORD };
         line(format!("{ranks}{of} left no trace: {}{more}{why}", some.join(", ")));
     }
-    told(&job.absent.refused).into_iter().for_each(&mut line);
-    forked_told(&job.absent.forked).into_iter().for_each(&mut line);
-    if job.absent.helpers > 0 {
-        let traces = count(job.absent.helpers, "trace");
+    told(&job.missing_ranks.refused).into_iter().for_each(&mut line);
+    forked_told(&job.missing_ranks.forked).into_iter().for_each(&mut line);
+    if job.missing_ranks.helpers > 0 {
+        let traces = count(job.missing_ranks.helpers, "trace");
         line(format!("{traces} of programs beside the ranks that never called MPI, not counted"));
     }
     for (state, what) in [

@@ -2,7 +2,7 @@
 
 mod folder;
 mod launcher;
-mod nothing;
+mod no_trace_diagnosis;
 mod preload;
 mod program;
 
@@ -296,7 +296,8 @@ fn summarize(recorded: &Recorded) {
             let what = if recorded.without_mpi { "no process" } else { "no rank" };
             say(&format!("{what} recorded anything"));
             let folder = &recorded.folder.path;
-            for why in nothing::reasons(folder, &recorded.program, recorded.without_mpi) {
+            for why in no_trace_diagnosis::reasons(folder, &recorded.program, recorded.without_mpi)
+            {
                 say(&why);
             }
             say(&recorded.tried);

@@ -43,7 +43,7 @@ mod under_mpi {
 
     use anyhow::{Context as _, Result, bail};
     use quo::Context;
-    use quo::group::{Patience, allgather_bytes};
+    use quo::group::{WaitLimits, allgather_bytes};
     use quo_mpi::{Mpi, MpiGroup};
     use serde_json::Value;
 
@@ -72,8 +72,8 @@ mod under_mpi {
             0 => node(&context, json).unwrap_or_else(|error| format!("{FAILED}{error:#}")),
             _ => String::new(),
         };
-        let patience = Patience::for_at_most(PATIENCE);
-        let all = allgather_bytes(&*context.group(), mine.as_bytes(), &patience)?;
+        let limits = WaitLimits::for_at_most(PATIENCE);
+        let all = allgather_bytes(&*context.group(), mine.as_bytes(), &limits)?;
         let rank = context.rank();
         context.free()?;
         let nodes: Vec<_> = all.iter().map(|text| String::from_utf8_lossy(text)).collect();

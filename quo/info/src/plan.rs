@@ -106,8 +106,8 @@ fn report(options: &Options, machine: &Topology) -> Result<Report> {
     let objects: Vec<CpuSet> =
         machine.objects(over).iter().map(|object| object.cpuset.clone()).collect();
     let (policy, name) = match options.policy {
-        Rule::Promise => (Policy::Promise, "promise"),
-        Rule::Literal => (Policy::Literal, "literal"),
+        Rule::Promise => (Policy::Spread, "promise"),
+        Rule::Literal => (Policy::LibquoCompat, "literal"),
     };
     let distribution = distribute(&DistributeRequest {
         objects: &objects,

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 use quo::environment;
-use quo::group::{Group, GroupError, Patience};
+use quo::group::{Group, GroupError, WaitLimits};
 use quo::node::ForkId;
 
 use crate::operation::Operation;
@@ -62,19 +62,19 @@ impl MpiGroup {
     /// # Safety
     /// `comm` is the null communicator or one that has not been freed.
     pub unsafe fn from_raw(comm: Comm) -> Result<Self, GroupError> {
-        let patience = Patience::for_at_most(create_timeout());
+        let limits = WaitLimits::for_at_most(create_timeout());
         // SAFETY: by this function's contract.
-        unsafe { Self::from_raw_within(comm, &patience) }
+        unsafe { Self::from_raw_within(comm, &limits) }
     }
 
-    /// As [`from_raw`](Self::from_raw), for as long as the patience lasts.
+    /// As [`from_raw`](Self::from_raw), within the limits.
     ///
     /// # Errors
-    /// As [`from_raw`](Self::from_raw), and the patience's own.
+    /// As [`from_raw`](Self::from_raw), and what `check_peers` returns.
     ///
     /// # Safety
     /// As [`from_raw`](Self::from_raw).
-    pub unsafe fn from_raw_within(comm: Comm, patience: &Patience<'_>) -> Result<Self, GroupError> {
+    pub unsafe fn from_raw_within(comm: Comm, limits: &WaitLimits<'_>) -> Result<Self, GroupError> {
         const CALL: &str = "create";
         is_usable()?;
         if comm.is_null() {
@@ -99,7 +99,7 @@ impl MpiGroup {
         let begun = Operation::begin("MPI_Comm_idup", |place| unsafe {
             raw::quo_mpi_comm_idup(comm.0, place)
         })?;
-        Self::adopt(begun.wait(patience)?)
+        Self::adopt(begun.wait(limits)?)
     }
 
     /// Takes ownership of a communicator made here.
@@ -149,7 +149,7 @@ impl Group for MpiGroup {
         is_running()
     }
 
-    fn allgather(&self, mine: &[u8], patience: &Patience<'_>) -> Result<Vec<u8>, GroupError> {
+    fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         const CALL: &str = "MPI_Iallgather";
         is_running()?;
         let count = c_int::try_from(mine.len()).map_err(|_| GroupError::Unsuitable {
@@ -170,7 +170,7 @@ impl Group for MpiGroup {
                 place,
             )
         })?;
-        begun.wait(patience)?;
+        begun.wait(limits)?;
         // SAFETY: leaked above, complete, and referred to by nobody else.
         drop(unsafe { Box::from_raw(sent) });
         // SAFETY: as above.
@@ -180,10 +180,10 @@ impl Group for MpiGroup {
     fn gather(
         &self,
         mine: &[u8],
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Option<Vec<Vec<u8>>>, GroupError> {
         const CALL: &str = "MPI_Gatherv";
-        let lengths = self.allgather(&(mine.len() as u64).to_ne_bytes(), patience)?;
+        let lengths = self.allgather(&(mine.len() as u64).to_ne_bytes(), limits)?;
         let (mut counts, mut starts, mut total) = (Vec::new(), Vec::new(), 0_u64);
         for length in lengths.chunks_exact(size_of::<u64>()) {
             let length = length.try_into().map_or(0, u64::from_ne_bytes);

@@ -11,10 +11,10 @@
 //! `MpiGroup::new`; everybody else has [`MpiGroup::from_raw`].
 
 mod comm;
+pub mod communicator;
 mod group;
 mod identity;
 mod launch;
-pub mod members;
 mod operation;
 mod process;
 mod program;

@@ -1,11 +1,11 @@
-//! Non-blocking operations of MPI, waited for with patience.
+//! Non-blocking operations of MPI, waited for within limits.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
 use std::ptr;
 use std::time::Duration;
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 
 use crate::raw::succeed;
 use crate::{Comm, raw};
@@ -54,7 +54,7 @@ impl Operation {
     }
 
     /// Waits for its end; gives the communicator of a duplication, else the null communicator.
-    pub(crate) fn wait(mut self, patience: &Patience<'_>) -> Result<Comm, GroupError> {
+    pub(crate) fn wait(mut self, limits: &WaitLimits<'_>) -> Result<Comm, GroupError> {
         let mut polls: u32 = 0;
         loop {
             if self.test()? {
@@ -68,7 +68,7 @@ impl Operation {
                     std::thread::yield_now();
                 }
                 if polls.is_multiple_of(POLLS_PER_CHECK) {
-                    patience.check(self.call)?;
+                    limits.check(self.call)?;
                 }
             }
         }

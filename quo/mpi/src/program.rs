@@ -3,7 +3,7 @@
 
 use quo::group::GroupError;
 
-use crate::members::ThreadLevel;
+use crate::communicator::ThreadLevel;
 use crate::raw::succeed;
 use crate::{Comm, MpiGroup, is_the_right_mpi, raw};
 
@@ -36,7 +36,7 @@ impl Mpi {
     }
 
     /// As [`initialize`](Self::initialize), for as many threads as `level` says, or fewer where the MPI has no
-    /// more: [`members::thread_level`](crate::members::thread_level) tells.
+    /// more: [`communicator::thread_level`](crate::communicator::thread_level) tells.
     ///
     /// # Errors
     /// As [`initialize`](Self::initialize).

@@ -4,9 +4,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 
-use crate::members::Communicator;
+use crate::communicator::Communicator;
 use crate::operation::Operation;
 use crate::{Comm, MpiGroup, is_running, raw};
 
@@ -92,10 +92,10 @@ impl Transfer {
     /// Waits until it is complete, and gives the bytes: those that came, or those that were sent.
     ///
     /// # Errors
-    /// [`GroupError::Late`] and the patience's own, [`GroupError::Mpi`].
-    pub fn finish(mut self, patience: &Patience<'_>) -> Result<Vec<u8>, GroupError> {
+    /// [`GroupError::Late`] and what `check_peers` returns, [`GroupError::Mpi`].
+    pub fn finish(mut self, limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         while let Some(operation) = self.under_way.pop() {
-            if let Err(error) = operation.wait(patience) {
+            if let Err(error) = operation.wait(limits) {
                 // MPI may go on with it.
                 std::mem::forget(self);
                 return Err(error);

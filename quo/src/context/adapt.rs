@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Context;
-use super::form::{Entrant, Formed, LOOK, form, limit, next_number};
+use super::handshake::{Established, LOOK, Participant, handshake, limit, next_number};
 use super::record::Role;
 use super::state::{Shared, State};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::{Group, GroupError};
-use crate::regions::{self, Region};
+use crate::profiler_regions::{self, Region};
 
 /// Options of an adaptation.
 ///
@@ -172,9 +172,9 @@ impl Shared {
         let mut unwound = Unwound { shared: self, masks: Vec::new() };
         let settings = allowed.map(|()| self.settings.clone());
         let limit = options.timeout.unwrap_or_else(|| limit(&settings));
-        let formed = form(
+        let established = handshake(
             group,
-            Entrant {
+            Participant {
                 role: Role::Adapts(self.identity),
                 settings,
                 limit,
@@ -186,8 +186,8 @@ impl Shared {
             },
         );
         drop(old);
-        match formed {
-            Ok(Formed { state, .. }) => {
+        match established {
+            Ok(Established { state, .. }) => {
                 // The last holder of the old state leaves its node, in order.
                 drop(self.replace(state));
                 Ok(())
@@ -261,7 +261,7 @@ impl Unwound<'_> {
         {
             let mask = bindings.stack.pop()?;
             self.masks.push(pushed);
-            if regions::recorded() {
+            if profiler_regions::recorded() {
                 self.shared.regions().pop();
             }
             bindings.publish(&mask)?;
@@ -281,7 +281,7 @@ impl Unwound<'_> {
             if pushed.is_err() {
                 return;
             }
-            if regions::recorded() {
+            if profiler_regions::recorded() {
                 self.shared.regions().push(Region::NONE);
             }
             let _ = bindings.publish(&mask);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::process::{digest, read_unsized};
+use super::peer_identity::{digest, read_unsized};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::ForkId;

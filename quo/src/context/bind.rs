@@ -8,7 +8,7 @@ use crate::affinity::{BindError, Target};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::NodeError;
-use crate::regions::{self, Region};
+use crate::profiler_regions::{self, Region};
 
 impl Bindings {
     /// Tells the others this rank's mask; a rank that is detached has nobody to tell.
@@ -120,7 +120,7 @@ impl Context {
         // A rank that came bound is bound, even where it has all that is left of the allowed CPUs.
         let unbound = bindings.stack.depth() == 0 && self.has_all_of_its_own_accord(&before);
         let cpus = bindings.stack.push_over(before, cpus, unbound)?;
-        if regions::recorded() {
+        if profiler_regions::recorded() {
             self.shared.regions().push(region());
         }
         bindings.publish(&cpus)?;
@@ -179,7 +179,7 @@ impl Context {
             return Err(BindError::NothingPushed.into());
         }
         let mask = bindings.stack.pop()?;
-        if regions::recorded() {
+        if profiler_regions::recorded() {
             self.shared.regions().pop();
         }
         bindings.publish(&mask)?;

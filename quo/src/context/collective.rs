@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::confinement::Machine;
-use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER, MASK_HEADER};
+use super::handshake::{EXCHANGE_BYTES, EXCHANGE_HEADER, MASK_HEADER};
 use super::record::{STATUS_BYTES, encode_status, first_failure, require_agreement};
 use super::state::State;
 use super::{Context, Wait};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, ErrorKind};
-use crate::group::{Group, Patience};
+use crate::group::{Group, WaitLimits};
 use crate::node::{Channel, Exchange, SharedMemory};
 use crate::plan::{DistributeRequest, Distribution, Policy, distribute};
 use crate::topology::{ObjectType, TopologyError};
@@ -154,7 +154,7 @@ impl Context {
         let mut message = [0_u8; EXCHANGE_HEADER];
         message[0] = Operation::Distribute as u8;
         message[1] = request.kind.map_or(u8::MAX, kind_number);
-        message[2] = u8::from(request.policy == Policy::Literal);
+        message[2] = u8::from(request.policy == Policy::LibquoCompat);
         message[3] = cores;
         message[8..16].copy_from_slice(&request.max_per_object.to_ne_bytes());
         // Replaced by all ranks of the node together, and never within a call.
@@ -253,10 +253,10 @@ impl Context {
                 reason: "there is no such object type".to_owned(),
             })
             .and_then(|kind| self.first_object_under_mask(&state, kind));
-        let patience = Patience::for_at_most(self.shared.settings.create_timeout);
+        let limits = WaitLimits::for_at_most(self.shared.settings.create_timeout);
         let mut record = encode_status(object.as_ref().err()).to_vec();
         record.push(kind.map_or(u8::MAX, kind_number));
-        let records = state.group.allgather(&record, &patience)?;
+        let records = state.group.allgather(&record, &limits)?;
         let (mut statuses, mut kinds) = (Vec::new(), Vec::new());
         for (rank, record) in records.chunks_exact(record.len()).enumerate() {
             let (status, kind) = record.split_at(STATUS_BYTES);

@@ -8,12 +8,12 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use super::agreement::agree;
 use super::allowed;
 use super::machine::Snapshot;
-use super::verdict::agree;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
-use crate::group::{Group, Patience};
+use crate::group::{Group, WaitLimits};
 use crate::node::Node;
 use crate::topology::{ObjectType, Topology};
 
@@ -180,15 +180,15 @@ pub(super) fn divide(
     node: &Node,
     (snapshot, no_smt, basis): (&Snapshot, bool, Basis),
     (members, mask, bounds): (usize, &CpuSet, &Bounds),
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Machine, Error> {
     let part = |member| node.mask_of(member).ok().flatten().unwrap_or_default();
     let parts: Vec<CpuSet> = (0..members).map(part).collect();
     // The verdict also says that everyone has read the parts, so that masks may take their place.
     let own = &parts[node.member()];
     let machine = Machine::divided(&snapshot.whole, no_smt, &parts, own, basis, bounds);
-    let machine = agree(group, call, machine, patience)?;
-    agree(group, call, node.publish_mask(mask).map_err(Error::from), patience)?;
+    let machine = agree(group, call, machine, limits)?;
+    agree(group, call, node.publish_mask(mask).map_err(Error::from), limits)?;
     Ok(machine)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::adapt::AdaptOptions;
-use super::form::{Entrant, Formed, form, limit, next_number};
+use super::handshake::{Established, Participant, handshake, limit, next_number};
 use super::record::Role;
 use super::registry;
 use super::state::Shared;
@@ -55,9 +55,9 @@ impl Context {
     fn come(group: Arc<dyn Group>, role: Role, options: &CreateOptions) -> Result<Self, Error> {
         let settings = options.resolve();
         let limit = limit(&settings);
-        let formed = form(
+        let established = handshake(
             group,
-            Entrant {
+            Participant {
                 role,
                 settings,
                 limit,
@@ -68,7 +68,7 @@ impl Context {
                 scope: None,
             },
         )?;
-        let Formed { state, settings, identity, backend } = formed;
+        let Established { state, settings, identity, backend } = established;
         let shared = Shared::new(next_number(), identity, settings, backend, state);
         let shared = Arc::new(shared);
         registry::register(&shared);
@@ -109,7 +109,7 @@ pub(super) fn refuse(
     options: &AdaptOptions,
 ) -> Result<(), Error> {
     let reason = "the context has been released on this rank".to_owned();
-    let entrant = Entrant {
+    let participant = Participant {
         role: Role::Adapts(identity),
         settings: Err(Error::NotSupported { call: "adapt", reason }),
         limit: options.timeout().unwrap_or(environment::DEFAULT_CREATE_TIMEOUT),
@@ -119,5 +119,5 @@ pub(super) fn refuse(
         claimed: CpuSet::new(),
         scope: None,
     };
-    form(group, entrant).map(|_| ())
+    handshake(group, participant).map(|_| ())
 }

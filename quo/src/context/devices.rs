@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::collective::Operation;
-use super::form::EXCHANGE_HEADER;
+use super::handshake::EXCHANGE_HEADER;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::plan::assign_devices;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::allowed::version;
-use super::process::digest;
+use super::peer_identity::digest;
 use crate::affinity::{Backend, InitialBinding, Kernel, ParseInitialBindingError, Simulated};
 use crate::cpuset::CpuSet;
 use crate::environment;

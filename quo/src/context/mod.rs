@@ -17,20 +17,21 @@
 //! - `report`: phases for the trace, and how ranks tell each other how a step went.
 
 mod adapt;
+mod agreement;
 mod allowed;
 mod bind;
 mod collective;
 mod confinement;
 mod create;
 mod devices;
-mod form;
+mod handshake;
 pub mod launcher;
 mod limit;
 mod machine;
 mod members;
 pub mod options;
 pub(crate) mod overlap;
-mod process;
+mod peer_identity;
 mod query;
 mod record;
 mod registry;
@@ -38,7 +39,6 @@ mod renew;
 mod report;
 mod scope;
 mod state;
-mod verdict;
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::plan::Policy;
 use crate::topology::Topology;
-use record::Process;
+use record::PeerProcess;
 use state::Shared;
 
 /// A set of ranks, the nodes they share, the machine under them and the bindings they push.
@@ -97,7 +97,7 @@ pub struct Context {
 /// A rank's knowledge of another one on its node.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) process: Process,
+    pub(crate) process: PeerProcess,
     /// Its number means the same process here.
     visible: bool,
     pub(crate) launcher: Launcher,

@@ -111,7 +111,7 @@ impl CreateOptions {
             policy: match self.policy {
                 Some(policy) => policy,
                 None => {
-                    let names = [("promise", Policy::Promise), ("literal", Policy::Literal)];
+                    let names = [("promise", Policy::Spread), ("literal", Policy::LibquoCompat)];
                     named(&environment::DISTRIBUTE, &names)?.unwrap_or_default()
                 }
             },

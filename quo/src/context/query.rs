@@ -1,7 +1,7 @@
 //! Questions about the machine, this rank and the others. All local; all answered as of now.
 
 use super::Context;
-use super::process::has_ended;
+use super::peer_identity::has_ended;
 use super::state::State;
 use crate::affinity::BindError;
 use crate::affinity::kernel::mask_of;

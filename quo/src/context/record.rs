@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::launcher::Launcher;
 use super::options::{Settings, Wait};
-use super::process::digest;
+use super::peer_identity::digest;
 use crate::environment;
 use crate::error::{Error, with_causes};
 use crate::plan::Policy;
@@ -36,7 +36,7 @@ pub(super) struct Record {
     /// A digest of the settings that decide the machine: `QUO_TOPOLOGY` and `QUO_BINDING`.
     pub machine: u64,
     pub place: Place,
-    pub process: Process,
+    pub process: PeerProcess,
     /// A digest of the control group that says which CPUs the process may use.
     pub confinement: u64,
     pub launcher: Launcher,
@@ -91,7 +91,7 @@ pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
     let (Role::Joins, Some(theirs)) = (role, theirs) else { return };
     settings.no_smt = theirs.no_smt;
     settings.wait = WAITS.get(usize::from(theirs.wait)).map_or(settings.wait, |&(_, wait)| wait);
-    settings.policy = if theirs.literal { Policy::Literal } else { Policy::Promise };
+    settings.policy = if theirs.literal { Policy::LibquoCompat } else { Policy::Spread };
     settings.trace = match settings.trace.take() {
         // Rank 0 writes it, and is not among those who come last.
         None if theirs.trace => Some(PathBuf::new()),
@@ -114,7 +114,7 @@ pub(super) struct Place {
 
 /// A process, as other processes of the node may look for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Process {
+pub(crate) struct PeerProcess {
     pub id: i32,
     /// The process-number namespace in which `id` means something.
     pub namespace: u64,
@@ -399,7 +399,7 @@ mod tests {
 
     fn record(device: u64) -> Record {
         let place = Place { boot: [7; 16], device, inode: u64::MAX, hint: u64::MAX };
-        let process = Process { id: i32::MAX, namespace: u64::MAX, started: u64::MAX };
+        let process = PeerProcess { id: i32::MAX, namespace: u64::MAX, started: u64::MAX };
         Record {
             protocol: PROTOCOL,
             role: Role::Adapts(u64::MAX),

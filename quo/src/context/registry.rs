@@ -36,7 +36,7 @@ pub(super) fn others(number: u64) -> Vec<Arc<Shared>> {
 }
 
 /// Contexts that wait for the library that would have made them, each with the tag of its ranks.
-static SET_ASIDE: Mutex<Vec<(u64, Context)>> = Mutex::new(Vec::new());
+static OFFERED: Mutex<Vec<(u64, Context)>> = Mutex::new(Vec::new());
 
 /// A context of this process, which somebody else holds.
 ///
@@ -83,19 +83,19 @@ impl Context {
 impl Context {
     /// Leaves the context to a library of this process that is going to make one over its ranks: for whoever lets
     /// ranks come. The others have theirs already, so that the library's own creation would wait in vain. Local.
-    pub fn set_aside(self) {
+    pub fn offer_to_library(self) {
         let tag = self.group().tag();
-        SET_ASIDE.lock().unwrap_or_else(PoisonError::into_inner).push((tag, self));
+        OFFERED.lock().unwrap_or_else(PoisonError::into_inner).push((tag, self));
     }
 
-    /// The context that was [set aside](Self::set_aside) first, over ranks with this tag. Local.
+    /// The context that was [offered](Self::offer_to_library) first, over ranks with this tag. Local.
     ///
     /// ```
-    /// assert!(quo::Context::take_set_aside(0).is_none());
+    /// assert!(quo::Context::take_offered(0).is_none());
     /// ```
     #[must_use]
-    pub fn take_set_aside(tag: u64) -> Option<Context> {
-        let mut waiting = SET_ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn take_offered(tag: u64) -> Option<Context> {
+        let mut waiting = OFFERED.lock().unwrap_or_else(PoisonError::into_inner);
         let place = waiting.iter().position(|(other, _)| *other == tag)?;
         Some(waiting.remove(place).1)
     }

@@ -5,10 +5,10 @@ use std::io::BufWriter;
 
 use super::Context;
 use super::collective::{Operation, encode_trouble};
-use super::form::{EXCHANGE_BYTES, EXCHANGE_HEADER};
+use super::handshake::{EXCHANGE_BYTES, EXCHANGE_HEADER};
 use crate::affinity::Backend;
 use crate::error::{Error, ErrorKind};
-use crate::group::Patience;
+use crate::group::WaitLimits;
 use crate::metrics::trace::Trace;
 use crate::metrics::{Clock, PhaseMetrics};
 use crate::threading::ThreadControls;
@@ -77,8 +77,8 @@ impl Context {
         let file_error =
             |source| Error::File { call: CALL, path: path.display().to_string(), source };
         let bytes = serde_json::to_vec(&mine).map_err(|error| file_error(error.into()))?;
-        let patience = Patience::for_at_most(self.shared.settings.create_timeout);
-        let Some(all) = state.group.gather(&bytes, &patience)? else { return Ok(()) };
+        let limits = WaitLimits::for_at_most(self.shared.settings.create_timeout);
+        let Some(all) = state.group.gather(&bytes, &limits)? else { return Ok(()) };
         let mut phases: Vec<PhaseMetrics> = Vec::new();
         for bytes in all {
             phases.extend(

@@ -9,15 +9,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Context;
-use super::form::{Entrant, Formed, form, next_number};
-use super::process::digest;
+use super::agreement::agree;
+use super::handshake::{Established, Participant, handshake, next_number};
+use super::peer_identity::digest;
 use super::record::{Role, STATUS_BYTES, encode_status, first_failure, require_agreement};
 use super::registry;
 use super::state::Shared;
-use super::verdict::agree;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
-use crate::group::{Group, Patience};
+use crate::group::{Group, WaitLimits};
 use crate::plan::{counted, shares};
 use crate::topology::{ObjectType, Topology, TopologyError};
 
@@ -235,8 +235,8 @@ impl Context {
             }
             Ok(parts.swap_remove(part))
         });
-        let patience = Patience::for_at_most(self.shared.settings.create_timeout);
-        let records = state.group.allgather(&record(own.as_ref().err(), &text), &patience)?;
+        let limits = WaitLimits::for_at_most(self.shared.settings.create_timeout);
+        let records = state.group.allgather(&record(own.as_ref().err(), &text), &limits)?;
         check_records(&records)?;
         let own = own?;
         let colour = u32::try_from(part).ok();
@@ -256,9 +256,9 @@ impl Context {
         // The file of the trace is that of this context.
         settings.trace = None;
         let limit = settings.create_timeout;
-        let formed = form(
+        let established = handshake(
             Arc::clone(&group),
-            Entrant {
+            Participant {
                 role: Role::Creates,
                 settings: Ok(settings),
                 limit,
@@ -269,13 +269,13 @@ impl Context {
                 scope: Some(cpus),
             },
         )?;
-        let Formed { state, settings, identity, backend } = formed;
+        let Established { state, settings, identity, backend } = established;
         let shared = Arc::new(Shared::new(next_number(), identity, settings, backend, state));
         let unbound = self.is_unbound();
         // Dropped when a rank cannot be bound, which puts the others back.
         let scope = Self { shared };
         let entered = scope.enter_scope(unbound);
-        agree(&*group, CALL, entered, &Patience::for_at_most(limit))?;
+        agree(&*group, CALL, entered, &WaitLimits::for_at_most(limit))?;
         registry::register(&scope.shared);
         Ok(scope)
     }

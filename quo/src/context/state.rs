@@ -14,7 +14,7 @@ use super::options::Settings;
 use crate::affinity::{Backend, BindError, BindingStack, CALLER};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
-use crate::group::{Group, GroupError, Patience};
+use crate::group::{Group, GroupError, WaitLimits};
 use crate::metrics::{Clock, PhaseMetrics};
 use crate::node::{ForkId, Node, NodeError};
 use crate::threading::ThreadControls;
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(super) controls: ThreadControls,
     pub(super) trace: Mutex<Vec<PhaseMetrics>>,
     /// One for each push, where a memory profile is recorded. Changed under the lock of `bindings`.
-    pub(super) regions: Mutex<Vec<crate::regions::Region>>,
+    pub(super) regions: Mutex<Vec<crate::profiler_regions::Region>>,
     pub(super) bindings: Mutex<Bindings>,
     /// Read by every call, replaced by adaptations; never locked for writing but for a moment, and
     /// never waited for in a queue, so that a call may read it twice.
@@ -293,7 +293,7 @@ impl Group for Gone {
         Self::refuse("the group")
     }
 
-    fn allgather(&self, _: &[u8], _: &Patience<'_>) -> Result<Vec<u8>, GroupError> {
+    fn allgather(&self, _: &[u8], _: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         Self::refuse("gather")
     }
 

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Group, GroupError, Patience};
+use super::{Group, GroupError, WaitLimits};
 use crate::node::{CreatedSegment, Node, NodeError, NodeOptions, SegmentName};
 
 /// The bytes one rank passes on in one step of a gather; longer records take several steps.
@@ -188,7 +188,7 @@ impl LocalGroup {
     }
 
     /// Waits for all ranks. When one gives up, to look around, all do, and all try again.
-    fn gather_until(&self, deadline: Instant, patience: &Patience<'_>) -> Result<(), Stop> {
+    fn gather_until(&self, deadline: Instant, limits: &WaitLimits<'_>) -> Result<(), Stop> {
         let mut slice = FIRST_SLICE;
         loop {
             let limit = deadline.saturating_duration_since(Instant::now());
@@ -196,7 +196,7 @@ impl LocalGroup {
                 Err(NodeError::TimedOut) if Instant::now() < deadline => {}
                 result => return result.map_err(Stop::Node),
             }
-            (patience.watch)().map_err(Stop::Watch)?;
+            (limits.check_peers)().map_err(Stop::Watch)?;
             slice = (2 * slice).min(LAST_SLICE);
         }
     }
@@ -204,14 +204,14 @@ impl LocalGroup {
     fn step(
         &self,
         chunk: &[u8],
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
         each: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<(), GroupError> {
         const CALL: &str = "gather";
-        (patience.watch)()?;
-        if let Some(deadline) = patience.deadline {
+        (limits.check_peers)()?;
+        if let Some(deadline) = limits.deadline {
             // The exchange itself has no timeout; once all are here it needs none.
-            self.gather_until(deadline, patience).map_err(|error| match error {
+            self.gather_until(deadline, limits).map_err(|error| match error {
                 Stop::Node(error) => failed(CALL)(error),
                 Stop::Watch(error) => error,
             })?;
@@ -248,12 +248,12 @@ impl Group for LocalGroup {
         self.size
     }
 
-    fn allgather(&self, mine: &[u8], patience: &Patience<'_>) -> Result<Vec<u8>, GroupError> {
+    fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         let length = mine.len();
         let mut all = vec![0; length * self.size];
         for start in (0..length).step_by(CHUNK) {
             let end = length.min(start + CHUNK);
-            self.step(&mine[start..end], patience, &mut |rank, record| {
+            self.step(&mine[start..end], limits, &mut |rank, record| {
                 all[rank * length + start..rank * length + end].copy_from_slice(record);
             })?;
         }
@@ -266,7 +266,7 @@ impl Group for LocalGroup {
 
     fn split(&self, colour: Option<u32>, key: usize) -> Result<Option<Box<dyn Group>>, GroupError> {
         const CALL: &str = "split";
-        let patience = Patience { deadline: None, watch: &|| Ok(()) };
+        let limits = WaitLimits { deadline: None, check_peers: &|| Ok(()) };
         // Everyone learns everyone's colour, key and secret; the first of a colour makes its
         // segment, under a name that follows from its secret: so all can remove it when it dies.
         let own = SegmentName::random().map_err(failed(CALL));
@@ -277,7 +277,7 @@ impl Group for LocalGroup {
         if let Ok(own) = &own {
             mine[16..].copy_from_slice(own.secret());
         }
-        let all = self.allgather(&mine, &patience)?;
+        let all = self.allgather(&mine, &limits)?;
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
         let mut part: Vec<(u64, usize)> = all
             .chunks_exact(RECORD)
@@ -299,7 +299,7 @@ impl Group for LocalGroup {
         };
         // Removed by everyone, and not before the last has attached.
         let _removed = name.as_ref().map(|name| Removed { name, directory: &self.directory });
-        let ready = self.allgather(&[u8::from(made.is_ok())], &patience)?;
+        let ready = self.allgather(&[u8::from(made.is_ok())], &limits)?;
         let leader_failed = leader.is_some_and(|leader| ready[leader] == 0);
         let attached = name.as_ref().filter(|_| !leader_failed).map(|name| {
             let rank = part.iter().position(|&(_, rank)| rank == self.rank).unwrap_or(0);
@@ -307,7 +307,7 @@ impl Group for LocalGroup {
         });
         // All succeed or all fail.
         let good = made.is_ok() && !leader_failed && !matches!(attached, Some(Err(_)));
-        let verdicts = self.allgather(&[u8::from(good)], &patience)?;
+        let verdicts = self.allgather(&[u8::from(good)], &limits)?;
         drop(made?);
         if let Some(rank) = verdicts.iter().position(|&good| good == 0) {
             let group = attached.transpose()?;

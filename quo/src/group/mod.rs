@@ -36,8 +36,8 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
     /// after the other in rank order. Collective.
     ///
     /// # Errors
-    /// [`GroupError::Dead`] and [`GroupError::Late`] as `patience` allows, else the library's own.
-    fn allgather(&self, mine: &[u8], patience: &Patience<'_>) -> Result<Vec<u8>, GroupError>;
+    /// [`GroupError::Dead`] and [`GroupError::Late`] as `limits` allow, else the library's own.
+    fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError>;
 
     /// Gathers a text of any length from every rank on rank 0; the others get `None`. Collective.
     ///
@@ -46,9 +46,9 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
     fn gather(
         &self,
         mine: &[u8],
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Option<Vec<Vec<u8>>>, GroupError> {
-        let all = allgather_bytes(self, mine, patience)?;
+        let all = allgather_bytes(self, mine, limits)?;
         Ok((self.rank() == 0).then_some(all))
     }
 
@@ -91,18 +91,18 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
 }
 
 /// Limits of a wait for the others: a deadline, and a check that may end it.
-pub struct Patience<'a> {
+pub struct WaitLimits<'a> {
     /// When to give up.
     pub deadline: Option<Instant>,
     /// Asked from time to time while waiting; an error ends the wait.
-    pub watch: &'a dyn Fn() -> Result<(), GroupError>,
+    pub check_peers: &'a dyn Fn() -> Result<(), GroupError>,
 }
 
-impl Patience<'_> {
+impl WaitLimits<'_> {
     /// Waits for as long as `limit`, without further conditions.
     #[must_use]
     pub fn for_at_most(limit: Duration) -> Self {
-        Self { deadline: Instant::now().checked_add(limit), watch: &|| Ok(()) }
+        Self { deadline: Instant::now().checked_add(limit), check_peers: &|| Ok(()) }
     }
 
     /// Checks that the wait should go on.
@@ -110,7 +110,7 @@ impl Patience<'_> {
     /// # Errors
     /// [`GroupError::Late`] past the deadline, and the errors of the watch.
     pub fn check(&self, call: &'static str) -> Result<(), GroupError> {
-        (self.watch)()?;
+        (self.check_peers)()?;
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(GroupError::Late { call }),
             _ => Ok(()),
@@ -210,9 +210,9 @@ impl fmt::Display for Ranks<'_> {
 pub fn allgather_bytes(
     group: &(impl Group + ?Sized),
     mine: &[u8],
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<Vec<Vec<u8>>, GroupError> {
-    let lengths = group.allgather(&(mine.len() as u64).to_ne_bytes(), patience)?;
+    let lengths = group.allgather(&(mine.len() as u64).to_ne_bytes(), limits)?;
     let lengths: Vec<usize> = lengths
         .chunks_exact(size_of::<u64>())
         .map(|bytes| bytes.try_into().map_or(0, u64::from_ne_bytes) as usize)
@@ -223,7 +223,7 @@ pub fn allgather_bytes(
     }
     let mut padded = mine.to_vec();
     padded.resize(longest, 0);
-    let all = group.allgather(&padded, patience)?;
+    let all = group.allgather(&padded, limits)?;
     Ok(all
         .chunks_exact(longest)
         .zip(lengths)

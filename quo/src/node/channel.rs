@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::barrier::protocol::Turn;
+use super::barrier::protocol::GenerationCursor;
 use super::barrier::{self, Place};
 use super::layout::{CHANNELS, Slot};
 use super::liveness::guard;
@@ -17,7 +17,7 @@ use super::name::Fingerprint;
 use super::roster::{Members, Status, contains};
 use super::segment::ChannelParts;
 use super::{Exchange, Home, Node, NodeError};
-use crate::regions::Lent;
+use crate::profiler_regions::Lent;
 
 /// A barrier of its own for some of the node's members, independent of the node's barrier.
 ///
@@ -125,10 +125,10 @@ fn join(parts: &ChannelParts, home: &Home) -> Place {
 
 impl ChannelParts {
     /// Fails the open generation if the dead member may have arrived at it, then counts it out.
-    pub(super) fn disown(&self, member: usize, is_dead: impl Fn() -> bool) {
+    pub(super) fn discard_arrivals(&self, member: usize, is_dead: impl Fn() -> bool) {
         let is_ours = || is_dead() && contains(&self.members, member);
         if is_ours() {
-            barrier::disown(&self.cell[0].barrier, &self.graves, member, is_ours);
+            barrier::discard_arrivals(&self.cell[0].barrier, &self.expelled_at, member, is_ours);
             self.remove(member);
         }
     }
@@ -185,7 +185,7 @@ impl Channel {
 
     fn pass(&self, place: &mut Place, timeout: Option<Duration>) -> Result<(), NodeError> {
         let cell = &self.channel.parts.cell[0].barrier;
-        barrier::pass(cell, place, &self.members_view(), self.home.patience(timeout, true))
+        barrier::pass(cell, place, &self.members_view(), self.home.options(timeout, true))
     }
 
     fn take_turn(&self) -> Result<MutexGuard<'_, Place>, NodeError> {
@@ -199,8 +199,8 @@ impl Channel {
         self.pass(&mut place, timeout)
     }
 
-    pub(super) fn position(&self) -> Turn {
-        guard(&self.channel.place).turn.clone()
+    pub(super) fn position(&self) -> GenerationCursor {
+        guard(&self.channel.place).cursor.clone()
     }
 
     pub(super) fn key(&self) -> u64 {
@@ -238,11 +238,11 @@ impl Channel {
     pub fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError> {
         let (board, borrowed) = (&self.channel.parts.board, &self.channel.borrowed);
         let mut place = self.take_turn()?;
-        let turn = place.turn.clone();
-        board.write(&turn, self.home.member, mine);
+        let cursor = place.cursor.clone();
+        board.write(&cursor, self.home.member, mine);
         self.pass(&mut place, None)?;
-        let oversize = board.has_oversize(&turn);
-        let exchange = Exchange::new(board, turn, borrowed);
+        let oversize = board.has_oversize(&cursor);
+        let exchange = Exchange::new(board, cursor, borrowed);
         if oversize {
             let (bytes, room) = (mine.len(), board.room());
             return Err(NodeError::TooLarge { what: "the contribution of a member", bytes, room });

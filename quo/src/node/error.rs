@@ -77,7 +77,7 @@ pub enum NodeError {
         /// The member asked for.
         member: usize,
     },
-    /// A member ran out of patience; all members of the barrier get this error.
+    /// A member reached its deadline; all members of the barrier get this error.
     #[error(
         "the barrier was given up: not every member arrived within the time that one of them allowed"
     )]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::NodeError;
-use super::barrier::protocol::{FAILURES, Turn};
+use super::barrier::protocol::{FAILURES, GenerationCursor};
 use super::layout::{BoardShape, ENTRY_HEADER};
 use super::mapping::{Mapping, Shared};
 
@@ -47,11 +47,11 @@ impl Board {
     }
 
     /// The entry of a member on the board of a turn, or `None` without such a member.
-    fn entry(&self, turn: &Turn, member: usize) -> Option<Entry<'_>> {
+    fn entry(&self, cursor: &GenerationCursor, member: usize) -> Option<Entry<'_>> {
         if member >= self.shape.capacity {
             return None;
         }
-        let parity = (turn.completed & 1) as usize;
+        let parity = (cursor.completed & 1) as usize;
         let start = (parity * self.shape.capacity + member) * self.shape.stride();
         // SAFETY: `start` is less than the size of both boards, which `memory` covers, and is
         // aligned for the two atomic words that an entry begins with.
@@ -67,8 +67,8 @@ impl Board {
 
     /// Writes a member's own entry, before it arrives at the barrier at its turn. A message that
     /// does not fit is noted as such, so that all members can say so.
-    pub(super) fn write(&self, turn: &Turn, member: usize, mine: &[u8]) {
-        let Some(entry) = self.entry(turn, member) else { return };
+    pub(super) fn write(&self, cursor: &GenerationCursor, member: usize, mine: &[u8]) {
+        let Some(entry) = self.entry(cursor, member) else { return };
         let length = if mine.len() <= self.shape.room {
             // SAFETY: the entry has `room` bytes. Nobody reads them now: readers of this board's
             // previous use have let go of it, and readers of this use come after the barrier.
@@ -78,13 +78,13 @@ impl Board {
             OVERSIZE
         };
         entry.length.store(length, Ordering::Relaxed);
-        entry.stamp.store(stamp(turn), Ordering::Relaxed);
+        entry.stamp.store(stamp(cursor), Ordering::Relaxed);
     }
 
     /// Returns true if anybody who took part in the exchange at a turn had more to tell than fits.
-    pub(super) fn has_oversize(&self, turn: &Turn) -> bool {
-        (0..self.shape.capacity).filter_map(|member| self.entry(turn, member)).any(|entry| {
-            entry.stamp.load(Ordering::Relaxed) == stamp(turn)
+    pub(super) fn has_oversize(&self, cursor: &GenerationCursor) -> bool {
+        (0..self.shape.capacity).filter_map(|member| self.entry(cursor, member)).any(|entry| {
+            entry.stamp.load(Ordering::Relaxed) == stamp(cursor)
                 && entry.length.load(Ordering::Relaxed) == OVERSIZE
         })
     }
@@ -97,8 +97,8 @@ struct Entry<'a> {
 }
 
 /// Numbers the turns of a barrier. Never zero at the first turn, which fresh memory would pass for.
-pub(super) fn stamp(turn: &Turn) -> u64 {
-    turn.completed.wrapping_mul(FAILURES).wrapping_add(turn.failed).wrapping_add(1)
+pub(super) fn stamp(cursor: &GenerationCursor) -> u64 {
+    cursor.completed.wrapping_mul(FAILURES).wrapping_add(cursor.failed).wrapping_add(1)
 }
 
 /// The members' messages of one exchange.
@@ -108,29 +108,33 @@ pub(super) fn stamp(turn: &Turn) -> u64 {
 #[derive(Debug)]
 pub struct Exchange<'a> {
     board: &'a Board,
-    turn: Turn,
+    cursor: GenerationCursor,
     borrowed: &'a AtomicBool,
 }
 
 impl<'a> Exchange<'a> {
     /// The results of a turn whose generation is complete, for a reader that will not arrive at
     /// another barrier while `borrowed` is set.
-    pub(super) fn new(board: &'a Board, turn: Turn, borrowed: &'a AtomicBool) -> Self {
+    pub(super) fn new(
+        board: &'a Board,
+        cursor: GenerationCursor,
+        borrowed: &'a AtomicBool,
+    ) -> Self {
         borrowed.store(true, Ordering::Relaxed);
-        Self { board, turn, borrowed }
+        Self { board, cursor, borrowed }
     }
 
     /// The number of the generation of the node's barrier that ended the exchange.
     pub(super) fn generation(&self) -> u64 {
-        self.turn.completed
+        self.cursor.completed
     }
 
     /// Returns the message of `member`; `None` when it took no part.
     #[must_use]
     pub fn of(&self, member: usize) -> Option<&[u8]> {
-        let entry = self.board.entry(&self.turn, member)?;
+        let entry = self.board.entry(&self.cursor, member)?;
         let length = entry.length.load(Ordering::Relaxed) as usize;
-        if entry.stamp.load(Ordering::Relaxed) != stamp(&self.turn)
+        if entry.stamp.load(Ordering::Relaxed) != stamp(&self.cursor)
             || length > self.board.shape.room
         {
             return None;
@@ -165,53 +169,53 @@ mod tests {
         Board::new(&mapping, 0, shape).unwrap()
     }
 
-    fn turn(completed: u64, failed: u64) -> Turn {
-        Turn { completed, failed }
+    fn cursor(completed: u64, failed: u64) -> GenerationCursor {
+        GenerationCursor { completed, failed }
     }
 
     fn told(board: &Board, completed: u64, failed: u64) -> Vec<(usize, Vec<u8>)> {
         let borrowed = AtomicBool::new(false);
-        let exchange = Exchange::new(board, turn(completed, failed), &borrowed);
+        let exchange = Exchange::new(board, cursor(completed, failed), &borrowed);
         exchange.iter().map(|(member, bytes)| (member, bytes.to_vec())).collect()
     }
 
     #[test]
     fn only_entries_of_the_same_generation_are_shown() {
         let board = board();
-        board.write(&turn(0, 0), 1, b"one");
-        board.write(&turn(1, 0), 2, b"two");
-        board.write(&turn(0, 0), 9, b"nobody");
+        board.write(&cursor(0, 0), 1, b"one");
+        board.write(&cursor(1, 0), 2, b"two");
+        board.write(&cursor(0, 0), 9, b"nobody");
         assert_eq!(told(&board, 0, 0), [(1, b"one".to_vec())]);
         assert_eq!(told(&board, 1, 0), [(2, b"two".to_vec())]);
         assert_eq!(told(&board, 2, 0), [], "the same board, two generations later");
-        board.write(&turn(2, 0), 0, b"");
+        board.write(&cursor(2, 0), 0, b"");
         assert_eq!(told(&board, 2, 0), [(0, Vec::new())]);
     }
 
     #[test]
     fn messages_of_a_failed_attempt_are_not_shown() {
         let board = board();
-        (0..3).for_each(|member| board.write(&turn(4, 0), member, b"before"));
+        (0..3).for_each(|member| board.write(&cursor(4, 0), member, b"before"));
         // Member 1 died; the others try again.
-        [0, 2].into_iter().for_each(|member| board.write(&turn(4, 1), member, b"after"));
+        [0, 2].into_iter().for_each(|member| board.write(&cursor(4, 1), member, b"after"));
         assert_eq!(told(&board, 4, 1), [(0, b"after".to_vec()), (2, b"after".to_vec())]);
     }
 
     #[test]
     fn what_does_not_fit_is_seen_by_all() {
         let (board, borrowed) = (board(), AtomicBool::new(false));
-        board.write(&turn(0, 0), 0, &[1; 48]);
-        assert!(!board.has_oversize(&turn(0, 0)));
-        board.write(&turn(0, 0), 1, &[1; 49]);
-        assert!(board.has_oversize(&turn(0, 0)));
-        assert!(!board.has_oversize(&turn(1, 0)) && !board.has_oversize(&turn(0, 1)));
-        assert_eq!(Exchange::new(&board, turn(0, 0), &borrowed).of(1), None);
+        board.write(&cursor(0, 0), 0, &[1; 48]);
+        assert!(!board.has_oversize(&cursor(0, 0)));
+        board.write(&cursor(0, 0), 1, &[1; 49]);
+        assert!(board.has_oversize(&cursor(0, 0)));
+        assert!(!board.has_oversize(&cursor(1, 0)) && !board.has_oversize(&cursor(0, 1)));
+        assert_eq!(Exchange::new(&board, cursor(0, 0), &borrowed).of(1), None);
     }
 
     #[test]
     fn results_are_borrowed_until_dropped() {
         let (board, borrowed) = (board(), AtomicBool::new(false));
-        let exchange = Exchange::new(&board, turn(0, 0), &borrowed);
+        let exchange = Exchange::new(&board, cursor(0, 0), &borrowed);
         assert!(borrowed.load(Ordering::Relaxed));
         drop(exchange);
         assert!(!borrowed.load(Ordering::Relaxed));

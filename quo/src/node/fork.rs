@@ -12,12 +12,12 @@ use rustix::mm;
 
 /// Which process of a line of forks this is; never zero.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Process(u32);
+pub struct ForkId(u32);
 
 static WIPED_ON_FORK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-impl Process {
+impl ForkId {
     /// This process. Local.
     #[inline]
     #[must_use]
@@ -70,10 +70,10 @@ mod tests {
 
     #[test]
     fn a_process_stays_the_same_process() {
-        assert_eq!(Process::current(), Process::current());
+        assert_eq!(ForkId::current(), ForkId::current());
         assert_eq!(
-            std::thread::spawn(Process::current).join().unwrap(),
-            Process::current(),
+            std::thread::spawn(ForkId::current).join().unwrap(),
+            ForkId::current(),
             "threads are not other processes"
         );
     }

@@ -2,7 +2,7 @@
 //! Addresses of everything in a segment.
 //!
 //! ```text
-//! header | barrier | pthread barrier | decision | slots | graves | masks, claims, limit |
+//! header | barrier | pthread barrier | decision | slots | expelled_at | masks, claims, limit |
 //! exchange (2 boards) | channels | payload
 //! ```
 //! The header says how large everything is and where it begins. Whoever attaches works the places
@@ -149,7 +149,7 @@ pub(super) struct Layout {
     pub(super) pthread: usize,
     pub(super) decision: usize,
     pub(super) slots: usize,
-    pub(super) graves: usize,
+    pub(super) expelled_at: usize,
     pub(super) masks: usize,
     pub(super) exchange: usize,
     pub(super) channels: usize,
@@ -220,7 +220,7 @@ impl Layout {
         let pthread = place(size_of::<PthreadCell>());
         let decision = place(size_of::<DecisionCell>());
         let slots = place(capacity * size_of::<Slot>());
-        let graves = place(graves_bytes(capacity));
+        let expelled_at = place(expelled_at_bytes(capacity));
         // What members are bound to, after that what they claim, and what all are limited to.
         let masks = place((2 * capacity + 1) * size_of::<MaskCell>());
         let exchange = place(BoardShape { room, capacity }.bytes());
@@ -236,7 +236,7 @@ impl Layout {
             pthread,
             decision,
             slots,
-            graves,
+            expelled_at,
             masks,
             exchange,
             channels,
@@ -278,7 +278,7 @@ impl Layout {
                 self.pthread,
                 self.decision,
                 self.slots,
-                self.graves,
+                self.expelled_at,
                 self.masks,
                 self.exchange,
                 self.channels,
@@ -341,9 +341,9 @@ impl Layout {
     pub(super) fn channel(&self, index: usize) -> ChannelPlaces {
         let start = self.channels + index * channel_stride(self.capacity);
         let members = start + size_of::<ChannelCell>();
-        let graves = members + member_words(self.capacity) * size_of::<AtomicU64>();
-        let exchange = graves + graves_bytes(self.capacity);
-        ChannelPlaces { cell: start, members, graves, exchange }
+        let expelled_at = members + member_words(self.capacity) * size_of::<AtomicU64>();
+        let exchange = expelled_at + expelled_at_bytes(self.capacity);
+        ChannelPlaces { cell: start, members, expelled_at, exchange }
     }
 }
 
@@ -352,7 +352,7 @@ pub(super) struct ChannelPlaces {
     pub(super) cell: usize,
     /// A bit per member of the node.
     pub(super) members: usize,
-    pub(super) graves: usize,
+    pub(super) expelled_at: usize,
     pub(super) exchange: usize,
 }
 
@@ -363,14 +363,14 @@ pub(super) const fn member_words(capacity: usize) -> usize {
 
 /// A number per member for one barrier: how many of its generations had failed, plus one, when the
 /// member was expelled. Rounded up to whole lines.
-const fn graves_bytes(capacity: usize) -> usize {
+const fn expelled_at_bytes(capacity: usize) -> usize {
     (capacity * size_of::<AtomicU32>()).next_multiple_of(LINE)
 }
 
 const fn channel_stride(capacity: usize) -> usize {
     size_of::<ChannelCell>()
         + member_words(capacity) * size_of::<AtomicU64>()
-        + graves_bytes(capacity)
+        + expelled_at_bytes(capacity)
         + BoardShape { room: CHANNEL_ROOM, capacity }.bytes()
 }
 

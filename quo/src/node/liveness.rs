@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::fork::Process;
+use super::fork::ForkId;
 
 /// Which file: device and inode.
 pub(super) type Identity = (u64, u64);
@@ -38,7 +38,7 @@ pub(super) struct LockedFile {
 
 #[derive(Debug)]
 struct Held {
-    process: Process,
+    process: ForkId,
     bytes: BTreeSet<u64>,
     // Closed together, at the end: see the trap above.
     descriptors: Vec<OwnedFd>,
@@ -61,7 +61,7 @@ impl LockedFile {
             identity,
             first: descriptor.as_raw_fd(),
             held: Mutex::new(Held {
-                process: Process::current(),
+                process: ForkId::current(),
                 bytes: BTreeSet::new(),
                 descriptors: vec![descriptor],
             }),
@@ -88,8 +88,8 @@ impl LockedFile {
     fn held(&self) -> MutexGuard<'_, Held> {
         let mut held = guard(&self.held);
         // In a forked child: the descriptors are inherited, the locks are not.
-        if held.process != Process::current() {
-            held.process = Process::current();
+        if held.process != ForkId::current() {
+            held.process = ForkId::current();
             held.bytes.clear();
         }
         held

@@ -151,8 +151,8 @@ impl Meeting for Node {
     }
 
     fn file_name(&self) -> SegmentName {
-        let turn = self.home.position();
-        self.home.segment.further_name(&[0, turn.completed, turn.failed])
+        let cursor = self.home.position();
+        self.home.segment.further_name(&[0, cursor.completed, cursor.failed])
     }
 
     fn directory(&self) -> &std::path::Path {
@@ -170,8 +170,8 @@ impl Meeting for Channel {
     }
 
     fn file_name(&self) -> SegmentName {
-        let turn = self.position();
-        self.home.segment.further_name(&[self.key(), turn.completed, turn.failed])
+        let cursor = self.position();
+        self.home.segment.further_name(&[self.key(), cursor.completed, cursor.failed])
     }
 
     fn directory(&self) -> &std::path::Path {

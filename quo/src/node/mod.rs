@@ -56,20 +56,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use barrier::Place;
-use barrier::protocol::Turn;
+use barrier::protocol::GenerationCursor;
 use channel::ChannelHome;
-use fork::Process;
 use liveness::guard;
 use roster::{Members, Status};
 use segment::Segment;
-use wait::Patience;
+use wait::WaitOptions;
 
 use crate::CpuSet;
 
 pub use channel::Channel;
 pub use error::NodeError;
 pub use exchange::Exchange;
-pub use fork::Process as ForkId;
+pub use fork::ForkId;
 pub(crate) use limit::LimitedSegment;
 pub use memory::{MemoryView, SharedMemory};
 pub use name::SegmentName;
@@ -149,7 +148,7 @@ pub struct Node {
 struct Home {
     segment: Segment,
     member: usize,
-    process: Process,
+    process: ForkId,
     left: AtomicBool,
     may_spin: AtomicBool,
     /// Results of an exchange are out.
@@ -163,7 +162,7 @@ impl Home {
     /// Checks that this process may act as the member.
     #[inline]
     fn check(&self) -> Result<(), NodeError> {
-        if self.process != Process::current() {
+        if self.process != ForkId::current() {
             Err(NodeError::Forked { member: self.member })
         } else if self.left.load(Ordering::Relaxed) {
             Err(NodeError::Left)
@@ -183,8 +182,8 @@ impl Home {
         Members::everyone(&self.segment)
     }
 
-    fn patience(&self, timeout: Option<Duration>, spin: bool) -> Patience {
-        Patience {
+    fn options(&self, timeout: Option<Duration>, spin: bool) -> WaitOptions {
+        WaitOptions {
             // Too far away to be a time is no deadline.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             spin: spin && self.may_spin.load(Ordering::Relaxed),
@@ -204,14 +203,14 @@ impl Home {
     }
 
     #[inline]
-    fn pass(&self, place: &mut Place, patience: Patience) -> Result<(), NodeError> {
+    fn pass(&self, place: &mut Place, options: WaitOptions) -> Result<(), NodeError> {
         match self.segment.layout.wait {
             WaitKind::Futex => {
-                barrier::pass(&self.segment.barrier[0], place, &self.everyone(), patience)
+                barrier::pass(&self.segment.barrier[0], place, &self.everyone(), options)
             }
             WaitKind::Pthread => {
                 pthread::wait(&self.segment.pthread[0])?;
-                place.turn.completed += 1;
+                place.cursor.completed += 1;
                 Ok(())
             }
         }
@@ -232,15 +231,15 @@ impl Home {
         Ok(place)
     }
 
-    fn position(&self) -> Turn {
-        guard(&self.place).turn.clone()
+    fn position(&self) -> GenerationCursor {
+        guard(&self.place).cursor.clone()
     }
 
     #[inline]
-    fn barrier(&self, patience: Patience) -> Result<(), NodeError> {
+    fn barrier(&self, options: WaitOptions) -> Result<(), NodeError> {
         let mut place = self.take_turn(&self.place, &self.borrowed)?;
-        let _lent = crate::regions::Lent::begin();
-        self.pass(&mut place, patience)
+        let _lent = crate::profiler_regions::Lent::begin();
+        self.pass(&mut place, options)
     }
 }
 
@@ -291,7 +290,7 @@ impl Node {
         } else {
             barrier::reconcile(cell, &Members::everyone(&segment), true);
             let place = Place::joining(cell);
-            slot.joined.store(place.turn.completed, Ordering::Release);
+            slot.joined.store(place.cursor.completed, Ordering::Release);
             place
         };
         let place = Mutex::new(place);
@@ -300,7 +299,7 @@ impl Node {
             home: Arc::new(Home {
                 segment,
                 member,
-                process: Process::current(),
+                process: ForkId::current(),
                 left: AtomicBool::new(false),
                 may_spin: AtomicBool::new(may_spin),
                 borrowed: AtomicBool::new(false),
@@ -380,7 +379,7 @@ impl Node {
     /// [`NodeError::ExchangeInUse`], [`NodeError::Left`] and [`NodeError::Forked`].
     #[doc(alias = "QUO_barrier")]
     pub fn barrier(&self) -> Result<(), NodeError> {
-        self.home.barrier(self.home.patience(None, true))
+        self.home.barrier(self.home.options(None, true))
     }
 
     /// [`barrier`](Self::barrier) for a member that expects to wait long: it sleeps at once and
@@ -389,7 +388,7 @@ impl Node {
     /// # Errors
     /// As [`barrier`](Self::barrier).
     pub fn barrier_resting(&self) -> Result<(), NodeError> {
-        self.home.barrier(self.home.patience(None, false))
+        self.home.barrier(self.home.options(None, false))
     }
 
     /// [`barrier`](Self::barrier) for a member that gives up after `timeout`. Collective over the
@@ -402,7 +401,7 @@ impl Node {
     /// As [`barrier`](Self::barrier), and [`NodeError::NotSupported`] for a pthread barrier.
     pub fn barrier_timeout(&self, timeout: Duration) -> Result<(), NodeError> {
         self.home.supports("a barrier with a timeout")?;
-        self.home.barrier(self.home.patience(Some(timeout), true))
+        self.home.barrier(self.home.options(Some(timeout), true))
     }
 
     /// Sends all members a message, and receives the message of each of them. Collective over the
@@ -414,11 +413,11 @@ impl Node {
     pub fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError> {
         let home = &*self.home;
         let mut place = home.take_turn(&home.place, &home.borrowed)?;
-        let (board, turn) = (&home.segment.board, place.turn.clone());
-        board.write(&turn, home.member, mine);
-        home.pass(&mut place, home.patience(None, true))?;
-        let oversize = board.has_oversize(&turn);
-        let exchange = Exchange::new(board, turn, &home.borrowed);
+        let (board, cursor) = (&home.segment.board, place.cursor.clone());
+        board.write(&cursor, home.member, mine);
+        home.pass(&mut place, home.options(None, true))?;
+        let oversize = board.has_oversize(&cursor);
+        let exchange = Exchange::new(board, cursor, &home.borrowed);
         if oversize {
             let (bytes, room) = (mine.len(), board.room());
             return Err(NodeError::TooLarge { what: "the contribution of a member", bytes, room });
@@ -516,8 +515,13 @@ impl Node {
         let is = |status| slot.status() == Some(status);
         if home.segment.note_if_dead(member) {
             let is_dead = || is(Status::Dead);
-            barrier::disown(&home.segment.barrier[0], &home.segment.graves, member, is_dead);
-            home.for_each_channel(|channel| channel.disown(member, is_dead))?;
+            barrier::discard_arrivals(
+                &home.segment.barrier[0],
+                &home.segment.expelled_at,
+                member,
+                is_dead,
+            );
+            home.for_each_channel(|channel| channel.discard_arrivals(member, is_dead))?;
             home.segment.mark_expelled(member);
             home.reconcile(true)
         } else if is(Status::Expelled) {
@@ -587,15 +591,15 @@ fn processors() -> usize {
 
 /// The process-number namespace of this process, which it keeps; its forked child may have another.
 pub(crate) fn pid_namespace() -> u64 {
-    static KNOWN: Mutex<Option<(Process, u64)>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<(ForkId, u64)>> = Mutex::new(None);
     let look = || std::fs::metadata("/proc/self/ns/pid").map(|file| file.st_ino()).ok();
     // Never waited for: a child forked meanwhile would wait for a thread that it has not.
     let Ok(mut known) = KNOWN.try_lock() else { return look().unwrap_or(0) };
     match *known {
-        Some((of, namespace)) if of == Process::current() => namespace,
+        Some((of, namespace)) if of == ForkId::current() => namespace,
         _ => {
             let seen = look();
-            *known = seen.map(|namespace| (Process::current(), namespace));
+            *known = seen.map(|namespace| (ForkId::current(), namespace));
             seen.unwrap_or(0)
         }
     }

@@ -40,7 +40,7 @@ impl Node {
         let cell = &segment.barrier[0];
         barrier::reconcile(cell, &home.everyone(), true);
         *place = Place::joining(cell);
-        slot.joined.store(place.turn.completed, Ordering::Release);
+        slot.joined.store(place.cursor.completed, Ordering::Release);
         home.left.store(false, Ordering::Relaxed);
         Ok(true)
     }

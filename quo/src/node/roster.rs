@@ -51,23 +51,23 @@ pub(super) fn contains(set: &[AtomicU64], member: usize) -> bool {
 }
 
 /// Notes that a member is expelled when so many generations of a barrier have failed.
-pub(super) fn bury(graves: &[AtomicU32], member: usize, failures: u64) {
-    if let Some(grave) = graves.get(member) {
-        grave.store((failures as u32).wrapping_add(1), Ordering::Release);
+pub(super) fn record_expulsion(expelled_at: &[AtomicU32], member: usize, failures: u64) {
+    if let Some(at) = expelled_at.get(member) {
+        at.store((failures as u32).wrapping_add(1), Ordering::Release);
     }
 }
 
-/// Returns true if a grave was dug after the failed generation of this number. Numbers are taken as
+/// Returns true if a entry was dug after the failed generation of this number. Numbers are taken as
 /// close to each other: they begin again after 2^28.
-fn is_later(grave: u32, failure: u64) -> bool {
-    let ahead = u64::from(grave).wrapping_sub(2).wrapping_sub(failure) & (FAILURES - 1);
-    grave != 0 && ahead < FAILURES / 2
+fn is_later(at: u32, failure: u64) -> bool {
+    let ahead = u64::from(at).wrapping_sub(2).wrapping_sub(failure) & (FAILURES - 1);
+    at != 0 && ahead < FAILURES / 2
 }
 
-/// Returns true if a grave was dug while the generation that failed with this number was open, or
+/// Returns true if a entry was dug while the generation that failed with this number was open, or
 /// one that completed after the failure before it.
-fn is_in(grave: u32, failure: u64) -> bool {
-    grave != 0 && u64::from(grave).wrapping_sub(1).wrapping_sub(failure) & (FAILURES - 1) == 0
+fn is_in(at: u32, failure: u64) -> bool {
+    at != 0 && u64::from(at).wrapping_sub(1).wrapping_sub(failure) & (FAILURES - 1) == 0
 }
 
 /// Members that one barrier counts, as one waiter sees them.
@@ -75,7 +75,7 @@ pub(super) struct Members<'a> {
     segment: &'a Segment,
     /// Only those in the set; everyone without.
     subset: Option<&'a [AtomicU64]>,
-    graves: &'a [AtomicU32],
+    expelled_at: &'a [AtomicU32],
     rounds: &'a Rounds,
     /// The inspections there had been when this waiter went to sleep.
     seen: Cell<Option<u32>>,
@@ -84,21 +84,21 @@ pub(super) struct Members<'a> {
 impl<'a> Members<'a> {
     /// Everyone on the node.
     pub(super) fn everyone(segment: &'a Segment) -> Self {
-        Self::new(segment, None, &segment.graves, &segment.barrier[0].rounds)
+        Self::new(segment, None, &segment.expelled_at, &segment.barrier[0].rounds)
     }
 
     /// The members of a named barrier.
     pub(super) fn some(segment: &'a Segment, parts: &'a ChannelParts) -> Self {
-        Self::new(segment, Some(&parts.members), &parts.graves, &parts.cell[0].barrier.rounds)
+        Self::new(segment, Some(&parts.members), &parts.expelled_at, &parts.cell[0].barrier.rounds)
     }
 
     fn new(
         segment: &'a Segment,
         subset: Option<&'a [AtomicU64]>,
-        graves: &'a [AtomicU32],
+        expelled_at: &'a [AtomicU32],
         rounds: &'a Rounds,
     ) -> Self {
-        Self { segment, subset, graves, rounds, seen: Cell::new(None) }
+        Self { segment, subset, expelled_at, rounds, seen: Cell::new(None) }
     }
 
     /// The numbers of the members in these statuses, ascending.
@@ -116,15 +116,15 @@ impl<'a> Members<'a> {
 
     /// Members to name when the failed generation of this number was broken: the dead ones, and
     /// those that were dead then and have been expelled since.
-    pub(super) fn casualties(&self, failure: u64) -> Vec<usize> {
+    pub(super) fn dead_since(&self, failure: u64) -> Vec<usize> {
         let named = |member: usize, slot: &Slot| match slot.status() {
             Some(Status::Dead) if self.subset.is_none_or(|subset| contains(subset, member)) => true,
-            // No longer in the subset, but its grave tells whether it was; who expels it takes it
+            // No longer in the subset, but its entry tells whether it was; who expels it takes it
             // off the lists first and changes its status last.
             Some(Status::Dead | Status::Expelled) => self
-                .graves
+                .expelled_at
                 .get(member)
-                .is_some_and(|grave| is_later(grave.load(Ordering::Acquire), failure)),
+                .is_some_and(|at| is_later(at.load(Ordering::Acquire), failure)),
             _ => false,
         };
         let slots = || self.segment.slots.iter().enumerate();
@@ -143,9 +143,9 @@ impl<'a> Members<'a> {
         all(&|member, slot| {
             slot.status() == Some(Status::Expelled)
                 && self
-                    .graves
+                    .expelled_at
                     .get(member)
-                    .is_some_and(|grave| is_in(grave.load(Ordering::Acquire), failure))
+                    .is_some_and(|at| is_in(at.load(Ordering::Acquire), failure))
         })
     }
 
@@ -192,13 +192,13 @@ mod tests {
 
     #[test]
     fn a_grave_tells_which_failures_it_is_later_than() {
-        let graves = [AtomicU32::new(0)];
+        let expelled_at = [AtomicU32::new(0)];
         assert!(!is_later(0, 0) && !is_later(0, FAILURES - 1), "nobody was buried");
-        bury(&graves, 0, 3);
-        let grave = graves[0].load(Ordering::Relaxed);
-        assert!(is_later(grave, 0) && is_later(grave, 2));
-        assert!(!is_later(grave, 3) && !is_later(grave, 4));
-        bury(&graves, 0, 1);
-        assert!(is_later(graves[0].load(Ordering::Relaxed), FAILURES - 1), "before the wrap");
+        record_expulsion(&expelled_at, 0, 3);
+        let at = expelled_at[0].load(Ordering::Relaxed);
+        assert!(is_later(at, 0) && is_later(at, 2));
+        assert!(!is_later(at, 3) && !is_later(at, 4));
+        record_expulsion(&expelled_at, 0, 1);
+        assert!(is_later(expelled_at[0].load(Ordering::Relaxed), FAILURES - 1), "before the wrap");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::exchange::Board;
-use super::fork::Process;
+use super::fork::ForkId;
 use super::layout::{
     BarrierCell, BoardShape, CHANNEL_ROOM, ChannelCell, DecisionCell, HEADER_BYTES, Layout,
     MaskCell, PthreadCell, Slot, member_words,
@@ -29,7 +29,7 @@ pub(super) struct Segment {
     pub(super) pthread: Shared<PthreadCell>,
     pub(super) decision: Shared<DecisionCell>,
     pub(super) slots: Shared<Slot>,
-    pub(super) graves: Shared<AtomicU32>,
+    pub(super) expelled_at: Shared<AtomicU32>,
     pub(super) masks: Shared<MaskCell>,
     pub(super) claims: Shared<MaskCell>,
     pub(super) limit: Shared<MaskCell>,
@@ -43,7 +43,7 @@ pub(super) struct Segment {
 pub(super) struct ChannelParts {
     pub(super) cell: Shared<ChannelCell>,
     pub(super) members: Shared<AtomicU64>,
-    pub(super) graves: Shared<AtomicU32>,
+    pub(super) expelled_at: Shared<AtomicU32>,
     pub(super) board: Board,
 }
 
@@ -63,7 +63,7 @@ impl Segment {
             pthread: view(&mapping, layout.pthread, 1)?,
             decision: view(&mapping, layout.decision, 1)?,
             slots: view(&mapping, layout.slots, layout.capacity)?,
-            graves: view(&mapping, layout.graves, layout.capacity)?,
+            expelled_at: view(&mapping, layout.expelled_at, layout.capacity)?,
             masks: view(&mapping, layout.masks, layout.capacity)?,
             claims: view(&mapping, layout.claims(), layout.capacity)?,
             limit: view(&mapping, layout.limit(), 1)?,
@@ -85,7 +85,7 @@ impl Segment {
         Ok(ChannelParts {
             cell: view(&self.mapping, places.cell, 1)?,
             members: view(&self.mapping, places.members, member_words(capacity))?,
-            graves: view(&self.mapping, places.graves, capacity)?,
+            expelled_at: view(&self.mapping, places.expelled_at, capacity)?,
             board: Board::new(&self.mapping, places.exchange, shape)?,
         })
     }
@@ -200,7 +200,7 @@ fn view<T: ShmSafe>(
 #[derive(Debug)]
 pub struct CreatedSegment {
     segment: Segment,
-    process: Process,
+    process: ForkId,
 }
 
 impl CreatedSegment {
@@ -229,7 +229,7 @@ impl CreatedSegment {
     /// # Errors
     /// [`NodeError::System`] when the name cannot be removed.
     pub fn unlink(&self) -> Result<(), NodeError> {
-        if self.process != Process::current() {
+        if self.process != ForkId::current() {
             return Ok(());
         }
         file::unlink(&self.segment.directory, &self.segment.name)
@@ -268,7 +268,7 @@ impl Node {
         // Of its own: the digits of the name can be read by all who can list the directory.
         let layout = Layout { secret: *SegmentName::random()?.secret(), ..layout };
         match Segment::create(name, layout, &options.directory, options.payload) {
-            Ok(segment) => Ok(CreatedSegment { segment, process: Process::current() }),
+            Ok(segment) => Ok(CreatedSegment { segment, process: ForkId::current() }),
             // A name that was there before is not ours to remove.
             Err(
                 error

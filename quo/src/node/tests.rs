@@ -289,9 +289,9 @@ fn a_death_is_named_also_while_another_member_expels_it() {
     assert!(named(channel.barrier_timeout(LONG).unwrap_err()));
     // The other is interrupted after it has taken the dead off the lists.
     let home = &crew[0].home;
-    home.for_each_channel(|channel| channel.disown(1, || true)).unwrap();
+    home.for_each_channel(|channel| channel.discard_arrivals(1, || true)).unwrap();
     let parts = home.segment.channel(0).unwrap();
-    assert_eq!(Members::some(&home.segment, &parts).casualties(0), [1]);
+    assert_eq!(Members::some(&home.segment, &parts).dead_since(0), [1]);
 }
 
 #[test]
@@ -305,8 +305,8 @@ fn expelled_death_is_named_to_those_it_failed() {
     crew[0].expel(1).unwrap();
     // Another member saw the dead before that, and ends the first generation only now.
     let everyone = Members::everyone(&home.segment);
-    assert_eq!(everyone.casualties(0), [1]);
-    assert_eq!(everyone.casualties(1), [0_usize; 0]);
+    assert_eq!(everyone.dead_since(0), [1]);
+    assert_eq!(everyone.dead_since(1), [0_usize; 0]);
 }
 
 #[test]

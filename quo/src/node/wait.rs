@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use super::barrier::protocol::{Wait, Waited, futex_half};
+use super::barrier::protocol::{Wait, WakeReason, futex_half};
 use super::barrier::spin::Spinner;
 
 /// Time that a sleeper sleeps before it asks whether the others still live. It bounds how late a
@@ -16,7 +16,7 @@ pub(super) const SLICE: Duration = Duration::from_millis(350);
 
 /// Time that a member is willing to wait, and how.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Patience {
+pub(super) struct WaitOptions {
     /// When it gives up; never without.
     pub(super) deadline: Option<Instant>,
     /// True if it may poll before it sleeps.
@@ -25,28 +25,28 @@ pub(super) struct Patience {
 
 /// Waits on the shared word with a futex that is not private to the process.
 pub(super) struct FutexWait<'a> {
-    patience: Patience,
+    options: WaitOptions,
     spinner: &'a mut Spinner,
     slice_end: Option<Instant>,
 }
 
 impl<'a> FutexWait<'a> {
-    pub(super) fn new(patience: Patience, spinner: &'a mut Spinner) -> Self {
-        Self { patience, spinner, slice_end: None }
+    pub(super) fn new(options: WaitOptions, spinner: &'a mut Spinner) -> Self {
+        Self { options, spinner, slice_end: None }
     }
 }
 
 impl Wait<AtomicU64> for FutexWait<'_> {
     #[inline]
     fn spin(&mut self, done: impl FnMut() -> bool) -> bool {
-        self.patience.spin && self.spinner.poll(self.patience.deadline, done)
+        self.options.spin && self.spinner.poll(self.options.deadline, done)
     }
 
-    fn sleep(&mut self, word: &AtomicU64, seen: u64) -> Waited {
+    fn sleep(&mut self, word: &AtomicU64, seen: u64) -> WakeReason {
         let now = Instant::now();
         // Kept over interrupted sleeps, so that signals cannot put the rounds off for ever.
         let slice_end = *self.slice_end.get_or_insert(now + SLICE);
-        let until = self.patience.deadline.map_or(slice_end, |deadline| deadline.min(slice_end));
+        let until = self.options.deadline.map_or(slice_end, |deadline| deadline.min(slice_end));
         let left = until.saturating_duration_since(now);
         let result = if left.is_zero() {
             Err(Errno::TIMEDOUT)
@@ -60,15 +60,15 @@ impl Wait<AtomicU64> for FutexWait<'_> {
         };
         match result {
             Err(Errno::TIMEDOUT)
-                if self.patience.deadline.is_some_and(|at| at <= Instant::now()) =>
+                if self.options.deadline.is_some_and(|at| at <= Instant::now()) =>
             {
-                Waited::Deadline
+                WakeReason::Deadline
             }
             Err(Errno::TIMEDOUT) => {
                 self.slice_end = None;
-                Waited::Slice
+                WakeReason::CheckLiveness
             }
-            _ => Waited::Woken,
+            _ => WakeReason::Woken,
         }
     }
 
@@ -91,8 +91,8 @@ fn half(word: &AtomicU64) -> &AtomicU32 {
 mod tests {
     use super::*;
 
-    fn patience(deadline: Option<Instant>) -> Patience {
-        Patience { deadline, spin: false }
+    fn options(deadline: Option<Instant>) -> WaitOptions {
+        WaitOptions { deadline, spin: false }
     }
 
     #[test]
@@ -101,19 +101,19 @@ mod tests {
         let mut spinner = Spinner::new();
         let past = Some(Instant::now());
         let soon = Some(Instant::now() + Duration::from_millis(1));
-        let mut wait = FutexWait::new(patience(None), &mut spinner);
-        assert_eq!(wait.sleep(&word, 6 << 32 | 1), Waited::Woken);
-        let mut wait = FutexWait::new(patience(soon), &mut spinner);
-        assert_eq!(wait.sleep(&word, 7 << 32 | 9), Waited::Deadline);
-        let mut wait = FutexWait::new(patience(past), &mut spinner);
-        assert_eq!(wait.sleep(&word, 7 << 32 | 1), Waited::Deadline);
+        let mut wait = FutexWait::new(options(None), &mut spinner);
+        assert_eq!(wait.sleep(&word, 6 << 32 | 1), WakeReason::Woken);
+        let mut wait = FutexWait::new(options(soon), &mut spinner);
+        assert_eq!(wait.sleep(&word, 7 << 32 | 9), WakeReason::Deadline);
+        let mut wait = FutexWait::new(options(past), &mut spinner);
+        assert_eq!(wait.sleep(&word, 7 << 32 | 1), WakeReason::Deadline);
     }
 
     #[test]
     fn a_long_sleep_ends_in_a_slice() {
         let word = AtomicU64::new(0);
         let mut spinner = Spinner::new();
-        let mut wait = FutexWait::new(patience(None), &mut spinner);
-        assert_eq!(wait.sleep(&word, 0), Waited::Slice);
+        let mut wait = FutexWait::new(options(None), &mut spinner);
+        assert_eq!(wait.sleep(&word, 0), WakeReason::CheckLiveness);
     }
 }

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::metrics::PhaseMetrics;
 use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
-use crate::regions::{Lent, Region};
+use crate::profiler_regions::{Lent, Region};
 use crate::threading::{Saved, Setting, ThreadLibrary};
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
@@ -189,8 +189,8 @@ impl Context {
         };
         let unserved = match spec.policy {
             // A selection to the letter is not changed; what nobody is on is shared out all the same.
-            Policy::Literal => vacancy.objects(),
-            _ => vacancy.settle(&mut plan),
+            Policy::LibquoCompat => vacancy.objects(),
+            _ => vacancy.reassign_vacant_objects(&mut plan),
         };
         let mut assignments = assignments(&plan, objects, topology, spec.cores);
         let unserved = unserved.into_iter().filter(|&object| plan.workers_on(object).is_empty());

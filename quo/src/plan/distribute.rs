@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 
 use super::PlanError;
-use super::affinity::{Affinity, bits};
-use super::literal;
+use super::compatibility::{Compatibility, bits};
+use super::libquo_compat;
 use crate::CpuSet;
 
 /// Which rule selects the workers.
@@ -16,11 +16,13 @@ pub enum Policy {
     /// ranks before unbound ones, unbound ranks fill the rest, as many workers as that allows,
     /// spread over the objects.
     #[default]
-    Promise,
+    #[serde(rename = "Promise")]
+    Spread,
     /// The published algorithm to the letter, with its quirks: a rank that overlaps every object is
     /// passed over unless all ranks do; a rank may take up a place in several objects; unbound
     /// ranks never fill. For programs that depend on exactly that selection.
-    Literal,
+    #[serde(rename = "Literal")]
+    LibquoCompat,
 }
 
 /// Input of [`distribute`].
@@ -70,7 +72,7 @@ impl Distribution {
 /// get equal answers.
 ///
 /// A rank can be selected for an object only if its mask, the object and the allowed set share a
-/// CPU. Under [`Policy::Promise`] places go
+/// CPU. Under [`Policy::Spread`] places go
 ///
 /// 1. to ranks whose mask lies inside an object,
 /// 2. then to ranks that overlap several objects, or one only in part: fewer objects first, then
@@ -99,7 +101,7 @@ impl Distribution {
 ///     allowed: &allowed,
 ///     masks: &masks,
 ///     max_per_object: 1,
-///     policy: Policy::Promise,
+///     policy: Policy::Spread,
 /// })?;
 /// assert_eq!(plan.selected(), [0, 4]);
 /// assert_eq!(plan.object_of[4], Some(1));
@@ -108,11 +110,11 @@ impl Distribution {
 #[doc(alias = "QUO_auto_distrib")]
 pub fn distribute(request: &DistributeRequest<'_>) -> Result<Distribution, PlanError> {
     check(request)?;
-    let affinity = Affinity::of(request);
+    let compatible = Compatibility::of(request);
     let object_of = match request.policy {
-        Policy::Promise => keep_the_promise(request, &affinity),
-        Policy::Literal => literal::select(
-            &affinity,
+        Policy::Spread => spread(request, &compatible),
+        Policy::LibquoCompat => libquo_compat::select(
+            &compatible,
             request.masks.len(),
             request.objects.len(),
             request.max_per_object,
@@ -145,20 +147,20 @@ fn check(request: &DistributeRequest<'_>) -> Result<(), PlanError> {
 // rearranging) yields the lexicographically best set, which is also a largest one. Sending each
 // rank down the chain of moves that ends at the least loaded object keeps the loads as even as the
 // masks permit at every step (it is the incremental solution of the semi-matching problem).
-fn keep_the_promise(request: &DistributeRequest<'_>, affinity: &Affinity) -> Vec<Option<usize>> {
-    let mut places = Places::new(request, affinity);
+fn spread(request: &DistributeRequest<'_>, compatible: &Compatibility) -> Vec<Option<usize>> {
+    let mut places = Places::new(request, compatible);
     let mut across: SmallVec<[(usize, usize, usize); 16]> = SmallVec::new();
     let mut unbound: SmallVec<[usize; 16]> = SmallVec::new();
     for (rank, mask) in request.masks.iter().enumerate() {
         if request.allowed.is_subset(mask) {
             unbound.push(rank);
-        } else if affinity
+        } else if compatible
             .objects_of(rank)
             .any(|object| lies_inside(mask, request.allowed, &request.objects[object]))
         {
             places.place(rank);
-        } else if affinity.degree(rank) > 0 {
-            across.push((affinity.degree(rank), allowed_cpus(mask, request.allowed), rank));
+        } else if compatible.degree(rank) > 0 {
+            across.push((compatible.degree(rank), allowed_cpus(mask, request.allowed), rank));
         }
     }
     across.sort_unstable();
@@ -184,7 +186,7 @@ fn allowed_cpus(mask: &CpuSet, allowed: &CpuSet) -> usize {
 
 /// Places being filled.
 struct Places<'a> {
-    affinity: &'a Affinity,
+    compatible: &'a Compatibility,
     max_per_object: usize,
     load: SmallVec<[usize; 16]>,
     object_of: Vec<Option<usize>>,
@@ -195,13 +197,13 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn new(request: &DistributeRequest<'_>, affinity: &'a Affinity) -> Self {
+    fn new(request: &DistributeRequest<'_>, compatible: &'a Compatibility) -> Self {
         Self {
-            affinity,
+            compatible,
             max_per_object: request.max_per_object,
             load: smallvec![0; request.objects.len()],
             object_of: vec![None; request.masks.len()],
-            free: affinity.usable().saturating_mul(request.max_per_object),
+            free: compatible.usable().saturating_mul(request.max_per_object),
             movable: false,
         }
     }
@@ -215,7 +217,7 @@ impl<'a> Places<'a> {
     }
 
     fn place_directly(&mut self, rank: usize) -> bool {
-        let least_loaded = self.affinity.objects_of(rank).min_by_key(|&object| self.load[object]);
+        let least_loaded = self.compatible.objects_of(rank).min_by_key(|&object| self.load[object]);
         let Some(object) = least_loaded.filter(|&object| self.load[object] < self.max_per_object)
         else {
             return false;
@@ -229,8 +231,10 @@ impl<'a> Places<'a> {
     /// objects in turn: no chain of moves could end better.
     fn fill(&mut self, ranks: &[usize]) {
         let mut ranks = ranks.iter().copied().take(self.free).peekable();
-        let usable: SmallVec<[usize; 16]> =
-            ranks.peek().map(|&rank| self.affinity.objects_of(rank).collect()).unwrap_or_default();
+        let usable: SmallVec<[usize; 16]> = ranks
+            .peek()
+            .map(|&rank| self.compatible.objects_of(rank).collect())
+            .unwrap_or_default();
         let mut level = usable.iter().map(|&object| self.load[object]).min().unwrap_or(0);
         while ranks.peek().is_some() {
             for &object in usable.iter() {
@@ -247,7 +251,7 @@ impl<'a> Places<'a> {
     /// Searches, breadth first, every object that a chain of moves can reach and ends the chain at
     /// the least loaded one; among equals at the one that takes the fewest moves.
     fn place_by_moves(&mut self, rank: usize) -> bool {
-        let mut reached: SmallVec<[u64; 4]> = SmallVec::from_slice(self.affinity.row(rank));
+        let mut reached: SmallVec<[u64; 4]> = SmallVec::from_slice(self.compatible.row(rank));
         // For an object reached by a move: the rank that would move there.
         let mut mover: SmallVec<[Option<usize>; 16]> = smallvec![None; self.load.len()];
         let mut frontier = reached.clone();
@@ -265,7 +269,7 @@ impl<'a> Places<'a> {
                 if frontier[object / 64] >> (object % 64) & 1 == 0 {
                     continue;
                 }
-                for (index, &word) in self.affinity.row(other).iter().enumerate() {
+                for (index, &word) in self.compatible.row(other).iter().enumerate() {
                     let fresh = word & !reached[index];
                     reached[index] |= fresh;
                     next[index] |= fresh;
@@ -289,6 +293,6 @@ impl<'a> Places<'a> {
     fn settle(&mut self, rank: usize, object: usize) {
         self.object_of[rank] = Some(object);
         self.free -= 1;
-        self.movable |= self.affinity.degree(rank) > 1;
+        self.movable |= self.compatible.degree(rank) > 1;
     }
 }

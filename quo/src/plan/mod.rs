@@ -8,7 +8,7 @@
 //! | question | answer | file |
 //! |---|---|---|
 //! | which ranks work, and on which object? | [`distribute`] | `distribute.rs` |
-//! | the same, by the published algorithm to the letter | [`Policy::Literal`] | `literal.rs` |
+//! | the same, by the published algorithm to the letter | [`Policy::LibquoCompat`] | `libquo_compat.rs` |
 //! | which CPUs does each of several workers get? | [`split`] | `split.rs` |
 //! | the same in given proportions, or by cores that differ in speed | [`shares`], [`counted`] | `shares.rs` |
 //! | how many threads does each worker run? | [`threads_per_worker`] | `threads.rs` |
@@ -16,16 +16,16 @@
 //! | which device does each rank use? | [`assign_devices`] | `devices.rs` |
 //! | what can be wrong with a request? | [`PlanError`] | `error.rs` |
 
-mod affinity;
 mod blocks;
+mod compatibility;
 mod devices;
 mod distribute;
 mod error;
-mod literal;
+mod libquo_compat;
+mod reassign;
 mod shares;
 mod split;
 mod threads;
-mod vacant;
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,7 @@ pub use blocks::blocks;
 pub use devices::assign_devices;
 pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
 pub use error::PlanError;
+pub use reassign::Vacancy;
 pub use shares::{counted, shares};
 pub use split::{split, split_by_weight};
 pub use threads::threads_per_worker;
-pub use vacant::Vacancy;

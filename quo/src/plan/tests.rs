@@ -136,7 +136,7 @@ proptest! {
 
     #[test]
     fn no_object_gets_more_workers_than_allowed(case in case(6, 20, 4)) {
-        for policy in [Policy::Promise, Policy::Literal] {
+        for policy in [Policy::Spread, Policy::LibquoCompat] {
             let plan = case.plan(policy);
             prop_assert_eq!(plan.object_of.len(), case.masks.len());
             prop_assert!(case.loads(&plan).iter().all(|&load| load <= case.max_per_object));
@@ -147,7 +147,7 @@ proptest! {
     fn workers_fit_their_objects_and_objects_without_cpus_get_none(
         case in case(6, 20, 4),
     ) {
-        for policy in [Policy::Promise, Policy::Literal] {
+        for policy in [Policy::Spread, Policy::LibquoCompat] {
             let plan = case.plan(policy);
             for (rank, object) in plan.object_of.iter().enumerate() {
                 if let Some(object) = *object {
@@ -160,13 +160,13 @@ proptest! {
 
     #[test]
     fn equal_questions_have_equal_answers(case in case(6, 20, 4)) {
-        prop_assert_eq!(case.plan(Policy::Promise), case.clone().plan(Policy::Promise));
-        prop_assert_eq!(case.plan(Policy::Literal), case.clone().plan(Policy::Literal));
+        prop_assert_eq!(case.plan(Policy::Spread), case.clone().plan(Policy::Spread));
+        prop_assert_eq!(case.plan(Policy::LibquoCompat), case.clone().plan(Policy::LibquoCompat));
     }
 
     #[test]
     fn rank_inside_one_object_is_passed_over_only_for_equals(case in case(6, 20, 3)) {
-        let plan = case.plan(Policy::Promise);
+        let plan = case.plan(Policy::Spread);
         for rank in (0..case.masks.len()).filter(|&rank| case.priority(rank).0 == 0) {
             let own: Vec<usize> =
                 (0..case.objects.len()).filter(|&object| case.eligible(rank, object)).collect();
@@ -180,12 +180,12 @@ proptest! {
 
     #[test]
     fn unbound_ranks_take_no_place_of_a_bound_rank(case in case(6, 20, 3)) {
-        let plan = case.plan(Policy::Promise);
+        let plan = case.plan(Policy::Spread);
         let bound: Vec<usize> = (0..case.masks.len()).filter(|&rank| !case.unbound(rank)).collect();
         let selected = |ranks: &[usize]| ranks.iter().filter(|&&r| plan.is_selected(r)).count();
         if !bound.is_empty() {
             let masks = bound.iter().map(|&rank| case.masks[rank].clone()).collect();
-            let alone = Case { masks, ..case.clone() }.plan(Policy::Promise);
+            let alone = Case { masks, ..case.clone() }.plan(Policy::Spread);
             prop_assert_eq!(selected(&bound), alone.selected().len());
         }
         // Lower unbound ranks go first, and they fill until every usable object is full.
@@ -202,7 +202,7 @@ proptest! {
 
     #[test]
     fn no_move_of_one_worker_would_spread_better(case in case(6, 20, 4)) {
-        let plan = case.plan(Policy::Promise);
+        let plan = case.plan(Policy::Spread);
         let loads = case.loads(&plan);
         for (rank, object) in plan.object_of.iter().enumerate() {
             for other in (0..loads.len()).filter(|&other| case.eligible(rank, other)) {
@@ -217,7 +217,7 @@ proptest! {
     fn workers_are_the_most_by_priority_and_evenly_spread(
         case in case(4, 6, 3),
     ) {
-        let plan = case.plan(Policy::Promise);
+        let plan = case.plan(Policy::Spread);
         let order = case.by_priority();
         let key = |object_of: &[Option<usize>]| -> Vec<bool> {
             order.iter().map(|&rank| object_of[rank].is_some()).collect()
@@ -244,15 +244,15 @@ proptest! {
         // The same machine behind objects without CPUs: the same plan, further along.
         let mut objects = vec![CpuSet::new(); shift];
         objects.extend(case.objects.iter().cloned());
-        let behind = Case { objects, ..case.clone() }.plan(Policy::Promise);
+        let behind = Case { objects, ..case.clone() }.plan(Policy::Spread);
         let expected: Vec<Option<usize>> =
-            case.plan(Policy::Promise).object_of.iter().map(|o| o.map(|o| o + shift)).collect();
+            case.plan(Policy::Spread).object_of.iter().map(|o| o.map(|o| o + shift)).collect();
         prop_assert_eq!(behind.object_of, expected);
     }
 
     #[test]
     fn the_literal_policy_follows_the_letter(case in case(6, 20, 4)) {
-        let plan = case.plan(Policy::Literal);
+        let plan = case.plan(Policy::LibquoCompat);
         let selected: Vec<bool> =
             (0..case.masks.len()).map(|rank| transcription::selected(&case, rank)).collect();
         let planned: Vec<bool> =
@@ -421,8 +421,13 @@ fn known_machines_get_the_plans_of_the_table() {
             masks: lists(golden.masks),
             max_per_object: golden.max_per_object,
         };
-        assert_eq!(row(&case.plan(Policy::Promise)), golden.promise, "{}", golden.what);
-        assert_eq!(row(&case.plan(Policy::Literal)), golden.literal, "{}: literal", golden.what);
+        assert_eq!(row(&case.plan(Policy::Spread)), golden.promise, "{}", golden.what);
+        assert_eq!(
+            row(&case.plan(Policy::LibquoCompat)),
+            golden.literal,
+            "{}: literal",
+            golden.what
+        );
     }
 }
 
@@ -435,7 +440,7 @@ fn a_flexible_rank_makes_room_for_one_that_is_not() {
         masks: lists(&["1-2", "3-4", "0-2", "0-3"]),
         max_per_object: 1,
     };
-    let plan = case.plan(Policy::Promise);
+    let plan = case.plan(Policy::Spread);
     assert_eq!(row(&plan), "0 2 1 -");
     assert_eq!(plan.selected(), [0, 1, 2]);
     assert_eq!(plan.workers_on(1), [2]);
@@ -452,7 +457,7 @@ fn requests_without_sense_are_refused_with_their_reason() {
         allowed: &allowed,
         masks: &masks,
         max_per_object: 1,
-        policy: Policy::Promise,
+        policy: Policy::Spread,
     };
     let nobody = lists(&["0", ""]);
     let empty = CpuSet::new();
@@ -464,7 +469,7 @@ fn requests_without_sense_are_refused_with_their_reason() {
         (DistributeRequest { masks: &nobody, ..good }, PlanError::EmptyMask { node_rank: 1 }),
     ];
     for (request, error) in refused {
-        for policy in [Policy::Promise, Policy::Literal] {
+        for policy in [Policy::Spread, Policy::LibquoCompat] {
             assert_eq!(distribute(&DistributeRequest { policy, ..request }), Err(error.clone()));
         }
     }
@@ -479,7 +484,7 @@ fn a_limit_without_bound_selects_everybody() {
         masks: lists(&["0-7", "0-7", "0-7"]),
         max_per_object: usize::MAX,
     };
-    for policy in [Policy::Promise, Policy::Literal] {
+    for policy in [Policy::Spread, Policy::LibquoCompat] {
         assert_eq!(row(&case.plan(policy)), "0 1 0");
     }
 }

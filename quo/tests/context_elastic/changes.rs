@@ -5,7 +5,7 @@ use std::time::Duration;
 use quo::affinity::Target;
 use quo::context::{AdaptOptions, CreateOptions, Wait};
 use quo::group::local::LocalSpace;
-use quo::group::{LocalGroup, Patience};
+use quo::group::{LocalGroup, WaitLimits};
 use quo::phase::{PhasePlan, PhaseSpec};
 use quo::{Context, CpuSet, ErrorKind, ObjectType};
 
@@ -147,7 +147,7 @@ pub fn who_joins_takes_over_what_there_is() {
         check(&context, rank, 3);
         let identity = context.group().allgather(
             &context.identity().to_ne_bytes(),
-            &Patience::for_at_most(Duration::from_secs(30)),
+            &WaitLimits::for_at_most(Duration::from_secs(30)),
         );
         let identity = identity.unwrap();
         assert!(identity.chunks(8).all(|one| one == &identity[..8]), "one context on all");

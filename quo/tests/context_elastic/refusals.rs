@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use nix::sys::signal::Signal;
 use quo::affinity::Target;
 use quo::context::AdaptOptions;
-use quo::group::{Group, GroupError, LocalGroup, Patience};
+use quo::group::{Group, GroupError, LocalGroup, WaitLimits};
 use quo::phase::PhaseSpec;
 use quo::{Context, Error, ErrorKind, ObjectType};
 
@@ -193,11 +193,11 @@ impl Group for Fatal {
         self.group.size()
     }
 
-    fn allgather(&self, mine: &[u8], patience: &Patience<'_>) -> Result<Vec<u8>, GroupError> {
+    fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         if self.gathers_left.fetch_sub(1, Ordering::Relaxed) == 1 {
             nix::sys::signal::raise(Signal::SIGKILL).unwrap();
         }
-        self.group.allgather(mine, patience)
+        self.group.allgather(mine, limits)
     }
 
     fn barrier(&self) -> Result<(), GroupError> {

@@ -42,7 +42,7 @@ pub fn join(pid: Pid) {
 }
 
 /// Waits for a child that must have been killed.
-pub fn bury(pid: Pid) {
+pub fn reap(pid: Pid) {
     let status = waitpid(pid, None).unwrap();
     assert!(matches!(status, WaitStatus::Signaled(_, Signal::SIGKILL, _)), "{status:?}");
 }

@@ -11,7 +11,7 @@ use quo::CpuSet;
 use quo::node::{Node, NodeError};
 
 use super::crew::{
-    Dice, Home, LONG, bury, count, die, is_asleep, join, ledger, read, spawn, until,
+    Dice, Home, LONG, count, die, is_asleep, join, ledger, read, reap, spawn, until,
 };
 use super::{Skipped, Test};
 
@@ -32,7 +32,7 @@ pub const TESTS: &[Test] = &[
     ("the_mask_of_a_dead_member_can_be_read", the_mask_of_a_dead_member),
 ];
 
-fn casualties(error: NodeError) -> Vec<usize> {
+fn dead_members(error: NodeError) -> Vec<usize> {
     match error {
         NodeError::DeadMember { members } => members,
         other => panic!("{other}"),
@@ -41,7 +41,7 @@ fn casualties(error: NodeError) -> Vec<usize> {
 
 /// Expels whom the error names, and goes on.
 fn go_on(node: &Node, error: NodeError) -> Vec<usize> {
-    let dead = casualties(error);
+    let dead = dead_members(error);
     dead.iter().for_each(|&member| node.expel(member).unwrap());
     for _ in 0..50 {
         node.barrier_timeout(LONG).unwrap();
@@ -69,7 +69,7 @@ fn with_doomed(directory: &Path, doom: impl Fn(&Node), before: impl Fn(&Node)) {
     });
     join(crew[0]);
     join(crew[2]);
-    bury(crew[1]);
+    reap(crew[1]);
     eprintln!("     found after {} ms", read(found));
 }
 
@@ -115,7 +115,7 @@ fn killed_while_it_waits(directory: &Path) -> Result<(), Skipped> {
     count(waits);
     join(crew[0]);
     join(crew[2]);
-    bury(crew[1]);
+    reap(crew[1]);
     Ok(())
 }
 
@@ -164,7 +164,7 @@ fn killed_at_random(directory: &Path) -> Result<(), Skipped> {
                     break error;
                 }
             };
-            for member in casualties(broken) {
+            for member in dead_members(broken) {
                 assert_eq!(member, victim);
                 node.expel(member).unwrap();
             }
@@ -179,7 +179,7 @@ fn killed_at_random(directory: &Path) -> Result<(), Skipped> {
         std::thread::sleep(Duration::from_micros(dice.roll(3_000)));
         kill(crew[victim], Signal::SIGKILL).unwrap();
         for (member, pid) in crew.into_iter().enumerate() {
-            if member == victim { bury(pid) } else { join(pid) }
+            if member == victim { reap(pid) } else { join(pid) }
         }
         let survivors: Vec<usize> = (0..members).filter(|&member| member != victim).collect();
         for call in 0..CALLS {
@@ -207,15 +207,15 @@ fn two_killed_at_once(directory: &Path) -> Result<(), Skipped> {
         count(seen);
         until(|| read(seen) == 2);
         let error = node.barrier_timeout(LONG).unwrap_err();
-        assert_eq!(casualties(error), [1, 3]);
+        assert_eq!(dead_members(error), [1, 3]);
         // Until both are expelled it is the same again, for everybody.
         let error = node.barrier_timeout(LONG).unwrap_err();
         assert_eq!(go_on(&node, error), [1, 3]);
     });
     join(crew[0]);
     join(crew[2]);
-    bury(crew[1]);
-    bury(crew[3]);
+    reap(crew[1]);
+    reap(crew[3]);
     Ok(())
 }
 
@@ -231,7 +231,7 @@ fn deaths_and_named_barriers(directory: &Path) -> Result<(), Skipped> {
             die();
         }
         if let Ok(channel) = with_victim.as_ref().ok().filter(|_| node.member() != 2).ok_or(()) {
-            assert_eq!(casualties(channel.barrier_timeout(LONG).unwrap_err()), [3]);
+            assert_eq!(dead_members(channel.barrier_timeout(LONG).unwrap_err()), [3]);
             for _ in 0..20 {
                 without.as_ref().unwrap().barrier_timeout(LONG).unwrap();
             }
@@ -247,7 +247,7 @@ fn deaths_and_named_barriers(directory: &Path) -> Result<(), Skipped> {
         node.barrier_timeout(LONG).unwrap();
     });
     crew[..3].iter().copied().for_each(join);
-    bury(crew[3]);
+    reap(crew[3]);
     Ok(())
 }
 
@@ -266,7 +266,7 @@ fn killed_while_it_allocates(directory: &Path) -> Result<(), Skipped> {
                     Err(error) => break error,
                 }
             };
-            assert_eq!(casualties(error), [victim]);
+            assert_eq!(dead_members(error), [victim]);
             node.expel(victim).unwrap();
             assert_eq!(node.allocate(10).unwrap().all().len(), 20);
         });
@@ -275,7 +275,7 @@ fn killed_while_it_allocates(directory: &Path) -> Result<(), Skipped> {
         std::thread::sleep(Duration::from_micros(dice.roll(2_000)));
         kill(crew[victim], Signal::SIGKILL).unwrap();
         for (member, pid) in crew.into_iter().enumerate() {
-            if member == victim { bury(pid) } else { join(pid) }
+            if member == victim { reap(pid) } else { join(pid) }
         }
         assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0, "seed {seed}");
     }
@@ -297,7 +297,7 @@ fn what_a_dead_member_told(directory: &Path) -> Result<(), Skipped> {
         until(|| read(seen) == 2);
         // Its entry is on the board that the next attempts use again.
         let error = node.exchange(b"first").err().unwrap();
-        assert_eq!(casualties(error), [1]);
+        assert_eq!(dead_members(error), [1]);
         node.expel(1).unwrap();
         let told = node.exchange(b"second").unwrap();
         let expected = [0, 2].map(|member| (member, &b"second"[..]));
@@ -309,7 +309,7 @@ fn what_a_dead_member_told(directory: &Path) -> Result<(), Skipped> {
     count(killed);
     join(crew[0]);
     join(crew[2]);
-    bury(crew[1]);
+    reap(crew[1]);
     Ok(())
 }
 
@@ -324,7 +324,7 @@ fn a_dead_member_can_be_replaced(directory: &Path) -> Result<(), Skipped> {
         let node = home.attach(0);
         node.exchange(b"").unwrap();
         let error = node.barrier_timeout(LONG).unwrap_err();
-        assert_eq!(casualties(error), [1]);
+        assert_eq!(dead_members(error), [1]);
         // Not before it is expelled.
         let taken = Node::attach(&home.name, &home.directory, 1).unwrap_err();
         assert!(matches!(taken, NodeError::MemberTaken { member: 1 }), "{taken}");
@@ -346,7 +346,7 @@ fn a_dead_member_can_be_replaced(directory: &Path) -> Result<(), Skipped> {
         node.barrier_timeout(LONG).unwrap();
     });
     join(survivor);
-    bury(victim);
+    reap(victim);
     Ok(())
 }
 
@@ -355,7 +355,7 @@ fn executing_something_else(directory: &Path) -> Result<(), Skipped> {
     let crew = home.crew(2, |node| {
         node.barrier_timeout(LONG).unwrap();
         if node.member() == 0 {
-            assert_eq!(casualties(node.barrier_timeout(LONG).unwrap_err()), [1]);
+            assert_eq!(dead_members(node.barrier_timeout(LONG).unwrap_err()), [1]);
             node.expel(1).unwrap();
         } else {
             nix::unistd::execv(c"/bin/sleep", &[c"sleep", c"100"]).unwrap();
@@ -363,7 +363,7 @@ fn executing_something_else(directory: &Path) -> Result<(), Skipped> {
     });
     join(crew[0]);
     kill(crew[1], Signal::SIGKILL).unwrap();
-    bury(crew[1]);
+    reap(crew[1]);
     Ok(())
 }
 
@@ -414,14 +414,14 @@ fn orphans_hide_nothing(directory: &Path) -> Result<(), Skipped> {
             orphan.store(child.as_raw() as u64, Ordering::SeqCst);
             die();
         }
-        assert_eq!(casualties(node.barrier_timeout(LONG).unwrap_err()), [1]);
+        assert_eq!(dead_members(node.barrier_timeout(LONG).unwrap_err()), [1]);
         let child = Pid::from_raw(read(orphan) as i32);
         kill(child, None).expect("the child still lives");
         orphan.store(u64::MAX, Ordering::SeqCst);
         until(|| read(orphan) == 0);
     });
     join(crew[0]);
-    bury(crew[1]);
+    reap(crew[1]);
     Ok(())
 }
 
@@ -444,8 +444,8 @@ fn another_pid_namespace(directory: &Path) -> Result<(), Skipped> {
         let [mine, its] = [0, 1].map(|member| node.member_process(member).unwrap());
         assert_ne!(mine.namespace, its.namespace);
         kill(victim, Signal::SIGKILL).unwrap();
-        assert_eq!(casualties(node.barrier_timeout(LONG).unwrap_err()), [1]);
-        bury(victim);
+        assert_eq!(dead_members(node.barrier_timeout(LONG).unwrap_err()), [1]);
+        reap(victim);
     });
     join(keeper);
     Ok(())
@@ -473,7 +473,7 @@ fn the_mask_of_a_dead_member(directory: &Path) -> Result<(), Skipped> {
         std::thread::sleep(Duration::from_micros(Dice::new(seed + 1).roll(500)));
         kill(crew[1], Signal::SIGKILL).unwrap();
         join(crew[0]);
-        bury(crew[1]);
+        reap(crew[1]);
     }
     Ok(())
 }

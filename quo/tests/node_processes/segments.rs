@@ -10,7 +10,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Uid, geteuid, setuid};
 use quo::node::{Node, NodeError, NodeOptions, SegmentName};
 
-use super::crew::{Home, LONG, bury, die, join, spawn};
+use super::crew::{Home, LONG, die, join, reap, spawn};
 use super::{Skipped, Test};
 
 pub const TESTS: &[Test] = &[
@@ -38,13 +38,13 @@ fn the_maker_is_killed_after_unlinking(directory: &Path) -> Result<(), Skipped> 
         node.barrier_timeout(LONG).unwrap();
         die();
     });
-    bury(maker);
+    reap(maker);
     assert_eq!(files(directory), 0);
     Ok(())
 }
 
 fn swept_up(directory: &Path) -> Result<(), Skipped> {
-    bury(spawn(|| {
+    reap(spawn(|| {
         let home = Home::new(directory, 1);
         let _node = home.attach(0);
         assert_eq!(Node::sweep_older_than(directory, Duration::ZERO).unwrap(), 0);

@@ -252,7 +252,7 @@ impl Member<'_> {
             Stage::Pop => drop(self.call(stage, 0, || context.pop().map(|()| 0))),
             Stage::Distribute(kind, most) => {
                 meet(0, &mut || {
-                    let plan = context.distribute(*kind, *most, Policy::Promise)?;
+                    let plan = context.distribute(*kind, *most, Policy::Spread)?;
                     Ok(plan.selected().iter().fold(0, |all, rank| all | 1 << rank))
                 })?;
             }

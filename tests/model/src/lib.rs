@@ -8,8 +8,8 @@
 // Sources of other packages know the word by its path there.
 extern crate self as quo;
 
+#[path = "../../../quo/src/atomic_word.rs"]
+mod atomic_word;
 mod barrier;
 mod in_flight;
 mod round;
-#[path = "../../../quo/src/sys.rs"]
-mod sys;

@@ -60,10 +60,10 @@ impl World {
         reconcile(&self.state, self, true, &mut Patient::new(self));
     }
 
-    fn join(&self, member: usize) -> Turn {
+    fn join(&self, member: usize) -> GenerationCursor {
         assert!(self.change(member, AWAY, PRESENT));
         reconcile(&self.state, self, true, &mut Patient::new(self));
-        Turn::joining(&self.state)
+        GenerationCursor::joining(&self.state)
     }
 
     fn expel(&self, member: usize) {
@@ -71,17 +71,17 @@ impl World {
             return reconcile(&self.state, self, false, &mut Patient::new(self));
         }
         self.inspect(true);
-        disown(&self.state, || self.is(member, DEAD), &mut Patient::new(self));
+        discard_arrivals(&self.state, || self.is(member, DEAD), &mut Patient::new(self));
         self.change(member, DEAD, EXPELLED);
         reconcile(&self.state, self, true, &mut Patient::new(self));
     }
 
-    fn pass(&self, turn: &mut Turn) -> Outcome {
-        pass(&self.state, turn, self, &mut Patient::new(self))
+    fn pass(&self, cursor: &mut GenerationCursor) -> Outcome {
+        pass(&self.state, cursor, self, &mut Patient::new(self))
     }
 
-    fn pass_impatiently(&self, turn: &mut Turn) -> Outcome {
-        pass(&self.state, turn, self, &mut Patient { world: self, impatient: true, looked: 0 })
+    fn pass_impatiently(&self, cursor: &mut GenerationCursor) -> Outcome {
+        pass(&self.state, cursor, self, &mut Patient { world: self, impatient: true, looked: 0 })
     }
 }
 
@@ -124,18 +124,18 @@ impl Wait<AtomicU64> for Patient<'_> {
     }
 
     // Sleeps: by the name of the trait; the checker knows no time.
-    fn sleep(&mut self, word: &AtomicU64, seen: u64) -> Waited {
+    fn sleep(&mut self, word: &AtomicU64, seen: u64) -> WakeReason {
         if self.impatient {
-            return Waited::Deadline;
+            return WakeReason::Deadline;
         }
         let mut queue = self.world.queue.lock().unwrap();
         loop {
             if futex_half(word.load(Ordering::Acquire)) != futex_half(seen) {
-                return Waited::Woken;
+                return WakeReason::Woken;
             }
             if *queue != self.looked {
                 self.looked = *queue;
-                return Waited::Slice;
+                return WakeReason::CheckLiveness;
             }
             queue = self.world.bell.wait(queue).unwrap();
         }
@@ -177,8 +177,8 @@ fn run<T: Send + 'static>(
 }
 
 fn founder(world: &World, rounds: usize) -> Vec<Outcome> {
-    let mut turn = Turn::founding();
-    (0..rounds).map(|_| world.pass(&mut turn)).collect()
+    let mut cursor = GenerationCursor::founding();
+    (0..rounds).map(|_| world.pass(&mut cursor)).collect()
 }
 
 const TWO_ROUNDS: fn(&World) -> Vec<Outcome> = |world| founder(world, 2);
@@ -213,18 +213,18 @@ fn what_was_written_before_is_seen_after() {
         let other = {
             let (world, told) = (Arc::clone(&world), Arc::clone(&told));
             thread::spawn(move || {
-                let mut turn = Turn::founding();
+                let mut cursor = GenerationCursor::founding();
                 told.1.with_mut(|place| write(place, 2));
-                world.pass(&mut turn);
+                world.pass(&mut cursor);
                 assert_eq!(told.0.with(read), 1);
-                world.pass(&mut turn);
+                world.pass(&mut cursor);
             })
         };
-        let mut turn = Turn::founding();
+        let mut cursor = GenerationCursor::founding();
         told.0.with_mut(|place| write(place, 1));
-        world.pass(&mut turn);
+        world.pass(&mut cursor);
         assert_eq!(told.1.with(read), 2);
-        world.pass(&mut turn);
+        world.pass(&mut cursor);
         told.1.with_mut(|place| write(place, 3));
         other.join().unwrap();
     });
@@ -248,12 +248,12 @@ fn a_timeout_is_everybodys_or_nobodys() {
         let world = World::new(&[PRESENT; 2]);
         let scripts: [fn(&World) -> [Outcome; 2]; 2] = [
             |world| {
-                let mut turn = Turn::founding();
-                [world.pass(&mut turn), world.pass(&mut turn)]
+                let mut cursor = GenerationCursor::founding();
+                [world.pass(&mut cursor), world.pass(&mut cursor)]
             },
             |world| {
-                let mut turn = Turn::founding();
-                [world.pass_impatiently(&mut turn), world.pass(&mut turn)]
+                let mut cursor = GenerationCursor::founding();
+                [world.pass_impatiently(&mut cursor), world.pass(&mut cursor)]
             },
         ];
         let outcomes = run(&world, scripts);
@@ -268,12 +268,12 @@ fn two_timeouts_in_three_agree() {
     check(2, || {
         let world = World::new(&[PRESENT; 3]);
         let impatient: fn(&World) -> [Outcome; 2] = |world| {
-            let mut turn = Turn::founding();
-            [world.pass_impatiently(&mut turn), world.pass(&mut turn)]
+            let mut cursor = GenerationCursor::founding();
+            [world.pass_impatiently(&mut cursor), world.pass(&mut cursor)]
         };
         let patient: fn(&World) -> [Outcome; 2] = |world| {
-            let mut turn = Turn::founding();
-            [world.pass(&mut turn), world.pass(&mut turn)]
+            let mut cursor = GenerationCursor::founding();
+            [world.pass(&mut cursor), world.pass(&mut cursor)]
         };
         let outcomes = run(&world, [impatient, patient, impatient]);
         assert_eq!(outcomes[0], outcomes[1]);
@@ -284,9 +284,9 @@ fn two_timeouts_in_three_agree() {
 
 /// A survivor's rounds; it expels member 0 when told of its death.
 fn survive(world: &World, rounds: usize) -> Vec<Outcome> {
-    let mut turn = Turn::founding();
+    let mut cursor = GenerationCursor::founding();
     let mut pass = || {
-        let outcome = world.pass(&mut turn);
+        let outcome = world.pass(&mut cursor);
         if outcome == DIED {
             world.expel(0);
         }
@@ -363,16 +363,16 @@ fn death_in_the_middle_of_expelling_is_repaired() {
         *world.queue.lock().unwrap() += 1;
         let half_expels: fn(&World) -> Vec<Outcome> = |world| {
             world.inspect(true);
-            disown(&world.state, || world.is(0, DEAD), &mut Patient::new(world));
+            discard_arrivals(&world.state, || world.is(0, DEAD), &mut Patient::new(world));
             world.change(0, DEAD, EXPELLED);
             world.kill(1);
             vec![]
         };
         let goes_on: fn(&World) -> Vec<Outcome> = |world| {
-            let mut turn = Turn::founding();
+            let mut cursor = GenerationCursor::founding();
             let mut outcomes = Vec::new();
             while outcomes.last() != Some(&COMPLETED) && outcomes.len() < 4 {
-                outcomes.push(world.pass(&mut turn));
+                outcomes.push(world.pass(&mut cursor));
                 // Whom the error names: nobody who is expelled already.
                 for member in 0..2 {
                     if world.is(member, DEAD) {
@@ -400,11 +400,11 @@ fn an_arrival_of_the_dead_does_not_stand_for_anothers() {
                 if me == 0 {
                     world.expel(0);
                 }
-                let mut turn = Turn::founding();
+                let mut cursor = GenerationCursor::founding();
                 let mut outcomes = Vec::new();
                 while outcomes.last() != Some(&COMPLETED) {
                     calls[me].fetch_add(1, Ordering::Relaxed);
-                    outcomes.push(world.pass(&mut turn));
+                    outcomes.push(world.pass(&mut cursor));
                     world.expel(0);
                 }
                 assert!(calls[1 - me].load(Ordering::Relaxed) >= outcomes.len() as u32);
@@ -435,16 +435,16 @@ fn who_joins_is_waited_for_from_then_on() {
     check(3, || {
         let world = World::new(&[PRESENT, AWAY]);
         let stays: fn(&World) -> (Vec<Outcome>, u64) = |world| {
-            let mut turn = Turn::founding();
-            let outcomes = (0..2).map(|_| world.pass(&mut turn)).collect();
+            let mut cursor = GenerationCursor::founding();
+            let outcomes = (0..2).map(|_| world.pass(&mut cursor)).collect();
             world.leave(0);
-            (outcomes, turn.completed)
+            (outcomes, cursor.completed)
         };
         let joins: fn(&World) -> (Vec<Outcome>, u64) = |world| {
-            let mut turn = world.join(1);
-            let outcomes = vec![world.pass(&mut turn)];
+            let mut cursor = world.join(1);
+            let outcomes = vec![world.pass(&mut cursor)];
             world.leave(1);
-            (outcomes, turn.completed)
+            (outcomes, cursor.completed)
         };
         let results = run(&world, [stays, joins]);
         assert_eq!(results[0], (vec![COMPLETED; 2], 2));

@@ -2,7 +2,7 @@
 
 use super::hosts::Parts;
 use super::{Arbiter, of_place, other};
-use crate::change::{Cause, CauseKind, Request, Wish};
+use crate::change::{Cause, CauseKind, Request, RequestKind};
 use crate::member::MemberId;
 use crate::place::{Choice, Cursor, Fill, Node, PlaceError, Reclaim, leavers, place};
 
@@ -28,10 +28,12 @@ impl Arbiter {
             self.supply.as_ref().ok_or_else(nobody)?.check(request.nodes, request.grace)?;
             self.check_new_nodes(request)?;
         }
-        let to_grow_on = request.on.iter().filter(|_| !self.live.can_start());
+        let to_grow_on = request.on.iter().filter(|_| !self.processes.can_start());
         for host in to_grow_on.chain(&request.from) {
             if self.nodes.by_host(self.names.own(host)).is_none() {
-                if let Some(refusal) = self.live.refusal().filter(|_| request.on.contains(host)) {
+                if let Some(refusal) =
+                    self.processes.refusal().filter(|_| request.on.contains(host))
+                {
                     return Err(Cause::new(CauseKind::NoCapacity, refusal));
                 }
                 let error = PlaceError::NoSuchHost { call: "request", host: host.clone() };
@@ -41,9 +43,9 @@ impl Arbiter {
         if self.changes.under_way().is_none() && self.changes.waiting() == 0 {
             return self.decide(request).map(drop);
         }
-        match request.wish {
-            Wish::Size(size) => self.check_size(request, u64::from(size)),
-            Wish::Grow(ranks) if u64::from(ranks) >= self.capacity() as u64 => {
+        match request.kind {
+            RequestKind::Size(size) => self.check_size(request, u64::from(size)),
+            RequestKind::Grow(ranks) if u64::from(ranks) >= self.capacity() as u64 => {
                 self.check_size(request, u64::from(ranks) + 1)
             }
             _ => Ok(()),
@@ -53,20 +55,20 @@ impl Arbiter {
     fn check_new_nodes(&self, request: &Request) -> Result<(), Cause> {
         let unsupported = |detail: &str| Cause::new(CauseKind::Unsupported, detail);
         let is_needed = request.nodes > 0;
-        let check = || self.live.check_new_nodes(request.nodes, self.job.hosts.len());
+        let check = || self.processes.check_new_nodes(request.nodes, self.job.hosts.len());
         if is_needed { check().map_err(unsupported) } else { Ok(()) }
     }
 
     /// Checks the number of ranks that a request leads to.
     fn check_size(&self, request: &Request, size: u64) -> Result<(), Cause> {
         let now = self.running.len();
-        let all = if is_beyond(request) { self.live.most_named() } else { self.capacity() };
+        let all = if is_beyond(request) { self.processes.most_named() } else { self.capacity() };
         if size == 0 || size > all as u64 {
             let (kind, reason) = match size {
                 0 => (CauseKind::NotAllowed, ""),
-                _ => (CauseKind::NoCapacity, self.live.reason()),
+                _ => (CauseKind::NoCapacity, self.processes.reason()),
             };
-            let asked = asked(request.wish);
+            let asked = asked(request.kind);
             let detail = format!("{asked}; there are {now}, and there can be 1 to {all}{reason}");
             return Err(Cause::new(kind, detail));
         }
@@ -79,8 +81,8 @@ impl Arbiter {
         let now = self.running.len() as u64;
         self.check_new_nodes(request)?;
         let nothing = || Cause::new(CauseKind::NotAllowed, "nothing would change");
-        let (grow, reclaim) = match request.wish {
-            Wish::Size(size) => {
+        let (grow, reclaim) = match request.kind {
+            RequestKind::Size(size) => {
                 let size = u64::from(size);
                 self.check_size(request, size)?;
                 if size == now {
@@ -92,22 +94,22 @@ impl Arbiter {
                 }
                 (size.saturating_sub(now), (size < now).then(|| now - size))
             }
-            Wish::Grow(ranks) => {
+            RequestKind::Grow(ranks) => {
                 self.check_size(request, now + u64::from(ranks))?;
                 (u64::from(ranks), None)
             }
-            Wish::Shrink(ranks) => {
+            RequestKind::Shrink(ranks) => {
                 self.check_size(request, now.saturating_sub(u64::from(ranks)))?;
                 (0, Some(u64::from(ranks)))
             }
-            Wish::Leave | Wish::Move => (0, None),
+            RequestKind::Leave | RequestKind::Move => (0, None),
         };
         let mut leaving = Vec::new();
-        if reclaim.is_some() || matches!(request.wish, Wish::Leave | Wish::Move) {
+        if reclaim.is_some() || matches!(request.kind, RequestKind::Leave | RequestKind::Move) {
             let count = reclaim.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
             leaving = self.leavers(Reclaim { count, hosts: &self.names.owns(&request.from) })?;
         }
-        let joining = if request.wish == Wish::Move { leaving.len() as u64 } else { grow };
+        let joining = if request.kind == RequestKind::Move { leaving.len() as u64 } else { grow };
         let joining = u32::try_from(joining).unwrap_or(u32::MAX);
         let mut cursor = self.cursor.clone();
         let (joiners, hosts) = self.joiners(joining, &request.on, &mut cursor)?;
@@ -115,13 +117,13 @@ impl Arbiter {
         if joiners.is_empty() && leaving.is_empty() {
             return Err(nothing());
         }
-        if !self.live.gone(&leaving).is_empty() && self.running.len() < self.living() {
+        if !self.processes.gone(&leaving).is_empty() && self.running.len() < self.living() {
             // They would have to be woken to know the others anew.
             let detail =
                 "processes that were started cannot end while launched ones sleep: grow first";
             return Err(Cause::new(CauseKind::NotAllowed, detail));
         }
-        if request.wish == Wish::Leave {
+        if request.kind == RequestKind::Leave {
             self.check_size(request, now - leaving.len() as u64)?;
         }
         Ok(Decision { joiners, leavers: leaving, hosts, cursor })
@@ -135,11 +137,11 @@ impl Arbiter {
             return Ok(());
         }
         let no_capacity = |detail| Cause::new(CauseKind::NoCapacity, detail);
-        self.live.check_room(started, !request.on.is_empty()).map_err(no_capacity)
+        self.processes.check_room(started, !request.on.is_empty()).map_err(no_capacity)
     }
 
     fn is_asleep(&self, process: &usize) -> bool {
-        !self.running.contains(process) && !self.live.lost().contains(process)
+        !self.running.contains(process) && !self.processes.lost().contains(process)
     }
 
     fn leavers(&self, reclaim: Reclaim<'_>) -> Result<Vec<usize>, Cause> {
@@ -165,7 +167,7 @@ impl Arbiter {
         let mut named = self.names.owns(hosts);
         let asleep = if hosts.is_empty() {
             count.min(sleepers.len() as u32)
-        } else if self.live.can_start() {
+        } else if self.processes.can_start() {
             named.retain(|host| self.nodes.by_host(host).is_some());
             let on = |node: &Node| named.iter().any(|host| host == node.host());
             count.min(self.nodes.iter().filter(|node| on(node)).map(Node::free).sum())
@@ -201,7 +203,7 @@ impl Arbiter {
             parts = self.deal(started, hosts, cursor)?;
         } else if started > 0 && self.job.fill.is_some() {
             // None where nobody has listed hosts: the launcher chooses.
-            let listed = self.live.listed();
+            let listed = self.processes.listed();
             if !listed.is_empty() {
                 parts = self.deal(started, &listed, cursor)?;
             }
@@ -211,12 +213,12 @@ impl Arbiter {
 }
 
 /// The number that was asked for, in the words of an error.
-fn asked(wish: Wish) -> String {
+fn asked(wish: RequestKind) -> String {
     match wish {
-        Wish::Size(ranks) => format!("{ranks} ranks were asked for"),
-        Wish::Grow(ranks) => format!("{ranks} ranks more were asked for"),
-        Wish::Shrink(ranks) => format!("{ranks} ranks fewer were asked for"),
-        Wish::Leave | Wish::Move => "no number of ranks was asked for".to_owned(),
+        RequestKind::Size(ranks) => format!("{ranks} ranks were asked for"),
+        RequestKind::Grow(ranks) => format!("{ranks} ranks more were asked for"),
+        RequestKind::Shrink(ranks) => format!("{ranks} ranks fewer were asked for"),
+        RequestKind::Leave | RequestKind::Move => "no number of ranks was asked for".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Arbiter, of_place};
 use crate::change::Cause;
-use crate::order::Resize;
+use crate::order::ResizePlan;
 use crate::place::{Choice, Cursor, Fill, Node, PlaceError, Site, spread};
 
 /// Number of processes to start on each host, by the launcher's names.
@@ -37,7 +37,7 @@ impl Names {
     /// After a resize of a job of so many processes: where those are that were started on hosts.
     pub(super) fn learn(
         &mut self,
-        resize: &Resize,
+        resize: &ResizePlan,
         mut first: usize,
         hosts: &[String],
         places: &[usize],
@@ -65,9 +65,9 @@ impl Arbiter {
     ) -> Result<Parts, Cause> {
         let site = |host: &String| {
             let own = self.names.own(host);
-            let slots = self.live.slots_of(self.names.launchers(own));
+            let slots = self.processes.slots_of(self.names.launchers(own));
             let processes = self.nodes.by_host(own).map_or(0, Node::slots);
-            (own.to_owned(), processes, slots.or_else(|| self.live.slots_of(host)))
+            (own.to_owned(), processes, slots.or_else(|| self.processes.slots_of(host)))
         };
         let known: Vec<(String, u32, Option<u32>)> = hosts.iter().map(site).collect();
         let sites: Vec<Site<'_>> = known
@@ -108,11 +108,11 @@ mod tests {
     #[test]
     fn host_is_found_by_launcher_name_and_own_name() {
         let mut names = Names::default();
-        let resize = Resize {
+        let resize = ResizePlan {
             units: vec![2, 1],
             hosts: vec!["10.0.0.2".to_owned(), "n3".to_owned()],
             gone: vec![1],
-            ..Resize::default()
+            ..ResizePlan::default()
         };
         let hosts = ["n1", "n2", "n3"].map(str::to_owned);
         names.learn(&resize, 2, &hosts, &[0, 1, 1, 2]);

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::change::{
-    Cause, CauseKind, ChangeError, Changes, Request, RequestId, Resize as Change, Step, Turn, View,
+    Cause, CauseKind, ChangeError, Changes, Request, RequestId, SetChange, Step, Turn, View,
 };
 use crate::coordinator::{Journal, Supply};
-use crate::live::{Limits, Live};
 use crate::member::{MemberId, NodeId, UnitId};
-use crate::order::{Losses, Resize};
+use crate::order::{Losses, ResizePlan};
 use crate::place::{Bounds, Cursor, Fill, Loads, NodeState, Nodes, PlaceError, Seat};
+use crate::process_table::{Limits, ProcessTable};
 use crate::sets::{AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp, SetsError};
 use decide::Decision;
 use hosts::Names;
@@ -50,7 +50,7 @@ pub(crate) struct Arbiter {
     /// The member that a process is in the world, as of the last time it was in it.
     members: Vec<MemberId>,
     running: Vec<usize>,
-    live: Live,
+    processes: ProcessTable,
     names: Names,
     began: Instant,
     pub(crate) journal: Journal,
@@ -71,7 +71,7 @@ pub(crate) struct Arbiter {
 #[derive(Clone, Debug)]
 struct UnderWay {
     id: RequestId,
-    resize: Resize,
+    resize: ResizePlan,
     /// The members that the joiners will be, in their order.
     joining: Vec<MemberId>,
     deltas: Vec<(SetName, DeltaKind)>,
@@ -87,7 +87,7 @@ impl Arbiter {
         let running: Vec<usize> = (0..job.start).collect();
         let everybody = running.iter().map(|&process| members[process]).collect();
         let registry = Registry::new(&job.name, everybody).map_err(|error| error.to_string())?;
-        let live = Live::launched(job.places.len(), job.limits.clone());
+        let processes = ProcessTable::launched(job.places.len(), job.limits.clone());
         let changes = Changes::new(running.len() as u64, Duration::ZERO);
         let mut arbiter = Self {
             job,
@@ -96,7 +96,7 @@ impl Arbiter {
             nodes: Nodes::new(),
             members,
             running,
-            live,
+            processes,
             names: Names::default(),
             began,
             journal,
@@ -117,7 +117,7 @@ impl Arbiter {
         let mut nodes = Nodes::new();
         for (node, host) in self.job.hosts.iter().enumerate() {
             let here = |(process, place): &(usize, &usize)| {
-                **place == node && !self.live.lost().contains(process)
+                **place == node && !self.processes.lost().contains(process)
             };
             let slots = self.job.places.iter().enumerate().filter(here).count();
             let id = nodes.add(host, slots.max(1) as u32, NodeState::Available)?;
@@ -143,17 +143,17 @@ impl Arbiter {
 
     /// Number of processes counted, with those that sleep and those that have ended in their sleep.
     pub(crate) fn processes(&self) -> usize {
-        self.live.count()
+        self.processes.count()
     }
 
     /// Number of processes, with those that sleep.
     fn living(&self) -> usize {
-        self.live.count() - self.live.lost().len()
+        self.processes.count() - self.processes.lost().len()
     }
 
     /// Number of ranks that there can be.
     fn capacity(&self) -> usize {
-        self.live.most()
+        self.processes.most()
     }
 
     /// Takes a request and answers it at once.
@@ -180,7 +180,7 @@ impl Arbiter {
     /// Goes on without those of these processes, which have ended, that were asleep. Returns them.
     pub(crate) fn strike_off(&mut self, dead: &[usize]) -> Vec<usize> {
         let asleep = dead.iter().copied().filter(|process| !self.running.contains(process));
-        let new = self.live.strike_off(&asleep.collect::<Vec<_>>());
+        let new = self.processes.strike_off(&asleep.collect::<Vec<_>>());
         for process in &new {
             let detail =
                 format!("process {process} has ended while it was parked, and is struck off");
@@ -196,12 +196,15 @@ impl Arbiter {
 
     /// Processes that the job has gone on without.
     pub(crate) fn losses(&self) -> Losses {
-        Losses { counted: self.live.lost().to_vec(), launched: self.live.ended().to_vec() }
+        Losses {
+            counted: self.processes.lost().to_vec(),
+            launched: self.processes.ended().to_vec(),
+        }
     }
 
     /// Number of launched processes that are there.
     pub(crate) fn launched(&self) -> usize {
-        self.live.count_launched()
+        self.processes.count_launched()
     }
 
     /// Takes back a request that waits for its turn.
@@ -222,7 +225,7 @@ impl Arbiter {
 
     /// The launcher starts nothing any more: whatever needs that is refused. Returns true if all processes are on one node.
     pub(crate) fn lose_launcher(&mut self, reason: &str) -> bool {
-        self.live.lose_launcher(reason);
+        self.processes.lose_launcher(reason);
         self.job.hosts.len() == 1
     }
 
@@ -249,7 +252,7 @@ impl Arbiter {
 
     /// Announces the request whose turn it is, if there is one, and returns the actions. One that cannot be done any
     /// more is aborted, and the next one is looked at.
-    pub(crate) fn announce_next(&mut self) -> Option<Resize> {
+    pub(crate) fn announce_next(&mut self) -> Option<ResizePlan> {
         while let Some(id) = self.changes.next_in_turn() {
             let announced = self.announce(id);
             if let Err(cause) = &announced {
@@ -264,7 +267,7 @@ impl Arbiter {
         None
     }
 
-    fn announce(&mut self, id: RequestId) -> Result<Resize, Cause> {
+    fn announce(&mut self, id: RequestId) -> Result<ResizePlan, Cause> {
         let mut request =
             self.changes.request_of(id).ok_or_else(|| other("it is not known"))?.clone();
         let brought = self.brought.take().filter(|(other, _)| *other == id);
@@ -280,7 +283,7 @@ impl Arbiter {
         // All deltas or none: the copy is thrown away otherwise.
         let mut registry = self.registry.clone();
         let mut deltas = Vec::new();
-        let mut change = Change { bound: vec![registry.application()], ..Change::default() };
+        let mut change = SetChange { bound: vec![registry.application()], ..SetChange::default() };
         if !joining.is_empty() {
             let name = registry
                 .define_delta(DeltaKind::Add, joining.iter().copied().collect())
@@ -297,26 +300,26 @@ impl Arbiter {
         }
         self.changes.announce(id, change, self.now()).map_err(unexpected)?;
         if is_brought {
-            self.live.takes_new_nodes();
+            self.processes.takes_new_nodes();
         }
         self.registry = registry;
         let stay = self.running.iter().copied().filter(|process| !leavers.contains(process));
         let (mut units, mut named) = (Vec::new(), Vec::new());
         for (host, count) in &hosts {
-            units.extend(self.live.units_for(*count as usize));
+            units.extend(self.processes.units_for(*count as usize));
             named.resize(units.len(), host.clone());
         }
         if hosts.is_empty() {
             let started = joiners.iter().filter(|&&new| new >= self.processes()).count();
-            units = self.live.units_for(started);
+            units = self.processes.units_for(started);
         }
         let asleep = joiners.iter().filter(|&&joiner| joiner < self.processes()).count();
         // With somebody asleep the lost stay counted: all live processes take part in the change of the count.
         let all_take_part = self.living() == self.running.len() + asleep;
-        let lost = if all_take_part { self.live.lost().to_vec() } else { Vec::new() };
-        let mut gone = self.live.gone(&leavers);
+        let lost = if all_take_part { self.processes.lost().to_vec() } else { Vec::new() };
+        let mut gone = self.processes.gone(&leavers);
         gone.extend(&lost);
-        let resize = Resize {
+        let resize = ResizePlan {
             number: id.0,
             epoch: self.changes.epoch(),
             old: self.running.clone(),
@@ -442,7 +445,7 @@ impl Arbiter {
 
     fn take_places(
         &mut self,
-        resize: &Resize,
+        resize: &ResizePlan,
         joining: &[MemberId],
         places: Option<(Vec<String>, Vec<usize>)>,
     ) {
@@ -454,12 +457,12 @@ impl Arbiter {
             }
         }
         if let Some((hosts, places)) = &places {
-            self.names.learn(resize, self.live.count(), hosts, places);
+            self.names.learn(resize, self.processes.count(), hosts, places);
         }
         let keeps = |process: &usize| !resize.gone.contains(process);
         let kept = (0..self.members.len()).filter(keeps).map(|process| self.members[process]);
         self.members = kept.collect();
-        self.live.go_over(resize);
+        self.processes.go_over(resize);
         self.running = resize.new.iter().filter_map(|&process| resize.renumber(process)).collect();
         if let Some((hosts, places)) = places {
             (self.job.hosts, self.job.places) = (hosts, places);
@@ -500,10 +503,10 @@ impl Arbiter {
     /// Returns the process of the id that it had first, which stays when others end before it.
     pub(crate) fn process_of(&self, birth: MemberId) -> Option<usize> {
         if !birth.is_joiner() {
-            return self.live.launched_as(birth.index() as usize);
+            return self.processes.launched_as(birth.index() as usize);
         }
         // One that was started is a member from its start to its end.
-        let is_started = |process: &usize| !self.live.was_launched(*process);
+        let is_started = |process: &usize| !self.processes.was_launched(*process);
         let joining = self.under_way.iter().flat_map(|under_way| {
             under_way.resize.joiners().zip(under_way.joining.iter().copied())
         });
@@ -529,7 +532,7 @@ impl Arbiter {
 
     fn seat(&self, process: usize) -> Seat {
         let node = NodeId(self.job.places[process] as u32);
-        let unit = UnitId(self.live.unit_of(process));
+        let unit = UnitId(self.processes.unit_of(process));
         Seat { member: self.members[process], node, unit, rigid: false }
     }
 

@@ -15,7 +15,7 @@ impl Arbiter {
             slots: host.slots(),
             ranks: self.ranks_on(node),
         });
-        let most = u32::try_from(self.live.most_named()).unwrap_or(u32::MAX);
+        let most = u32::try_from(self.processes.most_named()).unwrap_or(u32::MAX);
         WorldStatus {
             job: self.job.name.clone(),
             epoch: self.changes.epoch(),
@@ -51,7 +51,7 @@ impl Arbiter {
     fn units(&self) -> Vec<UnitStatus> {
         let mut units: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for (rank, &process) in self.running.iter().enumerate() {
-            units.entry(self.live.unit_of(process)).or_default().push(rank as u64);
+            units.entry(self.processes.unit_of(process)).or_default().push(rank as u64);
         }
         let several = units.into_iter().filter(|(_, ranks)| ranks.len() > 1);
         several.map(|(unit, ranks)| UnitStatus { unit: UnitId(unit), ranks }).collect()

@@ -1,7 +1,7 @@
 //! Promises of the arbiter.
 
 use super::*;
-use crate::change::{Event, Happening, Wish};
+use crate::change::{Event, Happening, RequestKind};
 use crate::coordinator::UnitStatus;
 use crate::place::{Allowed, Fill};
 
@@ -19,7 +19,12 @@ fn arbiter() -> Arbiter {
     Arbiter::new(job, Journal::default()).unwrap()
 }
 
-fn ask(arbiter: &mut Arbiter, wish: Wish, on: &[&str], from: &[&str]) -> Result<Turn, Cause> {
+fn ask(
+    arbiter: &mut Arbiter,
+    wish: RequestKind,
+    on: &[&str],
+    from: &[&str],
+) -> Result<Turn, Cause> {
     let mut request = Request::new(wish, "test");
     request.on = on.iter().map(|&host| host.to_owned()).collect();
     request.from = from.iter().map(|&host| host.to_owned()).collect();
@@ -47,15 +52,15 @@ fn ends(arbiter: &Arbiter) -> Vec<Event> {
 #[test]
 fn growth_appends_and_shrinking_takes_the_highest_ranks() {
     let mut arbiter = arbiter();
-    ask(&mut arbiter, Wish::Size(5), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Size(5), &[], &[]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3, 4]);
-    ask(&mut arbiter, Wish::Shrink(3), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Shrink(3), &[], &[]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1]);
-    ask(&mut arbiter, Wish::Grow(1), &["n2"], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &["n2"], &[]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1, 4]);
-    ask(&mut arbiter, Wish::Move, &["n1"], &["n2"]).unwrap();
+    ask(&mut arbiter, RequestKind::Move, &["n1"], &["n2"]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1, 2]);
-    ask(&mut arbiter, Wish::Leave, &[], &["n1"]).unwrap();
+    ask(&mut arbiter, RequestKind::Leave, &[], &["n1"]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1]);
     let ends = ends(&arbiter);
     assert_eq!(ends.iter().map(|end| end.size).collect::<Vec<_>>(), [5, 2, 3, 3, 2]);
@@ -68,12 +73,12 @@ fn status_has_limits_and_time_of_the_last_resize() {
     let mut arbiter = arbiter();
     assert_eq!(arbiter.status().limits, Some(arbiter.job.bounds.up_to(6)));
     assert_eq!(arbiter.redistribution_seconds(), None);
-    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &[], &[]).unwrap();
     go_through(&mut arbiter);
     let took = arbiter.redistribution_seconds().unwrap();
     let end = ends(&arbiter).pop().unwrap();
     assert_eq!(took, (end.steps[&Step::Finalized] - end.steps[&Step::Begun]) as f64 / 1e6);
-    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &[], &[]).unwrap();
     arbiter.announce_next().unwrap();
     arbiter.ended(Err(Cause::new(CauseKind::GivenUp, "")));
     assert_eq!(arbiter.redistribution_seconds(), Some(took), "of one that was done");
@@ -83,7 +88,7 @@ fn status_has_limits_and_time_of_the_last_resize() {
 fn returning_process_is_another_member_and_the_world_set_follows() {
     let mut arbiter = arbiter();
     let world = arbiter.registry.application();
-    for wish in [Wish::Grow(1), Wish::Shrink(1), Wish::Grow(1)] {
+    for wish in [RequestKind::Grow(1), RequestKind::Shrink(1), RequestKind::Grow(1)] {
         ask(&mut arbiter, wish, &[], &[]).unwrap();
         go_through(&mut arbiter);
     }
@@ -99,19 +104,19 @@ fn returning_process_is_another_member_and_the_world_set_follows() {
 fn impossible_request_is_refused_at_once_and_changes_nothing() {
     let mut arbiter = arbiter();
     for (wish, on, from, kind) in [
-        (Wish::Size(7), &[][..], &[][..], CauseKind::NoCapacity),
-        (Wish::Grow(u32::MAX), &[], &[], CauseKind::NoCapacity),
-        (Wish::Shrink(2), &[], &[], CauseKind::NotAllowed),
-        (Wish::Size(0), &[], &[], CauseKind::NotAllowed),
-        (Wish::Size(2), &[], &[], CauseKind::NotAllowed),
-        (Wish::Size(1), &["n1"], &[], CauseKind::NotAllowed),
-        (Wish::Grow(3), &["n1"], &[], CauseKind::NoCapacity),
-        (Wish::Grow(1), &["n9"], &[], CauseKind::Unreachable),
-        (Wish::Leave, &[], &["n0"], CauseKind::NotAllowed),
-        (Wish::Leave, &[], &["n1"], CauseKind::NotAllowed),
-        (Wish::Leave, &[], &[], CauseKind::NotAllowed),
-        (Wish::Move, &["n1"], &["n0"], CauseKind::NotAllowed),
-        (Wish::Shrink(1), &[], &["n1"], CauseKind::NoCapacity),
+        (RequestKind::Size(7), &[][..], &[][..], CauseKind::NoCapacity),
+        (RequestKind::Grow(u32::MAX), &[], &[], CauseKind::NoCapacity),
+        (RequestKind::Shrink(2), &[], &[], CauseKind::NotAllowed),
+        (RequestKind::Size(0), &[], &[], CauseKind::NotAllowed),
+        (RequestKind::Size(2), &[], &[], CauseKind::NotAllowed),
+        (RequestKind::Size(1), &["n1"], &[], CauseKind::NotAllowed),
+        (RequestKind::Grow(3), &["n1"], &[], CauseKind::NoCapacity),
+        (RequestKind::Grow(1), &["n9"], &[], CauseKind::Unreachable),
+        (RequestKind::Leave, &[], &["n0"], CauseKind::NotAllowed),
+        (RequestKind::Leave, &[], &["n1"], CauseKind::NotAllowed),
+        (RequestKind::Leave, &[], &[], CauseKind::NotAllowed),
+        (RequestKind::Move, &["n1"], &["n0"], CauseKind::NotAllowed),
+        (RequestKind::Shrink(1), &[], &["n1"], CauseKind::NoCapacity),
     ] {
         let cause = ask(&mut arbiter, wish, on, from).unwrap_err();
         assert_eq!(cause.kind, kind, "{wish:?} {on:?} {from:?}: {cause}");
@@ -125,9 +130,9 @@ fn impossible_request_is_refused_at_once_and_changes_nothing() {
 fn refusals_of_sizes_name_the_number_asked_for() {
     let mut arbiter = arbiter();
     for (wish, detail) in [
-        (Wish::Shrink(99), "99 ranks fewer were asked for"),
-        (Wish::Grow(99), "99 ranks more were asked for"),
-        (Wish::Size(99), "99 ranks were asked for"),
+        (RequestKind::Shrink(99), "99 ranks fewer were asked for"),
+        (RequestKind::Grow(99), "99 ranks more were asked for"),
+        (RequestKind::Size(99), "99 ranks were asked for"),
     ] {
         let cause = ask(&mut arbiter, wish, &[], &[]).unwrap_err();
         assert_eq!(cause.detail, format!("{detail}; there are 2, and there can be 1 to 6"));
@@ -139,17 +144,17 @@ fn started_units_have_small_numbers_in_status_and_errors() {
     let mut arbiter = arbiter();
     arbiter.running = (0..6).collect();
     arbiter.job.bounds = Bounds::new(1, 8, Allowed::Any).unwrap();
-    let started = Resize {
+    let started = ResizePlan {
         units: vec![2],
         new: (0..8).collect(),
         old: (0..6).collect(),
-        ..Resize::default()
+        ..ResizePlan::default()
     };
     let joining = [MemberId::new(1, 6), MemberId::new(1, 7)];
     let hosts = ["n0", "n1", "n2"].map(str::to_owned).to_vec();
     arbiter.take_places(&started, &joining, Some((hosts, vec![0, 0, 1, 1, 2, 2, 0, 0])));
     assert_eq!(arbiter.status().units, [UnitStatus { unit: UnitId(6), ranks: vec![6, 7] }]);
-    let cause = ask(&mut arbiter, Wish::Shrink(1), &[], &[]).unwrap_err();
+    let cause = ask(&mut arbiter, RequestKind::Shrink(1), &[], &[]).unwrap_err();
     assert!(cause.detail.contains("1 would cut unit 6,"), "{cause}");
 }
 
@@ -157,7 +162,7 @@ fn started_units_have_small_numbers_in_status_and_errors() {
 fn sizes_a_program_cannot_have_are_refused_with_the_nearest() {
     let mut arbiter = arbiter();
     arbiter.job.bounds = Bounds::new(1, 6, Allowed::PowerOfTwo).unwrap();
-    let cause = ask(&mut arbiter, Wish::Size(3), &[], &[]).unwrap_err();
+    let cause = ask(&mut arbiter, RequestKind::Size(3), &[], &[]).unwrap_err();
     assert_eq!(cause.kind, CauseKind::NotAllowed);
     assert!(cause.detail.contains("2 and 4"), "{cause}");
 }
@@ -165,9 +170,9 @@ fn sizes_a_program_cannot_have_are_refused_with_the_nearest() {
 #[test]
 fn requests_wait_and_those_become_impossible_are_aborted() {
     let mut arbiter = arbiter();
-    ask(&mut arbiter, Wish::Grow(2), &[], &[]).unwrap();
-    assert!(matches!(ask(&mut arbiter, Wish::Grow(3), &[], &[]), Ok(Turn::After(_))));
-    assert!(matches!(ask(&mut arbiter, Wish::Grow(1), &[], &[]), Ok(Turn::After(_))));
+    ask(&mut arbiter, RequestKind::Grow(2), &[], &[]).unwrap();
+    assert!(matches!(ask(&mut arbiter, RequestKind::Grow(3), &[], &[]), Ok(Turn::After(_))));
+    assert!(matches!(ask(&mut arbiter, RequestKind::Grow(1), &[], &[]), Ok(Turn::After(_))));
     assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3]);
     assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3, 4], "three more did not fit, one does");
     let ends = ends(&arbiter);
@@ -179,8 +184,8 @@ fn requests_wait_and_those_become_impossible_are_aborted() {
 fn aborted_resize_leaves_places_and_sets_unchanged() {
     let mut arbiter = arbiter();
     let before = arbiter.status().hosts;
-    ask(&mut arbiter, Wish::Move, &["n1"], &["n0"]).unwrap_err();
-    ask(&mut arbiter, Wish::Grow(2), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Move, &["n1"], &["n0"]).unwrap_err();
+    ask(&mut arbiter, RequestKind::Grow(2), &[], &[]).unwrap();
     arbiter.announce_next().unwrap();
     assert_eq!(arbiter.member_of(2), Some(MemberId::new(2, 2)));
     arbiter.ended(Err(Cause::new(CauseKind::JoinerLost, "2.2")));
@@ -195,8 +200,8 @@ fn aborted_resize_leaves_places_and_sets_unchanged() {
 #[test]
 fn only_what_waits_can_be_taken_back() {
     let mut arbiter = arbiter();
-    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
-    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &[], &[]).unwrap();
     arbiter.announce_next().unwrap();
     assert!(arbiter.cancel(RequestId(1)).is_err());
     arbiter.cancel(RequestId(2)).unwrap();
@@ -226,7 +231,7 @@ fn growing() -> Arbiter {
 }
 
 /// The same with these hosts and places afterwards.
-fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> Resize {
+fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> ResizePlan {
     let resize = arbiter.announce_next().unwrap();
     go_on_to(arbiter, hosts, places);
     resize
@@ -245,15 +250,15 @@ fn go_on_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) {
 #[test]
 fn processes_start_on_named_hosts_as_one_unit_each() {
     let mut arbiter = growing();
-    ask(&mut arbiter, Wish::Grow(5), &["b", "10.0.0.3"], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(5), &["b", "10.0.0.3"], &[]).unwrap();
     let resize = go_to(&mut arbiter, &["a", "b", "c"], &[0, 1, 1, 2, 2, 2]);
     assert_eq!(resize.units, [2, 2, 1]);
     assert_eq!(resize.hosts, ["b", "10.0.0.3", "10.0.0.3"]);
     assert_eq!(ends(&arbiter).last().unwrap().size, 6);
     // By the launcher's name, or by its own.
-    ask(&mut arbiter, Wish::Leave, &[], &["10.0.0.3"]).unwrap();
+    ask(&mut arbiter, RequestKind::Leave, &[], &["10.0.0.3"]).unwrap();
     assert_eq!(go_to(&mut arbiter, &["a", "b"], &[0, 1, 1]).gone, [5, 4, 3]);
-    ask(&mut arbiter, Wish::Move, &["c"], &["b"]).unwrap();
+    ask(&mut arbiter, RequestKind::Move, &["c"], &["b"]).unwrap();
     let moved = go_to(&mut arbiter, &["a", "c"], &[0, 1, 1]);
     assert_eq!((moved.hosts, moved.gone), (vec!["10.0.0.3".to_owned()], vec![2, 1]));
     assert_eq!(arbiter.status().hosts[1].ranks, [1, 2]);
@@ -266,7 +271,7 @@ fn after_growths_by_one(
     mut grow: impl FnMut(&mut Arbiter),
 ) -> Vec<u32> {
     for _ in 0..20 {
-        ask(&mut arbiter, Wish::Grow(1), on, &[]).unwrap();
+        ask(&mut arbiter, RequestKind::Grow(1), on, &[]).unwrap();
         grow(&mut arbiter);
     }
     arbiter.status().hosts.iter().map(|host| host.ranks.len() as u32).collect()
@@ -326,22 +331,22 @@ fn loads_of_nodes_decide_for_the_least_loaded_only() {
     for (node, load) in [(0, 0.5), (1, 1.5), (2, 0.1), (7, 0.0)] {
         arbiter.has_load(node, load);
     }
-    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &[], &[]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1, 4]);
 }
 
 #[test]
 fn started_process_keeps_its_first_id_when_others_end() {
     let mut arbiter = growing();
-    ask(&mut arbiter, Wish::Grow(2), &["b"], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(2), &["b"], &[]).unwrap();
     let first = arbiter.announce_next().unwrap();
     let born = [1, 2].map(|process| first.member(process));
     assert_eq!(born.map(|id| arbiter.process_of(id)), [Some(1), Some(2)], "as it is about to join");
     assert_eq!(arbiter.member_of(1), Some(born[0]));
     go_on_to(&mut arbiter, &["a", "b"], &[0, 1, 1]);
-    ask(&mut arbiter, Wish::Grow(1), &["c"], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &["c"], &[]).unwrap();
     let last = go_to(&mut arbiter, &["a", "b", "c"], &[0, 1, 1, 2]).member(3);
-    ask(&mut arbiter, Wish::Leave, &[], &["b"]).unwrap();
+    ask(&mut arbiter, RequestKind::Leave, &[], &["b"]).unwrap();
     go_to(&mut arbiter, &["a", "c"], &[0, 1]);
     assert_eq!(born.map(|id| arbiter.process_of(id)), [None, None], "they have ended");
     assert_eq!(arbiter.process_of(last), Some(1), "it has moved up");
@@ -354,25 +359,29 @@ fn started_process_keeps_its_first_id_when_others_end() {
 fn request_beyond_the_named_hosts_room_is_refused_at_once() {
     let mut arbiter = growing();
     for (wish, on, kind) in [
-        (Wish::Grow(3), &["b"][..], CauseKind::NoCapacity),
-        (Wish::Grow(6), &["b", "c"], CauseKind::NoCapacity),
+        (RequestKind::Grow(3), &["b"][..], CauseKind::NoCapacity),
+        (RequestKind::Grow(6), &["b", "c"], CauseKind::NoCapacity),
         // As many as there are slots, where no host is named.
-        (Wish::Size(4), &[], CauseKind::NoCapacity),
+        (RequestKind::Size(4), &[], CauseKind::NoCapacity),
     ] {
         let cause = ask(&mut arbiter, wish, on, &[]).unwrap_err();
         assert_eq!(cause.kind, kind, "{wish:?} {on:?}: {cause}");
     }
-    ask(&mut arbiter, Wish::Size(4), &["c"], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Size(4), &["c"], &[]).unwrap();
 }
 
 #[test]
 fn launcher_that_was_lost_leaves_sleepers_to_come_back() {
     let mut arbiter = growing();
-    ask(&mut arbiter, Wish::Grow(1), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(1), &[], &[]).unwrap();
     arbiter.announce_next().unwrap();
     assert!(arbiter.lose_launcher("no slots"), "all are on one node");
     arbiter.ended(Err(Cause::new(CauseKind::SpawnFailed, "no slots")));
-    for (wish, on) in [(Wish::Grow(1), &[][..]), (Wish::Size(3), &[]), (Wish::Grow(1), &["b"])] {
+    for (wish, on) in [
+        (RequestKind::Grow(1), &[][..]),
+        (RequestKind::Size(3), &[]),
+        (RequestKind::Grow(1), &["b"]),
+    ] {
         let cause = ask(&mut arbiter, wish, on, &[]).unwrap_err();
         assert_eq!(cause.kind, CauseKind::NoCapacity, "{wish:?} {on:?}: {cause}");
         assert!(cause.detail.contains("refused an earlier start: no slots"), "{cause}");
@@ -380,14 +389,14 @@ fn launcher_that_was_lost_leaves_sleepers_to_come_back() {
     assert_eq!(arbiter.status().capacity, 1);
     let mut arbiter = self::arbiter();
     assert!(!arbiter.lose_launcher("no slots"), "they are on three nodes");
-    ask(&mut arbiter, Wish::Size(6), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Size(6), &[], &[]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1, 2, 3, 4, 5]);
 }
 
 #[test]
 fn move_beyond_the_slots_is_refused_at_once() {
     let mut arbiter = growing();
-    ask(&mut arbiter, Wish::Grow(2), &["b"], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Grow(2), &["b"], &[]).unwrap();
     go_to(&mut arbiter, &["a", "b"], &[0, 1, 1]);
     // Two are started before two end: there are five for a moment.
     for (room, room_named, on, is_refused) in [
@@ -398,9 +407,9 @@ fn move_beyond_the_slots_is_refused_at_once() {
         (5, Some(5), &["c"], false),
     ] {
         let limits = Limits { room: Some(room), room_named, ..growing().job.limits };
-        arbiter.live = Live::launched(1, limits);
-        arbiter.live.go_over(&Resize { units: vec![2], ..Resize::default() });
-        let mut request = Request::new(Wish::Move, "test");
+        arbiter.processes = ProcessTable::launched(1, limits);
+        arbiter.processes.go_over(&ResizePlan { units: vec![2], ..ResizePlan::default() });
+        let mut request = Request::new(RequestKind::Move, "test");
         (request.on, request.from) =
             (on.iter().map(|&host| host.to_owned()).collect(), vec!["b".to_owned()]);
         let decided = arbiter.decide(&request);
@@ -416,9 +425,9 @@ fn a_sleeper_that_has_ended_is_never_called_in() {
     let mut arbiter = arbiter();
     assert_eq!(arbiter.strike_off(&[1, 2]), [2], "rank 1 runs");
     assert_eq!(arbiter.strike_off(&[1, 2]), [0_usize; 0]);
-    let refused = ask(&mut arbiter, Wish::Size(6), &[], &[]).unwrap_err();
+    let refused = ask(&mut arbiter, RequestKind::Size(6), &[], &[]).unwrap_err();
     assert!(refused.detail.contains("there can be 1 to 5"), "{refused:?}");
-    ask(&mut arbiter, Wish::Size(4), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Size(4), &[], &[]).unwrap();
     assert_eq!(go_through(&mut arbiter), [0, 1, 3, 4]);
     let noted = arbiter.journal.since(0).any(|event| {
         serde_json::to_string(event).unwrap().contains("process 2 has ended while it was parked")
@@ -430,11 +439,11 @@ fn a_sleeper_that_has_ended_is_never_called_in() {
 fn the_lost_are_counted_until_all_others_take_part() {
     let mut arbiter = arbiter();
     arbiter.strike_off(&[2]);
-    ask(&mut arbiter, Wish::Size(4), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Size(4), &[], &[]).unwrap();
     let resize = arbiter.announce_next().unwrap();
     assert_eq!((&resize.lost[..], &resize.gone[..]), (&[][..], &[][..]), "process 5 sleeps");
     arbiter.ended(Err(other("not now")));
-    ask(&mut arbiter, Wish::Size(5), &[], &[]).unwrap();
+    ask(&mut arbiter, RequestKind::Size(5), &[], &[]).unwrap();
     let resize = arbiter.announce_next().unwrap();
     assert_eq!((&resize.lost[..], &resize.gone[..]), (&[2][..], &[2][..]));
     for step in [Step::Launched, Step::Ready] {

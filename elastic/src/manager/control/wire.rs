@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Cause, Event, Request, RequestId, Wish};
+use crate::change::{Cause, Event, Request, RequestId, RequestKind};
 use crate::manager::WorldStatus;
 use crate::plan::{LONGEST_TIME, MOST_HOSTS, MOST_RANKS};
 
@@ -168,43 +168,51 @@ impl Call {
     pub fn request(&self) -> Result<Option<(Request, bool)>, String> {
         let (wish, on, from, grace_ms, wait) = match self {
             Call::Grow(many) => {
-                (Wish::Grow(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
+                (RequestKind::Grow(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
             }
             Call::Shrink(many) => {
-                (Wish::Shrink(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
+                (RequestKind::Shrink(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
             }
             Call::Size(many) => {
-                (Wish::Size(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
+                (RequestKind::Size(many.ranks), &many.on, &many.from, many.grace_ms, many.wait)
             }
-            Call::Leave(hosts) => (Wish::Leave, &hosts.on, &hosts.from, hosts.grace_ms, hosts.wait),
-            Call::Move(hosts) => (Wish::Move, &hosts.on, &hosts.from, hosts.grace_ms, hosts.wait),
+            Call::Leave(hosts) => {
+                (RequestKind::Leave, &hosts.on, &hosts.from, hosts.grace_ms, hosts.wait)
+            }
+            Call::Move(hosts) => {
+                (RequestKind::Move, &hosts.on, &hosts.from, hosts.grace_ms, hosts.wait)
+            }
             Call::Status {} | Call::Cancel { .. } | Call::Events { .. } => return Ok(None),
         };
         let nodes = match self {
             Call::Grow(many) | Call::Size(many) | Call::Shrink(many) => many.nodes.unwrap_or(0),
             _ => 0,
         };
-        if nodes > 0 && matches!(wish, Wish::Shrink(_)) {
+        if nodes > 0 && matches!(wish, RequestKind::Shrink(_)) {
             return Err("new nodes are for grow and size".to_owned());
         }
         if nodes > 0 && !on.is_empty() {
             return Err("the names of new nodes are not known before".to_owned());
         }
         match wish {
-            Wish::Grow(0) | Wish::Shrink(0) | Wish::Size(0) => {
+            RequestKind::Grow(0) | RequestKind::Shrink(0) | RequestKind::Size(0) => {
                 return Err("0 ranks are none".to_owned());
             }
-            Wish::Grow(ranks) | Wish::Shrink(ranks) | Wish::Size(ranks) if ranks > MOST_RANKS => {
+            RequestKind::Grow(ranks) | RequestKind::Shrink(ranks) | RequestKind::Size(ranks)
+                if ranks > MOST_RANKS =>
+            {
                 return Err(format!("there are at most {MOST_RANKS} ranks"));
             }
-            Wish::Grow(_) | Wish::Size(_) if !from.is_empty() => {
+            RequestKind::Grow(_) | RequestKind::Size(_) if !from.is_empty() => {
                 return Err("hosts to leave are for shrink, leave and move".to_owned());
             }
-            Wish::Shrink(_) | Wish::Leave if !on.is_empty() => {
+            RequestKind::Shrink(_) | RequestKind::Leave if !on.is_empty() => {
                 return Err("hosts to go to are for grow, size and move".to_owned());
             }
-            Wish::Leave if from.is_empty() => return Err("name the hosts to leave".to_owned()),
-            Wish::Move if from.is_empty() || on.is_empty() => {
+            RequestKind::Leave if from.is_empty() => {
+                return Err("name the hosts to leave".to_owned());
+            }
+            RequestKind::Move if from.is_empty() || on.is_empty() => {
                 return Err("name the hosts to leave and those to go to".to_owned());
             }
             _ => {}
@@ -272,8 +280,8 @@ mod tests {
         let (asked, wait) =
             request(r#"{"call":"size","ranks":3,"grace_ms":1500}"#).unwrap().unwrap();
         assert_eq!(
-            (asked.wish, asked.grace, wait),
-            (Wish::Size(3), Some(Duration::from_millis(1500)), false)
+            (asked.kind, asked.grace, wait),
+            (RequestKind::Size(3), Some(Duration::from_millis(1500)), false)
         );
         let call =
             Hosts { from: vec!["n1".into()], why: Some("w".repeat(1001)), ..Hosts::default() };

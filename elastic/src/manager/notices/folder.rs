@@ -92,7 +92,7 @@ impl ResourceManager for NoticeFolder {
         self.begin(requests).map_err(|error| error.to_string())
     }
 
-    fn happened(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         let Some(running) = self.running.as_mut().filter(|_| event.is_end()) else { return };
         // Without the thread nobody waits; one that has bytes to read is awake.
         let _ = running.ends.send(event.clone());
@@ -282,7 +282,7 @@ mod tests {
         );
         requests.cancel(id).unwrap();
         for event in requests.events(0) {
-            folder.happened(&event);
+            folder.on_event(&event);
         }
         // The end of the job waits for what is to be said.
         folder.ends();

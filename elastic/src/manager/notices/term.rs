@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::signal::Term;
-use crate::change::{Cause, CauseKind, Request, Wish};
+use crate::change::{Cause, CauseKind, Request, RequestKind};
 use crate::manager::{Requests, ResourceManager};
 
 /// The variable by which Slurm tells a job when it ends, in seconds since 1970.
@@ -89,7 +89,8 @@ fn give_notice(requests: &Requests, grace: Duration) {
     let bounds = status.limits.and_then(|limits| limits.bounds().ok());
     let fewest = bounds.and_then(|bounds| bounds.at_least(1));
     if let Some(fewest) = fewest.filter(|fewest| u64::from(*fewest) < status.size) {
-        let request = Request { grace: Some(left), ..Request::new(Wish::Size(fewest), "term") };
+        let request =
+            Request { grace: Some(left), ..Request::new(RequestKind::Size(fewest), "term") };
         // A refusal is an event already.
         let _ = requests.ask(request);
     }
@@ -128,7 +129,7 @@ mod tests {
             assert!(output.status.success(), "{output:?}");
             return;
         }
-        for (ranks, asked) in [(3, Some(Wish::Size(1))), (1, None)] {
+        for (ranks, asked) in [(3, Some(RequestKind::Size(1))), (1, None)] {
             let requests = Requests::with_ranks(ranks);
             let _term = Term::hold();
             let mut manager = TermNotice::new(Duration::from_secs(3_000));
@@ -146,7 +147,7 @@ mod tests {
             let cause = notice.cause.as_ref().unwrap();
             assert_eq!(cause.kind, CauseKind::Deadline, "{cause}");
             let request = events.iter().find_map(|event| event.asked.as_ref());
-            assert_eq!(request.map(|request| request.wish), asked);
+            assert_eq!(request.map(|request| request.kind), asked);
             if let Some(request) = request {
                 assert_eq!(request.origin, "term");
                 assert!(request.grace.is_some_and(|grace| grace <= Duration::from_secs(3_000)));

@@ -42,7 +42,7 @@ const MOST_NODES: u32 = 4096;
 /// ```no_run
 /// use elastic::WorldOptions;
 /// use elastic::manager::slurm::Slurm;
-/// let mut options = WorldOptions::new().most(64);
+/// let mut options = WorldOptions::new().max_ranks(64);
 /// // Outside of Slurm the program runs without it.
 /// if let Some(slurm) = Slurm::of_this_job() {
 ///     options = options.manager(slurm);
@@ -134,7 +134,7 @@ impl ResourceManager for Slurm {
         Some(Arc::clone(&self.jobs) as Arc<dyn Supply>)
     }
 
-    fn happened(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         let Some(request) = event.request.filter(|_| event.is_end()) else { return };
         self.jobs.ended(request, event.what == Happening::Step(Step::Finalized));
         self.tell(Task::Look);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::decide::{Release, goes_first, is_near, release};
 use super::jobs::{Jobs, now};
-use crate::change::{Cause, CauseKind, Request, Wish};
+use crate::change::{Cause, CauseKind, Request, RequestKind};
 use crate::manager::{Requests, WorldStatus};
 
 /// Between two questions about the world's own job: an administrator may give it more time.
@@ -167,7 +167,7 @@ impl Watch {
         };
         for (from, left) in asked {
             // A refusal is an event already.
-            let request = Request::new(Wish::Leave, "slurm");
+            let request = Request::new(RequestKind::Leave, "slurm");
             let _ = self.requests.ask(Request { from, grace: Some(left), ..request });
         }
         if is_near(main, now, grace) && self.noted != main {

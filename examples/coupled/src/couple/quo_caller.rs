@@ -108,7 +108,7 @@ impl Share {
             SharedRows::new(context, values).context("sharing the rows of the node")
         });
         let rows = agree(&layout.ranks, rows)?;
-        let selection = context.distribute(over, max, Policy::Promise);
+        let selection = context.distribute(over, max, Policy::Spread);
         let selection = agree(&layout.ranks, selection.map_err(Into::into))?;
         let selected = selection.selected();
         let parts = blocks(context.node_size(), &selected);

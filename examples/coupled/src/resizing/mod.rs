@@ -25,7 +25,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::CommunicatorCollectives;
 use quo::explain::Explanation;
 use quo::group::GroupError;
-use quo_mpi::members::Intercommunicator;
+use quo_mpi::communicator::Intercommunicator;
 
 use crate::clock;
 use crate::couple::Coupling;
@@ -189,7 +189,7 @@ fn read_plan(path: &Path) -> Result<Plan> {
 }
 
 fn options(sizes: &Sizes, deck: Option<&Deck>, plan: Option<Plan>) -> Result<WorldOptions> {
-    let mut options = WorldOptions::new().crowded(sizes.crowded);
+    let mut options = WorldOptions::new().allow_oversubscribe(sizes.crowded);
     if let Some(deck) = deck {
         let rows = deck.mesh.ny;
         let fits = move |ranks: u32| rows_held(rows, ranks as usize - 1, ranks as usize).is_ok();
@@ -200,10 +200,10 @@ fn options(sizes: &Sizes, deck: Option<&Deck>, plan: Option<Plan>) -> Result<Wor
         options = options.start(ranks);
     }
     if let Some(ranks) = sizes.most {
-        options = options.most(ranks);
+        options = options.max_ranks(ranks);
     }
     if let Some(processes) = sizes.unit {
-        options = options.unit(processes);
+        options = options.processes_per_spawn(processes);
     }
     if let Some(name) = &sizes.name {
         options = options.name(name);

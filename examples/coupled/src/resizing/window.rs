@@ -33,7 +33,7 @@ impl Job<'_> {
         }
         let mut window = self.world.begin()?;
         let mut story = Story { deck: self.text.clone(), progress: self.progress };
-        window.tell(&mut story)?;
+        window.broadcast(&mut story)?;
         self.progress = story.progress;
         let (stay, leave, join) = window.counts();
 
@@ -53,7 +53,7 @@ impl Job<'_> {
         let committed = window.commit(vote.map_err(|error| format!("{error:#}")));
 
         let given_up = match committed {
-            Err(elastic::Error::GivenUp { reason, .. }) => Some(reason),
+            Err(elastic::Error::Aborted { reason, .. }) => Some(reason),
             committed => committed.map(|()| None)?,
         };
         let is_in = !matches!(self.world.status(), Status::Parked | Status::Ended);

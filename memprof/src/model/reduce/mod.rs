@@ -8,10 +8,10 @@ mod sites;
 pub use phases::{all_spans, spans};
 pub use sites::read as sites;
 
-use super::absent::Who;
 use super::assemble::{Clock, Reduced};
-use super::living::Living;
+use super::missing_ranks::Who;
 use super::rank::unseen;
+use super::running_processes::RunningProcesses;
 use super::{
     Group, Held, Identity, Lost, Moment, Rank, Sampler, Shared, State, Totals, Touch, Touches, jobs,
 };
@@ -53,7 +53,7 @@ pub struct First {
 }
 
 /// The first look at a trace.
-pub fn first(file: &Path, part: Part, living: &Living) -> Result<First, String> {
+pub fn first(file: &Path, part: Part, living: &RunningProcesses) -> Result<First, String> {
     // A timeline is most of what there is to read: it is read once.
     let detail = part == Part::Summary;
     let trace = open(file, Options { detail, ..DETAIL })?;
@@ -91,11 +91,11 @@ fn end_of(trace: &Trace) -> u64 {
 }
 
 /// Reads one trace.
-pub fn reduce(file: &Path, part: Part, living: &Living) -> Result<Reduced, String> {
+pub fn reduce(file: &Path, part: Part, living: &RunningProcesses) -> Result<Reduced, String> {
     Ok(of(file, &open(file, DETAIL)?, part, living))
 }
 
-fn of(file: &Path, trace: &Trace, part: Part, living: &Living) -> Reduced {
+fn of(file: &Path, trace: &Trace, part: Part, living: &RunningProcesses) -> Reduced {
     let names = Names::of(trace);
     let everything = part == Part::Everything;
     let (timeline, totals) = match everything {
@@ -144,7 +144,7 @@ impl Names {
     }
 }
 
-fn rank(file: &Path, trace: &Trace, names: &Names, living: &Living) -> Rank {
+fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) -> Rank {
     let head = trace.summary.as_ref().map(|summary| summary.head);
     let head = head.unwrap_or_default();
     let function = |field: u32| trace.function(field).map(Arc::from);
@@ -245,7 +245,7 @@ fn identity(trace: &Trace) -> Identity {
 }
 
 /// Returns the state of the process, by its own word or, on this machine, by looking.
-fn state(file: &Path, trace: &Trace, living: &Living) -> State {
+fn state(file: &Path, trace: &Trace, living: &RunningProcesses) -> State {
     if trace.state.flags & flags::CLOSED != 0 {
         return State::Closed;
     }

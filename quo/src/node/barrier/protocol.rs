@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::sys::AtomicWord;
+use crate::atomic_word::AtomicWord;
 
 /// The most members a barrier counts.
 pub(crate) const MOST_MEMBERS: usize = EXPECTED.max() as usize;
@@ -58,7 +58,7 @@ pub(crate) const fn futex_half(word: u64) -> u32 {
 /// Why a generation failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// A member ran out of patience.
+    /// A member reached its deadline.
     TimedOut,
     /// A member died.
     Dead,
@@ -219,12 +219,12 @@ impl<A: AtomicWord> State<A> {
 
 /// Position of one member: the generations whose end it has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct GenerationCursor {
     pub(crate) completed: u64,
     pub(crate) failed: u64,
 }
 
-impl Turn {
+impl GenerationCursor {
     /// The place of a member that was counted from the first generation.
     pub(crate) const fn founding() -> Self {
         Self { completed: 0, failed: 0 }
@@ -274,12 +274,12 @@ pub(crate) trait Roster {
 
 /// Why a sleep ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WakeReason {
     /// Woken, or for no reason: look again.
     Woken,
     /// Long enough to ask whether the others still live.
-    Slice,
-    /// The caller's patience is over.
+    CheckLiveness,
+    /// The caller's deadline has passed.
     Deadline,
 }
 
@@ -288,7 +288,7 @@ pub(crate) trait Wait<A> {
     /// Polls `done` for as long as that is cheaper than a sleep; whether it came true.
     fn spin(&mut self, done: impl FnMut() -> bool) -> bool;
     /// Sleeps while the futex half of `word` is that of `seen`.
-    fn sleep(&mut self, word: &A, seen: u64) -> Waited;
+    fn sleep(&mut self, word: &A, seen: u64) -> WakeReason;
     /// Wakes every sleeper on `word`.
     fn wake(&mut self, word: &A);
 }
@@ -297,7 +297,7 @@ pub(crate) trait Wait<A> {
 #[inline]
 pub(crate) fn pass<A: AtomicWord>(
     state: &State<A>,
-    turn: &mut Turn,
+    cursor: &mut GenerationCursor,
     roster: &impl Roster,
     wait: &mut impl Wait<A>,
 ) -> Outcome {
@@ -305,8 +305,8 @@ pub(crate) fn pass<A: AtomicWord>(
     loop {
         // A generation that failed before this member arrived is still its own: it gets the
         // others' outcome, so that everybody's n-th call ends alike.
-        if let Some(outcome) = turn.outcome(word) {
-            return turn.take(outcome);
+        if let Some(outcome) = cursor.outcome(word) {
+            return cursor.take(outcome);
         }
         // A death that is known ends the generation even when the dead had arrived in it.
         let dead = roster.has_dead();
@@ -319,7 +319,7 @@ pub(crate) fn pass<A: AtomicWord>(
         let next = if dead { word.fail(Failure::Dead) } else { word.arrive() };
         let last = !dead && next.is_full();
         let next = if last {
-            state.completions.store(turn.completed.wrapping_add(1), Ordering::Relaxed);
+            state.completions.store(cursor.completed.wrapping_add(1), Ordering::Relaxed);
             next.complete()
         } else {
             next
@@ -332,33 +332,33 @@ pub(crate) fn pass<A: AtomicWord>(
                 }
                 let outcome =
                     if last { Outcome::Completed } else { Outcome::Failed(Failure::Dead) };
-                return turn.take(outcome);
+                return cursor.take(outcome);
             }
             Ok(()) => break,
         }
     }
-    let outcome = await_outcome(state, turn, roster, wait);
-    turn.take(outcome)
+    let outcome = await_outcome(state, cursor, roster, wait);
+    cursor.take(outcome)
 }
 
 #[inline]
 fn await_outcome<A: AtomicWord>(
     state: &State<A>,
-    turn: &Turn,
+    cursor: &GenerationCursor,
     roster: &impl Roster,
     wait: &mut impl Wait<A>,
 ) -> Outcome {
-    wait.spin(|| turn.outcome(state.word()).is_some());
+    wait.spin(|| cursor.outcome(state.word()).is_some());
     // Deaths that are known already need no slice of sleep to be found.
     let mut suspicious = roster.has_dead();
     loop {
         let word = state.word();
-        if let Some(outcome) = turn.outcome(word) {
+        if let Some(outcome) = cursor.outcome(word) {
             return outcome;
         }
         if suspicious {
             suspicious = false;
-            fail(state, turn, Failure::Dead, wait);
+            fail(state, cursor, Failure::Dead, wait);
             continue;
         }
         // Sleepers say so in the word itself: who ends the generation cannot miss it.
@@ -367,21 +367,26 @@ fn await_outcome<A: AtomicWord>(
             continue;
         }
         match wait.sleep(&state.word, asleep.0) {
-            Waited::Woken => {}
-            Waited::Slice => {
+            WakeReason::Woken => {}
+            WakeReason::CheckLiveness => {
                 suspicious = roster.inspect(false);
                 reconcile(state, roster, false, wait);
             }
-            Waited::Deadline if roster.inspect(true) => suspicious = true,
-            Waited::Deadline => fail(state, turn, Failure::TimedOut, wait),
+            WakeReason::Deadline if roster.inspect(true) => suspicious = true,
+            WakeReason::Deadline => fail(state, cursor, Failure::TimedOut, wait),
         }
     }
 }
 
 /// Ends the generation that `turn` is in, unless it has ended.
-fn fail<A: AtomicWord>(state: &State<A>, turn: &Turn, why: Failure, wait: &mut impl Wait<A>) {
+fn fail<A: AtomicWord>(
+    state: &State<A>,
+    cursor: &GenerationCursor,
+    why: Failure,
+    wait: &mut impl Wait<A>,
+) {
     let mut word = state.word();
-    while turn.outcome(word).is_none() {
+    while cursor.outcome(word).is_none() {
         match state.replace(word, word.fail(why)) {
             Ok(()) => {
                 if word.is_sleeping() {
@@ -436,7 +441,7 @@ pub(crate) fn reconcile<A: AtomicWord>(
 /// Makes sure that no arrival of a dead member is counted in the open generation, by failing it if
 /// any arrival is. `still_dead` tells whether the member is still marked; once it is not, somebody
 /// else has done this.
-pub(crate) fn disown<A: AtomicWord>(
+pub(crate) fn discard_arrivals<A: AtomicWord>(
     state: &State<A>,
     still_dead: impl Fn() -> bool,
     wait: &mut impl Wait<A>,

@@ -77,7 +77,7 @@ fn distribution(node: &Node<'_>, context: &Context, pattern: &str, kind: ObjectT
         .enumerate()
         .filter_map(|(rank, &flag)| (flag == 1).then_some(rank))
         .collect();
-    let plan = context.distribute(kind, most, Policy::Promise).unwrap();
+    let plan = context.distribute(kind, most, Policy::Spread).unwrap();
     assert_eq!(plan.selected(), selected, "{what}");
 
     // What the pure plan makes of the kernel's answers.
@@ -87,7 +87,7 @@ fn distribution(node: &Node<'_>, context: &Context, pattern: &str, kind: ObjectT
         allowed: &as_set(&online()),
         masks: &sets(&before),
         max_per_object: most,
-        policy: Policy::Promise,
+        policy: Policy::Spread,
     });
     assert_eq!(plan, pure.unwrap(), "{what}");
 
@@ -174,7 +174,7 @@ fn phases(node: &Node<'_>, context: &Context, kind: ObjectType) {
     let (kernel, before) = (objects(kind), node.masks());
     for most in 1..=2 {
         let phase = context.phase(PhaseSpec::over(kind).max_per_object(most)).unwrap();
-        let plan = context.distribute(kind, most, Policy::Promise).unwrap();
+        let plan = context.distribute(kind, most, Policy::Spread).unwrap();
         let outcome = phase.run(|worker| {
             let mask = mask_of(0);
             assert_eq!(as_set(&mask), *worker.cpus());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elastic::change::Wish;
+use elastic::change::RequestKind;
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Call, Many};
 use scheduler::action::{Action, Choice};
@@ -110,9 +110,9 @@ pub fn adopted(open: &[Open], status: &WorldStatus, hosts: &Hosts, own: &str) ->
     let mut flight: Option<Flight> = None;
     for (_, asked) in open {
         let index = |name: &String| index_of(name, hosts, own);
-        let (change, parts) = match (asked.wish, &asked.on[..]) {
-            (Wish::Grow(ranks), [host]) => (Change::Grow, vec![(index(host)?, ranks)]),
-            (Wish::Shrink(ranks), []) => {
+        let (change, parts) = match (asked.kind, &asked.on[..]) {
+            (RequestKind::Grow(ranks), [host]) => (Change::Grow, vec![(index(host)?, ranks)]),
+            (RequestKind::Shrink(ranks), []) => {
                 let named: Vec<usize> = asked.from.iter().filter_map(index).collect();
                 let mut places: Vec<(u64, usize)> = Vec::new();
                 for host in &status.hosts {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elastic::change::Wish;
+use elastic::change::RequestKind;
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Call, Hosts, Many};
 use scheduler::action::{Action, Choice};
@@ -336,8 +336,8 @@ pub fn adopted(
     nodes: &[SlurmNode],
 ) -> Option<Flight> {
     let [(_, asked)] = open else { return None };
-    match asked.wish {
-        Wish::Grow(_) if asked.nodes > 0 => {
+    match asked.kind {
+        RequestKind::Grow(_) if asked.nodes > 0 => {
             let is_of_it = |job: &&SlurmJob| {
                 job.phase == Phase::Runs && (job.number == number || job.holds_for == Some(number))
             };
@@ -345,7 +345,7 @@ pub fn adopted(
             // Those of the growth may be among them already; then one more is kept idle until it ends.
             Some(Flight::Grow(u32::try_from(held).ok()?.checked_add(asked.nodes)?))
         }
-        Wish::Leave => {
+        RequestKind::Leave => {
             let is_named = |node: &&SlurmNode| asked.from.iter().any(|host| is_same(host, node));
             Some(Flight::Shrink(
                 nodes.iter().filter(is_named).map(|node| node.name.clone()).collect(),

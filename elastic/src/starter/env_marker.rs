@@ -1,4 +1,4 @@
-//! A mark by which the processes of one start are found again, before any of them has said a word.
+//! A marker by which the processes of one start are found again, before any of them has said a word.
 
 use quo_mpi::{Family, Identity};
 
@@ -9,9 +9,9 @@ const VARIABLE: &str = "QUO_ELASTIC_START";
 
 /// No other start has it, neither of this process nor of another one of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mark(String);
+pub(crate) struct EnvMarker(String);
 
-impl Mark {
+impl EnvMarker {
     /// Of this process's start with this number, in which units are started one after another.
     pub(crate) fn new(start: u64, unit: usize) -> Self {
         let own = Life::own().map_or_else(|| std::process::id().to_string(), |own| own.name());
@@ -68,26 +68,26 @@ mod tests {
 
     #[test]
     fn only_marked_processes_are_found_and_ended() {
-        let child = |mark: &Mark| {
+        let child = |marker: &EnvMarker| {
             let mut command = Command::new("cat");
-            command.env(VARIABLE, &mark.0).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.env(VARIABLE, &marker.0).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().unwrap();
             // It echoes: it has been executed.
             std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
             std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
             child
         };
-        let (mark, other) = (Mark::new(7, 0), Mark::new(7, 1));
-        let (mut marked, mut spared) = (child(&mark), child(&other));
-        let found = mark.processes();
+        let (marker, other) = (EnvMarker::new(7, 0), EnvMarker::new(7, 1));
+        let (mut marked, mut spared) = (child(&marker), child(&other));
+        let found = marker.processes();
         assert_eq!(found, [Life::of(marked.id().cast_signed()).unwrap()]);
-        let all = Mark::of_all_by(&Life::own().unwrap().name());
+        let all = EnvMarker::of_all_by(&Life::own().unwrap().name());
         assert!(all.contains(&found[0]) && all.len() >= 2, "{all:?}");
-        assert_eq!(Mark::of_all_by("1-1"), []);
+        assert_eq!(EnvMarker::of_all_by("1-1"), []);
         assert!(found[0].kill());
         assert!(!marked.wait().unwrap().success());
         assert!(!found[0].kill(), "it has ended");
-        assert!(mark.processes().is_empty());
+        assert!(marker.processes().is_empty());
         // Ends at the end of its input, as nobody has killed it.
         drop(spared.stdin.take());
         assert!(spared.wait().unwrap().success());
@@ -96,12 +96,12 @@ mod tests {
     #[test]
     fn variables_that_the_program_asked_for_stay() {
         let mut info = vec![("env".to_owned(), "A=b".to_owned())];
-        let mark = Mark::new(1, 2);
-        mark.put(quo_mpi::running(), &mut info);
+        let marker = EnvMarker::new(1, 2);
+        marker.put(quo_mpi::running(), &mut info);
         let said: Vec<&str> = info.iter().flat_map(|(_, lines)| lines.lines()).collect();
         assert_eq!(said[0], "A=b");
         if quo_mpi::running().family() == Family::OpenMpi {
-            assert_eq!(said[1..], [format!("{VARIABLE}={}", mark.0)]);
+            assert_eq!(said[1..], [format!("{VARIABLE}={}", marker.0)]);
         }
     }
 }

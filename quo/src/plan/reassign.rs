@@ -58,11 +58,11 @@ impl Vacancy<'_> {
     ///     left: &CpuSet::from_range(4..8),
     ///     max_per_object: 4,
     /// }
-    /// .settle(&mut plan);
+    /// .reassign_vacant_objects(&mut plan);
     /// assert_eq!(plan.object_of, [Some(0), Some(0), Some(1), Some(1)]);
     /// assert!(unserved.is_empty());
     /// ```
-    pub fn settle(&self, plan: &mut Distribution) -> Vec<usize> {
+    pub fn reassign_vacant_objects(&self, plan: &mut Distribution) -> Vec<usize> {
         let vacant = self.objects();
         let mut loads = vec![0_usize; self.objects.len()];
         for &object in plan.object_of.iter().flatten() {
@@ -120,7 +120,7 @@ mod tests {
         let left = &left.parse().unwrap();
         let vacancy =
             Vacancy { objects, allowed: &allowed, masks: &masks, left, max_per_object: max };
-        let unserved = vacancy.settle(&mut plan);
+        let unserved = vacancy.reassign_vacant_objects(&mut plan);
         (plan.object_of, unserved)
     }
 
@@ -173,7 +173,7 @@ mod tests {
                 objects: &objects, allowed: &allowed, masks: &masks, left: &left, max_per_object: max,
             };
             let vacant = vacancy.objects();
-            let unserved = vacancy.settle(&mut after);
+            let unserved = vacancy.reassign_vacant_objects(&mut after);
             for rank in 0..cores.len() {
                 prop_assert!(before.object_of[rank].is_none() || after.object_of[rank].is_some());
             }

@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 use quo::node::ForkId;
 
 use crate::operation::Operation;
@@ -33,14 +33,14 @@ pub struct Communicator {
     size: usize,
 }
 
-/// A group over a communicator that it does not own, see [`Communicator::lend`].
+/// A group over a communicator that it does not own, see [`Communicator::as_group`].
 #[derive(Debug)]
-pub struct Lent<'a> {
+pub struct BorrowedGroup<'a> {
     group: ManuallyDrop<MpiGroup>,
     owner: PhantomData<&'a Communicator>,
 }
 
-impl Deref for Lent<'_> {
+impl Deref for BorrowedGroup<'_> {
     type Target = MpiGroup;
 
     fn deref(&self) -> &MpiGroup {
@@ -142,13 +142,13 @@ impl Communicator {
         unsafe { MpiGroup::from_raw(self.comm) }
     }
 
-    /// As [`group`](Self::group), for as long as the patience lasts.
+    /// As [`group`](Self::group), within the limits.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw_within`].
-    pub fn group_within(&self, patience: &Patience<'_>) -> Result<MpiGroup, GroupError> {
+    pub fn group_within(&self, limits: &WaitLimits<'_>) -> Result<MpiGroup, GroupError> {
         // SAFETY: ours and live.
-        unsafe { MpiGroup::from_raw_within(self.comm, patience) }
+        unsafe { MpiGroup::from_raw_within(self.comm, limits) }
     }
 
     /// The number that Fortran knows it by (`MPI_Comm_c2f`). MPIs give a new communicator a number that is free, mostly the
@@ -185,10 +185,10 @@ impl Communicator {
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
-    pub fn lend(&self) -> Result<Lent<'_>, GroupError> {
+    pub fn as_group(&self) -> Result<BorrowedGroup<'_>, GroupError> {
         is_running()?;
         let group = ManuallyDrop::new(MpiGroup::adopt(self.comm)?);
-        Ok(Lent { group, owner: PhantomData })
+        Ok(BorrowedGroup { group, owner: PhantomData })
     }
 
     /// The communicator of some ranks, in the order of the list. Collective over these ranks only; all give the
@@ -196,7 +196,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`GroupError::Unsuitable`] for a rank that does not exist, [`GroupError::Mpi`].
-    pub fn part(&self, ranks: &[usize], tag: u16) -> Result<Self, GroupError> {
+    pub fn subset(&self, ranks: &[usize], tag: u16) -> Result<Self, GroupError> {
         const CALL: &str = "MPI_Comm_create_group";
         is_running()?;
         if ranks.iter().any(|&rank| rank >= self.size) || !ranks.contains(&self.rank) {
@@ -220,7 +220,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
-    pub fn meet(
+    pub fn create_intercomm(
         &self,
         leader: usize,
         peer: &Self,
@@ -243,13 +243,13 @@ impl Communicator {
     /// the ranks that are named take part.
     ///
     /// # Errors
-    /// [`GroupError::Late`] and the patience's own, [`GroupError::Mpi`]. Messages on their way then are lost.
+    /// [`GroupError::Late`] and what `check_peers` returns, [`GroupError::Mpi`]. Messages on their way then are lost.
     pub fn exchange(
         &self,
         to: Option<(usize, Vec<u8>)>,
         from: Option<(usize, usize)>,
         tag: u16,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Vec<u8>, GroupError> {
         is_running()?;
         let tag = c_int::from(tag & 0x7fff);
@@ -278,7 +278,7 @@ impl Communicator {
             }
         }
         for operation in begun {
-            operation.wait(patience)?;
+            operation.wait(limits)?;
         }
         if let Some((_, bytes)) = sent {
             // SAFETY: leaked above; all operations are complete.
@@ -298,12 +298,12 @@ impl Communicator {
         &self,
         bytes: Vec<u8>,
         root: usize,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Vec<u8>, GroupError> {
         const CALL: &str = "MPI_Ibcast";
         is_running()?;
         let length = if self.rank == root { bytes.len() as u64 } else { 0 };
-        let length = self.broadcast_piece(length.to_ne_bytes().to_vec(), root, patience)?;
+        let length = self.broadcast_piece(length.to_ne_bytes().to_vec(), root, limits)?;
         let length = length.try_into().map_or(0, u64::from_ne_bytes);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length == 0 {
@@ -315,14 +315,14 @@ impl Communicator {
             return Err(GroupError::Unsuitable { call: CALL, reason });
         }
         let bytes = if self.rank == root { bytes } else { vec![0; length] };
-        self.broadcast_piece(bytes, root, patience)
+        self.broadcast_piece(bytes, root, limits)
     }
 
     fn broadcast_piece(
         &self,
         bytes: Vec<u8>,
         root: usize,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Vec<u8>, GroupError> {
         const CALL: &str = "MPI_Ibcast";
         let root = int(CALL, root)?;
@@ -332,7 +332,7 @@ impl Communicator {
         let begun = Operation::begin(CALL, |out| unsafe {
             raw::quo_mpi_ibcast(self.comm.0, start, count, root, out)
         })?;
-        begun.wait(patience)?;
+        begun.wait(limits)?;
         // SAFETY: leaked above; complete.
         Ok(unsafe { Box::from_raw(ptr::from_mut(place)) }.into_vec())
     }
@@ -341,20 +341,20 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`exchange`](Self::exchange).
-    pub fn barrier(&self, patience: &Patience<'_>) -> Result<(), GroupError> {
+    pub fn barrier(&self, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
         is_running()?;
         // SAFETY: live; collective by contract.
         let begun = Operation::begin("MPI_Ibarrier", |out| unsafe {
             raw::quo_mpi_ibarrier(self.comm.0, out)
         })?;
-        begun.wait(patience).map(drop)
+        begun.wait(limits).map(drop)
     }
 
     /// Puts a word on the communicator that its duplicates will have as well. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
-    pub fn mark(&self, mark: u64) -> Result<(), GroupError> {
+    pub fn set_tag(&self, mark: u64) -> Result<(), GroupError> {
         is_running()?;
         // SAFETY: live.
         succeed("MPI_Comm_set_attr", unsafe { raw::quo_mpi_mark(self.comm.0, mark) })
@@ -374,7 +374,7 @@ impl Communicator {
     }
 }
 
-/// The word of [`Communicator::mark`] on a communicator or on the one it duplicates; 0 without one. Local.
+/// The word of [`Communicator::set_tag`] on a communicator or on the one it duplicates; 0 without one. Local.
 ///
 /// # Safety
 /// `comm` is a live communicator.
@@ -447,9 +447,9 @@ impl Intercommunicator {
         bytes: &[u8],
         to: usize,
         tag: u16,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<(), GroupError> {
-        self.message().exchange(Some((to, bytes.to_vec())), None, tag, patience).map(drop)
+        self.message().exchange(Some((to, bytes.to_vec())), None, tag, limits).map(drop)
     }
 
     /// Receives bytes, as many as are sent, from a rank of the other group.
@@ -461,9 +461,9 @@ impl Intercommunicator {
         bytes: usize,
         from: usize,
         tag: u16,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Vec<u8>, GroupError> {
-        self.message().exchange(None, Some((from, bytes)), tag, patience)
+        self.message().exchange(None, Some((from, bytes)), tag, limits)
     }
 
     /// Messages go the same way over both kinds.

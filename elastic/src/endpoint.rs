@@ -12,9 +12,9 @@ use crate::agents::Link;
 /// Time that it may take to reach an address.
 const REACH: Duration = Duration::from_secs(10);
 
-/// Invitation by a listener to processes that are to come, sent through MPI.
+/// Endpoint by a listener to processes that are to come, sent through MPI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Invitation {
+pub(crate) struct Endpoint {
     addresses: Vec<IpAddr>,
     port: u16,
     token: Token,
@@ -22,13 +22,13 @@ pub(crate) struct Invitation {
 
 /// The first line of who comes.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Greeting {
+pub(crate) struct Hello {
     token: Token,
     /// Its number among those who were invited.
     pub from: u64,
 }
 
-/// The secret of an invitation.
+/// The secret of an endpoint.
 #[derive(Clone, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Token([u8; 16]);
@@ -49,25 +49,25 @@ impl fmt::Debug for Token {
     }
 }
 
-impl Invitation {
+impl Endpoint {
     /// To one who listens at this port of these addresses.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub(crate) fn to(addresses: Vec<IpAddr>, port: u16) -> Result<Self> {
+    pub(crate) fn new(addresses: Vec<IpAddr>, port: u16) -> Result<Self> {
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token[..], rustix::rand::GetRandomFlags::empty())?;
         Ok(Self { addresses, port, token: Token(token) })
     }
 
     /// Makes the first line of the invited process with this number.
-    pub(crate) fn greeting(&self, from: u64) -> Greeting {
-        Greeting { token: self.token.clone(), from }
+    pub(crate) fn hello(&self, from: u64) -> Hello {
+        Hello { token: self.token.clone(), from }
     }
 
     /// Returns true if somebody was told the word.
-    pub(crate) fn was_for(&self, greeting: &Greeting) -> bool {
-        greeting.token == self.token
+    pub(crate) fn matches(&self, hello: &Hello) -> bool {
+        hello.token == self.token
     }
 
     /// Returns the address that is tried first.
@@ -80,14 +80,14 @@ impl Invitation {
     ///
     /// # Errors
     /// The fault of the last address.
-    pub(crate) fn follow(&self, from: u64) -> Result<Link> {
+    pub(crate) fn connect(&self, from: u64) -> Result<Link> {
         let mut last = Error::new(ErrorKind::AddrNotAvailable, "there is no address to go to");
         for &address in &self.addresses {
             let address = SocketAddr::new(address, self.port);
             match TcpStream::connect_timeout(&address, REACH) {
                 Ok(stream) => {
                     let mut link = Link::new(stream)?;
-                    link.send(&self.greeting(from))?;
+                    link.send(&self.hello(from))?;
                     return Ok(link);
                 }
                 Err(error) => last = Error::new(error.kind(), format!("{address}: {error}")),
@@ -114,14 +114,14 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let here = vec![Ipv4Addr::LOCALHOST.into()];
-        let invitation = Invitation::to(here.clone(), port).unwrap();
-        let text = serde_json::to_string(&invitation).unwrap();
-        let told: Invitation = serde_json::from_str(&text).unwrap();
-        let _link = told.follow(3).unwrap();
+        let endpoint = Endpoint::new(here.clone(), port).unwrap();
+        let text = serde_json::to_string(&endpoint).unwrap();
+        let told: Endpoint = serde_json::from_str(&text).unwrap();
+        let _link = told.connect(3).unwrap();
         let mut came = Link::new(listener.accept().unwrap().0).unwrap();
-        let greeting: Greeting = came.receive().unwrap().unwrap();
-        assert!(invitation.was_for(&greeting) && greeting.from == 3);
-        assert!(!Invitation::to(here, port).unwrap().was_for(&greeting));
+        let hello: Hello = came.receive().unwrap().unwrap();
+        assert!(endpoint.matches(&hello) && hello.from == 3);
+        assert!(!Endpoint::new(here, port).unwrap().matches(&hello));
     }
 
     #[test]
@@ -137,10 +137,10 @@ mod tests {
 
     #[test]
     fn the_word_is_not_shown() {
-        let mut invitation = Invitation::to(Vec::new(), 7).unwrap();
-        invitation.token = Token([187; 16]);
-        let greeting = Greeting { token: invitation.token.clone(), from: 0 };
-        assert!(!format!("{invitation:?} {greeting:?}").contains("187"));
-        assert!(invitation.follow(0).is_err());
+        let mut endpoint = Endpoint::new(Vec::new(), 7).unwrap();
+        endpoint.token = Token([187; 16]);
+        let hello = Hello { token: endpoint.token.clone(), from: 0 };
+        assert!(!format!("{endpoint:?} {hello:?}").contains("187"));
+        assert!(endpoint.connect(0).is_err());
     }
 }

@@ -12,20 +12,20 @@ const LIMIT: Duration = Duration::from_secs(3);
 
 /// Way in which the reach of a host is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct HostProbe {
     /// Time that it may take. None: nobody looks.
     pub limit: Duration,
     /// A remote shell, and its options, that has to reach it as well; empty: none is tried.
     pub agent: Vec<String>,
 }
 
-impl Default for Reach {
+impl Default for HostProbe {
     fn default() -> Self {
         Self { limit: LIMIT, agent: Vec::new() }
     }
 }
 
-impl Reach {
+impl HostProbe {
     /// # Errors
     /// Why not, with the name of the host.
     pub(crate) fn look(&self, host: &str) -> Result<(), String> {
@@ -114,8 +114,11 @@ fn wait(child: &Child, limit: Duration) -> bool {
 mod tests {
     use super::*;
 
-    fn by(agent: &[&str]) -> Reach {
-        Reach { agent: agent.iter().map(|&word| word.to_owned()).collect(), ..Reach::default() }
+    fn by(agent: &[&str]) -> HostProbe {
+        HostProbe {
+            agent: agent.iter().map(|&word| word.to_owned()).collect(),
+            ..HostProbe::default()
+        }
     }
 
     #[test]
@@ -123,7 +126,7 @@ mod tests {
         assert_eq!(by(&[]).look("localhost"), Ok(()));
         let reason = by(&[]).look("no-such-host.invalid").unwrap_err();
         assert!(reason.contains("no-such-host.invalid has no address"), "{reason}");
-        let nobody_looks = Reach { limit: Duration::ZERO, ..Reach::default() };
+        let nobody_looks = HostProbe { limit: Duration::ZERO, ..HostProbe::default() };
         assert_eq!(nobody_looks.look("no-such-host.invalid"), Ok(()));
     }
 
@@ -136,7 +139,7 @@ mod tests {
         );
         let reason = shell("exit 255").look("localhost").unwrap_err();
         assert!(reason.contains("sh does not reach localhost"), "{reason}");
-        let silent = Reach { limit: Duration::from_millis(200), ..shell("exec sleep 60") };
+        let silent = HostProbe { limit: Duration::from_millis(200), ..shell("exec sleep 60") };
         let reason = silent.look("localhost").unwrap_err();
         assert!(reason.contains("within 200 ms"), "{reason}");
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-use super::record::{Place, Process};
+use super::record::{PeerProcess, Place};
 use crate::affinity::kernel::proc_counts_as_we_do;
 use crate::cpuset::CpuSet;
 use crate::node::{ForkId, pid_namespace};
@@ -66,9 +66,9 @@ pub(super) fn usable_cpus(machine: &Topology, masks: &[CpuSet]) -> usize {
 }
 
 /// This process.
-pub(super) fn this() -> Process {
+pub(super) fn this() -> PeerProcess {
     /// None of it changes while the process lives; a forked child is another one.
-    static KNOWN: Mutex<Option<(ForkId, Process)>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<(ForkId, PeerProcess)>> = Mutex::new(None);
     // Never waited for: a child forked meanwhile would wait for a thread that it has not.
     let Ok(mut known) = KNOWN.try_lock() else { return look_at_this() };
     match *known {
@@ -82,8 +82,8 @@ pub(super) fn this() -> Process {
     }
 }
 
-fn look_at_this() -> Process {
-    Process {
+fn look_at_this() -> PeerProcess {
+    PeerProcess {
         id: rustix::process::getpid().as_raw_nonzero().get(),
         namespace: pid_namespace(),
         started: if proc_counts_as_we_do() {
@@ -128,7 +128,7 @@ pub(super) fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
 
 /// Returns true if a process seen earlier has ended. Unknown counts as no: a process of another
 /// process namespace cannot be looked at, nor any where `/proc` is that of another one.
-pub(super) fn has_ended(process: &Process, own: &Process) -> bool {
+pub(super) fn has_ended(process: &PeerProcess, own: &PeerProcess) -> bool {
     if process.namespace != own.namespace || process.started == 0 || own.started == 0 {
         return false;
     }
@@ -166,10 +166,10 @@ mod tests {
     fn process_lives_and_one_of_another_start_does_not() {
         let own = this();
         assert!(!has_ended(&own, &own));
-        assert!(has_ended(&Process { started: own.started + 1, ..own }, &own));
-        assert!(!has_ended(&Process { namespace: 1, started: 1, ..own }, &own));
-        let blind = Process { started: 0, ..own };
-        assert!(!has_ended(&Process { started: own.started + 1, ..own }, &blind));
+        assert!(has_ended(&PeerProcess { started: own.started + 1, ..own }, &own));
+        assert!(!has_ended(&PeerProcess { namespace: 1, started: 1, ..own }, &own));
+        let blind = PeerProcess { started: 0, ..own };
+        assert!(!has_ended(&PeerProcess { started: own.started + 1, ..own }, &blind));
     }
 
     #[test]

@@ -11,12 +11,12 @@ const BITS: usize = u64::BITS as usize;
 /// allowed set share a CPU.
 ///
 /// A row of up to 64 objects is one word, and small matrices stay on the stack.
-pub(super) struct Affinity {
+pub(super) struct Compatibility {
     stride: usize,
     words: SmallVec<[u64; 32]>,
 }
 
-impl Affinity {
+impl Compatibility {
     pub(super) fn of(request: &DistributeRequest<'_>) -> Self {
         let stride = request.objects.len().div_ceil(BITS);
         let mut words: SmallVec<[u64; 32]> = smallvec![0; stride * request.masks.len()];

@@ -20,12 +20,12 @@ const LIMIT: Duration = Duration::from_secs(1);
 const HALF_CLOSED: [&str; 2] = ["04", "05"];
 
 /// Processes that wait at their end, and for which others.
-struct Parting {
+struct Disconnect {
     process: u32,
     servers: Vec<SocketAddr>,
 }
 
-static PARTING: OnceLock<Parting> = OnceLock::new();
+static DISCONNECT: OnceLock<Disconnect> = OnceLock::new();
 
 /// From now on, this process's `exit` waits until its launcher has seen that it has parted from it.
 pub(super) fn be_seen_at_exit() {
@@ -34,9 +34,9 @@ pub(super) fn be_seen_at_exit() {
         return;
     }
     let mut is_new = false;
-    PARTING.get_or_init(|| {
+    DISCONNECT.get_or_init(|| {
         is_new = true;
-        Parting { process: std::process::id(), servers }
+        Disconnect { process: std::process::id(), servers }
     });
     if is_new {
         // SAFETY: the function never unwinds and needs nothing that `exit` has taken down before.
@@ -47,7 +47,7 @@ pub(super) fn be_seen_at_exit() {
 
 extern "C" fn wait_at_exit() {
     // Forked children end for themselves.
-    let parting = PARTING.get().filter(|parting| parting.process == std::process::id());
+    let parting = DISCONNECT.get().filter(|parting| parting.process == std::process::id());
     let Some(parting) = parting else { return };
     let limit = Instant::now() + LIMIT;
     while is_any_half_closed(&parting.servers) && Instant::now() < limit {

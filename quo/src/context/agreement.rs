@@ -2,16 +2,16 @@
 
 use super::record::{encode_status, first_failure};
 use crate::error::Error;
-use crate::group::{Group, Patience};
+use crate::group::{Group, WaitLimits};
 
 /// All ranks learn whether all succeeded; if not, all return the first failing rank's error.
 pub(super) fn agree<T>(
     group: &dyn Group,
     call: &'static str,
     result: Result<T, Error>,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<T, Error> {
-    verdict(group, call, result.as_ref().err(), patience)?;
+    verdict(group, call, result.as_ref().err(), limits)?;
     result
 }
 
@@ -20,8 +20,8 @@ pub(super) fn verdict(
     group: &dyn Group,
     call: &'static str,
     failure: Option<&Error>,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
 ) -> Result<(), Error> {
-    let statuses = group.allgather(&encode_status(failure), patience)?;
+    let statuses = group.allgather(&encode_status(failure), limits)?;
     first_failure(call, &statuses)
 }

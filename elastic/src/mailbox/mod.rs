@@ -1,6 +1,6 @@
 //! Shared words of a node's processes, whether they run, sleep or are about to join, and mail from the agents.
 //!
-//! Every live process of the job has a place in the lobby of its node: the slot and the doorbell that are its own,
+//! Every live process of the job has a place in the mailbox of its node: the slot and the doorbell that are its own,
 //! and the signal and the mailbox that all share. Agents write the mailbox and the signal; see [`crate::round`] for
 //! how the signal is read.
 
@@ -51,9 +51,9 @@ impl Seat {
     }
 }
 
-/// Why a process could not go on waiting in the lobby.
+/// Why a process could not go on waiting in the mailbox.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LobbyError {
+pub(crate) enum MailboxError {
     /// A process of the node has ended without a word.
     #[error("rank {0} has ended")]
     Dead(usize),
@@ -68,23 +68,23 @@ pub(crate) enum LobbyError {
     Memory(String),
 }
 
-/// The lobby of this node, and this process's place in it.
+/// The mailbox of this node, and this process's place in it.
 #[derive(Debug)]
-pub(crate) struct Lobby {
+pub(crate) struct NodeMailbox {
     context: Context,
     words: Words,
     own: usize,
 }
 
-impl Lobby {
+impl NodeMailbox {
     /// Makes it over a context of all live processes. Collective over the context.
-    pub(crate) fn open(context: Context) -> Result<Self, LobbyError> {
+    pub(crate) fn open(context: Context) -> Result<Self, MailboxError> {
         let own = context.node_rank();
-        let failed = |error: quo::Error| LobbyError::Memory(error.to_string());
+        let failed = |error: quo::Error| MailboxError::Memory(error.to_string());
         let memory = context.allocate(Words::bytes(own)).map_err(failed)?;
         let (found, processes) = (memory.all().len(), context.node_size());
         let words = Words::of(memory, processes).ok_or_else(|| {
-            LobbyError::Memory(format!("{found} bytes do not fit {processes} processes"))
+            MailboxError::Memory(format!("{found} bytes do not fit {processes} processes"))
         })?;
         // Nobody looks at another's words before all are there.
         context.barrier().map_err(failed)?;
@@ -99,12 +99,12 @@ impl Lobby {
     /// One probe of a running rank.
     ///
     /// # Errors
-    /// [`LobbyError::Dead`] while the round is not agreed and a process of the node is gone.
+    /// [`MailboxError::Dead`] while the round is not agreed and a process of the node is gone.
     #[inline]
-    pub(crate) fn probe(&self, round: u64) -> Result<Probe, LobbyError> {
-        let mut held = Held { lobby: self, dead: None };
+    pub(crate) fn probe(&self, round: u64) -> Result<Probe, MailboxError> {
+        let mut held = Held { mailbox: self, dead: None };
         probe(self.words.signal(), self.words.slot(self.own), round, &mut held)
-            .map_err(|Interrupted| LobbyError::Dead(self.name_of(held.dead.unwrap_or(self.own))))
+            .map_err(|Interrupted| MailboxError::Dead(self.name_of(held.dead.unwrap_or(self.own))))
     }
 
     /// Before the first probe of an epoch.
@@ -140,9 +140,9 @@ impl Lobby {
     /// Puts an order into the mailbox, where it stays until the next one. For the agent.
     ///
     /// # Errors
-    /// [`LobbyError::TooLong`].
-    pub(crate) fn post(&self, order: &[u8]) -> Result<(), LobbyError> {
-        if self.words.write_mail(order) { Ok(()) } else { Err(LobbyError::TooLong(order.len())) }
+    /// [`MailboxError::TooLong`].
+    pub(crate) fn post(&self, order: &[u8]) -> Result<(), MailboxError> {
+        if self.words.write_mail(order) { Ok(()) } else { Err(MailboxError::TooLong(order.len())) }
     }
 
     /// Content of the mailbox.
@@ -163,12 +163,12 @@ impl Lobby {
     /// Sleeps until somebody rings for this process more often than `seen`.
     ///
     /// # Errors
-    /// [`LobbyError::Late`], [`LobbyError::Dead`].
+    /// [`MailboxError::Late`], [`MailboxError::Dead`].
     pub(crate) fn wait_for_ring(
         &self,
         seen: u32,
         deadline: Option<Instant>,
-    ) -> Result<u32, LobbyError> {
+    ) -> Result<u32, MailboxError> {
         loop {
             let now = self.rings();
             if now != seen {
@@ -176,7 +176,7 @@ impl Lobby {
             }
             let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return Err(LobbyError::Late);
+                return Err(MailboxError::Late);
             }
             sleep(self.words.bell(self.own), seen, left.min(SLICE));
             self.look()?;
@@ -193,13 +193,13 @@ impl Lobby {
     /// Sleeps until a process of the node is ready to join with a resize. For the agent.
     ///
     /// # Errors
-    /// [`LobbyError::Late`], [`LobbyError::Dead`].
+    /// [`MailboxError::Late`], [`MailboxError::Dead`].
     pub(crate) fn wait_until_ready(
         &self,
         member: usize,
         resize: u64,
         deadline: Instant,
-    ) -> Result<(), LobbyError> {
+    ) -> Result<(), MailboxError> {
         let word = self.words.ready(member);
         loop {
             let seen = word.load(Ordering::Acquire);
@@ -208,13 +208,13 @@ impl Lobby {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(LobbyError::Late);
+                return Err(MailboxError::Late);
             }
             sleep(word, seen, left.min(SLICE));
             self.look()?;
             // It has not said that it is awake.
             if self.dead().contains(&member) {
-                return Err(LobbyError::Dead(self.name_of(member)));
+                return Err(MailboxError::Dead(self.name_of(member)));
             }
         }
     }
@@ -283,9 +283,9 @@ impl Lobby {
         }
     }
 
-    fn look(&self) -> Result<(), LobbyError> {
+    fn look(&self) -> Result<(), MailboxError> {
         match self.missed().first() {
-            Some(&dead) => Err(LobbyError::Dead(self.name_of(dead))),
+            Some(&dead) => Err(MailboxError::Dead(self.name_of(dead))),
             None => Ok(()),
         }
     }
@@ -293,14 +293,14 @@ impl Lobby {
 
 /// A rank that waits for the round to be agreed.
 struct Held<'a> {
-    lobby: &'a Lobby,
+    mailbox: &'a NodeMailbox,
     dead: Option<usize>,
 }
 
 impl Hold<std::sync::atomic::AtomicU64> for Held<'_> {
     fn hold(&mut self, _: &std::sync::atomic::AtomicU64) -> Result<(), Interrupted> {
-        sleep(self.lobby.words.signal_half(), u32::MAX, SLICE);
-        match self.lobby.missed().first() {
+        sleep(self.mailbox.words.signal_half(), u32::MAX, SLICE);
+        match self.mailbox.missed().first() {
             Some(&dead) => {
                 self.dead = Some(dead);
                 Err(Interrupted)

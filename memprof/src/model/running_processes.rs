@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Processes of this machine, looked at once.
-pub struct Living {
+pub struct RunningProcesses {
     boot: Option<[u8; 16]>,
     /// Processes in pid namespaces below ours, by number in the innermost and start. In two of them there may be two
     /// that have both in common.
@@ -22,12 +22,12 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// A running process writes within a second; this is that and the delay of a busy machine.
 const SILENCE: Duration = Duration::from_millis(2000);
 
-impl Living {
+impl RunningProcesses {
     /// As of now.
-    pub fn new() -> Living {
+    pub fn new() -> RunningProcesses {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let namespace = std::fs::read_link("/proc/self/ns/pid");
-        Living {
+        RunningProcesses {
             boot: boot.ok().and_then(|text| boot_id(&text)),
             nested: OnceLock::new(),
             sees_all: namespace.is_ok_and(|name| name.as_os_str() == FIRST_NAMESPACE),
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn this_process_lives_and_one_of_another_start_does_not() {
-        let living = Living::new();
+        let living = RunningProcesses::new();
         let pid = std::process::id();
         let start = start_ticks(pid).expect("this process");
         let trace = Path::new("node.1.2.memprof");

@@ -14,22 +14,23 @@
 //! nobody is effectively bound, rank `u` gets object `u` modulo the number of objects: within `m` per object, and
 //! spread when there are few ranks.
 
-use super::affinity::Affinity;
+use super::compatibility::Compatibility;
 
 pub(super) fn select(
-    affinity: &Affinity,
+    compatible: &Compatibility,
     ranks: usize,
     objects: usize,
     max_per_object: usize,
 ) -> Vec<Option<usize>> {
-    let everywhere = |rank: usize| affinity.degree(rank) == objects;
+    let everywhere = |rank: usize| compatible.degree(rank) == objects;
     if (0..ranks).all(everywhere) {
         let selected = objects.saturating_mul(max_per_object);
         return (0..ranks).map(|rank| (rank < selected).then_some(rank % objects)).collect();
     }
     let mut object_of = vec![None; ranks];
     for object in 0..objects {
-        let first = (0..ranks).filter(|&rank| affinity.contains(rank, object)).take(max_per_object);
+        let first =
+            (0..ranks).filter(|&rank| compatible.contains(rank, object)).take(max_per_object);
         for rank in first.filter(|&rank| !everywhere(rank)) {
             object_of[rank].get_or_insert(object);
         }

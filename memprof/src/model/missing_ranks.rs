@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Processes left out of a job, and the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Absent {
+pub struct MissingRanks {
     /// Ranks that could make no trace, in their order.
     pub refused: Vec<Refused>,
     /// Ranks with children by fork that held memory and were not recorded, in their order; nothing in the place of a

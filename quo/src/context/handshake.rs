@@ -10,20 +10,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
+use super::agreement::{agree, verdict};
 use super::allowed;
 use super::confinement::{self, Basis, Bounds, Machine};
 use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
-use super::process;
-use super::record::{self, MachineSettings, Nodes, Place, Process, Record, Role};
+use super::peer_identity;
+use super::record::{self, MachineSettings, Nodes, PeerProcess, Place, Record, Role};
 use super::state::State;
-use super::verdict::{agree, verdict};
 use super::{Launcher, Peer};
 use crate::affinity::{Backend, BindingStack};
 use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
-use crate::group::{Group, GroupError, Patience};
+use crate::group::{Group, GroupError, WaitLimits};
 use crate::node::{CreatedSegment, Node, NodeOptions, SegmentName, WaitKind};
 
 /// Interval at which a waiting rank checks that the others of its node live.
@@ -42,7 +42,7 @@ pub(super) fn next_number() -> u64 {
 }
 
 /// One rank's contribution to the meeting of all.
-pub(super) struct Entrant<'a> {
+pub(super) struct Participant<'a> {
     pub role: Role,
     /// The settings, or the reason why this rank does not take part: then it fails on every rank.
     pub settings: Result<Settings, Error>,
@@ -61,7 +61,7 @@ pub(super) struct Entrant<'a> {
 }
 
 /// The result of a meeting.
-pub(super) struct Formed {
+pub(super) struct Established {
     pub state: State,
     pub settings: Settings,
     pub identity: u64,
@@ -70,20 +70,24 @@ pub(super) struct Formed {
 
 /// Brings the ranks of a group together. Collective over the group; every rank gets its parts or every rank gets the
 /// same error.
-pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed, Error> {
+pub(super) fn handshake(
+    group: Arc<dyn Group>,
+    participant: Participant<'_>,
+) -> Result<Established, Error> {
     group.check()?;
-    let Entrant { role, settings, limit, watch, prepare, backend, claimed, scope } = entrant;
+    let Participant { role, settings, limit, watch, prepare, backend, claimed, scope } =
+        participant;
     let prepared = Prepared::new(&*group, role, settings);
     // A rank that could not even prepare takes part, so that the others hear of it.
     let deadline = Instant::now().checked_add(limit);
-    let patience = Patience { deadline, watch };
-    let records = group.allgather(&prepared.record.encode(), &patience)?;
+    let limits = WaitLimits { deadline, check_peers: watch };
+    let records = group.allgather(&prepared.record.encode(), &limits)?;
     let records = Record::decode_all(&records)?;
     record::check(&records)?;
     if record::machines_differ(&records) {
         // All ranks have the same records and get here together.
         let own = MachineSettings::new(&prepared.machine).encode();
-        let settings = group.allgather(&own, &patience)?;
+        let settings = group.allgather(&own, &limits)?;
         return Err(record::machine_disagreement(&records, &settings));
     }
     let version = prepared.version;
@@ -95,7 +99,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let (node_index, node_rank) = nodes.locate(group.rank());
     let members = nodes.members[node_index].clone();
     let watch = Watch::new(call, &members, &records, group.rank());
-    let patience = Patience { deadline, watch: &|| watch.look() };
+    let limits = WaitLimits { deadline, check_peers: &|| watch.look() };
     let name = SegmentName::from_secret(records[members[0]].token);
 
     let directory = prepared.settings.as_ref().ok().map(|settings| settings.directory.clone());
@@ -106,7 +110,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
             if leads { Some(make_segment(&name, &settings, members.len())?) } else { None };
         Ok((settings, segment))
     });
-    let (settings, segment) = match agree(&*group, call, made, &patience) {
+    let (settings, segment) = match agree(&*group, call, made, &limits) {
         Ok(made) => made,
         Err(error) => {
             // The leader may have died with the segment made: its name is known to all.
@@ -121,7 +125,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let joined = prepare().and_then(|()| {
         Joined::new(&name, &settings, node_rank, differ, backend, &claimed, version)
     });
-    let verdict = verdict(&*group, call, joined.as_ref().err(), &patience);
+    let verdict = verdict(&*group, call, joined.as_ref().err(), &limits);
     let joined = match (verdict, joined) {
         (Ok(()), joined) => joined,
         (Err(error), Ok(joined)) => {
@@ -144,12 +148,12 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let machine = if divided {
         let snapshot = (&snapshot, settings.no_smt, basis);
         let own = (members.len(), &mask, &bounds);
-        confinement::divide(&*group, call, &node, snapshot, own, &patience)?
+        confinement::divide(&*group, call, &node, snapshot, own, &limits)?
     } else if bounds.scope.is_some() {
         let (whole, no_smt) = (&snapshot.whole, settings.no_smt);
         let (all, parts) = (whole.allowed(), std::slice::from_ref(whole.allowed()));
         let machine = Machine::divided(whole, no_smt, parts, all, basis, &bounds);
-        agree(&*group, call, machine, &patience)?
+        agree(&*group, call, machine, &limits)?
     } else {
         Machine::common(&snapshot, settings.no_smt, basis)
     };
@@ -161,7 +165,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let claimed = (0..members.len())
         .map(|member| node.claim_of(member).ok().flatten().unwrap_or_default())
         .fold(CpuSet::new(), |all, claim| all.union(&claim));
-    node.set_spin_allowed(members.len() <= process::usable_cpus(&machine.whole, &initial));
+    node.set_spin_allowed(members.len() <= peer_identity::usable_cpus(&machine.whole, &initial));
     let own = records[group.rank()].process;
     let peers = members
         .iter()
@@ -176,7 +180,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
     let waiters = match settings.wait {
         Wait::Mpi => {
             let part = group.split(u32::try_from(node_index).ok(), node_rank);
-            agree(&*group, call, part.map_err(Error::from), &patience)?
+            agree(&*group, call, part.map_err(Error::from), &limits)?
         }
         Wait::Futex | Wait::Pthread => None,
     };
@@ -197,7 +201,7 @@ pub(super) fn form(group: Arc<dyn Group>, entrant: Entrant<'_>) -> Result<Formed
         retired: false,
         group,
     };
-    Ok(Formed { state, settings, identity, backend })
+    Ok(Established { state, settings, identity, backend })
 }
 
 /// One rank's contribution to the first exchange.
@@ -214,12 +218,13 @@ impl Prepared {
     fn new(group: &dyn Group, role: Role, settings: Result<Settings, Error>) -> Self {
         let mut place = Place { boot: [0; 16], device: 0, inode: 0, hint: group.node_hint() };
         let settings = settings.and_then(|settings| {
-            place = process::place(&settings.directory, group.node_hint()).map_err(|error| {
-                Error::InvalidArgument {
-                    call: role.call(),
-                    reason: format!("{}: {error}", settings.directory.display()),
-                }
-            })?;
+            place =
+                peer_identity::place(&settings.directory, group.node_hint()).map_err(|error| {
+                    Error::InvalidArgument {
+                        call: role.call(),
+                        reason: format!("{}: {error}", settings.directory.display()),
+                    }
+                })?;
             Ok(settings)
         });
         let wait = settings.as_ref().map_or(Wait::Futex, |settings| settings.wait);
@@ -232,13 +237,13 @@ impl Prepared {
             wait: record::wait_number(wait),
             literal: settings
                 .as_ref()
-                .is_ok_and(|settings| settings.policy == crate::plan::Policy::Literal),
+                .is_ok_and(|settings| settings.policy == crate::plan::Policy::LibquoCompat),
             trace: settings.as_ref().is_ok_and(|settings| settings.trace.is_some()),
             refuses: settings.is_err(),
             machine: machine::settings_digest(&machine),
             place,
-            process: process::this(),
-            confinement: process::confinement(),
+            process: peer_identity::this(),
+            confinement: peer_identity::confinement(),
             launcher: Launcher::detect(),
             token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
         };
@@ -317,8 +322,8 @@ fn make_segment(
 /// Looks from time to time whether the other ranks of the node are still alive.
 struct Watch<'a> {
     call: &'static str,
-    own: Process,
-    others: Vec<(usize, &'a Process)>,
+    own: PeerProcess,
+    others: Vec<(usize, &'a PeerProcess)>,
     next: Cell<Instant>,
 }
 
@@ -344,7 +349,7 @@ impl<'a> Watch<'a> {
         let gone: Vec<usize> = self
             .others
             .iter()
-            .filter(|(_, process)| process::has_ended(process, &self.own))
+            .filter(|(_, process)| peer_identity::has_ended(process, &self.own))
             .map(|&(rank, _)| rank)
             .collect();
         if gone.is_empty() {

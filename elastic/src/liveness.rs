@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 use serde::{Deserialize, Serialize};
 
-use crate::lobby::Lobby;
+use crate::mailbox::NodeMailbox;
 use crate::process_identity::Life;
 
 /// A process that joins, as its host can know it before it is in the words of a node.
@@ -20,14 +20,14 @@ pub(crate) struct Joiner {
 
 /// The processes of this node that a resize needs, before it and after it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watch {
-    lobbies: Vec<Arc<Lobby>>,
+pub(crate) struct LivenessCheck {
+    mailboxes: Vec<Arc<NodeMailbox>>,
     joiners: Vec<Joiner>,
 }
 
-impl Watch {
-    pub(crate) fn over(lobbies: impl IntoIterator<Item = Arc<Lobby>>) -> Self {
-        Self { lobbies: lobbies.into_iter().collect(), joiners: Vec::new() }
+impl LivenessCheck {
+    pub(crate) fn over(mailboxes: impl IntoIterator<Item = Arc<NodeMailbox>>) -> Self {
+        Self { mailboxes: mailboxes.into_iter().collect(), joiners: Vec::new() }
     }
 
     /// And over these.
@@ -37,7 +37,7 @@ impl Watch {
 
     /// Fails when one has ended without a word that was not asleep.
     pub(crate) fn look(&self) -> Result<(), GroupError> {
-        self.find("resize", Lobby::missed)?;
+        self.find("resize", NodeMailbox::missed)?;
         let ended = |joiner: &&Joiner| joiner.life.has_ended().is_some();
         let ended = self.joiners.iter().filter(ended).map(|joiner| joiner.rank);
         match ended.collect::<Vec<_>>() {
@@ -48,14 +48,18 @@ impl Watch {
 
     /// Fails when one has ended without a word, also one that was asleep.
     pub(crate) fn look_for_all(&self) -> Result<(), GroupError> {
-        self.find("end", Lobby::dead)
+        self.find("end", NodeMailbox::dead)
     }
 
-    fn find(&self, call: &'static str, dead: fn(&Lobby) -> Vec<usize>) -> Result<(), GroupError> {
-        for lobby in &self.lobbies {
-            let dead = dead(lobby);
+    fn find(
+        &self,
+        call: &'static str,
+        dead: fn(&NodeMailbox) -> Vec<usize>,
+    ) -> Result<(), GroupError> {
+        for mailbox in &self.mailboxes {
+            let dead = dead(mailbox);
             if !dead.is_empty() {
-                let ranks = dead.into_iter().map(|member| lobby.name_of(member)).collect();
+                let ranks = dead.into_iter().map(|member| mailbox.name_of(member)).collect();
                 return Err(GroupError::Dead { call, ranks });
             }
         }
@@ -91,8 +95,11 @@ impl Absence {
 }
 
 /// So long, and as long as `look` finds everybody.
-pub(crate) fn patient(limit: Duration, look: &dyn Fn() -> Result<(), GroupError>) -> Patience<'_> {
-    Patience { watch: look, ..Patience::for_at_most(limit) }
+pub(crate) fn wait_limits(
+    limit: Duration,
+    look: &dyn Fn() -> Result<(), GroupError>,
+) -> WaitLimits<'_> {
+    WaitLimits { check_peers: look, ..WaitLimits::for_at_most(limit) }
 }
 
 #[cfg(test)]
@@ -107,7 +114,7 @@ mod tests {
         let life = Life::of(child.id().cast_signed()).unwrap();
         let joiners =
             vec![Joiner { rank: 0, life: Life::own().unwrap() }, Joiner { rank: 7, life }];
-        let watch = Watch::default().and(joiners);
+        let watch = LivenessCheck::default().and(joiners);
         watch.look().unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();

@@ -16,13 +16,13 @@ use std::thread::JoinHandle;
 use crate::acceptor::Acceptor;
 use crate::agents::Link;
 use crate::coordinator::Shared;
-use crate::invitation::Invitation;
+use crate::endpoint::Endpoint;
 use crate::member::MemberId;
 pub(crate) use ask::{ACCEPTED, Ask, Reply, serve};
 
-/// The open desk. It closes when it is dropped.
+/// The open service. It closes when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct SetService {
     state: Arc<State>,
     /// Ends the accepting thread.
     end: UnixStream,
@@ -32,41 +32,41 @@ pub(crate) struct Desk {
 #[derive(Debug)]
 struct State {
     shared: Arc<Shared>,
-    visitors: Mutex<Visitors>,
+    connections: Mutex<Connections>,
 }
 
 /// The processes that are connected.
 #[derive(Debug, Default)]
-struct Visitors {
+struct Connections {
     /// Second ends of their links, to shut them by, with the numbers of the connections.
     links: BTreeMap<u64, Link>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Desk {
+impl SetService {
     /// Opens it, for the processes of this node only or, with their host's addresses, for those of others.
     pub(crate) fn open(
         shared: Arc<Shared>,
         addresses: Option<Vec<IpAddr>>,
-    ) -> std::io::Result<(Self, Invitation)> {
+    ) -> std::io::Result<(Self, Endpoint)> {
         let here = addresses.is_none();
         let from = if here { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let listener = TcpListener::bind((from, 0))?;
         let port = listener.local_addr()?.port();
         let addresses = addresses.unwrap_or_else(|| vec![Ipv4Addr::LOCALHOST.into()]);
-        let invitation = Invitation::to(addresses, port)?;
-        let acceptor = Acceptor::new(listener, invitation.clone())?;
+        let endpoint = Endpoint::new(addresses, port)?;
+        let acceptor = Acceptor::new(listener, endpoint.clone())?;
         let (end, is_over) = UnixStream::pair()?;
-        let state = Arc::new(State { shared, visitors: Mutex::default() });
+        let state = Arc::new(State { shared, connections: Mutex::default() });
         let own = Arc::clone(&state);
         let thread = std::thread::Builder::new()
-            .name("elastic-desk".to_owned())
+            .name("elastic-sets".to_owned())
             .spawn(move || accept(acceptor, &is_over, &own))?;
-        Ok((Self { state, end, thread: Some(thread) }, invitation))
+        Ok((Self { state, end, thread: Some(thread) }, endpoint))
     }
 }
 
-impl Drop for Desk {
+impl Drop for SetService {
     fn drop(&mut self) {
         // A byte and not the descriptor's end: a forked process may have a copy of it.
         let _ = self.end.write_all(&[0]);
@@ -75,9 +75,9 @@ impl Drop for Desk {
         }
         // No thread is added any more.
         let threads = {
-            let mut visitors = self.state.visitors();
-            visitors.links.values().for_each(Link::close);
-            std::mem::take(&mut visitors.threads)
+            let mut connections = self.state.connections();
+            connections.links.values().for_each(Link::close);
+            std::mem::take(&mut connections.threads)
         };
         self.state.shared.close();
         for thread in threads {
@@ -87,8 +87,8 @@ impl Drop for Desk {
 }
 
 impl State {
-    fn visitors(&self) -> std::sync::MutexGuard<'_, Visitors> {
-        self.visitors.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connections(&self) -> std::sync::MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,23 +96,23 @@ fn accept(mut acceptor: Acceptor, is_over: &UnixStream, state: &Arc<State>) {
     let mut number = 0;
     while let Ok(Some((link, from))) = acceptor.next(None, Some(is_over)) {
         number += 1;
-        let mut visitors = state.visitors();
-        visitors.threads.retain(|thread| !thread.is_finished());
-        visitors.links.insert(number, link.second());
+        let mut connections = state.connections();
+        connections.threads.retain(|thread| !thread.is_finished());
+        connections.links.insert(number, link.second());
         let own = Arc::clone(state);
         let spawned =
-            std::thread::Builder::new().name("elastic-desk".to_owned()).spawn(move || {
+            std::thread::Builder::new().name("elastic-sets".to_owned()).spawn(move || {
                 answer(link, MemberId(from), &own.shared);
-                own.visitors().links.remove(&number);
+                own.connections().links.remove(&number);
             });
         match spawned {
-            Ok(thread) => visitors.threads.push(thread),
-            Err(_) => drop(visitors.links.remove(&number)),
+            Ok(thread) => connections.threads.push(thread),
+            Err(_) => drop(connections.links.remove(&number)),
         }
     }
 }
 
-/// Answers a process until it closes its connection or the desk does.
+/// Answers a process until it closes its connection or the service does.
 fn answer(mut link: Link, birth: MemberId, shared: &Shared) {
     if shared.arbiter().process_of(birth).is_none() {
         return;
@@ -135,10 +135,10 @@ mod tests {
     use super::*;
     use crate::acceptor::tests::assert_closed;
     use crate::coordinator::{Arbiter, Job, Journal};
-    use crate::live::Limits;
     use crate::place::{Allowed, Bounds};
+    use crate::process_table::Limits;
 
-    fn open() -> (Desk, Invitation) {
+    fn open() -> (SetService, Endpoint) {
         let job = Job {
             name: "test".to_owned(),
             hosts: vec!["a".to_owned()],
@@ -149,7 +149,7 @@ mod tests {
             fill: None,
         };
         let arbiter = Arbiter::new(job, Journal::default()).unwrap();
-        Desk::open(Arc::new(Shared::alone(arbiter)), None).unwrap()
+        SetService::open(Arc::new(Shared::alone(arbiter)), None).unwrap()
     }
 
     fn assert_answered(link: &mut Link, birth: MemberId) {
@@ -177,10 +177,10 @@ mod tests {
 
     #[test]
     fn strangers_leave_members_and_descriptors_alone() {
-        let (desk, invitation) = open();
-        let address = invitation.first_address().unwrap();
+        let (set_service, endpoint) = open();
+        let address = endpoint.first_address().unwrap();
         let births = [MemberId::new(0, 0), MemberId::new(0, 1)];
-        let mut early = invitation.follow(births[0].0).unwrap();
+        let mut early = endpoint.connect(births[0].0).unwrap();
         assert_answered(&mut early, births[0]);
         let before = descriptors(address.port());
 
@@ -199,13 +199,13 @@ mod tests {
                 stranger
             })
             .collect();
-        let mut late = invitation.follow(births[1].0).unwrap();
+        let mut late = endpoint.connect(births[1].0).unwrap();
         assert_answered(&mut late, births[1]);
         assert_answered(&mut early, births[0]);
 
         let (sender, ended) = channel();
         let dropping = std::thread::spawn(move || {
-            drop(desk);
+            drop(set_service);
             let _ = sender.send(());
         });
         ended.recv_timeout(Duration::from_secs(60)).unwrap();

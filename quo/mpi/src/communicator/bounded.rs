@@ -1,23 +1,23 @@
-//! Blocking calls of MPI, waited for with patience: communicators are made by calls that have no form which can be given
+//! Blocking calls of MPI, waited for within limits: communicators are made by calls that have no form which can be given
 //! up, and that wait for ever for a rank that has ended.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-use quo::group::{GroupError, Patience};
+use quo::group::{GroupError, WaitLimits};
 
 use super::{Communicator, Intercommunicator, ThreadLevel, thread_level};
 
 /// Time between two looks at the clock and at the other members.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Makes a blocking call in a thread of its own, which is left where it is when the patience ends: no call of MPI may
+/// Makes a blocking call in a thread of its own, which is left where it is when the limits are reached: no call of MPI may
 /// follow then unless several threads may make them. Where only the thread that initialised MPI may call it, the call is
 /// made here, without a limit.
 fn wait<T: Send + 'static>(
     call: &'static str,
-    patience: &Patience<'_>,
+    limits: &WaitLimits<'_>,
     work: impl FnOnce() -> Result<T, GroupError> + Send + 'static,
 ) -> Result<T, GroupError> {
     if thread_level()? < ThreadLevel::Serialized {
@@ -35,7 +35,7 @@ fn wait<T: Send + 'static>(
                 let _ = thread.join();
                 return ended;
             }
-            Err(RecvTimeoutError::Timeout) => patience.check(call)?,
+            Err(RecvTimeoutError::Timeout) => limits.check(call)?,
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(failed("the thread of the call has panicked".to_owned()));
             }
@@ -44,61 +44,63 @@ fn wait<T: Send + 'static>(
 }
 
 impl Communicator {
-    /// As [`part`](Self::part), for as long as the patience lasts where MPI was initialised with
+    /// As [`subset`](Self::subset), within the limits where MPI was initialised with
     /// [`ThreadLevel::Serialized`] or more.
     ///
     /// # Errors
-    /// As [`part`](Self::part); [`GroupError::Late`] and the patience's own.
-    pub fn part_within(
+    /// As [`subset`](Self::subset); [`GroupError::Late`] and what `check_peers` returns.
+    pub fn subset_within(
         &self,
         ranks: &[usize],
         tag: u16,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Self, GroupError> {
         let (this, ranks) = (self.alias(), ranks.to_vec());
-        wait("MPI_Comm_create_group", patience, move || this.part(&ranks, tag))
+        wait("MPI_Comm_create_group", limits, move || this.subset(&ranks, tag))
     }
 
-    /// As [`meet`](Self::meet), bounded as [`part_within`](Self::part_within).
+    /// As [`create_intercomm`](Self::create_intercomm), bounded as [`subset_within`](Self::subset_within).
     ///
     /// # Errors
-    /// As [`part_within`](Self::part_within).
-    pub fn meet_within(
+    /// As [`subset_within`](Self::subset_within).
+    pub fn create_intercomm_within(
         &self,
         leader: usize,
         peer: &Self,
         other: usize,
         tag: u16,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Intercommunicator, GroupError> {
         let (this, peer) = (self.alias(), peer.alias());
-        wait("MPI_Intercomm_create", patience, move || this.meet(leader, &peer, other, tag))
+        wait("MPI_Intercomm_create", limits, move || {
+            this.create_intercomm(leader, &peer, other, tag)
+        })
     }
 
-    /// As [`accept`](Self::accept), bounded as [`part_within`](Self::part_within).
+    /// As [`accept`](Self::accept), bounded as [`subset_within`](Self::subset_within).
     ///
     /// # Errors
-    /// As [`part_within`](Self::part_within).
+    /// As [`subset_within`](Self::subset_within).
     pub fn accept_within(
         &self,
         port: &str,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Intercommunicator, GroupError> {
         let (this, port) = (self.alias(), port.to_owned());
-        wait("MPI_Comm_accept", patience, move || this.accept(&port))
+        wait("MPI_Comm_accept", limits, move || this.accept(&port))
     }
 
-    /// As [`connect`](Self::connect), bounded as [`part_within`](Self::part_within).
+    /// As [`connect`](Self::connect), bounded as [`subset_within`](Self::subset_within).
     ///
     /// # Errors
-    /// As [`part_within`](Self::part_within).
+    /// As [`subset_within`](Self::subset_within).
     pub fn connect_within(
         &self,
         port: &str,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Intercommunicator, GroupError> {
         let (this, port) = (self.alias(), port.to_owned());
-        wait("MPI_Comm_connect", patience, move || this.connect(&port))
+        wait("MPI_Comm_connect", limits, move || this.connect(&port))
     }
 
     /// The same communicator under a second name, for a thread that may outlive the first one.
@@ -109,24 +111,24 @@ impl Communicator {
 }
 
 impl Intercommunicator {
-    /// As [`merge`](Self::merge), bounded as [`Communicator::part_within`].
+    /// As [`merge`](Self::merge), bounded as [`Communicator::subset_within`].
     ///
     /// # Errors
-    /// As [`Communicator::part_within`].
+    /// As [`Communicator::subset_within`].
     pub fn merge_within(
         &self,
         high: bool,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
     ) -> Result<Communicator, GroupError> {
         let this = Self { comm: self.comm, process: self.process };
-        wait("MPI_Intercomm_merge", patience, move || this.merge(high))
+        wait("MPI_Intercomm_merge", limits, move || this.merge(high))
     }
 
-    /// As [`disconnect`](Self::disconnect), bounded as [`Communicator::part_within`].
+    /// As [`disconnect`](Self::disconnect), bounded as [`Communicator::subset_within`].
     ///
     /// # Errors
-    /// As [`Communicator::part_within`].
-    pub fn disconnect_within(self, patience: &Patience<'_>) -> Result<(), GroupError> {
-        wait("MPI_Comm_disconnect", patience, move || self.disconnect())
+    /// As [`Communicator::subset_within`].
+    pub fn disconnect_within(self, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
+        wait("MPI_Comm_disconnect", limits, move || self.disconnect())
     }
 }

@@ -2,11 +2,11 @@
 
 use quo_mpi::{Family, Identity};
 
-use crate::order::Resize;
+use crate::order::ResizePlan;
 
 /// Which unit each live process came with. Processes are named by their ranks in the communicator of all live ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Live {
+pub(crate) struct ProcessTable {
     sources: Vec<Source>,
     /// Number of launched processes.
     launched: u64,
@@ -74,7 +74,7 @@ impl NewNodes {
     }
 }
 
-impl Live {
+impl ProcessTable {
     pub(crate) fn launched(all: usize, limits: Limits) -> Self {
         let sources = (0..all).map(Source::Launched).collect();
         let (lost, ended) = (Vec::new(), Vec::new());
@@ -230,7 +230,7 @@ impl Live {
     }
 
     /// After a resize that all have agreed on.
-    pub(crate) fn go_over(&mut self, resize: &Resize) {
+    pub(crate) fn go_over(&mut self, resize: &ResizePlan) {
         for &size in &resize.units {
             self.sources.extend(std::iter::repeat_n(Source::Unit(self.started), size));
             self.started += 1;
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn launchers_take_new_nodes_as_far_as_they_can() {
-        let of = |new_nodes| Live::launched(1, Limits { new_nodes, ..Limits::default() });
+        let of = |new_nodes| ProcessTable::launched(1, Limits { new_nodes, ..Limits::default() });
         assert!(of(NewNodes::Any).check_new_nodes(3, 2).is_ok());
         assert!(of(NewNodes::One).check_new_nodes(1, 1).is_ok());
         for (new, nodes) in [(2, 1), (1, 2)] {
@@ -258,36 +258,40 @@ mod tests {
         }
         assert!(of(NewNodes::None).check_new_nodes(1, 1).is_err());
         for (kind, again) in [(NewNodes::One, false), (NewNodes::Any, true)] {
-            let mut live = of(kind);
-            live.takes_new_nodes();
-            assert_eq!(live.check_new_nodes(1, 1).is_ok(), again);
+            let mut processes = of(kind);
+            processes.takes_new_nodes();
+            assert_eq!(processes.check_new_nodes(1, 1).is_ok(), again);
         }
     }
 
     #[test]
     fn lost_process_counts_until_the_others_go_on() {
-        let mut live = Live::launched(3, Limits { most: 3, ..Limits::default() });
-        assert_eq!(live.strike_off(&[1]), [1]);
-        assert_eq!(live.strike_off(&[1]), [0_usize; 0]);
-        assert_eq!((live.count(), live.most(), live.count_launched()), (3, 2, 2));
-        live.go_over(&Resize { gone: vec![1], lost: vec![1], ..Resize::default() });
-        assert_eq!((live.count(), live.most(), live.count_launched()), (2, 2, 2));
-        assert_eq!((live.launched_as(2), live.launched_as(1)), (Some(1), None));
-        assert_eq!((live.lost(), live.ended()), (&[][..], &[1][..]));
+        let mut processes = ProcessTable::launched(3, Limits { most: 3, ..Limits::default() });
+        assert_eq!(processes.strike_off(&[1]), [1]);
+        assert_eq!(processes.strike_off(&[1]), [0_usize; 0]);
+        assert_eq!((processes.count(), processes.most(), processes.count_launched()), (3, 2, 2));
+        processes.go_over(&ResizePlan { gone: vec![1], lost: vec![1], ..ResizePlan::default() });
+        assert_eq!((processes.count(), processes.most(), processes.count_launched()), (2, 2, 2));
+        assert_eq!((processes.launched_as(2), processes.launched_as(1)), (Some(1), None));
+        assert_eq!((processes.lost(), processes.ended()), (&[][..], &[1][..]));
     }
 
     #[test]
     fn units_have_the_allowed_size_and_differ_from_launched_processes() {
-        let mut live = Live::launched(2, Limits { most: 9, unit: 3, ..Limits::default() });
-        assert_eq!((live.count(), live.most(), live.units_for(5)), (2, 9, vec![3, 2]));
-        let grown = Resize { units: vec![3, 2], ..Resize::default() };
-        live.go_over(&grown);
-        assert_eq!(live.count(), 7);
-        let units: Vec<u64> = (0..7).map(|process| live.unit_of(process)).collect();
+        let mut processes =
+            ProcessTable::launched(2, Limits { most: 9, unit: 3, ..Limits::default() });
+        assert_eq!(
+            (processes.count(), processes.most(), processes.units_for(5)),
+            (2, 9, vec![3, 2])
+        );
+        let grown = ResizePlan { units: vec![3, 2], ..ResizePlan::default() };
+        processes.go_over(&grown);
+        assert_eq!(processes.count(), 7);
+        let units: Vec<u64> = (0..7).map(|process| processes.unit_of(process)).collect();
         assert_eq!((units[0], units[1]), (0, 1));
         assert_eq!(units[2..], [2, 2, 2, 3, 3]);
-        assert_eq!(live.gone(&[6, 5, 1]), [6, 5]);
-        live.go_over(&Resize { gone: vec![2, 3, 4], ..Resize::default() });
-        assert_eq!((live.count(), live.unit_of(2)), (4, units[5]));
+        assert_eq!(processes.gone(&[6, 5, 1]), [6, 5]);
+        processes.go_over(&ResizePlan { gone: vec![2, 3, 4], ..ResizePlan::default() });
+        assert_eq!((processes.count(), processes.unit_of(2)), (4, units[5]));
     }
 }

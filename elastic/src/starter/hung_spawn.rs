@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use quo_mpi::{Family, Identity};
 
-use super::mark::Mark;
+use super::env_marker::EnvMarker;
 use crate::process_identity::Life;
 
 /// Time that a killed process may take to be gone.
@@ -14,7 +14,7 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Allowed actions, by the MPI and its launcher's options on a killed process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Hanging {
+pub(crate) enum HungSpawn {
     /// Nothing: no other call gets through, or it is not known.
     #[default]
     Leave,
@@ -35,7 +35,7 @@ pub(crate) struct Ended {
     pub left: Vec<Life>,
 }
 
-impl Hanging {
+impl HungSpawn {
     pub(crate) fn of(mpi: &Identity) -> Self {
         // What mpirun was told is in the environment of its ranks.
         let recovers = std::env::var("OMPI_MCA_orte_enable_recovery").unwrap_or_default();
@@ -47,12 +47,12 @@ impl Hanging {
         }
     }
 
-    /// Ends the processes with this mark, if it may.
-    pub(crate) fn deal_with(self, mark: &Mark) -> Ended {
+    /// Ends the processes with this marker, if it may.
+    pub(crate) fn deal_with(self, marker: &EnvMarker) -> Ended {
         if self == Self::Leave {
             return Ended::default();
         }
-        let (found, named) = match found(mark) {
+        let (found, named) = match found(marker) {
             Ok(found) => found,
             Err(nothing) => return nothing,
         };
@@ -63,20 +63,20 @@ impl Hanging {
             );
             return Ended { all: false, told, left: found };
         }
-        if kill(mark, found) {
+        if kill(marker, found) {
             Ended { all: true, told: format!("; process {named} was killed"), left: Vec::new() }
         } else {
             Ended { told: format!("; process {named} does not end"), ..Ended::default() }
         }
     }
 
-    /// Finds the processes with this mark, and leaves them where they are. A launcher that does not look at its
+    /// Finds the processes with this marker, and leaves them where they are. A launcher that does not look at its
     /// connection any more would not look at the next one that gets the same number either: so this one keeps it.
-    pub(crate) fn spare(self, mark: &Mark) -> Ended {
+    pub(crate) fn spare(self, marker: &EnvMarker) -> Ended {
         if self == Self::Leave {
             return Ended::default();
         }
-        match found(mark) {
+        match found(marker) {
             Ok((left, named)) => {
                 let told = format!("; of it there is process {named} until the job ends");
                 Ended { all: false, told, left }
@@ -95,9 +95,9 @@ impl Hanging {
     }
 }
 
-/// Returns the processes with this mark, with their numbers in words.
-fn found(mark: &Mark) -> Result<(Vec<Life>, String), Ended> {
-    let found = mark.processes();
+/// Returns the processes with this marker, with their numbers in words.
+fn found(marker: &EnvMarker) -> Result<(Vec<Life>, String), Ended> {
+    let found = marker.processes();
     if found.is_empty() {
         let told =
             "; no process of it is on this host, and other hosts are not searched".to_owned();
@@ -109,7 +109,7 @@ fn found(mark: &Mark) -> Result<(Vec<Life>, String), Ended> {
 }
 
 /// Returns true if all of them end, those that they start meanwhile as well.
-fn kill(mark: &Mark, mut living: Vec<Life>) -> bool {
+fn kill(marker: &EnvMarker, mut living: Vec<Life>) -> bool {
     let limit = Instant::now() + END_LIMIT;
     while !living.is_empty() && Instant::now() < limit {
         for life in &living {
@@ -117,7 +117,7 @@ fn kill(mark: &Mark, mut living: Vec<Life>) -> bool {
         }
         // Sleeps: the end of another's child is told to nobody.
         std::thread::sleep(Duration::from_millis(5));
-        living = mark.processes();
+        living = marker.processes();
     }
     living.is_empty()
 }
@@ -151,10 +151,10 @@ process=${file#/proc/}; kill -KILL "${process%/environ}"; done; sleep 0.1; done"
 pub(super) struct Bound(Child);
 
 impl Bound {
-    /// Binds the processes with this mark. None where there can be no other process.
-    pub(super) fn to(mark: &Mark) -> Option<Self> {
+    /// Binds the processes with this marker. None where there can be no other process.
+    pub(super) fn to(marker: &EnvMarker) -> Option<Self> {
         let mut command = Command::new("sh");
-        command.args(["-c", BOUND, "sh", &mark.line()]);
+        command.args(["-c", BOUND, "sh", &marker.line()]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().ok().map(Self)
     }
@@ -175,16 +175,16 @@ mod tests {
     #[test]
     fn start_is_killed_only_when_its_unreleased_starter_ends() {
         for (number, releases) in [(81, true), (82, false)] {
-            let mark = Mark::new(number, 0);
+            let marker = EnvMarker::new(number, 0);
             let (name, value) =
-                mark.line().split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+                marker.line().split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
             let mut command = Command::new("cat");
             command.env(name, value).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut started = command.spawn().unwrap();
             // It echoes: it has been executed.
             started.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
             std::io::Read::read_exact(started.stdout.as_mut().unwrap(), &mut [0]).unwrap();
-            let mut bound = Bound::to(&mark).unwrap();
+            let mut bound = Bound::to(&marker).unwrap();
             if releases {
                 bound.release();
             } else {

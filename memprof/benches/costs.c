@@ -1,5 +1,6 @@
 /* What an MPI call that does nothing costs, in nanoseconds. Prints one JSON object. With `calls N`: only that many calls, and what the process then has of
- * memory. With `mappings`: only pairs of mmap and munmap, their median and the slowest of them.
+ * memory. With `mappings`: only pairs of mmap and munmap, their median and the slowest of them. With `timed`: only the
+ * calls, beside two readings of the processor's clock.
  *
  * Linked with the fake MPI, whose calls cost nothing themselves. */
 #define _GNU_SOURCE
@@ -9,6 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#if defined __x86_64__
+#include <x86intrin.h>
+#endif
 
 #include "fakempi.h"
 
@@ -85,6 +90,8 @@ static long status_kib(const char *field)
     return value;
 }
 
+static volatile uint64_t seen;
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -97,6 +104,19 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !strcmp(argv[1], "mappings")) {
         mappings();
+        MPI_Finalize();
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "timed")) {
+        double call = MEDIAN_OF(1000000L, MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+        double deep = MEDIAN_OF(1000000L, MPI_Send(&rank, 0, NULL, 0, 0, MPI_COMM_WORLD));
+#if defined __x86_64__
+        double clocks = MEDIAN_OF(1000000L, (seen = __rdtsc(), seen = __rdtsc()));
+#else
+        double clocks = MEDIAN_OF(1000000L, (now(CLOCK_MONOTONIC), now(CLOCK_MONOTONIC)));
+#endif
+        printf("{\"timed_call_ns\": %.2f, \"timed_call_6_words_ns\": %.2f, \"two_clocks_ns\": %.2f}\n", call,
+               deep, clocks);
         MPI_Finalize();
         return 0;
     }

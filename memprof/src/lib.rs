@@ -1,9 +1,10 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 //!
-//! floors: units < signals < output < terminal < model < picture < report < export < diff < run < sweep
+//! floors: units < signals < output < terminal < model < picture < report < efficiency < export < diff < run < sweep
 //!     < observe < live < generate < flags
 
 pub mod diff;
+pub mod efficiency;
 pub mod export;
 pub mod flags;
 pub mod generate;

@@ -5,7 +5,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{diff, export, flags, generate, live, report, run, sweep};
+use memprof::{diff, efficiency, export, flags, generate, live, report, run, sweep};
 use quo_pages::Words;
 use std::process::ExitCode;
 
@@ -25,6 +25,7 @@ struct Arguments {
 enum Command {
     Run(run::Options),
     Report(report::Options),
+    Time(efficiency::Options),
     Live(live::Options),
     Flags(flags::Options),
     Diff(diff::Options),
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(options) => run::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Time(options) => efficiency::run(&options),
         Command::Live(options) => live::run(&options),
         Command::Flags(options) => flags::run(&options),
         Command::Diff(options) => diff::run(&options),

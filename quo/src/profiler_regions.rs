@@ -1,4 +1,4 @@
-//! Pushed bindings and phases as regions of a memory profile.
+//! Pushed bindings and phases as regions of a profile, and waiting as lent time.
 //!
 //! The memory profiler, where there is one in the process, has a table of functions that `memprof.h` describes. Without
 //! it a region costs one load and one branch.
@@ -24,6 +24,45 @@ struct Hooks {
 unsafe impl Table for Hooks {}
 
 static PROFILER: Lookup<Hooks> = Lookup::new();
+
+/// The table of profilers that take times.
+#[repr(C)]
+struct Timed {
+    hooks: Hooks,
+    others: [usize; 5],
+    lend_begin: Option<extern "C" fn()>,
+    lend_end: Option<extern "C" fn()>,
+}
+
+// SAFETY: the layout of memprof.h as far as it goes.
+unsafe impl Table for Timed {}
+
+static TIMED: Lookup<Timed> = Lookup::new();
+
+/// Time in which the calling thread waits and its processors are for others, from its making to its drop: a profiler
+/// counts it as lent.
+#[derive(Debug)]
+#[must_use = "the time ends as soon as it is dropped"]
+pub(crate) struct Lent(());
+
+impl Lent {
+    #[inline]
+    pub(crate) fn begin() -> Lent {
+        if let Some(begin) = TIMED.find().and_then(|table| table.lend_begin) {
+            begin();
+        }
+        Lent(())
+    }
+}
+
+impl Drop for Lent {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(end) = TIMED.find().and_then(|table| table.lend_end) {
+            end();
+        }
+    }
+}
 
 /// A region from its making to its drop; nothing without a profiler.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 /**
  * @file memprof.h
- * Memory per component at run time, and named regions, for programs that run under `memprof run`.
+ * Memory per component and time in MPI at run time, and named regions, for programs that run under `memprof run`.
  *
  * Link with -lmemprof. Without the profiler every call answers #MEMPROF_NOT_ACTIVE and costs one load
  * and one branch, so a program can keep its calls in production. No MPI is needed.
@@ -58,6 +58,20 @@ typedef struct memprof_totals_t {
     uint64_t sample_time_ns;
 } memprof_totals_t;
 
+/**
+ * Where the thread that began MPI has spent its time since MPI was ready, in nanoseconds: `elapsed` is the sum of
+ * `useful` outside of MPI, `mpi`, and `lent`, in which it was in quo's barrier and others used its processors.
+ */
+typedef struct memprof_time_t {
+    uint64_t elapsed, useful, mpi, lent;
+    /** What of `mpi` was in sends, receives and probes; in collective operations; in operations of windows; of files. */
+    uint64_t point_to_point, collective, one_sided, file;
+    /** What of `mpi` was waiting for and testing requests; and in other functions. */
+    uint64_t wait, other;
+    /** Calls of MPI. */
+    uint64_t calls;
+} memprof_time_t;
+
 /** Whether the process runs under the profiler: 1 or 0. */
 int memprof_active(void);
 
@@ -78,6 +92,12 @@ int memprof_component_named(const char *name, memprof_component_t *out);
 
 /** What the process holds. */
 int memprof_totals(memprof_totals_t *out);
+
+/**
+ * The time of this process, up to now. Local: it is no MPI call. #MEMPROF_NOT_KNOWN where no times are taken, as without
+ * `memprof run --time`, and before MPI is ready.
+ */
+int memprof_time(memprof_time_t *out);
 
 /**
  * Begins a region: a phase of its own in reports, with the peaks inside it. Regions nest; names longer
@@ -110,6 +130,11 @@ typedef struct memprof_hooks_t {
     int (*component)(uint32_t index, memprof_component_t *out);
     int (*totals)(memprof_totals_t *out);
     int (*flush)(void);
+    /** In tables that are large enough. */
+    int (*time)(memprof_time_t *out);
+    /** The calling thread lends its processors to others from now on, as in a barrier of quo; and no more. */
+    void (*lend_begin)(void);
+    void (*lend_end)(void);
 } memprof_hooks_t;
 
 /** The type of memprof_hooks(); call it with version 1. */

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::hooks::{self, Component, Totals};
+use crate::hooks::{self, Component, Time, Totals};
 
 const OK: c_int = 0;
 const NOT_ACTIVE: c_int = 1;
@@ -66,6 +66,17 @@ pub unsafe extern "C" fn memprof_component_named(
 pub unsafe extern "C" fn memprof_totals(out: *mut Totals) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { give(out, hooks::Hooks::totals) }
+}
+
+/// Writes the time of the process.
+///
+/// # Safety
+///
+/// `out` is null or points to a `memprof_time_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memprof_time(out: *mut Time) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { give(out, |_| hooks::time()) }
 }
 
 /// Writes an answer; nothing where there is none.

@@ -94,6 +94,44 @@ impl Hooks {
 // SAFETY: the layout of memprof.h.
 unsafe impl Table for Hooks {}
 
+/// As in memprof.h, in nanoseconds.
+#[repr(C)]
+#[derive(Copy, Clone, Default)]
+pub struct Time {
+    pub elapsed: u64,
+    pub useful: u64,
+    pub mpi: u64,
+    pub lent: u64,
+    pub point_to_point: u64,
+    pub collective: u64,
+    pub one_sided: u64,
+    pub file: u64,
+    pub wait: u64,
+    pub other: u64,
+    pub calls: u64,
+}
+
+/// The table of profilers that know of times.
+#[repr(C)]
+struct Timed {
+    hooks: Hooks,
+    time: Option<unsafe extern "C" fn(*mut Time) -> c_int>,
+}
+
+// SAFETY: the layout of memprof.h.
+unsafe impl Table for Timed {}
+
+static TIMED: Lookup<Timed> = Lookup::new();
+
+/// Time of the process; nothing where it is not taken.
+pub fn time() -> Option<Time> {
+    let time = TIMED.find()?.time?;
+    let mut out = Time::default();
+    // SAFETY: it fills what it is given, which has the layout of this version.
+    let status = unsafe { time(&raw mut out) };
+    (status == 0).then_some(out)
+}
+
 static PROFILER: Lookup<Hooks> = Lookup::new();
 
 /// The table of the profiler in this process.

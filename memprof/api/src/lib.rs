@@ -1,4 +1,4 @@
-//! Memory per component at run time, and named regions, for programs that run under `memprof run`.
+//! Memory per component and time in MPI at run time, and named regions, for programs that run under `memprof run`.
 //!
 //! Without the profiler every call answers [`Error::NotActive`] and costs one load and one branch, so
 //! a program can keep its calls in production.
@@ -144,6 +144,64 @@ pub fn totals() -> Result<Totals, Error> {
         unattributed: raw.unattributed,
         owned: raw.owned,
         sample_time: Duration::from_nanos(raw.sample_time_ns),
+    })
+}
+
+/// Time of a process since MPI was ready: `elapsed` is the sum of `useful`, `mpi` and `lent`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Time {
+    /// Since MPI was ready.
+    pub elapsed: Duration,
+    /// Outside of MPI.
+    pub useful: Duration,
+    /// Inside MPI.
+    pub mpi: Duration,
+    /// In quo's barrier, while others use the processors.
+    pub lent: Duration,
+    /// Part of `mpi` in sends, receives and probes.
+    pub point_to_point: Duration,
+    /// Part of `mpi` in collective operations.
+    pub collective: Duration,
+    /// Part of `mpi` in operations of windows.
+    pub one_sided: Duration,
+    /// Part of `mpi` in operations of files.
+    pub file: Duration,
+    /// Part of `mpi` that was waiting for and testing requests.
+    pub wait: Duration,
+    /// Part of `mpi` in other functions.
+    pub other: Duration,
+    /// Calls of MPI.
+    pub calls: u64,
+}
+
+/// Returns the time of the thread that began MPI, up to now. Local: it is no MPI call.
+///
+/// ```
+/// if let Ok(time) = memprof_api::time() {
+///     let ratio = time.mpi.as_secs_f64() / time.useful.as_secs_f64();
+///     println!("MPI to compute: {ratio:.2}");
+/// }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::NotActive`]; [`Error::NotKnown`] where no times are taken, as without `memprof run --time`, and before MPI is
+/// ready.
+pub fn time() -> Result<Time, Error> {
+    hooks::find().ok_or(Error::NotActive)?;
+    let raw = hooks::time().ok_or(Error::NotKnown)?;
+    Ok(Time {
+        elapsed: Duration::from_nanos(raw.elapsed),
+        useful: Duration::from_nanos(raw.useful),
+        mpi: Duration::from_nanos(raw.mpi),
+        lent: Duration::from_nanos(raw.lent),
+        point_to_point: Duration::from_nanos(raw.point_to_point),
+        collective: Duration::from_nanos(raw.collective),
+        one_sided: Duration::from_nanos(raw.one_sided),
+        file: Duration::from_nanos(raw.file),
+        wait: Duration::from_nanos(raw.wait),
+        other: Duration::from_nanos(raw.other),
+        calls: raw.calls,
     })
 }
 

@@ -15,6 +15,7 @@ static void without(void)
     CHECK(component.owned == 0x0707070707070707u);
     CHECK(memprof_component_named("app.exe", &component) == MEMPROF_NOT_ACTIVE);
     CHECK(memprof_totals(&totals) == MEMPROF_NOT_ACTIVE);
+    CHECK(memprof_time(&(memprof_time_t){ 0 }) == MEMPROF_NOT_ACTIVE);
     CHECK(memprof_region_begin("x") == 0);
     memprof_region_end(0);
     memprof_region_end(3);
@@ -38,6 +39,10 @@ static void with(void)
     CHECK(memprof_component_named("nobody", &component) == MEMPROF_NOT_KNOWN);
     CHECK(memprof_totals(&totals) == MEMPROF_OK);
     CHECK(totals.resident == 11 && totals.unattributed == 13 && totals.sample_time_ns == 15);
+    memprof_time_t time;
+    CHECK(memprof_time(&time) == MEMPROF_OK);
+    CHECK(time.elapsed == 100 && time.useful == 60 && time.mpi == 30 && time.lent == 10);
+    CHECK(time.collective == 20 && time.other == 0 && time.calls == 9);
     uint32_t outer = memprof_region_begin("outer");
     uint32_t inner = memprof_region_begin("inner");
     CHECK(outer == 1 && inner == 2);
@@ -57,6 +62,7 @@ int main(int argc, char **argv)
     CHECK(memprof_component(0, NULL) == MEMPROF_BAD_ARGUMENT);
     CHECK(memprof_component_named(NULL, &component) == MEMPROF_BAD_ARGUMENT);
     CHECK(memprof_totals(NULL) == MEMPROF_BAD_ARGUMENT);
+    CHECK(memprof_time(NULL) == MEMPROF_BAD_ARGUMENT);
     CHECK(memprof_region_begin(NULL) == 0);
     return failures != 0;
 }

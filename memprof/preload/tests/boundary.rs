@@ -112,7 +112,7 @@ fn exceptions_pass_through_entries() {
 
 /// Name and words of every function of the table.
 fn table() -> BTreeMap<&'static str, usize> {
-    include_str!("../src/interpose/functions.s")
+    include_str!("../../boundary/src/functions.s")
         .lines()
         .filter_map(|line| line.strip_prefix("memprof_mpi ")?.split_once(", "))
         .map(|(name, words)| (name, words.parse().expect("a number")))

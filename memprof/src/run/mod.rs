@@ -6,6 +6,7 @@ mod no_trace_diagnosis;
 mod preload;
 mod program;
 
+use crate::efficiency;
 use crate::model::{Job, LoadError};
 use crate::report::{html, table};
 use crate::terminal::{Look, Progress, clean, say};
@@ -46,6 +47,9 @@ pub struct Options {
     /// page faults; needs kernel.perf_event_paranoid of at most 2
     #[arg(long)]
     pub faults: bool,
+    /// Take the time inside and outside of MPI, too: `memprof time DIR` shows it
+    #[arg(long)]
+    pub time: bool,
     /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
     #[arg(long, value_name = "BYTES")]
     pub stacks: Option<u64>,
@@ -92,7 +96,12 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
     };
     match options.quiet {
-        false => summarize(&recorded),
+        false => {
+            summarize(&recorded);
+            if options.time {
+                summarize_time(&recorded);
+            }
+        }
         // As far as it is empty.
         true => recorded.folder.drop_if_made(),
     }
@@ -246,6 +255,7 @@ fn variables(
     set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
     set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
     set("MEMPROF_FAULTS", options.faults.then(|| "1".to_owned()));
+    set("MEMPROF_TIME", options.time.then(|| "1".to_owned()));
     set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
     set("MEMPROF_MSYNC", options.msync.map(|seconds| seconds.to_string()));
     set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));
@@ -294,6 +304,17 @@ fn summarize(recorded: &Recorded) {
             recorded.folder.drop_if_made();
         }
         Err(error) => say(&error.to_string()),
+    }
+}
+
+/// The table of times, on standard error. Where nothing was recorded, that has been said.
+fn summarize_time(recorded: &Recorded) {
+    if !recorded.folder.path.exists() {
+        return;
+    }
+    match efficiency::summary(&recorded.folder.path, Look::stderr()) {
+        Ok(text) => eprint(&format!("\n{text}")),
+        Err(error) => say(&format!("{error:#}")),
     }
 }
 

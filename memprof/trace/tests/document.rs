@@ -74,6 +74,7 @@ fn every_field_has_the_place_and_type_on_the_page() {
         SegmentRow,
         SiteRow,
         TouchRow,
+        TimeRow,
     );
     assert!(described.is_empty(), "{described:?}");
 }

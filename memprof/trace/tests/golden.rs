@@ -21,6 +21,7 @@ const GEOMETRY: Geometry = Geometry {
     bitmap_bytes: 64,
     sites: 2,
     touches: 2,
+    times: 0,
 };
 
 fn write(memory: &mut [u8]) {

@@ -22,6 +22,7 @@ const GEOMETRY: Geometry = Geometry {
     bitmap_bytes: 24,
     sites: 4,
     touches: 3,
+    times: 0,
 };
 const SIZE: usize = 10 * 4096;
 

@@ -17,6 +17,7 @@ use super::name::Fingerprint;
 use super::roster::{Members, Status, contains};
 use super::segment::ChannelParts;
 use super::{Exchange, Home, Node, NodeError};
+use crate::profiler_regions::Lent;
 
 /// A barrier of its own for some of the node's members, independent of the node's barrier.
 ///
@@ -194,6 +195,7 @@ impl Channel {
 
     fn cross(&self, timeout: Option<Duration>) -> Result<(), NodeError> {
         let mut place = self.take_turn()?;
+        let _lent = Lent::begin();
         self.pass(&mut place, timeout)
     }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::metrics::PhaseMetrics;
 use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
-use crate::profiler_regions::Region;
+use crate::profiler_regions::{Lent, Region};
 use crate::threading::{Saved, Setting, ThreadLibrary};
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
@@ -457,6 +457,7 @@ impl Context {
     ) -> Result<(), Error> {
         let state = self.state();
         let _lent = self.lend_if_asked(&state);
+        let _marked = (self.wait() == crate::context::Wait::Futex).then(Lent::begin);
         // The way to wait that was chosen is where the time goes; the exchange then finds all here.
         if self.wait() != crate::context::Wait::Futex {
             self.barrier()?;

@@ -68,6 +68,8 @@ pub struct Options {
     /// Share of one processor's time that sampling may take.
     pub duty: f64,
     pub exact: bool,
+    /// Take the time inside and outside of MPI.
+    pub time: bool,
     /// Have the kernel tell of every page fault.
     pub faults: bool,
     /// The override file; empty: none.
@@ -88,6 +90,7 @@ impl Options {
             interval: 20_000_000,
             duty: 0.003,
             exact: false,
+            time: false,
             faults: false,
             components: Text::empty(),
             stacks: 512 * 1024,
@@ -164,6 +167,10 @@ pub fn parse<'v>(
         options.exact = flag(value)?;
         Some(())
     });
+    set("MEMPROF_TIME", "0 or 1", &mut |value| {
+        options.time = flag(value)?;
+        Some(())
+    });
     set("MEMPROF_FAULTS", "0 or 1", &mut |value| {
         options.faults = flag(value)?;
         Some(())
@@ -238,6 +245,7 @@ mod tests {
             ("MEMPROF_INTERVAL_MS", "2.5"),
             ("MEMPROF_DUTY", "1"),
             ("MEMPROF_EXACT", "1"),
+            ("MEMPROF_TIME", "1"),
             ("MEMPROF_COMPONENTS", "/tmp/names"),
             ("MEMPROF_STACKS", "0"),
             ("MEMPROF_QUIET", "1"),
@@ -249,7 +257,7 @@ mod tests {
         assert_eq!(options.record, Record::All);
         assert_eq!(options.interval, 2_500_000);
         assert!((options.duty - 0.01).abs() < 1e-12);
-        assert!(options.exact && options.quiet);
+        assert!(options.exact && options.quiet && options.time);
         assert_eq!(options.components.as_bytes(), b"/tmp/names");
         assert_eq!(options.stacks, 0);
         assert_eq!(options.file_size, 8 << 20);
@@ -279,6 +287,7 @@ mod tests {
             ("MEMPROF_DUTY", "0"),
             ("MEMPROF_DUTY", "101"),
             ("MEMPROF_EXACT", "yes"),
+            ("MEMPROF_TIME", "yes"),
             ("MEMPROF_COMPONENTS", "names"),
             ("MEMPROF_STACKS", "-5"),
             ("MEMPROF_STACKS", "99999999999999999999"),

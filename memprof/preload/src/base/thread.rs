@@ -5,6 +5,8 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
+use memprof_boundary::thread::Position;
+
 use crate::base::arch;
 use crate::base::component::Component;
 
@@ -12,13 +14,8 @@ use crate::base::component::Component;
 /// line of the cache.
 #[repr(C, align(64))]
 pub struct Local {
-    /// Inside MPI: the index of the outermost function plus one; 0 outside.
-    pub mpi: Cell<usize>,
-    /// The stack pointer at the outermost entry into MPI, where its return address is. A look from a
-    /// shallower frame means that MPI was left by longjmp or an exception.
-    pub mpi_stack: Cell<usize>,
-    /// The return address found there; when it is no longer, the frame is gone too.
-    pub mpi_return: Cell<usize>,
+    /// The thread's position in MPI.
+    pub mpi: Position,
     /// More than zero while the tool itself works in this thread.
     pub guard: Cell<u32>,
     /// The version of the table of objects that the object below was found in.
@@ -46,28 +43,6 @@ pub struct Local {
 const _: () = assert!(core::mem::offset_of!(Local, object_length) == 64);
 
 impl Local {
-    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-    pub const fn new() -> Local {
-        Local {
-            mpi: Cell::new(0),
-            mpi_stack: Cell::new(0),
-            mpi_return: Cell::new(0),
-            guard: Cell::new(0),
-            object_version: Cell::new(0),
-            object_low: Cell::new(0),
-            object_owns: Cell::new(0),
-            mark: Cell::new(0),
-            state: Cell::new(core::ptr::null()),
-            object_length: Cell::new(0),
-            object_component: Cell::new(Component::UNATTRIBUTED),
-            recent: Cell::new(core::ptr::null()),
-            home: Cell::new(Component::UNATTRIBUTED),
-            ended: Cell::new(false),
-        }
-    }
-}
-
-impl Local {
     /// The tool itself works in this thread, until as many calls of [`Local::leave`].
     #[inline]
     pub fn enter(&self) {
@@ -84,40 +59,8 @@ impl Local {
     /// or an exception is forgotten here.
     #[inline]
     pub fn inside_mpi(&self, stack: usize) -> bool {
-        if self.mpi.get() == 0 {
-            return false;
-        }
-        let entry = self.mpi_stack.get();
-        if stack < entry && return_address(entry, entry - stack) == Some(self.mpi_return.get()) {
-            return true;
-        }
-        self.mpi.set(0);
-        false
+        self.mpi.is_inside(stack, far_return_address)
     }
-
-    /// These addresses are given back. If MPI was called on a stack there, as of a coroutine that will not
-    /// be gone on with, it was left for good.
-    #[inline]
-    pub fn forget_stack(&self, start: usize, length: usize) {
-        if self.mpi.get() != 0 && self.mpi_stack.get().wrapping_sub(start) < length {
-            self.mpi.set(0);
-        }
-    }
-}
-
-/// Stacks that are less than this above a place in use are taken to be the same.
-const SAME_STACK: usize = 1 << 20;
-
-/// Return address at the beginning of a frame. Where it is so far off that it may be of another stack, which may be
-/// gone, the kernel is asked.
-#[inline]
-fn return_address(entry: usize, distance: usize) -> Option<usize> {
-    if distance < SAME_STACK {
-        // SAFETY: at `entry` an MPI function was called, and the stack has grown beyond it since; one that
-        // this thread has given back was forgotten then.
-        return Some(unsafe { *(entry as *const usize) });
-    }
-    far_return_address(entry)
 }
 
 #[cold]
@@ -195,16 +138,16 @@ mod tests {
             let entry = stack + length - 64;
             let local = local();
             let enter = || {
-                local.mpi.set(1);
-                local.mpi_stack.set(entry);
-                local.mpi_return.set(0);
+                local.mpi.function.set(1);
+                local.mpi.stack.set(entry);
+                local.mpi.return_address.set(0);
             };
             enter();
             assert!(local.inside_mpi(entry - 100));
             assert!(local.inside_mpi(entry - length / 2), "the same stack, far down");
-            local.forget_stack(stack - 4096, 4096);
+            local.mpi.forget_stack(stack - 4096, 4096);
             assert!(local.inside_mpi(entry - 100), "another one");
-            local.forget_stack(stack, length);
+            local.mpi.forget_stack(stack, length);
             assert!(!local.inside_mpi(entry - 100), "given back by this thread");
             enter();
             // SAFETY: mapped above, and used by nobody.

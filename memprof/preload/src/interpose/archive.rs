@@ -166,7 +166,7 @@ core::arch::global_asm!(
     ".p2align 3",
     "5: .quad 6b, P\\name, 7b",
     ".endm",
-    include_str!("functions.s"),
+    include_str!("../../../boundary/src/functions.s"),
     "memprof_mpi MPI_Pcontrol, 2",
     // The thunks' own of this name may be in the same unit of the compiler.
     ".purgem memprof_mpi",

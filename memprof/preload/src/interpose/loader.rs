@@ -5,7 +5,9 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::hooked::{DLSYM, Function, hook, real};
-use super::{patch, thunks};
+use memprof_boundary::functions;
+
+use super::patch;
 use crate::base::component::{self, Class, Component};
 use crate::base::thread::{Guard, local};
 use crate::owners::{self, Known};
@@ -320,7 +322,7 @@ unsafe extern "C-unwind" fn look(handle: *mut c_void, name: *const c_char) -> us
     // Whatever was opened by ways that were not seen.
     owners::refresh_surely();
     patch::everything(core::ptr::null_mut());
-    if thunks::find(symbol).is_none() && !symbol.ends_with(b"MPI_Pcontrol") {
+    if functions::find(symbol).is_none() && !symbol.ends_with(b"MPI_Pcontrol") {
         return 0;
     }
     let _guard = Guard::enter();

@@ -56,7 +56,7 @@ fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
 
 /// Returns true if the calling thread is inside a function of MPI that allocates a window.
 fn makes_window() -> bool {
-    let word = local().mpi.get();
+    let word = local().mpi.function.get();
     mpi_position::function_name(word).starts_with("MPI_Win_allocate")
 }
 
@@ -146,7 +146,7 @@ macro_rules! munmap_by {
             if length >= LOOKED_AT {
                 sampler::before_release(address, length);
             }
-            local().forget_stack(address, length);
+            local().mpi.forget_stack(address, length);
             let leaving = ranges::leaves(address, length);
             // SAFETY: the caller's words.
             let result = unsafe { pass($function, words) };

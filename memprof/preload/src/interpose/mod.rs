@@ -6,7 +6,6 @@
 pub(crate) mod archive;
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 mod subscription;
-mod thunks;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod hooked;
@@ -24,10 +23,12 @@ pub(crate) mod threads;
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use memprof_boundary::functions;
+
 use crate::base::registered::Registered;
 use crate::base::thread::Guard;
 use crate::owners;
-use crate::recording::mpi_position;
+use crate::recording::{mpi_position, mpi_time};
 
 /// What is to be done when MPI begins and ends.
 pub struct MpiEvents {
@@ -44,7 +45,7 @@ pub struct MpiEvents {
 static EVENTS: Registered<MpiEvents> = Registered::none();
 
 /// How [`mpi_position`] names functions.
-static NAMES: mpi_position::Names = thunks::name;
+static NAMES: mpi_position::Names = functions::name;
 
 /// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
 /// the program has not begun.
@@ -114,6 +115,7 @@ fn join() {
 /// In a child after fork, which is the main thread there.
 pub fn after_fork() {
     mpi_position::be_main();
+    mpi_time::after_fork();
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     {
         patch::after_fork();

@@ -7,14 +7,17 @@
 
 #![allow(unsafe_code)]
 
-use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::ffi::{c_char, c_void};
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{hooked, special, thunks};
+use memprof_boundary::elf::Relocation;
+use memprof_boundary::slots::{SlotWriter, word};
+use memprof_boundary::{functions, thunks};
+
+use super::{hooked, special};
 use crate::base::component::Class;
 use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};
-use crate::owners::elf::{Image, Relocation};
 use crate::owners::refresh_lock::Turn;
 use crate::owners::{self, Known};
 
@@ -112,17 +115,17 @@ fn one(object: &Known, opened: *mut c_void) -> bool {
         && let Some(slot) = image.last_slot(JUMP_SLOT).filter(|slot| slot.is_multiple_of(8))
     {
         // SAFETY: within a segment of the pinned object.
-        let value = unsafe { cell(slot) }.load(Ordering::Acquire);
+        let value = unsafe { word(slot) }.load(Ordering::Acquire);
         if value != 0 && value < size && owners::is_nobodys(value) {
             return false;
         }
     }
-    let mut open = Open { image: &image, page: None };
+    let mut slots = SlotWriter::new(&image, kernel::page());
     image.each_relocation(&[JUMP_SLOT, GLOBAL_DATA, ADDRESS], |relocation| {
         if relocation.addend == 0
             && let Some(symbol) = relocation.symbol(FIRSTS)
         {
-            fill(object, &mut open, &pin, plan, relocation, symbol);
+            fill(object, &mut slots, &pin, plan, relocation, symbol);
         }
     });
     true
@@ -159,20 +162,12 @@ impl Plan {
     }
 }
 
-/// # Safety
-///
-/// A word that lives on, is aligned and only read and written whole.
-unsafe fn cell(address: usize) -> &'static AtomicUsize {
-    // SAFETY: as promised.
-    unsafe { &*(address as *const AtomicUsize) }
-}
-
 /// First letters of the names of MPI's functions and of those of [`hooked`].
 pub const FIRSTS: &[u8] = b"MPbdmpsu";
 
 fn fill(
     object: &Known,
-    open: &mut Open<'_>,
+    slots: &mut SlotWriter<'_>,
     pin: &Pin,
     plan: Plan,
     relocation: Relocation<'_>,
@@ -182,7 +177,7 @@ fn fill(
         return;
     }
     // SAFETY: within a segment of the pinned object, aligned.
-    let value = unsafe { cell(relocation.slot) }.load(Ordering::Relaxed);
+    let value = unsafe { word(relocation.slot) }.load(Ordering::Relaxed);
     // Zero is a weak symbol that nobody has.
     if value == 0 {
         return;
@@ -209,7 +204,9 @@ fn fill(
     let Some(target) = target.filter(|&target| target != value) else {
         return;
     };
-    if !open.write(relocation.slot, target) {
+    // SAFETY: within a segment of the pinned object, aligned.
+    let written = unsafe { slots.write(relocation.slot, target) };
+    if !written && !write_as_debugger(relocation.slot, target) {
         diagnostics::say(
             diagnostics::Code::NoBoundary,
             format_args!("calls of {} cannot be redirected", object.name()),
@@ -230,7 +227,7 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
     if let Some(pcontrol) = special::pcontrol(symbol, real) {
         return Some(pcontrol);
     }
-    let name = thunks::find(symbol)?;
+    let name = functions::find(symbol)?;
     let entry = thunks::entry(name)?;
     if !thunks::set_real(name, real) {
         // Two libraries define it; the calls to the second go there as they are.
@@ -275,51 +272,6 @@ fn look_up(handle: *mut c_void, name: *const c_char) -> usize {
         unsafe { libc::dlerror() };
     }
     core::hint::black_box(found)
-}
-
-/// Fills slots in, also where the object has been made read-only: the page of the last slot stays writable
-/// until another is written to or all is done, since most slots are in one page.
-struct Open<'i> {
-    image: &'i Image,
-    /// The page that may be written to for now.
-    page: Option<usize>,
-}
-
-fn protect(page: usize, rights: c_int) -> bool {
-    // SAFETY: a page of an object's own data that only the loader has made read-only.
-    unsafe { libc::mprotect(page as *mut c_void, kernel::page(), rights) == 0 }
-}
-
-impl Open<'_> {
-    fn write(&mut self, slot: usize, value: usize) -> bool {
-        let (from, to) = self.image.read_only;
-        let page = slot & !(kernel::page() - 1);
-        if slot >= from && slot < to && self.page != Some(page) {
-            self.close();
-            if !protect(page, libc::PROT_READ | libc::PROT_WRITE) {
-                return write_as_debugger(slot, value);
-            }
-            self.page = Some(page);
-        }
-        // SAFETY: a word of a writable segment, or of one that is writable now.
-        unsafe { cell(slot) }.store(value, Ordering::Release);
-        true
-    }
-
-    fn close(&mut self) {
-        // The last page may hold writable data behind what is read-only.
-        if let Some(page) = self.page.take()
-            && page + kernel::page() <= self.image.read_only.1
-        {
-            protect(page, libc::PROT_READ);
-        }
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.close();
-    }
 }
 
 /// Writes as a debugger does: where rights may not be changed, the kernel may still write for us.

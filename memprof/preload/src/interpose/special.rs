@@ -5,7 +5,9 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::thunks::{self, Name};
+use memprof_boundary::functions::{self, Name};
+use memprof_boundary::thunks;
+
 use super::{EVENTS, MpiEvents};
 use crate::base::component::Component;
 use crate::base::kernel;
@@ -66,7 +68,7 @@ around! {
 
 /// Returns the wrapper of a function's entry, if there is one.
 pub fn around(name: Name) -> Option<usize> {
-    let text = thunks::name(name.function);
+    let text = functions::name(name.function);
     let around = AROUND.iter().find(|around| around.name == text)?;
     Some(around.by_name[usize::from(name.profiling)] as *const () as usize)
 }
@@ -77,7 +79,7 @@ pub fn around(name: Name) -> Option<usize> {
 ///
 /// The words are those of a call to this function, which is patched.
 unsafe fn call(name: &str, profiling: bool, words: [usize; 6]) -> usize {
-    let entry = thunks::find(name.as_bytes())
+    let entry = functions::find(name.as_bytes())
         .and_then(|found| thunks::entry(Name { profiling, ..found }))
         .unwrap_or(0);
     let [a, b, c, d, e, f] = words;
@@ -112,6 +114,8 @@ unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
 }
 
 unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    // Before the tool's own work.
+    phases::whole_ends();
     tell(|events| (events.ends)());
     phases::mpi_ends();
     // SAFETY: the program's words.

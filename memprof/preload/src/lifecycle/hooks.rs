@@ -14,8 +14,8 @@ use crate::base::thread::{Guard, local};
 use crate::ledger::heap;
 use crate::ledger::heap::Ledger;
 use crate::lifecycle::start;
-use crate::recording::phases;
 use crate::recording::phases::Kind;
+use crate::recording::{mpi_time, phases};
 use crate::sampling::sampler;
 
 /// The version of the table.
@@ -42,6 +42,25 @@ pub struct MemprofHooks {
     /// Takes a sample now, in the calling thread: 0, or -1 if none is taken, because nothing is recorded or
     /// recording pauses.
     pub flush: extern "C" fn() -> c_int,
+    /// Time of the process since MPI was ready: 0, or -1 where it is not taken or MPI is not ready.
+    pub time: unsafe extern "C" fn(into: *mut MemprofTime) -> c_int,
+    /// The calling thread lends its processors to others, as in quo's barrier, until `lend_end`.
+    pub lend_begin: extern "C" fn(),
+    /// It uses them again.
+    pub lend_end: extern "C" fn(),
+}
+
+/// Time of the thread that began MPI, in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemprofTime {
+    pub elapsed: u64,
+    pub useful: u64,
+    pub mpi: u64,
+    pub lent: u64,
+    /// `mpi` by kind, in the order of trace files.
+    pub kinds: [u64; 6],
+    pub calls: u64,
 }
 
 /// One component. Owned bytes are of this moment, resident ones of the last sample.
@@ -79,6 +98,9 @@ static HOOKS: MemprofHooks = MemprofHooks {
     component,
     totals,
     flush,
+    time,
+    lend_begin: mpi_time::lend_begin,
+    lend_end: mpi_time::lend_end,
 };
 
 /// The table of this version; null if it is not one that is known, or nobody wants to have anything recorded.
@@ -205,6 +227,26 @@ impl Write for Name {
         }
         Ok(())
     }
+}
+
+unsafe extern "C" fn time(into: *mut MemprofTime) -> c_int {
+    if into.is_null() || local().guard.get() > 0 {
+        return -1;
+    }
+    let Some(times) = phases::whole_time() else { return -1 };
+    let row = times.row(0, mpi_time::scale());
+    let mpi = row.mpi_ns.iter().sum::<u64>();
+    let time = MemprofTime {
+        elapsed: row.elapsed_ns,
+        useful: row.elapsed_ns.saturating_sub(mpi).saturating_sub(row.lent_ns),
+        mpi,
+        lent: row.lent_ns,
+        kinds: core::array::from_fn(|kind| row.mpi_ns[kind]),
+        calls: row.calls.iter().sum(),
+    };
+    // SAFETY: the caller gives room for one.
+    unsafe { *into = time };
+    0
 }
 
 unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {

@@ -19,7 +19,7 @@ use crate::ledger::{call_stacks, heap, ranges};
 use crate::lifecycle::fork;
 use crate::owners;
 use crate::recording::identity::{self, Place, Process};
-use crate::recording::{conflicts, file, limit, phases, writer};
+use crate::recording::{conflicts, file, limit, mpi_time, phases, writer};
 use crate::sampling::{faults, sampler};
 
 /// Facts of the process once it is loaded.
@@ -162,6 +162,9 @@ extern "C" fn load() {
     if standing_aside {
         heap::disable();
     } else {
+        if options.time {
+            mpi_time::start();
+        }
         interpose::start(&MPI_EVENTS);
     }
     heap::on_release(&sampler::BEFORE_RELEASE);

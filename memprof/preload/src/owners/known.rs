@@ -4,7 +4,8 @@
 
 use core::ffi::CStr;
 
-use super::elf::{Image, segment};
+use memprof_boundary::elf::{Image, segment};
+
 use crate::base::component::{Class, Component};
 
 /// Number of needs of one object that are looked at.

@@ -7,7 +7,6 @@
 #![allow(unsafe_code)]
 
 pub mod dladdr;
-pub mod elf;
 mod known;
 pub mod overrides;
 mod parts;

@@ -7,9 +7,9 @@ use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use memprof_boundary::elf::segment;
 use memprof_trace::classify::{self, Node};
 
-use super::elf::segment;
 use super::known::{Known, NEEDS, PATH, hash};
 use super::parts;
 use super::refresh_lock::Turn;

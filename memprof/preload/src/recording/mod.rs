@@ -5,5 +5,6 @@ pub mod file;
 pub mod identity;
 pub mod limit;
 pub mod mpi_position;
+pub mod mpi_time;
 pub mod phases;
 pub mod writer;

@@ -30,9 +30,9 @@ use crate::base::registered::Registered;
 use crate::base::thread::Guard;
 use crate::ledger::heap;
 use crate::owners;
-use crate::recording::writer;
-use book::{Book, DEPTH, Edge};
-pub use book::{Kind, LIMIT, NAME, NONE, Phase};
+use crate::recording::{mpi_time, writer};
+use book::{Book, Edge};
+pub use book::{DEPTH, Kind, LIMIT, NAME, NONE, Phase};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 
 /// Edges written in a row, and how often one more may be: every ten milliseconds. The ring leaves out
@@ -47,6 +47,7 @@ struct Shared {
     /// When the trace began that these were last written to.
     told: [u64; LIMIT],
     work: [u64; COMPONENTS],
+    times: mpi_time::Regions,
     /// Edges that may be written now, and when that was counted.
     allowed: u64,
     counted: u64,
@@ -63,6 +64,7 @@ static SHARED: Cell = Cell(UnsafeCell::new(Shared {
     peaks: [[0; COMPONENTS]; LIMIT],
     told: [0; LIMIT],
     work: [0; COMPONENTS],
+    times: mpi_time::Regions::new(),
     allowed: 0,
     counted: 0,
     begun: false,
@@ -145,7 +147,7 @@ fn change<R>(
     now: u64,
     work: impl FnOnce(&mut Book, &mut dyn FnMut(Edge)) -> R,
 ) -> R {
-    let Shared { book, peaks, told, work: owned, allowed, counted, .. } = shared;
+    let Shared { book, peaks, told, work: owned, times, allowed, counted, .. } = shared;
     let earned = now.saturating_sub(*counted) / PACE;
     *allowed = (*allowed + earned).min(BURST);
     *counted += earned * PACE;
@@ -162,7 +164,14 @@ fn change<R>(
         let phase = &book.phases[index];
         writer::phase(index as u16, phase.kind, phase.parent);
     }
+    let totals = (count > 0 && mpi_time::is_on()).then(mpi_time::totals);
     for &edge in &edges[..count] {
+        if let Some(totals) = &totals {
+            match edge {
+                Edge::Begins(index) => times.edge(index, true, totals),
+                Edge::Ends(index) => times.edge(index, false, totals),
+            }
+        }
         let (index, begins, rose) = match edge {
             Edge::Begins(index) => {
                 heap::peaks_begin();
@@ -239,12 +248,19 @@ pub fn start(sampling: &'static Sampling) {
 
 /// MPI begins to be initialised.
 pub fn mpi_begins() {
+    mpi_time::mpi_begins();
     step(|book, now, edge| book.step("init", now, edge));
 }
 
 /// MPI is ready.
 pub fn mpi_is_ready() {
     step(|book, now, edge| book.step_back("init", now, edge));
+    time(|regions, totals| regions.mpi_is_ready(totals));
+}
+
+/// MPI is about to be shut down: times of the whole run end.
+pub fn whole_ends() {
+    time(|regions, totals| regions.mpi_ends(totals));
 }
 
 /// MPI begins to be shut down.
@@ -255,6 +271,27 @@ pub fn mpi_ends() {
 /// MPI has been shut down.
 pub fn mpi_has_ended() {
     step(|book, now, edge| book.step_back("finalize", now, edge));
+}
+
+/// Does something with the times of regions and the sums of this moment, if times are taken.
+fn time<R>(work: impl FnOnce(&mut mpi_time::Regions, &mpi_time::Totals) -> R) -> Option<R> {
+    mpi_time::is_on().then(|| with(|shared, _| work(&mut shared.times, &mpi_time::totals())))
+}
+
+/// Returns the times since MPI was ready; none where they are not taken or it is not.
+pub fn whole_time() -> Option<mpi_time::Totals> {
+    let mut whole = None;
+    each_time(|row, times| {
+        if row == mpi_time::WHOLE {
+            whole = Some(*times);
+        }
+    });
+    whole
+}
+
+/// Calls `each` with the number of every row of times, and the times up to now.
+pub fn each_time(mut each: impl FnMut(u16, &mpi_time::Totals)) {
+    time(|regions, totals| regions.each(totals, &mut each));
 }
 
 fn step(work: impl FnOnce(&mut Book, u64, &mut dyn FnMut(Edge))) {

@@ -19,7 +19,7 @@ use crate::base::pagemap::{Run, Scanner};
 use crate::base::thread::Guard;
 use crate::recording::file::{self, New, Path, Way};
 use crate::recording::identity::{Place, Process};
-use crate::recording::phases;
+use crate::recording::{mpi_time, phases};
 
 struct Live {
     writer: Option<Writer<'static>>,
@@ -89,7 +89,7 @@ fn live<R>(work: impl FnOnce(&mut Live) -> R) -> Option<R> {
 pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) -> bool {
     let _guard = Guard::enter();
     let size = options.file_size as usize / 4096 * 4096;
-    let Some(geometry) = Geometry::for_file(size) else { return false };
+    let Some(geometry) = geometry(size) else { return false };
     let Ok(address) = kernel::map_anonymous(size) else {
         diagnostics::say(Code::NoFile, format_args!("no memory for a trace; nothing is recorded"));
         return false;
@@ -126,6 +126,12 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
     LOCK.unlock();
     OWNER.store(process.pid, Ordering::Release);
     true
+}
+
+/// Tables of a file of this size.
+fn geometry(size: usize) -> Option<Geometry> {
+    let times = if mpi_time::is_on() { mpi_time::ROWS } else { 0 };
+    Geometry::for_file(size).map(|geometry| Geometry { times, ..geometry })
 }
 
 /// Lets a trace begun in memory go on in a file. Where that cannot be, it is said, and nothing more is recorded.
@@ -209,7 +215,7 @@ fn into(file: File) -> Result<(), Errno> {
     // Where rows will come first the file gets its pages now, many at once: each that is first touched
     // through the mapping costs tens of microseconds on some file systems.
     let mut done = first.len();
-    let placement = Geometry::for_file(size).and_then(|geometry| geometry.place(size));
+    let placement = geometry(size).and_then(|geometry| geometry.place(size));
     let sections = placement.iter().flat_map(|placement| {
         SectionKind::ALL.map(|kind| (placement.section(kind), beginning(kind)))
     });
@@ -329,6 +335,17 @@ pub fn phases() {
         };
         with(|writer, _| writer.set_phase(u32::from(index), &row));
     });
+    times();
+}
+
+/// Writes the times of all regions up to now, if they are taken.
+fn times() {
+    if mpi_time::is_on() {
+        let scale = mpi_time::scale();
+        phases::each_time(|index, times| {
+            with(|writer, now| writer.set_time(u32::from(index), &times.row(now, scale)));
+        });
+    }
 }
 
 /// The highest owned bytes while a phase was open, and the resident ones then, if one of them is more than was written:

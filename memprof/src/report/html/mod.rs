@@ -11,7 +11,7 @@ use crate::output;
 use crate::picture::{self, Heat, Style, Theme};
 use crate::terminal::clean;
 use crate::units::{bytes, count, millionths, share, time};
-use page::{Page, escape};
+pub use page::{Page, Table, escape};
 use std::path::Path;
 
 /// Ranks shown in detail where not all are.
@@ -28,7 +28,7 @@ pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
 
 /// The page.
 pub fn page(job: &Job) -> anyhow::Result<String> {
-    let mut page = Page::new(&clean(job.program()));
+    let mut page = Page::new(&format!("{} · memory", clean(job.program())));
     page.push(&head(job));
     page.push(&tiles(job));
     page.push(&tables::alerts(job));

@@ -16,7 +16,7 @@ impl Page {
              <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
              <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; img-src data:; \
              style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
-             <title>{} · memory</title>\n<style>\n{PAGE_CSS}{}</style>\n<body>\n",
+             <title>{}</title>\n<style>\n{PAGE_CSS}{}</style>\n<body>\n",
             escape(title),
             include_str!("page.css")
         );

@@ -3,7 +3,7 @@
 use super::rows::{
     BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, NameRow, NoteRow,
     ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow, SiteRow, SlotHead,
-    StateRow, SummaryHead, SummaryRow, TouchRow,
+    StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow,
 };
 
 /// Content of a section.
@@ -24,11 +24,12 @@ pub enum SectionKind {
     Sites = 11,
     Ring = 12,
     Touches = 13,
+    Times = 14,
 }
 
 impl SectionKind {
     /// All of them, in the order of the file.
-    pub const ALL: [SectionKind; 13] = [
+    pub const ALL: [SectionKind; 14] = [
         SectionKind::State,
         SectionKind::Components,
         SectionKind::Objects,
@@ -41,6 +42,7 @@ impl SectionKind {
         SectionKind::Segments,
         SectionKind::Sites,
         SectionKind::Touches,
+        SectionKind::Times,
         SectionKind::Ring,
     ];
 
@@ -61,6 +63,7 @@ impl SectionKind {
             SectionKind::Sites => "sites",
             SectionKind::Ring => "ring",
             SectionKind::Touches => "touches",
+            SectionKind::Times => "times",
         }
     }
 
@@ -94,6 +97,8 @@ pub struct Geometry {
     pub sites: u32,
     /// Pairs of who owns and who touched.
     pub touches: u32,
+    /// Regions whose times are taken; 0 for no such section.
+    pub times: u32,
 }
 
 /// The timeline has, beside its bins: two places for the bin being filled, one to fold through.
@@ -126,6 +131,7 @@ impl Geometry {
                 bitmap_bytes: 1024,
                 sites: 512,
                 touches: 512,
+                times: 0,
             })
         } else if bytes >= 1 << 20 {
             Some(Geometry {
@@ -139,6 +145,7 @@ impl Geometry {
                 bitmap_bytes: 1024,
                 sites: 128,
                 touches: 128,
+                times: 0,
             })
         } else if bytes >= Self::SMALLEST_FILE {
             Some(Geometry {
@@ -152,6 +159,7 @@ impl Geometry {
                 bitmap_bytes: 512,
                 sites: 32,
                 touches: 64,
+                times: 0,
             })
         } else {
             None
@@ -173,6 +181,7 @@ impl Geometry {
             self.touches,
         ];
         if !tables.into_iter().all(small)
+            || self.times as usize > ROWS_LIMIT
             || self.components < 1
             || self.components as usize > COMPONENTS_LIMIT
             || self.bins < 2
@@ -204,6 +213,8 @@ impl Geometry {
                 }
                 SectionKind::Sites => (SiteRow::SIZE, self.sites, 1),
                 SectionKind::Touches => (TouchRow::SIZE, self.touches, 1),
+                SectionKind::Times if self.times == 0 => continue,
+                SectionKind::Times => (TimeRow::SIZE, self.times, 1),
                 SectionKind::Ring => (0, 0, 0),
             };
             let section = if kind == SectionKind::Ring {
@@ -291,7 +302,7 @@ mod tests {
         for bytes in [Geometry::SMALLEST_FILE, 1 << 20, 3 << 20, Geometry::DEFAULT_FILE, 64 << 20] {
             let placement = Geometry::for_file(bytes).unwrap().place(bytes).unwrap();
             let mut end = HEADER_SIZE;
-            for kind in SectionKind::ALL {
+            for kind in SectionKind::ALL.into_iter().filter(|kind| *kind != SectionKind::Times) {
                 let section = placement.section(kind);
                 assert!(
                     section.offset >= end && section.offset.is_multiple_of(8),
@@ -304,5 +315,16 @@ mod tests {
             assert!(ring * 4 >= bytes, "the ring has {ring} of {bytes}");
         }
         assert!(Geometry::for_file(Geometry::SMALLEST_FILE - 1).is_none());
+    }
+
+    #[test]
+    fn times_have_a_section_only_where_they_are_taken() {
+        let bytes = Geometry::DEFAULT_FILE;
+        let without = Geometry::for_file(bytes).unwrap();
+        assert_eq!(without.place(bytes).unwrap().section(SectionKind::Times), Section::EMPTY);
+        let placement = Geometry { times: 65, ..without }.place(bytes).unwrap();
+        let section = placement.section(SectionKind::Times);
+        assert_eq!((section.capacity, section.slots), (65, 66));
+        assert!(section.offset + section.length() <= placement.section(SectionKind::Ring).offset);
     }
 }

@@ -393,6 +393,32 @@ plain! {
     }
 }
 
+plain! {
+    /// Time of a region inside and outside of MPI: of the thread that began MPI, in all its times that were open, up to
+    /// now. Kinds of functions are, in this order: between two ranks, collective, one-sided, files, completion of
+    /// requests, others.
+    pub struct TimeRow [192] {
+        /// In the region.
+        0 elapsed_ns: u64,
+        /// Outside of MPI, in a barrier of quo that lets others use the processors.
+        8 lent_ns: u64,
+        /// Times that the processors were lent.
+        16 lent_calls: u64,
+        /// Inside MPI in other threads, in sum.
+        24 others_ns: u64,
+        /// Calls of MPI by other threads.
+        32 others_calls: u64,
+        /// Inside MPI by kind; kinds beyond are zero.
+        40 mpi_ns: [u64; 8],
+        /// Calls of MPI by kind.
+        104 calls: [u64; 8],
+        /// When this was written.
+        168 time: u64,
+        /// Zero.
+        176 reserved: [u64; 2],
+    }
+}
+
 const _: () = {
     assert!(BLOCK_RECORDS == 127);
     assert!(IDENTITY + Identity::SIZE <= HEADER_CHECKSUM);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Fault;
 use crate::layout::{
     BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, Identity, NameRow, NoteRow, ObjectRow,
-    PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow, TouchRow,
+    PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow,
 };
 use crate::write::ComponentSample;
 
@@ -55,6 +55,9 @@ pub struct Trace {
     pub sites: Vec<Row<SiteRow>>,
     /// First touches by owner and toucher, where the kernel was asked; by number.
     pub touches: Vec<Row<TouchRow>>,
+    /// Times of regions, where they were taken: row 0 is the part of the run in which MPI was ready, and a phase has the
+    /// row after its number.
+    pub times: Vec<Row<TimeRow>>,
     /// The last part of the run, sample by sample; empty if it was not asked for.
     pub history: History,
     /// Parts that could not be read.

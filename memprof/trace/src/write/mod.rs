@@ -22,7 +22,7 @@ use crate::layout::{
     BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM, HEADER_SIZE,
     HeaderStart, IDENTITY, Identity, MAGIC, NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow,
     Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind, SegmentRow, SiteRow,
-    StateRow, SummaryHead, SummaryRow, TouchRow, VERSION, edge, record, sample,
+    StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION, edge, record, sample,
 };
 use crate::plain::Text;
 
@@ -102,6 +102,7 @@ pub struct Writer<'a> {
     segments: Table<ROWS_LIMIT>,
     sites: Table<ROWS_LIMIT>,
     touches: Table<ROWS_LIMIT>,
+    times: Table<ROWS_LIMIT>,
     timeline: Timeline,
     ring: Ring,
 }
@@ -140,6 +141,7 @@ impl<'a> Writer<'a> {
             segments: Table::new(of(SectionKind::Segments)),
             sites: Table::new(of(SectionKind::Sites)),
             touches: Table::new(of(SectionKind::Touches)),
+            times: Table::new(of(SectionKind::Times)),
             timeline: Timeline::new(of(SectionKind::Timeline), geometry.components),
             ring: Ring::new(of(SectionKind::Ring)),
         };
@@ -149,13 +151,15 @@ impl<'a> Writer<'a> {
     }
 
     fn write_header(&mut self, identity: &Identity, geometry: &Geometry, placement: &Placement) {
+        let present =
+            || SectionKind::ALL.into_iter().filter(|kind| placement.section(*kind).slots > 0);
         let start = HeaderStart {
             magic: MAGIC,
             version: VERSION,
             endian: ENDIAN_MARK,
             file_size: self.region.length() as u64,
             header_size: HEADER_SIZE as u32,
-            sections: SectionKind::ALL.len() as u32,
+            sections: present().count() as u32,
             bin_shift: BIN_SHIFT,
             bitmap_bytes: geometry.bitmap_bytes,
             ..HeaderStart::default()
@@ -163,7 +167,7 @@ impl<'a> Writer<'a> {
         // All but the magic number, which counts for the checksum though it comes last.
         self.region.copy(8, &start.to_bytes()[8..]);
         let mut at = SECTION_TABLE;
-        for kind in SectionKind::ALL {
+        for kind in present() {
             self.region.copy(at, &placement.section(kind).entry(kind).to_bytes());
             at += SectionEntry::SIZE;
         }
@@ -400,6 +404,13 @@ impl<'a> Writer<'a> {
     pub fn set_touch(&mut self, index: u32, row: &TouchRow) {
         let bytes = row.to_bytes();
         write_row(&mut self.touches, &mut self.region, &mut self.sequence, index, &bytes);
+    }
+
+    /// Time of a region, new or changed; row 0 is the part of the run in which MPI was ready, and a phase has the row
+    /// after its number. Nothing is written where the file has no such section.
+    pub fn set_time(&mut self, index: u32, row: &TimeRow) {
+        let bytes = row.to_bytes();
+        write_row(&mut self.times, &mut self.region, &mut self.sequence, index, &bytes);
     }
 
     fn push(&mut self, kind: u8, flags: u8, argument: u32, time: u64) {

@@ -75,6 +75,9 @@ const fn pair(what: &'static str, measured: &'static str) -> Entry {
 const ENTRIES: &[Entry] = &[
     entry("MPI call, 2 words", "/mpi_call_ns", "ns", 1.0, Target::More(5.0)),
     entry("MPI call, 6 words", "/mpi_call_6_words_ns", "ns", 1.0, Target::More(5.0)),
+    entry("MPI call, timed, 2 words", "/timed_call_ns", "ns", 1.0, Target::More(25.0)),
+    entry("MPI call, timed, 6 words", "/timed_call_6_words_ns", "ns", 1.0, Target::More(25.0)),
+    entry("two clocks, the floor", "/two_clocks_ns", "ns", 1.0, Target::None),
     pair("malloc and free, 64 B", "/malloc_free/64/with"),
     pair("the same, 2 threads", "/malloc_free/64_threads/with"),
     pair("1 B to 1 KiB, 64 live", "/malloc_free/1024_pool_64/with"),
@@ -117,6 +120,9 @@ const LATE: &str = "/late_mapping_ns";
 
 /// Headings of the columns of [`Measured::lines`].
 pub const HEADINGS: [&str; 6] = ["memory profiler", "without", "with", "compared", "target", ""];
+
+/// Argument of a program whose calls of MPI are timed, where it has the profiler.
+const TIMED: &str = "timed";
 
 /// Programs that are compiled once.
 pub struct Programs {
@@ -188,7 +194,9 @@ impl Programs {
                     clear(traces)?;
                 }
             }
+            merge(&mut numbers, self.alone(&self.costs, &[TIMED], traces)?);
             if let Some(traces) = traces {
+                clear(traces)?;
                 merge(&mut numbers, self.alone(&self.allocation, &[], Some(traces))?);
                 clear(traces)?;
             }
@@ -208,6 +216,9 @@ impl Programs {
         command.args(arguments).env("PMI_RANK", "0").env("PMI_SIZE", "1");
         if let Some(traces) = traces {
             command.env("LD_PRELOAD", &self.preload).env("MEMPROF_DIR", traces);
+            if arguments.first() == Some(&TIMED) {
+                command.env("MEMPROF_TIME", "1");
+            }
         }
         let finished = run::logged(&mut command, &program.with_extension("log"), LIMIT)?;
         if !finished.ending.is_success() {

@@ -4,7 +4,8 @@ use super::Decoder;
 use super::slots::newest;
 use crate::layout::{
     COMPONENTS_LIMIT, ComponentRow, FRAMES, NONE, NONE_SHORT, NameRow, NoteRow, ObjectRow,
-    PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow, TouchRow,
+    PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow, TimeRow,
+    TouchRow,
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
@@ -121,6 +122,20 @@ impl Checked for PhaseRow {
         let mut row = Self::from_bytes(payload)?;
         let PhaseRow { entries, total_ns, first_time, last_time, .. } = &mut row;
         let mended = cut_counted([entries, total_ns, first_time, last_time]);
+        Some((row, mended))
+    }
+}
+
+impl Checked for TimeRow {
+    fn checked(payload: &[u8]) -> Option<(Self, bool)> {
+        let mut row = Self::from_bytes(payload)?;
+        let TimeRow { elapsed_ns, lent_ns, lent_calls, others_ns, others_calls, time, .. } =
+            &mut row;
+        let mut mended =
+            cut_counted([elapsed_ns, lent_ns, lent_calls, others_ns, others_calls, time]);
+        for value in row.mpi_ns.iter_mut().chain(&mut row.calls) {
+            mended |= cut_counted([value]);
+        }
         Some((row, mended))
     }
 }

@@ -29,10 +29,15 @@ mod tag {
 
 /// Entries of the program header table that matter here.
 pub mod segment {
+    /// Is loaded.
     pub const LOAD: u32 = 1;
+    /// Has the dynamic section.
     pub const DYNAMIC: u32 = 2;
+    /// Has notes.
     pub const NOTE: u32 = 4;
+    /// Is read-only once relocated.
     pub const RELRO: u32 = 0x6474_e552;
+    /// Flag of a segment that can be read.
     pub const READABLE: u32 = 4;
 }
 
@@ -41,20 +46,22 @@ const RELOCATION_SIZE: usize = 24;
 const DYNAMIC_SIZE: usize = 16;
 
 /// A part of an object's relocations.
-#[derive(Copy, Clone, Default)]
+#[derive(Copy, Clone, Debug, Default)]
 struct Table {
     address: usize,
     bytes: usize,
 }
 
 /// One relocation that names a symbol.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Debug)]
 pub struct Relocation<'a> {
     image: &'a Image,
     symbol: usize,
     /// Address of the word that is filled in; not known to be the object's before the name is.
     pub slot: usize,
+    /// Type by the processor's ABI.
     pub kind: u32,
+    /// Number added to the symbol's address.
     pub addend: u64,
 }
 
@@ -80,7 +87,7 @@ impl<'a> Relocation<'a> {
 }
 
 /// A loaded object, as far as it can be read.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Image {
     base: usize,
     segments: [(usize, usize); SEGMENTS],

@@ -3,106 +3,19 @@
 //!
 //! - Inside MPI already (a callback of the program, a binding on top of another): straight on.
 //! - The entry from outside is remembered with its stack pointer and return address, so that leaving
-//!   MPI by longjmp or by an exception is noticed by whoever looks next ([`Local::inside_mpi`] and the
-//!   entries themselves).
+//!   MPI by longjmp or by an exception is noticed by whoever looks next ([`Position::is_inside`]
+//!   and the entries themselves).
 //!
 //! They are written out, since they have to know the stack pointer at entry to the byte; they carry the
 //! notes that exceptions need to pass through them.
 //!
-//! [`Local::inside_mpi`]: crate::base::thread::Local::inside_mpi
+//! [`Position::is_inside`]: crate::thread::Position::is_inside
 
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The functions and their words, as the assembler reads it.
-const TEXT: &str = include_str!("functions.s");
-
-const fn count(text: &[u8]) -> usize {
-    let (mut index, mut count, mut start) = (0, 0, true);
-    while index < text.len() {
-        if start && text[index] == b'm' {
-            count += 1;
-        }
-        start = text[index] == b'\n';
-        index += 1;
-    }
-    count
-}
-
-/// Number of functions.
-pub const COUNT: usize = count(TEXT.as_bytes());
-
-/// Name and words of each.
-static FUNCTIONS: [(&str, u8); COUNT] = {
-    let text = TEXT.as_bytes();
-    let mut functions = [("", 0); COUNT];
-    let (mut index, mut count) = (0, 0);
-    while index < text.len() {
-        let mut end = index;
-        while end < text.len() && text[end] != b'\n' {
-            end += 1;
-        }
-        if text[index] == b'm' {
-            // `memprof_mpi NAME, WORDS`
-            let mut comma = index + 12;
-            while text[comma] != b',' {
-                comma += 1;
-            }
-            let (_, rest) = TEXT.split_at(index + 12);
-            let (name, _) = rest.split_at(comma - index - 12);
-            let mut words = 0;
-            let mut digit = comma + 2;
-            while digit < end {
-                words = words * 10 + text[digit] - b'0';
-                digit += 1;
-            }
-            functions[count] = (name, words);
-            count += 1;
-        }
-        index = end + 1;
-    }
-    functions
-};
-
-/// The words of `MPI_Pcontrol`, which has no entry here but is a function of MPI.
-pub const PCONTROL: usize = COUNT;
-
-/// An entry: function and which of its names.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Name {
-    pub function: usize,
-    /// By its `PMPI_` name.
-    pub profiling: bool,
-}
-
-impl Name {
-    const fn slot(self) -> usize {
-        self.function * 2 + self.profiling as usize
-    }
-}
-
-/// The function of this name (`MPI_Send`, `PMPI_Send`).
-pub fn find(symbol: &[u8]) -> Option<Name> {
-    let (name, profiling) = match symbol.strip_prefix(b"P") {
-        Some(name) => (name, true),
-        None => (symbol, false),
-    };
-    if !name.starts_with(b"MPI") {
-        return None;
-    }
-    let function = FUNCTIONS.binary_search_by(|entry| entry.0.as_bytes().cmp(name)).ok()?;
-    Some(Name { function, profiling })
-}
-
-/// The name of a function by its number; that of `MPI_Pcontrol` too.
-pub fn name(function: usize) -> &'static str {
-    match FUNCTIONS.get(function) {
-        Some((name, _)) => name,
-        None if function == PCONTROL => "MPI_Pcontrol",
-        None => "",
-    }
-}
+use crate::functions::{COUNT, Name, TEXT};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod entries {
@@ -203,19 +116,201 @@ mod entries {
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod timed {
+    use core::sync::atomic::{AtomicBool, AtomicUsize};
+
+    use crate::functions::{COUNT, WORDS};
+    use crate::thread::BEGAN;
+
+    // As the entries above, but one routine for all: each entry only says its slot, in eax, which is nobody's at a
+    // call. The time of entry goes into the thread's block; rdx, which the time-stamp counter takes, is an argument.
+    // The stack pointer before the call of MPI varies, so that the frame is found by rbp.
+    core::arch::global_asm!(
+        ".pushsection .text.memprof_timed, \"ax\", @progbits",
+        ".p2align 6",
+        ".cfi_startproc",
+        "memprof_timed:",
+        "  mov r11, qword ptr [rip + memprof_local@GOTTPOFF]",
+        "  mov r10, qword ptr [rsp]",
+        "  cmp qword ptr fs:[r11], 0",
+        "  jne 20f",
+        "21:",
+        "  mov qword ptr fs:[r11 + 8], rsp",
+        "  mov qword ptr fs:[r11 + 16], r10",
+        "  .cfi_remember_state",
+        "  push rbp",
+        "  .cfi_def_cfa_offset 16",
+        "  .cfi_offset rbp, -16",
+        "  mov rbp, rsp",
+        "  .cfi_def_cfa_register rbp",
+        "  push rbx",
+        "  .cfi_offset rbx, -24",
+        "  mov ebx, eax",
+        "  cmp byte ptr [rip + {slow}], 0",
+        "  jne 22f",
+        "  mov r10, rdx",
+        "  rdtsc",
+        "  shl rdx, 32",
+        "  or rax, rdx",
+        "  mov rdx, r10",
+        "23:",
+        "  mov qword ptr fs:[r11 + {began}], rax",
+        "  mov r10d, ebx",
+        "  shr r10d, 1",
+        "  lea eax, [r10 + 1]",
+        "  mov qword ptr fs:[r11], rax",
+        // Words on the stack are given once more, the last first.
+        "  lea r11, [rip + {words}]",
+        "  movzx eax, byte ptr [r11 + r10]",
+        "  sub eax, 6",
+        "  jbe 24f",
+        "  test al, 1",
+        "  jne 25f",
+        "  sub rsp, 8",
+        "25:",
+        "  push qword ptr [rbp + 8 + 8 * rax]",
+        "  dec eax",
+        "  jne 25b",
+        "  jmp 26f",
+        "24:",
+        "  sub rsp, 8",
+        "26:",
+        "  lea r10, [rip + memprof_real]",
+        "  call qword ptr [r10 + 8 * rbx]",
+        "  sub rsp, 16",
+        "  mov qword ptr [rsp], rax",
+        "  mov qword ptr [rsp + 8], rdx",
+        "  mov edi, ebx",
+        "  shr edi, 1",
+        "  call qword ptr [rip + {left}]",
+        "  mov rax, qword ptr [rsp]",
+        "  mov rdx, qword ptr [rsp + 8]",
+        "  mov r11, qword ptr [rip + memprof_local@GOTTPOFF]",
+        "  mov qword ptr fs:[r11], 0",
+        "  mov rbx, qword ptr [rbp - 8]",
+        "  mov rsp, rbp",
+        "  pop rbp",
+        "  .cfi_restore_state",
+        "  .cfi_remember_state",
+        "  ret",
+        // The clock is a function, which may use what the arguments are in.
+        "22:",
+        "  .cfi_def_cfa rbp, 16",
+        "  .cfi_offset rbp, -16",
+        "  .cfi_offset rbx, -24",
+        "  push rdi",
+        "  push rsi",
+        "  push rdx",
+        "  push rcx",
+        "  push r8",
+        "  push r9",
+        "  sub rsp, 8",
+        "  call qword ptr [rip + {clock}]",
+        "  add rsp, 8",
+        "  pop r9",
+        "  pop r8",
+        "  pop rcx",
+        "  pop rdx",
+        "  pop rsi",
+        "  pop rdi",
+        "  mov r11, qword ptr [rip + memprof_local@GOTTPOFF]",
+        "  jmp 23b",
+        // Seen inside: is it true?
+        "20:",
+        "  .cfi_restore_state",
+        "  mov r10, qword ptr fs:[r11 + 8]",
+        "  cmp rsp, r10",
+        "  jae 27f",
+        "  mov r10, qword ptr [r10]",
+        "  cmp r10, qword ptr fs:[r11 + 16]",
+        "  jne 27f",
+        "  lea r10, [rip + memprof_real]",
+        "  jmp qword ptr [r10 + 8 * rax]",
+        "27:",
+        "  mov r10, qword ptr [rsp]",
+        "  jmp 21b",
+        ".cfi_endproc",
+        ".p2align 4",
+        ".hidden memprof_timed_entries",
+        ".globl memprof_timed_entries",
+        ".cfi_startproc",
+        "memprof_timed_entries:",
+        ".set memprof_index, 0",
+        ".rept {entries}",
+        "  .p2align 4",
+        "  mov eax, memprof_index",
+        "  jmp memprof_timed",
+        "  .set memprof_index, memprof_index + 1",
+        ".endr",
+        ".cfi_endproc",
+        ".popsection",
+        entries = const COUNT * 2,
+        began = const BEGAN,
+        slow = sym SLOW,
+        words = sym WORDS,
+        left = sym LEFT,
+        clock = sym CLOCK,
+    );
+
+    /// The clock is the function, and not the time-stamp counter.
+    pub static SLOW: AtomicBool = AtomicBool::new(false);
+    /// Functions of [`super::Observer`]; 0 while nobody observes.
+    pub static LEFT: AtomicUsize = AtomicUsize::new(0);
+    pub static CLOCK: AtomicUsize = AtomicUsize::new(0);
+
+    /// Bytes between two entries.
+    pub const DISTANCE: usize = 16;
+
+    unsafe extern "C" {
+        #[link_name = "memprof_timed_entries"]
+        pub static ENTRIES: u8;
+    }
+}
+
+/// Functions that are called around calls of MPI from outside, by any thread.
+#[derive(Copy, Clone, Debug)]
+pub struct Observer {
+    /// A call of the function of this index returns now. It began at the time in the thread's block, and the thread's
+    /// position still is inside.
+    pub left: extern "C" fn(function: usize),
+    /// Reads the clock; `None` for the processor's time-stamp counter.
+    pub clock: Option<extern "C" fn() -> u64>,
+}
+
+/// Has calls through entries that are asked for from now on observed: they take some ten instructions more, and two
+/// readings of the clock. To be called before the first is asked for.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub fn observe(observer: Observer) {
+    timed::SLOW.store(observer.clock.is_some(), Ordering::Relaxed);
+    let clock = observer.clock.map_or(0, |clock| clock as *const () as usize);
+    timed::CLOCK.store(clock, Ordering::Relaxed);
+    timed::LEFT.store(observer.left as *const () as usize, Ordering::Release);
+}
+
+/// Without entries nothing is observed.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub fn observe(_observer: Observer) {}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use machine::{entry, set_real};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod machine {
-    use super::{AtomicUsize, Name, Ordering, entries};
+    use super::{AtomicUsize, Name, Ordering, entries, timed};
 
     fn cell(name: Name) -> Option<&'static AtomicUsize> {
         // SAFETY: the array is there for as long as the object is loaded, which is for good.
         unsafe { &*core::ptr::addr_of!(entries::REAL) }.get(name.slot())
     }
 
-    /// The entry of a function.
+    /// Returns the entry of a function, a timed one while calls are observed.
+    #[must_use]
     pub fn entry(name: Name) -> Option<usize> {
+        if name.slot() < 2 * super::COUNT && timed::LEFT.load(Ordering::Acquire) != 0 {
+            return Some(
+                core::ptr::addr_of!(timed::ENTRIES) as usize + timed::DISTANCE * name.slot(),
+            );
+        }
         // SAFETY: as above; nobody writes it.
         unsafe { &*core::ptr::addr_of!(entries::ENTRIES) }.get(name.slot()).copied()
     }
@@ -252,23 +347,12 @@ mod elsewhere {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::thread::local;
+    use crate::functions::{FUNCTIONS, find, name};
+    use crate::thread::{Position, block};
 
-    #[test]
-    fn functions_are_sorted_and_found_by_both_names() {
-        assert!(FUNCTIONS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        const { assert!(COUNT > 600) };
-        for (index, (text, words)) in FUNCTIONS.iter().enumerate() {
-            assert!(*words <= 13, "{text}");
-            assert_eq!(find(text.as_bytes()), Some(Name { function: index, profiling: false }));
-            let profiling = format!("P{text}");
-            assert_eq!(find(profiling.as_bytes()), Some(Name { function: index, profiling: true }));
-            assert_eq!(name(index), *text);
-        }
-        for absent in ["MPI_Wtime", "MPI_Wtick", "MPI_Pcontrol", "MPI_Sen", "PPMPI_Send", "", "P"] {
-            assert_eq!(find(absent.as_bytes()), None, "{absent}");
-        }
-        assert_eq!(name(PCONTROL), "MPI_Pcontrol");
+    fn position() -> &'static Position {
+        // SAFETY: the thread's own block, which lives as long as the thread.
+        unsafe { &*block() }
     }
 
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -318,7 +402,7 @@ mod tests {
             unsafe { core::arch::asm!("/* {0} */", inout(reg) address, options(nostack)) };
             assert_eq!(address % 16, 0, "the stack is aligned");
             let words = [a, b, c, d, e, f, g, h, i, j, k, l, m];
-            SEEN.with_borrow_mut(|seen| *seen = (local().mpi.get(), words));
+            SEEN.with_borrow_mut(|seen| *seen = (position().function.get(), words));
             0x1234_5678_9abc_def0
         }
 
@@ -346,7 +430,7 @@ mod tests {
                 for symbol in [format!("P{symbol}"), (*symbol).to_owned()] {
                     let function = entry_of(&symbol, record as *const () as usize);
                     assert_eq!(call(function), 0x1234_5678_9abc_def0);
-                    assert_eq!(local().mpi.get(), 0);
+                    assert_eq!(position().function.get(), 0);
                     SEEN.with_borrow(|(word, seen)| {
                         assert_eq!(*word, index + 1, "{symbol}");
                         let count = usize::from(*words);
@@ -372,12 +456,12 @@ mod tests {
             _: usize,
             _: usize,
         ) -> usize {
-            let outer = local().mpi.get();
+            let outer = position().function.get();
             assert_eq!(name(outer - 1), "MPIX_Comm_agree");
             let function = entry_of("PMPI_Barrier", record as *const () as usize);
             assert_eq!(call(function), 0x1234_5678_9abc_def0);
             SEEN.with_borrow(|(word, _)| assert_eq!(*word, outer, "the outermost stays"));
-            assert_eq!(local().mpi.get(), outer);
+            assert_eq!(position().function.get(), outer);
             if a == 1 { 7 } else { panic!("thrown") }
         }
 
@@ -385,7 +469,7 @@ mod tests {
         fn a_call_inside_leaves_the_outermost() {
             let function = entry_of("MPIX_Comm_agree", nested as *const () as usize);
             assert_eq!(call(function), 7);
-            assert_eq!(local().mpi.get(), 0);
+            assert_eq!(position().function.get(), 0);
         }
 
         #[inline(never)]
@@ -394,7 +478,7 @@ mod tests {
             if depth > 0 {
                 return look(depth - 1) && core::hint::black_box(marker)[0] == depth;
             }
-            local().inside_mpi(core::ptr::from_ref(&marker) as usize)
+            position().is_inside(core::ptr::from_ref(&marker) as usize, |_| None)
         }
 
         unsafe extern "C-unwind" fn thrower(
@@ -428,7 +512,7 @@ mod tests {
                     let inner = entry_of("PMPI_Barrier", record as *const () as usize);
                     call(inner);
                     SEEN.with_borrow(|(word, _)| assert_eq!(name(*word - 1), "MPI_Barrier"));
-                    assert_eq!(local().mpi.get(), 0);
+                    assert_eq!(position().function.get(), 0);
                 }
             }
         }

@@ -1,0 +1,131 @@
+//! Block of each thread, so that entries into MPI touch nothing that others write. It begins with the thread's position in
+//! MPI; the rest belongs to the tool.
+
+#![allow(unsafe_code)]
+
+use core::cell::Cell;
+
+/// Bytes of the block, which is aligned to a line of the cache and zero when a thread begins.
+pub const BLOCK: usize = 256;
+
+/// Place of the word in the block that a timed entry writes the time of entry to: see [`Position::began`].
+pub const BEGAN: usize = BLOCK - 8;
+
+/// Position of the thread in MPI. All zero is outside.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Position {
+    /// Index of the outermost function plus one; 0 outside.
+    pub function: Cell<usize>,
+    /// Stack pointer at the outermost entry, where its return address is. A look from a shallower frame means that MPI
+    /// was left by longjmp or an exception.
+    pub stack: Cell<usize>,
+    /// Return address found there; when it is no longer, the frame is gone too.
+    pub return_address: Cell<usize>,
+}
+
+/// Stacks that are less than this above a place in use are taken to be the same.
+const SAME_STACK: usize = 1 << 20;
+
+impl Position {
+    /// Returns true if a function entered with this stack pointer runs inside MPI. A call that was left by longjmp or an
+    /// exception is forgotten here. `peek` copies the word at an address that may be none.
+    #[inline]
+    pub fn is_inside(&self, stack: usize, peek: fn(usize) -> Option<usize>) -> bool {
+        if self.function.get() == 0 {
+            return false;
+        }
+        let entry = self.stack.get();
+        if stack < entry
+            && return_address(entry, entry - stack, peek) == Some(self.return_address.get())
+        {
+            return true;
+        }
+        self.function.set(0);
+        false
+    }
+
+    /// These addresses are given back. If MPI was called on a stack there, as of a coroutine that will not be gone on
+    /// with, it was left for good.
+    #[inline]
+    pub fn forget_stack(&self, start: usize, length: usize) {
+        if self.function.get() != 0 && self.stack.get().wrapping_sub(start) < length {
+            self.function.set(0);
+        }
+    }
+}
+
+/// Return address at the beginning of a frame. Where it is so far off that it may be of another stack, which may be
+/// gone, `peek` is asked.
+#[inline]
+fn return_address(
+    entry: usize,
+    distance: usize,
+    peek: fn(usize) -> Option<usize>,
+) -> Option<usize> {
+    if distance < SAME_STACK {
+        // SAFETY: at `entry` an MPI function was called, and the stack has grown beyond it since; one that
+        // this thread has given back was forgotten then.
+        return Some(unsafe { *(entry as *const usize) });
+    }
+    peek(entry)
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod place {
+    use super::{BLOCK, Position};
+
+    // Initial-exec storage: an access is two instructions, and never allocates.
+    core::arch::global_asm!(
+        ".section .tbss.memprof_local,\"awT\",@nobits",
+        ".p2align 6",
+        ".hidden memprof_local",
+        ".globl memprof_local",
+        ".type memprof_local,@object",
+        ".size memprof_local, {bytes}",
+        "memprof_local:",
+        ".zero {bytes}",
+        ".previous",
+        bytes = const BLOCK,
+    );
+
+    /// Returns the block of the calling thread.
+    #[inline(always)]
+    #[must_use]
+    pub fn block() -> *mut Position {
+        let block: *mut Position;
+        // SAFETY: reads the thread pointer and the offset of the block, which is in the static block
+        // of every thread.
+        unsafe {
+            core::arch::asm!(
+                "mov {block}, qword ptr fs:[0]",
+                "add {block}, qword ptr [rip + memprof_local@GOTTPOFF]",
+                block = out(reg) block,
+                options(pure, nomem, nostack),
+            );
+        }
+        block
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod place {
+    use super::{BLOCK, Cell, Position};
+
+    #[repr(align(64))]
+    struct Block([Cell<u64>; BLOCK / 8]);
+
+    std::thread_local! {
+        static BLOCK_OF_THREAD: Block = const { Block([const { Cell::new(0) }; BLOCK / 8]) };
+    }
+
+    /// Returns the block of the calling thread.
+    #[must_use]
+    pub fn block() -> *mut Position {
+        BLOCK_OF_THREAD
+            .try_with(|block| core::ptr::from_ref(block).cast::<Position>().cast_mut())
+            .unwrap_or(core::ptr::null_mut())
+    }
+}
+
+pub use place::block;

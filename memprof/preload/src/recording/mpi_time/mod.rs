@@ -1,0 +1,319 @@
+//! Time of the process inside and outside of MPI: of the thread that began MPI, by kind of function; of others as one sum.
+//!
+//! The hot path is [`left`], which adds to one set of sums of the process. Regions take differences of these sums where
+//! they begin and end. All is in ticks of the clock, and becomes nanoseconds when it is read: the scale is that of all
+//! time since the start.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use memprof_boundary::functions::{self, Kind};
+use memprof_boundary::thread::{BEGAN, block};
+use memprof_boundary::thunks::{self, Observer};
+use memprof_trace::layout::TimeRow;
+
+use crate::base::kernel;
+use crate::recording::phases::LIMIT;
+
+mod regions;
+
+pub use regions::{Regions, WHOLE};
+
+/// Rows of times in a trace.
+pub const ROWS: u32 = LIMIT as u32 + 1;
+
+/// Number of kinds of functions.
+pub const KINDS: usize = Kind::ALL.len();
+
+/// Sums of the process, of which the thread that began MPI is the only writer, but for `others`.
+struct Sums {
+    /// Odd while they change.
+    sequence: AtomicU64,
+    ticks: [AtomicU64; KINDS],
+    calls: [AtomicU64; KINDS],
+    lent: AtomicU64,
+    lent_calls: AtomicU64,
+    others: AtomicU64,
+    others_calls: AtomicU64,
+}
+
+static SUMS: Sums = Sums {
+    sequence: AtomicU64::new(0),
+    ticks: [const { AtomicU64::new(0) }; KINDS],
+    calls: [const { AtomicU64::new(0) }; KINDS],
+    lent: AtomicU64::new(0),
+    lent_calls: AtomicU64::new(0),
+    others: AtomicU64::new(0),
+    others_calls: AtomicU64::new(0),
+};
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The time-stamp counter does not change its rate, and is the clock.
+static HAS_COUNTER: AtomicBool = AtomicBool::new(false);
+/// The clock and the kernel's at the start, for the scale.
+static STARTED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Block of the thread whose time it is.
+static OWNER: AtomicUsize = AtomicUsize::new(0);
+/// Kind of each function, by its number.
+static KIND_OF: [AtomicU8; functions::COUNT] =
+    [const { AtomicU8::new(Kind::Other as u8) }; functions::COUNT];
+/// When the owner began to lend its processors, 0 while it does not; and how often it has begun without an end.
+static LENDS_SINCE: AtomicU64 = AtomicU64::new(0);
+static LENDS: AtomicU64 = AtomicU64::new(0);
+
+/// Sums at one moment, or between two, in ticks.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Time at all.
+    pub elapsed: u64,
+    pub mpi: [u64; KINDS],
+    pub calls: [u64; KINDS],
+    /// Outside of MPI while quo waits and others use the processors.
+    pub lent: u64,
+    pub lent_calls: u64,
+    /// Inside MPI in other threads.
+    pub others: u64,
+    pub others_calls: u64,
+}
+
+impl Totals {
+    pub const ZERO: Totals = Totals {
+        elapsed: 0,
+        mpi: [0; KINDS],
+        calls: [0; KINDS],
+        lent: 0,
+        lent_calls: 0,
+        others: 0,
+        others_calls: 0,
+    };
+
+    /// Adds the difference of two moments.
+    pub fn add_between(&mut self, from: &Totals, to: &Totals) {
+        let add = |sum: &mut u64, from: u64, to: u64| *sum += to.saturating_sub(from);
+        add(&mut self.elapsed, from.elapsed, to.elapsed);
+        for kind in 0..KINDS {
+            add(&mut self.mpi[kind], from.mpi[kind], to.mpi[kind]);
+            add(&mut self.calls[kind], from.calls[kind], to.calls[kind]);
+        }
+        add(&mut self.lent, from.lent, to.lent);
+        add(&mut self.lent_calls, from.lent_calls, to.lent_calls);
+        add(&mut self.others, from.others, to.others);
+        add(&mut self.others_calls, from.others_calls, to.others_calls);
+    }
+
+    /// The same in nanoseconds, as a row of the trace.
+    pub fn row(&self, time: u64, scale: f64) -> TimeRow {
+        let scaled = |ticks: u64| (ticks as f64 * scale).round() as u64;
+        let mut row = TimeRow {
+            elapsed_ns: scaled(self.elapsed),
+            lent_ns: scaled(self.lent),
+            lent_calls: self.lent_calls,
+            others_ns: scaled(self.others),
+            others_calls: self.others_calls,
+            time,
+            ..TimeRow::default()
+        };
+        for kind in 0..KINDS {
+            row.mpi_ns[kind] = scaled(self.mpi[kind]);
+            row.calls[kind] = self.calls[kind];
+        }
+        row
+    }
+}
+
+/// Begins to take times. To be called by the main thread before anything is patched.
+pub fn start() {
+    for (index, kind) in KIND_OF.iter().enumerate() {
+        kind.store(functions::kind_of(functions::name(index)) as u8, Ordering::Relaxed);
+    }
+    let has_counter = has_counter();
+    HAS_COUNTER.store(has_counter, Ordering::Relaxed);
+    STARTED[0].store(now(), Ordering::Relaxed);
+    STARTED[1].store(kernel::monotonic(), Ordering::Relaxed);
+    take_over();
+    IS_ON.store(true, Ordering::Release);
+    thunks::observe(Observer { left, clock: if has_counter { None } else { Some(monotonic) } });
+}
+
+/// Returns true if times are taken.
+pub fn is_on() -> bool {
+    IS_ON.load(Ordering::Acquire)
+}
+
+/// MPI begins, in the thread whose time it is from the first time on.
+pub fn mpi_begins() {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    if is_on() && !HAS_BEGUN.swap(true, Ordering::Relaxed) {
+        take_over();
+    }
+}
+
+/// Makes the time that of the calling thread.
+fn take_over() {
+    OWNER.store(block() as usize, Ordering::Release);
+}
+
+/// Returns true if the time-stamp counter runs at one rate, whatever the processor does.
+#[cfg(target_arch = "x86_64")]
+fn has_counter() -> bool {
+    use core::arch::x86_64::__cpuid;
+    const POWER: u32 = 0x8000_0007;
+    // Newer compilers know that these are safe.
+    #[allow(unused_unsafe)]
+    // SAFETY: every processor of this kind has the instruction.
+    unsafe {
+        __cpuid(0x8000_0000).eax >= POWER && __cpuid(POWER).edx & 1 << 8 != 0
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_counter() -> bool {
+    false
+}
+
+extern "C" fn monotonic() -> u64 {
+    kernel::monotonic()
+}
+
+/// The clock.
+#[inline]
+fn now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if HAS_COUNTER.load(Ordering::Relaxed) {
+        // SAFETY: every processor of this kind has the instruction.
+        return unsafe { core::arch::x86_64::_rdtsc() };
+    }
+    kernel::monotonic()
+}
+
+/// Nanoseconds of a tick.
+pub fn scale() -> f64 {
+    if !HAS_COUNTER.load(Ordering::Relaxed) {
+        return 1.0;
+    }
+    let ticks = now().saturating_sub(STARTED[0].load(Ordering::Relaxed));
+    let time = kernel::monotonic().saturating_sub(STARTED[1].load(Ordering::Relaxed));
+    if ticks == 0 { 1.0 } else { time as f64 / ticks as f64 }
+}
+
+/// The word of a thread's block that has the time of its entry into MPI.
+fn began(block: usize) -> &'static AtomicU64 {
+    // SAFETY: within the block of the calling or the owning thread; the first thread's and that of MPI last as long as
+    // they are asked about.
+    unsafe { &*((block + BEGAN) as *const AtomicU64) }
+}
+
+/// Adds to a word that one thread writes.
+#[inline]
+fn add(word: &AtomicU64, more: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+}
+
+/// A call of MPI returns.
+extern "C" fn left(function: usize) {
+    let now = now();
+    let block = block() as usize;
+    let began = began(block);
+    let ticks = now.saturating_sub(began.load(Ordering::Relaxed));
+    if block != OWNER.load(Ordering::Relaxed) {
+        SUMS.others.fetch_add(ticks, Ordering::Relaxed);
+        SUMS.others_calls.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let kind = usize::from(KIND_OF.get(function).map_or(0, |kind| kind.load(Ordering::Relaxed)));
+    let kind = kind.min(KINDS - 1);
+    // Stores of a processor of this kind become visible in their order: release costs nothing.
+    add(&SUMS.sequence, 1);
+    core::sync::atomic::fence(Ordering::Release);
+    add(&SUMS.ticks[kind], ticks);
+    add(&SUMS.calls[kind], 1);
+    began.store(0, Ordering::Relaxed);
+    SUMS.sequence.store(SUMS.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// The owner lends its processors from now on.
+pub extern "C" fn lend_begin() {
+    if !is_on() || block() as usize != OWNER.load(Ordering::Relaxed) {
+        return;
+    }
+    if LENDS.load(Ordering::Relaxed) == 0 {
+        LENDS_SINCE.store(now(), Ordering::Relaxed);
+    }
+    add(&LENDS, 1);
+}
+
+/// It uses them again.
+pub extern "C" fn lend_end() {
+    if !is_on() || block() as usize != OWNER.load(Ordering::Relaxed) {
+        return;
+    }
+    let depth = LENDS.load(Ordering::Relaxed);
+    LENDS.store(depth.saturating_sub(1), Ordering::Relaxed);
+    if depth == 1 {
+        let since = LENDS_SINCE.load(Ordering::Relaxed);
+        add(&SUMS.sequence, 1);
+        core::sync::atomic::fence(Ordering::Release);
+        add(&SUMS.lent, now().saturating_sub(since));
+        add(&SUMS.lent_calls, 1);
+        LENDS_SINCE.store(0, Ordering::Relaxed);
+        SUMS.sequence.store(SUMS.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+/// Times that a reader tries to see sums that do not change.
+const ATTEMPTS: usize = 1000;
+
+/// Sums of this moment, with the part of a call that has not returned.
+pub fn totals() -> Totals {
+    let owner = OWNER.load(Ordering::Acquire);
+    let mut totals = Totals::ZERO;
+    for _ in 0..ATTEMPTS {
+        let sequence = SUMS.sequence.load(Ordering::Acquire);
+        let now = now();
+        totals.elapsed = now;
+        for kind in 0..KINDS {
+            totals.mpi[kind] = SUMS.ticks[kind].load(Ordering::Relaxed);
+            totals.calls[kind] = SUMS.calls[kind].load(Ordering::Relaxed);
+        }
+        totals.lent = SUMS.lent.load(Ordering::Relaxed);
+        totals.lent_calls = SUMS.lent_calls.load(Ordering::Relaxed);
+        totals.others = SUMS.others.load(Ordering::Relaxed);
+        totals.others_calls = SUMS.others_calls.load(Ordering::Relaxed);
+        let since = LENDS_SINCE.load(Ordering::Relaxed);
+        let inside = inside(owner);
+        core::sync::atomic::fence(Ordering::Acquire);
+        let after = SUMS.sequence.load(Ordering::Relaxed);
+        if sequence != after || sequence & 1 == 1 {
+            core::hint::spin_loop();
+            continue;
+        }
+        if let Some((kind, began)) = inside {
+            totals.mpi[kind] += now.saturating_sub(began);
+        } else if since != 0 {
+            totals.lent += now.saturating_sub(since);
+        }
+        break;
+    }
+    totals
+}
+
+/// Kind and beginning of the owner's call that has not returned.
+fn inside(owner: usize) -> Option<(usize, u64)> {
+    if owner == 0 {
+        return None;
+    }
+    // SAFETY: the first word of the owner's block, aligned and written whole.
+    let function = unsafe { &*(owner as *const AtomicUsize) }.load(Ordering::Relaxed);
+    let began = began(owner).load(Ordering::Relaxed);
+    let kind = KIND_OF.get(function.checked_sub(1)?)?.load(Ordering::Relaxed);
+    (began != 0).then_some((usize::from(kind), began))
+}
+
+/// In a child after fork, where the calling thread is the only one.
+pub fn after_fork() {
+    if is_on() {
+        SUMS.sequence.store(SUMS.sequence.load(Ordering::Relaxed) & !1, Ordering::Relaxed);
+        take_over();
+    }
+}

@@ -1,0 +1,141 @@
+//! Sums of time per region: differences of the sums of the process between begin and end.
+
+use super::Totals;
+use crate::recording::phases::{DEPTH, LIMIT};
+
+/// Number of the row that is the part of the run between the end of `MPI_Init` and the beginning of `MPI_Finalize`.
+pub const WHOLE: u16 = 0;
+
+/// Sums of all regions. Nothing in here knows of the process.
+pub struct Regions {
+    /// By number of the phase, plus one; the first is [`WHOLE`].
+    sums: [Totals; LIMIT + 1],
+    /// Open regions, the innermost last: number of the row, and the sums when it began.
+    open: [(u16, Totals); DEPTH + 1],
+    depth: usize,
+    /// The sums when MPI was ready.
+    ready: Option<Totals>,
+    has_ended: bool,
+}
+
+impl Regions {
+    pub const fn new() -> Regions {
+        Regions {
+            sums: [Totals::ZERO; LIMIT + 1],
+            open: [(0, Totals::ZERO); DEPTH + 1],
+            depth: 0,
+            ready: None,
+            has_ended: false,
+        }
+    }
+
+    /// A phase begins or ends.
+    pub fn edge(&mut self, phase: u16, begins: bool, now: &Totals) {
+        let row = phase + 1;
+        if begins {
+            if let Some(place) = self.open.get_mut(self.depth) {
+                *place = (row, *now);
+                self.depth += 1;
+            }
+            return;
+        }
+        let Some(top) = self.depth.checked_sub(1) else { return };
+        self.depth = top;
+        let (row, since) = self.open[top];
+        // One that is open inside itself counts its time once.
+        if !self.is_open(row)
+            && let Some(sum) = self.sums.get_mut(usize::from(row))
+        {
+            sum.add_between(&since, now);
+        }
+    }
+
+    fn is_open(&self, row: u16) -> bool {
+        self.open[..self.depth].iter().any(|(other, _)| *other == row)
+    }
+
+    /// MPI is ready: the whole begins, the first time.
+    pub fn mpi_is_ready(&mut self, now: &Totals) {
+        self.ready.get_or_insert(*now);
+    }
+
+    /// MPI begins to be shut down: the whole ends.
+    pub fn mpi_ends(&mut self, now: &Totals) {
+        if let Some(ready) = self.ready
+            && !self.has_ended
+        {
+            self.has_ended = true;
+            self.sums[usize::from(WHOLE)].add_between(&ready, now);
+        }
+    }
+
+    /// Calls `each` with every row that has anything, those of open regions up to now.
+    pub fn each(&self, now: &Totals, mut each: impl FnMut(u16, &Totals)) {
+        for (row, sum) in (0..).zip(&self.sums) {
+            let mut sum = *sum;
+            // The outermost, if it is open inside itself.
+            let open = self.open[..self.depth].iter().find(|(open, _)| *open == row);
+            let whole = self.ready.filter(|_| row == WHOLE && !self.has_ended);
+            if let Some(since) = whole.or(open.map(|(_, since)| *since)) {
+                sum.add_between(&since, now);
+            }
+            if sum != Totals::ZERO {
+                each(row, &sum);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(elapsed: u64, waited: u64) -> Totals {
+        let mut totals = Totals { elapsed, ..Totals::ZERO };
+        totals.mpi[1] = waited;
+        totals.calls[1] = waited / 10;
+        totals
+    }
+
+    fn rows(regions: &Regions, now: &Totals) -> Vec<(u16, u64, u64)> {
+        let mut rows = Vec::new();
+        regions.each(now, |row, sum| rows.push((row, sum.elapsed, sum.mpi[1])));
+        rows
+    }
+
+    #[test]
+    fn regions_hold_the_time_of_those_inside() {
+        let mut regions = Regions::new();
+        regions.edge(0, true, &at(0, 0));
+        regions.edge(3, true, &at(100, 10));
+        regions.edge(3, false, &at(150, 40));
+        assert_eq!(rows(&regions, &at(200, 50)), [(1, 200, 50), (4, 50, 30)]);
+        regions.edge(0, false, &at(300, 60));
+        assert_eq!(rows(&regions, &at(900, 90)), [(1, 300, 60), (4, 50, 30)]);
+    }
+
+    #[test]
+    fn region_inside_itself_counts_its_time_once() {
+        let mut regions = Regions::new();
+        for time in [0, 10, 20] {
+            regions.edge(5, true, &at(time, 0));
+        }
+        assert_eq!(rows(&regions, &at(30, 0)), [(6, 30, 0)]);
+        for time in [40, 50, 60] {
+            regions.edge(5, false, &at(time, 0));
+        }
+        assert_eq!(rows(&regions, &at(70, 0)), [(6, 60, 0)]);
+    }
+
+    #[test]
+    fn whole_is_from_ready_to_the_first_end() {
+        let mut regions = Regions::new();
+        regions.mpi_ends(&at(1, 1));
+        regions.mpi_is_ready(&at(10, 1));
+        regions.mpi_is_ready(&at(20, 2));
+        assert_eq!(rows(&regions, &at(30, 5)), [(WHOLE, 20, 4)]);
+        regions.mpi_ends(&at(40, 6));
+        regions.mpi_ends(&at(50, 9));
+        assert_eq!(rows(&regions, &at(60, 9)), [(WHOLE, 30, 5)]);
+    }
+}

@@ -1,0 +1,84 @@
+//! `memprof time`: where the ranks of a job spend their time, and how efficient its regions are.
+
+mod figures;
+mod gather;
+mod page;
+mod text;
+
+use crate::terminal::{self, Look, say};
+use crate::{output, units};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub use figures::{Efficiency, Share, efficiency};
+pub use gather::{RankTime, Region, Times};
+
+/// Shows the time of a job inside and outside of MPI.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Recorded by `memprof run --time`. Efficiencies are those of POP: parallel = balance × communication."
+)]
+pub struct Options {
+    /// The folder `memprof run` made
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Each rank of each region
+    #[arg(long)]
+    pub ranks: bool,
+    /// Only the region of this name
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+    /// Everything as JSON, on standard output where no file is named
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    /// Write a page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Version of the JSON form; fields are only added within one.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    memprof_time: u32,
+    #[serde(flatten)]
+    times: &'a Times,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let mut times = gather::load(&options.folder)?;
+    if let Some(name) = &options.region {
+        times.keep(name)?;
+    }
+    if let Some(file) = &options.html {
+        let bytes = output::write(file, page::page(&times).as_bytes())?;
+        wrote(file, bytes);
+    }
+    match &options.json {
+        Some(file) => {
+            let document = Document { memprof_time: VERSION, times: &times };
+            let text = serde_json::to_string(&document)? + "\n";
+            match file.as_os_str() == "-" {
+                true => drop(terminal::print(&text)?),
+                false => wrote(file, output::write(file, text.as_bytes())?),
+            }
+        }
+        None if options.html.is_none() => {
+            terminal::print(&text::text(&times, options.ranks, Look::stdout()))?;
+        }
+        None => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The table of a folder, for the end of a run.
+pub fn summary(folder: &Path, look: Look) -> anyhow::Result<String> {
+    Ok(text::text(&gather::load(folder)?, false, look))
+}
+
+fn wrote(file: &Path, bytes: u64) {
+    say(&format!("wrote {} ({})", file.display(), units::bytes(bytes)));
+}

@@ -1,0 +1,83 @@
+//! The tables of times.
+
+use super::gather::{RankTime, Region, Times};
+use crate::report::grid::{Align, Grid, Weight};
+use crate::terminal::{Look, clean};
+use crate::units::{count, time};
+
+/// Time of a rank that a column shows.
+type Part = fn(&RankTime) -> u64;
+
+/// Heads of the columns, and their times.
+pub const COLUMNS: [(&str, Part); 9] = [
+    ("useful", |time| time.useful_ns),
+    ("lent", |time| time.lent_ns),
+    ("MPI", |time| time.mpi_ns),
+    ("p2p", |time| time.point_to_point_ns),
+    ("coll", |time| time.collective_ns),
+    ("rma", |time| time.one_sided_ns),
+    ("file", |time| time.file_ns),
+    ("wait", |time| time.wait_ns),
+    ("other", |time| time.other_ns),
+];
+
+/// `12.3` of a hundred.
+fn percent(part: f64) -> String {
+    format!("{:.1}", part * 100.0)
+}
+
+fn share(part: u64, whole: u64) -> String {
+    if part == 0 || whole == 0 { "-".to_owned() } else { percent(part as f64 / whole as f64) }
+}
+
+/// Returns the share of all ranks' time in a region that a column has.
+fn of_region(region: &Region, column: Part) -> String {
+    let sum = |of: Part| region.ranks.iter().map(of).sum::<u64>();
+    share(sum(column), sum(|time| time.elapsed_ns))
+}
+
+/// Cells of a region's line: name, time, shares by column, efficiencies.
+pub fn cells(region: &Region) -> Vec<String> {
+    let mut cells = vec![clean(&region.name), time(region.elapsed_ns)];
+    cells.extend(COLUMNS.iter().map(|(_, column)| of_region(region, *column)));
+    cells.extend(match &region.efficiency {
+        Some(of) => {
+            [of.load_balance, of.balance_within, of.balance_between, of.communication, of.parallel]
+                .map(percent)
+        }
+        None => std::array::from_fn(|_| "-".to_owned()),
+    });
+    cells
+}
+
+/// One line that tells the job.
+pub fn head(times: &Times) -> String {
+    let ranks = times.regions.iter().map(|region| region.ranks.len()).max().unwrap_or(0);
+    let nodes = count(times.nodes.len(), "node");
+    format!("{}: {} on {nodes}", clean(&times.program), count(ranks, "rank"))
+}
+
+/// The table of regions; with `ranks` each rank of each.
+pub fn text(times: &Times, ranks: bool, look: Look) -> String {
+    let mut columns = vec![Align::Left; 1];
+    columns.extend([Align::Right; 15]);
+    // On a narrow terminal the kinds go first, then the parts of the balance.
+    let mut grid = Grid::new(&columns).least(&[10, 8, 7, 9, 6, 5, 3, 12, 13]);
+    let mut heads = vec!["region".to_owned(), "time".to_owned()];
+    heads.extend(COLUMNS.iter().map(|(name, _)| format!("{name} %")));
+    heads.extend(["balance", "in node", "nodes", "comm", "parallel"].map(String::from));
+    grid.row(Weight::Head, heads);
+    for region in &times.regions {
+        grid.row(if ranks { Weight::Sum } else { Weight::Plain }, cells(region));
+        for rank in region.ranks.iter().filter(|_| ranks) {
+            let mut cells = vec![format!("  rank {}", rank.rank), time(rank.elapsed_ns)];
+            cells.extend(COLUMNS.iter().map(|(_, of)| share(of(rank), rank.elapsed_ns)));
+            grid.row(Weight::Plain, cells);
+        }
+    }
+    let mut out = look.bold(&head(times)) + "\n\n" + &grid.text(look);
+    for note in &times.notes {
+        out.push_str(&format!("{}\n", look.warn(&clean(note))));
+    }
+    out
+}

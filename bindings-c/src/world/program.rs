@@ -249,7 +249,7 @@ impl Host for Driver<'_> {
         let (position, rounds) = with(self.world, |open| {
             open.begin()?;
             let mut told = mine;
-            open.window()?.tell(&mut told)?;
+            open.window()?.broadcast(&mut told)?;
             Ok(told)
         })?;
         let redistributed = match from {

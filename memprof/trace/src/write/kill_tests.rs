@@ -33,6 +33,7 @@ fn geometry() -> Geometry {
         bitmap_bytes: 16,
         sites: 2,
         touches: 2,
+        times: 0,
     }
 }
 

@@ -41,7 +41,8 @@ class PhaseSpec(Structure):
         ("threads", c_int),
         ("name", c_char_p),
         ("cores", c_int),
-        ("reserved", c_int),
+        ("sharing", c_int),
+        ("sharing_limit", c_double),
     ]
 
 
@@ -128,6 +129,7 @@ class Progress(Structure):
         ("iteration_seconds", c_double),
         ("mpi_ratio", c_double),
         ("remaining_seconds", c_double),
+        ("bytes_per_rank", c_longlong),
     ]
 
 
@@ -214,6 +216,11 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ("QUO_barrier_timed", [_context, c_double]),
     ("QUO_auto_distrib_with_policy", [_context, c_int, c_int, c_int, _int_out]),
     ("QUO_get_mpi_comm_by_type_f2c", [_context, c_int, POINTER(_fint)]),
+    ("QUO_lend", [_context]),
+    ("QUO_reclaim", [_context]),
+    ("QUO_borrow", [_context, _int_out, _int_out]),
+    ("QUO_borrow_wanted", [_context, _int_out]),
+    ("QUO_give_back", [_context]),
     ("QUO_detach", [_context]),
     ("QUO_attach", [_context]),
     ("QUO_dead_qids", [_context, _int_out, _text_out]),

@@ -9,7 +9,7 @@ import threading
 import weakref
 from ctypes import c_int, c_void_p
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Type, cast
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
 from . import _library as library
 from .errors import HandleError, WorkFailedError
@@ -62,6 +62,14 @@ class Cores(enum.IntEnum):
 
     ALL = 0
     FASTEST = 1
+
+
+class Sharing(enum.IntEnum):
+    """Conduct of a phase whose CPUs another one has."""
+
+    OVERLAP = 0
+    WAIT = 1
+    LEFT = 2
 
 
 class CoreKind(NamedTuple):
@@ -156,12 +164,13 @@ class Context(_Handle):
         comm: Optional["MPI.Intracomm"] = None,
         *,
         hide_smt: bool = False,
+        lends: bool = False,
         wait: Wait = Wait.DEFAULT,
     ) -> None:
         """Creates a context over ``comm``, by default ``MPI.COMM_WORLD``.
 
-        ``hide_smt`` hides all but one hardware thread of each core. Both options are the same on
-        every rank.
+        ``hide_smt`` hides all but one hardware thread of each core; it and ``wait`` are the same on
+        every rank. ``lends`` lends this rank's CPUs while it waits in a barrier or at a phase's end.
         """
         super().__init__("context")
         library.load()
@@ -169,7 +178,7 @@ class Context(_Handle):
 
         comm = MPI.COMM_WORLD if comm is None else comm
         options = library.CreateOptions(
-            ctypes.sizeof(library.CreateOptions), int(bool(hide_smt)), int(wait)
+            ctypes.sizeof(library.CreateOptions), int(bool(hide_smt)) | 2 * int(bool(lends)), int(wait)
         )
         library.call("QUO_create_with_options_f2c", self._value, comm.py2f(), options)
 
@@ -321,13 +330,18 @@ class Context(_Handle):
         *,
         threads: Threads = Threads.OPENMP,
         cores: Cores = Cores.ALL,
+        sharing: Sharing = Sharing.OVERLAP,
+        sharing_timeout: float = 0.0,
         name: Optional[str] = None,
     ) -> "Phase":
         """Selects the workers of a phase, which can be run any number of times.
 
-        Collective over the node; the arguments are the same on every rank.
+        With ``sharing`` other than ``OVERLAP`` the phase has its CPUs alone: it waits for all of
+        them, or takes those that are free, for at most ``sharing_timeout`` seconds (0: the limit of
+        creation). Collective over the node; the arguments are the same on every rank.
         """
-        return Phase(self, kind, max_per_object, threads, cores, name)
+        shared = (sharing, sharing_timeout)
+        return Phase(self, kind, max_per_object, threads, cores, shared, name)
 
     def named_barrier(self, name: str, qids: Optional[Sequence[int]] = None) -> "NamedBarrier":
         """Makes a barrier among some ranks of the node, by default all. Collective over them."""
@@ -361,6 +375,30 @@ class Context(_Handle):
         numbers = library.numbers(shares)
         library.call(function, self._handle, int(kind), len(numbers), numbers, part, out)
         return Context._of(out)
+
+    # Lending
+
+    def lend(self) -> None:
+        """Lends this rank's CPUs to others of the node until :meth:`reclaim`. Local."""
+        library.call("QUO_lend", self._handle)
+
+    def reclaim(self) -> None:
+        """Takes the CPUs back at once; who borrowed them gives them up at its next look. Local."""
+        library.call("QUO_reclaim", self._handle)
+
+    def borrow(self) -> Tuple[int, int]:
+        """Binds to lent CPUs, too. Returns the number borrowed, and that of threads to run. Local."""
+        borrowed, threads = c_int(), c_int()
+        library.call("QUO_borrow", self._handle, borrowed, threads)
+        return borrowed.value, threads.value
+
+    def is_wanted(self) -> bool:
+        """Returns true if an owner wants borrowed CPUs back: :meth:`give_back` is next. Local."""
+        return bool(library.number("QUO_borrow_wanted", self._handle))
+
+    def give_back(self) -> None:
+        """Gives borrowed CPUs back, and restores the binding. Local."""
+        library.call("QUO_give_back", self._handle)
 
     # Members that come and go
 
@@ -424,6 +462,7 @@ class Phase(_Handle):
         max_per_object: int,
         threads: Threads,
         cores: Cores,
+        shared: Tuple[Sharing, float],
         name: Optional[str],
     ) -> None:
         super().__init__("phase")
@@ -437,7 +476,8 @@ class Phase(_Handle):
             int(threads),
             library.encoded(name),
             int(cores),
-            0,
+            int(shared[0]),
+            shared[1],
         )
         library.call("QUO_phase_create", context._handle, spec, self._value)
 

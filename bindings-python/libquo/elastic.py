@@ -338,11 +338,13 @@ class World(_Handle):
         *,
         mpi_ratio: Optional[float] = None,
         remaining: Optional[float] = None,
+        bytes_per_rank: Optional[int] = None,
     ) -> None:
         """Reports the progress of the main loop for those who decide about the size of the job.
 
         ``seconds`` is the time of an iteration, ``mpi_ratio`` the time in MPI divided by that of
-        computing. Local; what rank 0 reports counts.
+        computing, ``bytes_per_rank`` the memory of the rank that has most. Local; what rank 0
+        reports counts.
         """
         progress = library.Progress(
             ctypes.sizeof(library.Progress),
@@ -350,6 +352,7 @@ class World(_Handle):
             seconds,
             -1.0 if mpi_ratio is None else mpi_ratio,
             -1.0 if remaining is None else remaining,
+            -1 if bytes_per_rank is None else bytes_per_rank,
         )
         library.call("QUO_world_report_progress", self._handle, progress)
 

@@ -48,6 +48,24 @@ class _Totals(Structure):
     ]
 
 
+class _Time(Structure):
+    """memprof_time_t."""
+
+    _fields_ = [
+        ("elapsed", c_uint64),
+        ("useful", c_uint64),
+        ("mpi", c_uint64),
+        ("lent", c_uint64),
+        ("point_to_point", c_uint64),
+        ("collective", c_uint64),
+        ("one_sided", c_uint64),
+        ("file", c_uint64),
+        ("wait", c_uint64),
+        ("other", c_uint64),
+        ("calls", c_uint64),
+    ]
+
+
 class _Hooks(Structure):
     """memprof_hooks_t."""
 
@@ -60,6 +78,9 @@ class _Hooks(Structure):
         ("component", CFUNCTYPE(c_int, c_uint32, POINTER(_Component))),
         ("totals", CFUNCTYPE(c_int, POINTER(_Totals))),
         ("flush", CFUNCTYPE(c_int)),
+        ("time", CFUNCTYPE(c_int, POINTER(_Time))),
+        ("lend_begin", CFUNCTYPE(None)),
+        ("lend_end", CFUNCTYPE(None)),
     ]
 
 
@@ -67,6 +88,7 @@ class _Hooks(Structure):
 STRUCTURES = {
     "memprof_component_t": _Component,
     "memprof_totals_t": _Totals,
+    "memprof_time_t": _Time,
     "memprof_hooks_t": _Hooks,
 }
 
@@ -87,6 +109,19 @@ class Totals(NamedTuple):
     resident_peak: int
     unattributed: int
     owned: int
+
+
+class Time(NamedTuple):
+    """Time of this process since MPI was ready, in seconds."""
+
+    elapsed: float
+    #: Outside of MPI.
+    useful: float
+    mpi: float
+    #: In quo's barriers, while others use the CPUs.
+    lent: float
+    #: Calls of MPI.
+    calls: int
 
 
 _hooks: Optional[_Hooks] = None
@@ -153,6 +188,15 @@ def totals() -> Optional[Totals]:
     if hooks is None or hooks.totals(raw) != 0:
         return None
     return Totals(raw.resident, raw.resident_peak, raw.unattributed, raw.owned)
+
+
+def time() -> Optional[Time]:
+    """Returns where the time went; None without ``memprof run --time`` or before MPI is ready."""
+    hooks = _profiler()
+    raw = _Time()
+    if hooks is None or hooks.size < ctypes.sizeof(_Hooks) or hooks.time(raw) != 0:
+        return None
+    return Time(raw.elapsed / 1e9, raw.useful / 1e9, raw.mpi / 1e9, raw.lent / 1e9, raw.calls)
 
 
 def flush() -> bool:

@@ -20,6 +20,7 @@ ENUMERATIONS = [
     (context.Wait, "QUO_WAIT_"),
     (context.Threads, "QUO_THREADS_"),
     (context.Cores, "QUO_CORES_"),
+    (context.Sharing, "QUO_SHARING_"),
     (elastic.Status, "QUO_WORLD_"),
     (elastic.RequestKind, "QUO_REQUEST_"),
     (elastic.RequestState, "QUO_REQUEST_"),
@@ -30,8 +31,8 @@ ENUMERATIONS = [
 
 #: Values by their names in C.
 VALUES = {
-    "QUO_DISTRIB_PROMISE": context.Distribution.SPREAD,
-    "QUO_DISTRIB_LITERAL": context.Distribution.LIBQUO_COMPAT,
+    "QUO_DISTRIB_SPREAD": context.Distribution.SPREAD,
+    "QUO_DISTRIB_LIBQUO_COMPAT": context.Distribution.LIBQUO_COMPAT,
     "QUO_ERR_SYS": errors.SystemCallError,
     "QUO_ERR_OOR": errors.OutOfResourcesError,
     "QUO_ERR_INVLD_ARG": errors.InvalidArgumentError,
@@ -48,9 +49,9 @@ VALUES = {
     "QUO_ERR_CALL_AFTER_FINALIZE": errors.MpiError,
     "QUO_ERR_BUSY": errors.BusyError,
     "QUO_ERR_DETACHED": errors.DetachedError,
-    "QUO_ERR_MISPLACED": errors.InvalidStateError,
+    "QUO_ERR_STATE": errors.InvalidStateError,
     "QUO_ERR_REFUSED": errors.RefusedError,
-    "QUO_ERR_GIVEN_UP": errors.ResizeAbortedError,
+    "QUO_ERR_ABORTED": errors.ResizeAbortedError,
     "QUO_ERR_WORK_FAILED": errors.WorkFailedError,
 }
 

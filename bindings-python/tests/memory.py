@@ -16,6 +16,7 @@ def main():
         expect(memory.flush() == is_expected, "a sample")
         totals = memory.totals()
         expect((totals is not None) == is_expected, f"{totals}")
+        expect(memory.time() is None, "no times are taken")
         if totals:
             expect(totals.resident >= len(kept), f"{totals}")
             expect(any(one.owned >= len(kept) for one in memory.components().values()), "its owner")

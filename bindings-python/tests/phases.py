@@ -49,6 +49,18 @@ def main():
             with phase.run():
                 expect_raises(libquo.BusyError, "", phase.free)
 
+        alone = libquo.Sharing.WAIT
+        with context.phase(ObjectType.MACHINE, sharing=alone, sharing_timeout=60) as phase:
+            with phase.run():
+                pass
+        context.lend()
+        context.barrier()
+        context.reclaim()
+        borrowed, threads = context.borrow()
+        expect(borrowed >= 0 and threads >= 1, f"{borrowed} borrowed, {threads} threads")
+        expect(not context.is_wanted() or borrowed > 0, "only what was borrowed is wanted")
+        context.give_back()
+
         chosen = context.select(ObjectType.MACHINE, 1)
         expect(comm.allreduce(int(chosen)) == 1, "one is selected")
         expect_raises(libquo.InvalidArgumentError, "", context.phase, ObjectType.CORE, 0)

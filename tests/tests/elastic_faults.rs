@@ -161,11 +161,11 @@ fn ends_early() -> Result<()> {
 }
 
 fn beside() -> Result<()> {
-    hangs_once(ALONE, "until the job ends; it is tried once more", 3)
+    hangs_once(ALONE, "until the job ends; the start is tried once more", 3)
 }
 
 fn again() -> Result<()> {
-    hangs_once(Launch { files: &["slots"], ..ALONE }, "was killed; it is tried once more", 2)
+    hangs_once(Launch { files: &["slots"], ..ALONE }, "was killed; the start is tried once more", 2)
 }
 
 /// A job of two ranks, and a process that hangs in its start, whose number is in the file `hangs`.

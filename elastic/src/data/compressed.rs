@@ -116,8 +116,8 @@ impl Registry {
         let look = || change.watch.look();
         let limits = wait_limits(change.patience, &look);
         let mut known: Vec<Lines> = Vec::new();
-        for position in 0..described.len() {
-            let Some(lines) = described[position].lines.clone() else { continue };
+        for (position, described) in described.iter_mut().enumerate() {
+            let Some(lines) = described.lines.clone() else { continue };
             let found = match known.iter().find(|other| **other == lines) {
                 Some(found) => found.clone(),
                 None => {
@@ -143,7 +143,7 @@ impl Registry {
                     found
                 }
             };
-            described[position].lines = Some(found);
+            described.lines = Some(found);
         }
         Ok(())
     }

@@ -62,9 +62,9 @@ fn two_borrowers_never_work_at_the_same_time() {
                 })
             })
             .collect();
-        owner.state.as_group();
+        owner.state.lend();
         owner.state.reclaim();
-        owner.state.as_group();
+        owner.state.lend();
         for borrower in borrowers {
             borrower.join().unwrap();
         }
@@ -81,15 +81,15 @@ fn return_of_the_owner_is_seen_by_its_borrower() {
             let owner = Arc::clone(&owner);
             thread::spawn(move || owner.take(1))
         };
-        owner.state.as_group();
+        owner.state.lend();
         owner.state.reclaim();
         if let Some(taken) = borrower.join().unwrap() {
             assert!(owner.state.is_wanted(taken));
-            owner.state.as_group();
+            owner.state.lend();
             assert!(owner.state.is_wanted(taken), "another offer is not that one");
             owner.state.give_back(taken);
         }
-        owner.state.as_group();
+        owner.state.lend();
         assert!(owner.take(2).is_some());
     });
 }
@@ -98,7 +98,7 @@ fn return_of_the_owner_is_seen_by_its_borrower() {
 fn loan_of_a_dead_borrower_goes_to_one_other() {
     check(3, || {
         let owner = Owner::new();
-        owner.state.as_group();
+        owner.state.lend();
         let _never_given_back = owner.take(0).unwrap();
         let others: Vec<_> = (1..3)
             .map(|member| {
@@ -125,7 +125,7 @@ fn loan_of_a_dead_borrower_goes_to_one_other() {
 fn reused_number_has_no_loan_of_its_predecessor() {
     check(3, || {
         let owner = Owner::new();
-        owner.state.as_group();
+        owner.state.lend();
         let _never_given_back = owner.take(0).unwrap();
         owner.dead.store(true, Ordering::Release);
         let other = {

@@ -156,7 +156,7 @@ contains
     !> Bytes of an element.
     integer(c_size_t), value :: element
     !> Where the nonzeros of each line of the whole matrix begin, from 0, and at the end how many there are.
-    integer(c_size_t), intent(in) :: pointers(:)
+    integer(c_size_t), contiguous, intent(in) :: pointers(:)
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_OOR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     character(kind=c_char), allocatable, target :: bytes(:)

@@ -48,5 +48,6 @@ program devices
   call code(ierr, QUO_ERR_INVLD_ARG, 'visible_devices')
   call quo_free(q, ierr)
   call done(ierr, 'quo_free')
-  call finish
+  call mpi_finalize(mpierr)
+  call finish()
 end program devices

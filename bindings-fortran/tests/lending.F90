@@ -63,5 +63,6 @@ program lending
   call quo_barrier(q, ierr)
   call quo_free(q, ierr)
   call done(ierr, 'quo_free')
-  call finish
+  call mpi_finalize(mpierr)
+  call finish()
 end program lending

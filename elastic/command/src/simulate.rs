@@ -33,9 +33,8 @@ const TICK: u64 = 60;
     next_line_help = false,
     after_help = "Schedulers: fcfs, easy, conservative; for resizable jobs pba-q, fair-q, fcfs-li-q, greedy-r,\n\
         fair-r, pba, fcfs-pr, max-b; for malleable jobs elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
-        A site asks what elasticity had gained:\n\
         \x20 sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State >log\n\
-        \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html"
+        \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html  # the gain"
 )]
 pub struct Simulate {
     /// A log (Standard Workload Format, sacct), jobs in TOML, or a record of `manage --record`

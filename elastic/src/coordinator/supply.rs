@@ -9,7 +9,7 @@ use crate::change::{Cause, RequestId};
 ///
 /// A request that wants [new nodes](crate::change::Request::nodes) is checked, and refused or accepted; when its turn
 /// has come they are brought, and it goes on as one for hosts that were named. Whoever brought them hears by
-/// [`happened`](super::ResourceManager::happened) how the request ended.
+/// [`on_event`](super::ResourceManager::on_event) how the request ended.
 pub trait Supply: Send + Sync + fmt::Debug {
     /// Checks that so many nodes might be had for a growth that may take so long. Called by a request, while no other
     /// is heard: it may only look at known facts.

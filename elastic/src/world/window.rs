@@ -301,7 +301,7 @@ impl<'a> Window<'a> {
     /// Collective over everybody.
     ///
     /// Leavers are parked afterwards, and so are joiners of a resize that was given up; those of them that were
-    /// started later have [ended](Status::Ended).
+    /// started later have [ended](super::Status::Ended).
     ///
     /// # Errors
     /// [`Error::Aborted`] with the first reason, the same everywhere; [`Error::Group`].

@@ -8,7 +8,7 @@ use core::cell::Cell;
 /// Bytes of the block, which is aligned to a line of the cache and zero when a thread begins.
 pub const BLOCK: usize = 256;
 
-/// Place of the word in the block that a timed entry writes the time of entry to: see [`Position::began`].
+/// Place of the word in the block that a timed entry writes the time of entry to.
 pub const BEGAN: usize = BLOCK - 8;
 
 /// Position of the thread in MPI. All zero is outside.

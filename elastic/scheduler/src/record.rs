@@ -81,6 +81,8 @@ pub struct Recorder {
     policy: String,
     nodes: Vec<String>,
     known: BTreeMap<String, Sighting>,
+    /// The instant of the last line.
+    last: Time,
 }
 
 impl Recorder {
@@ -92,14 +94,16 @@ impl Recorder {
         let mut recorder = Recorder::default();
         for line in lines(text)? {
             match line {
-                Line::Machine { policy, nodes, .. } => {
-                    (recorder.policy, recorder.nodes) = (policy, nodes);
+                Line::Machine { policy, nodes, at, .. } => {
+                    (recorder.policy, recorder.nodes, recorder.last) = (policy, nodes, at);
                 }
-                Line::Job { job, .. } if job.stage == Stage::Ended => {
+                Line::Job { job, at } if job.stage == Stage::Ended => {
                     recorder.known.remove(&job.job);
+                    recorder.last = at;
                 }
-                Line::Job { job, .. } => {
+                Line::Job { job, at } => {
                     recorder.known.insert(job.job.clone(), job);
+                    recorder.last = at;
                 }
             }
         }
@@ -128,12 +132,35 @@ impl Recorder {
             self.known.insert(job.job.clone(), job);
         }
         for gone in before.into_values() {
-            let job = Sighting { stage: Stage::Ended, nodes: Vec::new(), ..gone };
-            lines.push(Line::Job { at, job });
+            lines.push(ended(gone, at));
         }
-        // Strings and numbers can always be written.
-        lines.iter().filter_map(|line| serde_json::to_string(line).ok()).collect()
+        self.last = at;
+        written(&lines)
     }
+
+    /// Takes in the end of a job, and returns its lines. A job that ran between two looks was only seen waiting: `nodes`
+    /// are those that it began on. Nothing comes of a job that was never seen, or whose end is in the record.
+    pub fn end(&mut self, job: &str, begun: Time, at: Time, nodes: Vec<String>) -> Vec<String> {
+        let Some(known) = self.known.remove(job) else { return Vec::new() };
+        let (begun, at) = (begun.max(self.last), at.max(self.last));
+        let mut lines = Vec::new();
+        if known.stage == Stage::Waits {
+            let job = Sighting { stage: Stage::Runs(begun), nodes, ..known.clone() };
+            lines.push(Line::Job { at: begun, job });
+        }
+        lines.push(ended(known, at));
+        self.last = at;
+        written(&lines)
+    }
+}
+
+fn ended(job: Sighting, at: Time) -> Line {
+    Line::Job { at, job: Sighting { stage: Stage::Ended, nodes: Vec::new(), ..job } }
+}
+
+fn written(lines: &[Line]) -> Vec<String> {
+    // Strings and numbers can always be written.
+    lines.iter().filter_map(|line| serde_json::to_string(line).ok()).collect()
 }
 
 /// A text that is no record.
@@ -379,6 +406,28 @@ mod tests {
         look(40, vec![a(&["q0"])]);
         look(50, vec![]);
         text
+    }
+
+    #[test]
+    fn job_between_two_looks_has_run() {
+        let mut recorder = Recorder::default();
+        let at = |second: u64| Time::seconds(1000 + second);
+        let waits = |job| seen(job, Class::Rigid, Stage::Waits, &[]);
+        let runs = seen("a", Class::Rigid, Stage::Runs(at(0)), &["q0"]);
+        let mut lines = recorder.observe(at(0), "easy", &machine(), vec![runs, waits("b")]);
+        let nodes = |name: &str| vec![name.to_owned()];
+        lines.extend(recorder.end("a", at(0), at(4), nodes("q0")));
+        lines.extend(recorder.end("b", at(5), at(7), nodes("q1")));
+        lines.extend(recorder.end("b", at(5), at(7), nodes("q1")));
+        lines.extend(recorder.end("never", at(5), at(7), nodes("q1")));
+        lines.extend(recorder.observe(at(9), "easy", &machine(), Vec::new()));
+        let (_, outcome) = read(&(lines.join("\n") + "\n")).unwrap();
+        let [a, b] = outcome.records[..] else { panic!("{:?}", outcome.records) };
+        assert_eq!((a.execution(), a.node_time), (Span::seconds(4), 4_000));
+        assert_eq!(
+            (b.wait(), b.execution(), b.node_time),
+            (Span::seconds(5), Span::seconds(2), 2_000)
+        );
     }
 
     #[test]

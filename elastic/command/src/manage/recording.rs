@@ -45,6 +45,19 @@ impl Recording {
     /// The file cannot be written.
     pub fn observe(&mut self, at: Time, nodes: &[String], jobs: Vec<Sighting>) -> Result<()> {
         let lines = self.recorder.observe(at, &self.policy, nodes, jobs);
+        self.append(&lines)
+    }
+
+    /// Appends the end of a job that began on these nodes, unless it is there.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end(&mut self, job: &str, begun: Time, at: Time, nodes: Vec<String>) -> Result<()> {
+        let lines = self.recorder.end(job, begun, at, nodes);
+        self.append(&lines)
+    }
+
+    fn append(&mut self, lines: &[String]) -> Result<()> {
         if lines.is_empty() {
             return Ok(());
         }

@@ -162,10 +162,8 @@ impl Pool {
             self.ended(name, fate)?;
         }
         let now = now();
+        self.record_ends(&names, &fates)?;
         if fates.iter().all(|fate| matches!(fate, Fate::Ended(..))) {
-            if let Some(recording) = &mut self.recording {
-                recording.observe(now, &slot_names(&self.hosts), Vec::new())?;
-            }
             return Ok(false);
         }
         let statuses = self.statuses(&fates, now);
@@ -243,6 +241,18 @@ impl Pool {
         let log = self.folder.job_file(name, "log");
         let log = if *status == Some(0) { String::new() } else { format!(": {}", log.display()) };
         self.say(*at, name, &format!("{words} after {}{log}", at.since(start.at)))
+    }
+
+    /// Records the ends of jobs, with the runs of those that no look has seen.
+    fn record_ends(&mut self, names: &[String], fates: &[Fate]) -> Result<()> {
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        let slots = slot_names(&self.hosts);
+        for (name, fate) in names.iter().zip(fates) {
+            let Fate::Ended(start, _, at) = fate else { continue };
+            let held = start.slots.iter().filter_map(|slot| slots.get(*slot as usize).cloned());
+            recording.end(name, start.at, *at, held.collect())?;
+        }
+        Ok(())
     }
 
     /// Asks the elastic jobs that run. Those that do not answer are left out.

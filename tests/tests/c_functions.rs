@@ -15,14 +15,18 @@ struct Machine {
     ranks: usize,
 }
 
-const MACHINES: [Machine; 6] = [
+const MACHINES: [Machine; 5] = [
     Machine { description: "pack:2 core:4 pu:1", counts: "0=1,2=2,3=2,4=8,5=8", ranks: 8 },
     Machine { description: "pack:2 numa:2 core:2 pu:2", counts: "1=4,2=2,4=8,5=16", ranks: 4 },
     Machine { description: "pack:1 core:2 pu:4", counts: "2=1,4=2,5=8", ranks: 3 },
     Machine { description: "quo/tests/machines/fast-and-slow-cores.xml", counts: "0=1", ranks: 4 },
     Machine { description: "quo/tests/machines/memory-without-cpus.xml", counts: "0=1", ranks: 2 },
-    Machine { description: "quo/tests/machines/gpus.xml", counts: "0=1,2=2,4=8,5=8", ranks: 4 },
 ];
+
+/// A machine with devices, and the programs that ask for them.
+const DEVICES: Machine =
+    Machine { description: "quo/tests/machines/gpus.xml", counts: "0=1,2=2,4=8,5=8", ranks: 4 };
+const OF_DEVICES: [&str; 2] = ["devices", "split"];
 
 /// Runs for which the real machine matters: number of ranks, and their binding.
 const LIVE: [(usize, BindTo); 6] = [
@@ -55,7 +59,9 @@ fn passes(name: &str) -> Result<()> {
         job.run()?.expect_success().with_context(|| format!("{ranks} ranks, {bind_to:?}"))?;
     }
     let chosen = |index: usize| if brief { [1, 3].contains(&index) } else { in_turn(index) };
-    for (_, machine) in MACHINES.into_iter().enumerate().filter(|it| chosen(it.0)) {
+    let everywhere = MACHINES.into_iter().enumerate().filter(|it| chosen(it.0)).map(|it| it.1);
+    let devices = OF_DEVICES.contains(&name).then_some(DEVICES);
+    for machine in everywhere.chain(devices) {
         let description = if machine.description.ends_with(".xml") {
             checkout.root().join(machine.description).display().to_string()
         } else {

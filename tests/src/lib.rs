@@ -38,6 +38,7 @@ mod nodes;
 mod recorded;
 mod running;
 mod selection;
+mod stacks;
 mod still;
 pub mod suite;
 mod wait;

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::leftovers;
 use crate::listener::Listener;
+use crate::stacks;
 use crate::wait::ends_within;
 
 /// Time for a launcher that was told to stop to stop its ranks.
@@ -91,9 +92,15 @@ impl Running {
     /// # Errors
     ///
     /// The kernel does not let us watch it. A job that fails is an [`Outcome`].
-    pub fn finish(mut self) -> Result<Outcome> {
+    pub fn finish(self) -> Result<Outcome> {
         let left = self.end.saturating_duration_since(Instant::now());
         let out_of_time = !ends_within(Pid::from_child(&self.child), left)?;
+        let hanging =
+            if out_of_time { leftovers::marked_processes(&self.mark) } else { Vec::new() };
+        self.ended(out_of_time, stacks::of(&hanging))
+    }
+
+    fn ended(mut self, out_of_time: bool, stacks: String) -> Result<Outcome> {
         if out_of_time {
             self.stop()?;
         }
@@ -110,6 +117,7 @@ impl Running {
             out_of_time,
             stdout: self.stdout.text(),
             stderr: all(&self.stderr)?,
+            stacks,
             leftovers,
         })
     }
@@ -119,9 +127,9 @@ impl Running {
     /// # Errors
     ///
     /// As [`finish`](Self::finish).
-    pub fn end(mut self) -> Result<Outcome> {
-        self.end = Instant::now();
-        self.finish()
+    pub fn end(self) -> Result<Outcome> {
+        let runs = !ends_within(Pid::from_child(&self.child), Duration::ZERO)?;
+        self.ended(runs, String::new())
     }
 
     /// Kills the launcher and all ranks at once.
@@ -163,6 +171,8 @@ pub struct Outcome {
     pub stdout: String,
     /// Standard error of the ranks and the launcher.
     pub stderr: String,
+    /// The stacks of the processes of a job whose time was up.
+    pub stacks: String,
     /// Processes and shared-memory segments that the job left behind.
     pub leftovers: Vec<String>,
 }
@@ -207,6 +217,9 @@ impl Outcome {
             self.stdout.trim_end(),
             self.stderr.trim_end()
         );
+        if !self.stacks.is_empty() {
+            let _infallible = write!(text, "\n--- stacks\n{}", self.stacks.trim_end());
+        }
         if !self.leftovers.is_empty() {
             let _infallible = write!(text, "\n--- left behind\n{}", self.leftovers.join("\n"));
         }

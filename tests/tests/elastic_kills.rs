@@ -103,7 +103,8 @@ impl Killed {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (hangs, took) = (live(&self.job), begun.elapsed());
-        let outcome = self.job.end()?;
+        // By now the time of one that hangs is up, too: its stacks are in the report.
+        let outcome = if hangs { self.job.finish()? } else { self.job.end()? };
         ensure!(!hangs, "it hangs: {}", outcome.report());
         // The launcher may crash itself (Open MPI 4 does, in PMIx_server_finalize).
         let crashed = |process: &Pid| {

@@ -51,6 +51,10 @@ fn main() {
         ),
         ("a_detached_rank_has_the_binding_that_it_pushed", deaths::detached_ranks_have_bindings),
         ("a_rank_killed_inside_create_is_named", deaths::a_rank_killed_inside_create_is_named),
+        (
+            "creation_ends_by_the_check_of_its_caller",
+            deaths::creation_ends_by_the_check_of_its_caller,
+        ),
         ("a_forked_child_is_refused", deaths::a_forked_child_is_refused),
         ("a_forked_child_is_known_as_itself", deaths::a_forked_child_is_known_as_itself),
         ("a_detached_rank_is_not_waited_for_until_it_attaches", deaths::detach_and_attach),

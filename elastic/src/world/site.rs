@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use quo::Context;
+use quo::context::CreateOptions;
 use quo::group::WaitLimits;
 use quo_mpi::communicator::Communicator;
 
@@ -50,7 +51,8 @@ impl Site {
     /// Makes it over all live processes. Collective.
     pub(super) fn open(base: &Communicator, limits: &WaitLimits<'_>) -> Result<Self, Error> {
         let group = Error::group(CALL);
-        let all = Context::create(base.group_within(limits).map_err(&group)?);
+        let all = base.group_within(limits).map_err(&group)?;
+        let all = Context::create_within(all, CreateOptions::new(), limits);
         let all = all.map_err(Error::context(CALL))?;
         let mut place =
             [all.node_index() as u64, all.node_rank() as u64].map(u64::to_ne_bytes).concat();

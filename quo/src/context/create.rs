@@ -1,6 +1,7 @@
 //! The collective creation of a context, and its release.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::adapt::AdaptOptions;
 use super::handshake::{Established, Participant, handshake, limit, next_number};
@@ -11,7 +12,7 @@ use super::{Context, CreateOptions};
 use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
-use crate::group::Group;
+use crate::group::{Group, WaitLimits};
 
 impl Context {
     /// Makes a context over all ranks of `group`, with default options. Collective over the group.
@@ -38,7 +39,20 @@ impl Context {
     /// unusable `QUO_TOPOLOGY`, ...), [`Error::Group`] when MPI is not running or ranks do not come.
     #[doc(alias = "QUO_create_with_flags")]
     pub fn create_with(group: impl Group, options: CreateOptions) -> Result<Self, Error> {
-        Self::come(Arc::new(group), Role::Creates, &options)
+        Self::come(Arc::new(group), Role::Creates, &options, None)
+    }
+
+    /// Makes a context over all ranks of `group` as [`create_with`](Self::create_with), within limits of the caller: their
+    /// check ends the creation, too, and the earlier of both deadlines counts. Collective over the group.
+    ///
+    /// # Errors
+    /// As [`create_with`](Self::create_with), and [`Error::Group`] with the error of the check.
+    pub fn create_within(
+        group: impl Group,
+        options: CreateOptions,
+        limits: &WaitLimits<'_>,
+    ) -> Result<Self, Error> {
+        Self::come(Arc::new(group), Role::Creates, &options, Some(limits))
     }
 
     /// Becomes part of a context that other ranks of the group have and [`adapt`](Self::adapt).
@@ -49,19 +63,26 @@ impl Context {
     /// As [`create_with`](Self::create_with); [`Error::InvalidArgument`] on every rank when none
     /// adapts.
     pub fn join(group: impl Group, options: CreateOptions) -> Result<Self, Error> {
-        Self::come(Arc::new(group), Role::Joins, &options)
+        Self::come(Arc::new(group), Role::Joins, &options, None)
     }
 
-    fn come(group: Arc<dyn Group>, role: Role, options: &CreateOptions) -> Result<Self, Error> {
+    fn come(
+        group: Arc<dyn Group>,
+        role: Role,
+        options: &CreateOptions,
+        limits: Option<&WaitLimits<'_>>,
+    ) -> Result<Self, Error> {
         let settings = options.resolve();
-        let limit = limit(&settings);
+        let until = limits.and_then(|limits| limits.deadline);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let limit = limit(&settings).min(left.unwrap_or(Duration::MAX));
         let established = handshake(
             group,
             Participant {
                 role,
                 settings,
                 limit,
-                watch: &|| Ok(()),
+                watch: limits.map_or(&|| Ok(()), |limits| limits.check_peers),
                 prepare: &mut || Ok(()),
                 backend: None,
                 claimed: CpuSet::new(),

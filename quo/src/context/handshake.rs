@@ -44,7 +44,7 @@ pub(super) struct Participant<'a> {
     pub settings: Result<Settings, Error>,
     /// Time to wait for the others.
     pub limit: Duration,
-    /// Asked while this rank waits for the first exchange.
+    /// Asked while this rank waits for the first exchange, and where no rank adapts, for all of them.
     pub watch: &'a dyn Fn() -> Result<(), GroupError>,
     /// Done when all ranks want to go on, and before anything of this rank is told to others.
     pub prepare: &'a mut dyn FnMut() -> Result<(), Error>,
@@ -76,8 +76,10 @@ pub(super) fn handshake(
     let deadline = Instant::now().checked_add(limit);
     let limits = WaitLimits { deadline, check_peers: watch };
     let (gathered, settings) = gather_records(&*group, role, settings, &limits)?;
-    let watch = Watch::new(&gathered, group.rank());
-    let limits = WaitLimits { deadline, check_peers: &|| watch.look() };
+    let peers = Watch::new(&gathered, group.rank());
+    // Ranks that adapt watch those of the context that they had: some may leave now.
+    let is_over = || if gathered.adapts { Ok(()) } else { watch() };
+    let limits = WaitLimits { deadline, check_peers: &|| is_over().and_then(|()| peers.look()) };
     let made = make_segment(&*group, &gathered, role, settings, &limits)?;
     let own = Own { prepare, backend, claimed: &claimed };
     let (attached, settings) = attach(&*group, &gathered, made, own, &limits)?;

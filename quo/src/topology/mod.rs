@@ -9,7 +9,7 @@
 //! | `devices.rs` | [`Device`]s and the CPUs near them |
 //! | `bytes.rs` | the form in which a snapshot travels to the other processes of a node |
 //! | `source.rs` | live machine, XML file, synthetic string, and [`TOPOLOGY_VARIABLE`] |
-//! | `xml.rs`, `markup.rs` | hwloc's XML files, read without hwloc |
+//! | `xml.rs` | hwloc's XML files, read without hwloc |
 //! | `synthetic.rs` | what of a synthetic string is checked before hwloc sees it |
 //! | `sysfs.rs` | the kinds of cores and the devices, as the kernel tells them |
 //! | `hwloc.rs` | the only file that meets hwloc: live machine and synthetic strings |
@@ -25,7 +25,6 @@ mod error;
 mod hwloc;
 mod index;
 mod kinds;
-mod markup;
 mod object;
 mod snapshot;
 mod source;

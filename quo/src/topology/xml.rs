@@ -4,16 +4,23 @@
 //! it write to the terminal or end the process. A path in an environment variable must not be able
 //! to do that, so files are read here, and hwloc is left with the live machine.
 
+use roxmltree::{Document, Node, ParsingOptions};
+
 use crate::CpuSet;
 
 use super::devices::{Device, DeviceKind, MAX_DEVICES};
 use super::kinds::{MAX_CORE_KINDS, RawKind, arrange};
-use super::markup::{Element, Event, Reader};
 use super::{
     MAX_CPU, MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError,
 };
 
 const MOST_OBJECTS: usize = ObjectType::COUNT * MAX_PUS + MAX_NUMA_NODES;
+
+/// Elements and the texts between them: those that describe an object are few.
+const MOST_NODES: usize = 24 * MOST_OBJECTS;
+
+/// Deeper than any machine, PCI bridges included.
+const MAX_DEPTH: usize = 128;
 
 pub(super) fn read(text: &str, origin: Origin) -> Result<Topology, TopologyError> {
     match contents(text) {
@@ -33,115 +40,126 @@ struct Contents {
     devices: Vec<Device>,
 }
 
-/// An `object` element whose end has not come yet.
-struct Open {
-    /// Its place among the objects, when it is of a type that counts here.
-    at: Option<usize>,
-    /// Its own set, or that of its parent when it has none.
-    cpuset: Option<CpuSet>,
-    /// The NUMA nodes attached to it. hwloc numbers them after those of the objects inside it.
-    nodes: Vec<Object>,
-    /// The device that it is, or is part of.
+/// What an `object` element takes from the one around it.
+#[derive(Clone, Copy, Default)]
+struct Around<'a> {
+    cpuset: Option<&'a CpuSet>,
+    /// The device that the element is part of.
     device: Option<usize>,
-    /// A NUMA node, or a cache in front of one: its nodes are those of the object it is attached to.
-    attached: bool,
+    depth: usize,
+}
+
+#[derive(Default)]
+struct Found {
+    objects: Vec<Object>,
+    nodes: Vec<Object>,
+    devices: Vec<Device>,
+}
+
+impl Found {
+    /// Takes in an `object` element and those inside it. Returns the NUMA nodes that belong to the object around it: hwloc
+    /// numbers those of an object after those of the objects inside it.
+    fn object(&mut self, element: Node<'_, '_>, around: Around<'_>) -> Result<Vec<Object>, String> {
+        let (object, cpuset) = object(element, around.cpuset).map_err(at(element))?;
+        if around.depth == MAX_DEPTH {
+            return Err(at(element)(format!("objects are nested more than {MAX_DEPTH} deep")));
+        }
+        if self.objects.len() + self.nodes.len() == MOST_OBJECTS {
+            return Err(at(element)("it has more objects than any machine".to_owned()));
+        }
+        let device = match device(element, cpuset.as_ref()) {
+            Some(_) if self.devices.len() == MAX_DEVICES => {
+                return Err(at(element)("it has more devices than any machine".to_owned()));
+            }
+            Some(device) => {
+                self.devices.push(device);
+                Some(self.devices.len() - 1)
+            }
+            None => around.device,
+        };
+        let kind = element.attribute("type");
+        if let (Some(at), Some("OSDev")) = (device, kind) {
+            self.devices[at].names.extend(element.attribute("name").map(str::to_owned));
+        }
+        let mut attached = Vec::new();
+        // A NUMA node, or a cache in front of one: its nodes are those of the object it is attached to.
+        let mut belongs_outside = kind == Some("MemCache");
+        let mut place = None;
+        match object {
+            Some(node) if node.kind == ObjectType::NumaNode => {
+                belongs_outside = true;
+                attached.push(node);
+            }
+            Some(object) => {
+                place = Some(self.objects.len());
+                self.objects.push(object);
+            }
+            None => {}
+        }
+        let inside = Around { cpuset: cpuset.as_ref(), device, depth: around.depth + 1 };
+        for child in element.children() {
+            match child.tag_name().name() {
+                "object" => attached.append(&mut self.object(child, inside)?),
+                "info" => {
+                    if let Some(object) = place.and_then(|place| self.objects.get_mut(place)) {
+                        describe(object, child);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if belongs_outside {
+            return Ok(attached);
+        }
+        self.nodes.append(&mut attached);
+        Ok(attached)
+    }
+}
+
+/// Puts the line of an element before a cause.
+fn at(element: Node<'_, '_>) -> impl Fn(String) -> String {
+    let row = element.document().text_pos_at(element.range().start).row;
+    move |cause| format!("line {row}: {cause}")
 }
 
 fn contents(text: &str) -> Result<Contents, String> {
-    let mut reader = Reader::new(text);
-    let mut objects: Vec<Object> = Vec::new();
-    let mut nodes: Vec<Object> = Vec::new();
-    let mut open: Vec<Open> = Vec::new();
+    let options = ParsingOptions {
+        // A document type names the file of its definitions, which nobody reads.
+        allow_dtd: true,
+        nodes_limit: MOST_NODES as u32,
+        ..ParsingOptions::default()
+    };
+    let document =
+        Document::parse_with_options(text, options).map_err(|error| error.to_string())?;
+    let outermost = document.root_element();
+    if outermost.tag_name().name() != "topology" {
+        let cause = format!("its outermost element is `{}`", outermost.tag_name().name());
+        return Err(at(outermost)(cause));
+    }
+    let mut found = Found::default();
     let mut allowed = None;
     let mut kinds: Vec<RawKind> = Vec::new();
-    let mut in_kind = false;
-    let mut devices: Vec<Device> = Vec::new();
-    let mut outermost = true;
-    while let Some(event) = reader.next()? {
-        match event {
-            Event::Start(element) if outermost => {
-                if element.name != "topology" {
-                    let cause = format!("its outermost element is `{}`", element.name);
-                    return Err(reader.wrong(&cause));
-                }
-                outermost = false;
+    for element in outermost.children() {
+        match element.tag_name().name() {
+            "object" => {
+                allowed = allowed.or_else(|| element.attribute("allowed_cpuset"));
+                let mut nodes = found.object(element, Around::default())?;
+                found.nodes.append(&mut nodes);
             }
-            Event::Start(element) if element.name == "object" => {
-                let parent = open.last().and_then(|parent| parent.cpuset.as_ref());
-                let (object, cpuset) =
-                    object(&element, parent).map_err(|cause| reader.wrong(&cause))?;
-                if open.is_empty() && allowed.is_none() {
-                    allowed = element.attribute("allowed_cpuset");
-                }
-                if objects.len() + nodes.len() == MOST_OBJECTS {
-                    return Err(reader.wrong("it has more objects than any machine"));
-                }
-                let device = match device(&element, cpuset.as_ref()) {
-                    Some(_) if devices.len() == MAX_DEVICES => {
-                        return Err(reader.wrong("it has more devices than any machine"));
-                    }
-                    Some(device) => {
-                        devices.push(device);
-                        Some(devices.len() - 1)
-                    }
-                    None => open.last().and_then(|parent| parent.device),
-                };
-                if let (Some(at), Some("OSDev")) = (device, element.attribute("type").as_deref()) {
-                    devices[at].names.extend(element.attribute("name"));
-                }
-                let nodes = Vec::new();
-                let mut opened = Open { at: None, cpuset, nodes, device, attached: false };
-                match object {
-                    Some(node) if node.kind == ObjectType::NumaNode => {
-                        opened.attached = true;
-                        opened.nodes.push(node);
-                    }
-                    Some(object) => {
-                        opened.at = Some(objects.len());
-                        objects.push(object);
-                    }
-                    None => {
-                        opened.attached = element.attribute("type").as_deref() == Some("MemCache")
-                    }
-                }
-                open.push(opened);
+            "cpukind" if kinds.len() == MAX_CORE_KINDS => {
+                let cause = "it has more kinds of cores than any machine".to_owned();
+                return Err(at(element)(cause));
             }
-            Event::Start(element) if element.name == "cpukind" => {
-                if kinds.len() == MAX_CORE_KINDS {
-                    return Err(reader.wrong("it has more kinds of cores than any machine"));
-                }
-                kinds.push(core_kind(&element).map_err(|cause| reader.wrong(&cause))?);
-                in_kind = true;
-            }
-            Event::End("cpukind") => in_kind = false,
-            Event::Start(element) if element.name == "info" && in_kind => {
-                let text = |name| element.attribute(name).unwrap_or_default();
-                if let Some(kind) = kinds.last_mut() {
-                    kind.describe(&text("name"), &text("value"));
-                }
-            }
-            Event::Start(element) if element.name == "info" => {
-                let about = open.last().and_then(|open| objects.get_mut(open.at?));
-                if let Some(object) = about {
-                    describe(object, &element);
-                }
-            }
-            Event::End("object") => {
-                let closed = open.pop();
-                let Some(mut closed) = closed else { continue };
-                match open.last_mut().filter(|_| closed.attached) {
-                    Some(parent) => parent.nodes.append(&mut closed.nodes),
-                    None => nodes.append(&mut closed.nodes),
-                }
-            }
-            Event::Start(_) | Event::End(_) => {}
+            "cpukind" => kinds.push(core_kind(element).map_err(at(element))?),
+            _ => {}
         }
     }
+    let Found { mut objects, mut nodes, mut devices } = found;
     if objects.is_empty() {
         return Err("it describes no machine".to_owned());
     }
     let everything = objects.iter().fold(CpuSet::new(), |set, object| set.union(&object.cpuset));
-    let allowed = match allowed.as_deref().map(mask) {
+    let allowed = match allowed.map(mask) {
         // Without bound above: all of them.
         None | Some(Ok(None)) => everything.clone(),
         Some(Ok(Some(set))) => set,
@@ -164,8 +182,8 @@ fn contents(text: &str) -> Result<Contents, String> {
 }
 
 /// The device of a `PCIDev` element, near the CPUs of the object that it is attached to.
-fn device(element: &Element<'_>, near: Option<&CpuSet>) -> Option<Device> {
-    if element.attribute("type").as_deref() != Some("PCIDev") {
+fn device(element: Node<'_, '_>, near: Option<&CpuSet>) -> Option<Device> {
+    if element.attribute("type") != Some("PCIDev") {
         return None;
     }
     // Such as `0302 [10de:20b0] [10de:1450] a1`.
@@ -174,35 +192,40 @@ fn device(element: &Element<'_>, near: Option<&CpuSet>) -> Option<Device> {
     let vendor = described.split_once('[').and_then(|(_, rest)| rest.get(..4));
     Some(Device {
         kind: DeviceKind::of_class(class)?,
-        bus: element.attribute("pci_busid")?,
+        bus: element.attribute("pci_busid")?.to_owned(),
         vendor: vendor.and_then(|text| u16::from_str_radix(text, 16).ok()).unwrap_or(0),
         names: Vec::new(),
         cpuset: near.cloned().unwrap_or_default(),
     })
 }
 
-fn core_kind(element: &Element<'_>) -> Result<RawKind, String> {
+fn core_kind(element: Node<'_, '_>) -> Result<RawKind, String> {
     let cpuset = element.attribute("cpuset").ok_or("a kind of cores has no cpuset")?;
-    let cpuset = match mask(&cpuset) {
+    let cpuset = match mask(cpuset) {
         Ok(Some(set)) => set,
         Ok(None) => return Err("the cpuset of a kind of cores has no end".to_owned()),
         Err(cause) => return Err(format!("the cpuset of a kind of cores is wrong: {cause}")),
     };
     let efficiency = element.attribute("forced_efficiency").and_then(|text| text.parse().ok());
-    Ok(RawKind { cpuset, efficiency, ..RawKind::default() })
+    let mut kind = RawKind { cpuset, efficiency, ..RawKind::default() };
+    for info in element.children().filter(|child| child.has_tag_name("info")) {
+        let text = |name| info.attribute(name).unwrap_or_default();
+        kind.describe(text("name"), text("value"));
+    }
+    Ok(kind)
 }
 
 /// The object, when it is of a type that counts here, and the set that bounds its children.
 fn object(
-    element: &Element<'_>,
+    element: Node<'_, '_>,
     parent: Option<&CpuSet>,
 ) -> Result<(Option<Object>, Option<CpuSet>), String> {
     let named = element.attribute("type").ok_or("an object has no type")?;
-    let Some(kind) = kind(&named, element) else { return Ok((None, parent.cloned())) };
+    let Some(kind) = kind(named, element) else { return Ok((None, parent.cloned())) };
     let cpuset = match element.attribute("cpuset") {
         None if kind == ObjectType::NumaNode => CpuSet::new(),
         None => return Err(format!("a {named} has no cpuset")),
-        Some(text) => match mask(&text) {
+        Some(text) => match mask(text) {
             Ok(Some(set)) => set,
             Ok(None) => return Err(format!("the cpuset of a {named} has no end")),
             Err(cause) => return Err(format!("the cpuset of a {named} is wrong: {cause}")),
@@ -239,7 +262,7 @@ fn object(
     Ok((object, Some(cpuset)))
 }
 
-fn kind(named: &str, element: &Element<'_>) -> Option<ObjectType> {
+fn kind(named: &str, element: Node<'_, '_>) -> Option<ObjectType> {
     let attribute = |name| element.attribute(name);
     match named {
         "Machine" => Some(ObjectType::Machine),
@@ -247,13 +270,13 @@ fn kind(named: &str, element: &Element<'_>) -> Option<ObjectType> {
         "Package" | "Socket" => Some(ObjectType::Package),
         "Die" => Some(ObjectType::Die),
         // For readers that know no dies.
-        "Group" if attribute("subtype").as_deref() == Some("Die") => Some(ObjectType::Die),
+        "Group" if attribute("subtype") == Some("Die") => Some(ObjectType::Die),
         "L3Cache" => Some(ObjectType::L3Cache),
         "L2Cache" => Some(ObjectType::L2Cache),
         "L1Cache" => Some(ObjectType::L1Cache),
         // hwloc 1 has one type for all levels; type 2 holds instructions.
-        "Cache" if attribute("cache_type").as_deref() == Some("2") => None,
-        "Cache" => match attribute("depth")?.as_str() {
+        "Cache" if attribute("cache_type") == Some("2") => None,
+        "Cache" => match attribute("depth")? {
             "1" => Some(ObjectType::L1Cache),
             "2" => Some(ObjectType::L2Cache),
             "3" => Some(ObjectType::L3Cache),
@@ -265,13 +288,13 @@ fn kind(named: &str, element: &Element<'_>) -> Option<ObjectType> {
     }
 }
 
-fn describe(object: &mut Object, info: &Element<'_>) {
+fn describe(object: &mut Object, info: Node<'_, '_>) {
     let wanted = match object.kind {
         ObjectType::Machine => "DMIProductName",
         ObjectType::Package => "CPUModel",
         _ => return,
     };
-    if info.attribute("name").as_deref() == Some(wanted) {
+    if info.attribute("name") == Some(wanted) {
         object.name = info.attribute("value").unwrap_or_default().trim().to_owned();
     }
 }
@@ -299,7 +322,58 @@ fn mask(text: &str) -> Result<Option<CpuSet>, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn cause(text: &str) -> String {
+        contents(text).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn document_with_its_type_and_comments_is_read() {
+        let text = "\u{feff}<?xml version='1.0'?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<!-- <x> -->\
+            <topology><object type='Machine' cpuset='0x1'>\
+            <info name='DMIProductName' value='&lt;A&#65;&amp;'/>\
+            <object type='PU' os_index='0' cpuset='0x1'/></object></topology>\n";
+        let contents = contents(text).unwrap_or_else(|cause| panic!("{cause}"));
+        assert_eq!(contents.objects[0].name, "<AA&");
+    }
+
+    #[test]
+    fn wrong_document_is_refused_with_its_line() {
+        let object = "<object type='Group' cpuset='0x1'>";
+        let deep =
+            format!("<topology>{}{}</topology>", object.repeat(129), "</object>".repeat(129));
+        let flat = format!("<topology>{}</topology>", "<a/>".repeat(MOST_NODES));
+        let entities = "<!DOCTYPE topology [<!ENTITY a '&b;&b;'><!ENTITY b '&a;&a;'>]>\
+            <topology><object type='&a;'/></topology>";
+        for (text, expected) in [
+            ("<topology>\n<object></topology>", "2:9"),
+            ("<topology/><topology/>", "1:12"),
+            ("<topology>\n<object/></topology>", "line 2: an object has no type"),
+            ("<topology>\n\n<cpukind/></topology>", "line 3: a kind of cores has no cpuset"),
+            ("<html/>", "outermost"),
+            (&deep, "nested more than 128 deep"),
+            (&flat, "limit"),
+            (entities, "loop"),
+        ] {
+            let found = cause(text);
+            assert!(found.contains(expected), "{expected}: {found}");
+        }
+        // Elements that are no objects may be as deep as the text is long.
+        let far = 200_000;
+        let text = format!("<topology>{}{}</topology>", "<a>".repeat(far), "</a>".repeat(far));
+        assert_eq!(cause(&text), "it describes no machine");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[<>/!?a '\"=&;#x\\[\\]é\n-]{0,40}") {
+            let _ = contents(&text);
+            let _ = contents(&format!("<topology>{text}</topology>"));
+        }
+    }
 
     #[test]
     fn masks_are_read_from_the_highest_part() {

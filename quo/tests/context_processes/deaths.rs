@@ -8,6 +8,7 @@ use crate::support::{End, Ranks, Segments};
 use nix::sys::signal::Signal;
 use quo::affinity::Target;
 use quo::group::local::LocalSpace;
+use quo::group::{Group, GroupError, WaitLimits};
 use quo::plan::Policy;
 use quo::{Context, Error, ErrorKind, ObjectType};
 
@@ -117,6 +118,29 @@ pub fn a_rank_killed_inside_create_is_named() {
     let ends = ranks.wait();
     assert_eq!((ends[&0], ends[&2]), (End::Exited(0), End::Exited(0)));
     drop(space);
+    segments.assert_empty();
+}
+
+pub fn creation_ends_by_the_check_of_its_caller() {
+    let segments = Segments::new();
+    let space = LocalSpace::new(2, segments.path()).unwrap();
+    let others = LocalSpace::new(2, segments.path()).unwrap();
+    let ranks = Ranks::fork(2, |rank| {
+        let group = space.join(rank).unwrap();
+        // Rank 1 lives, and does not come.
+        if rank == 0 {
+            let call = "the caller's own";
+            let check = || Err(GroupError::Dead { call, ranks: vec![1] });
+            let limits = WaitLimits { deadline: None, check_peers: &check };
+            let error = Context::create_within(group, options(segments.path()), &limits);
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DeadMember);
+            assert!(error.to_string().contains(call), "{error}");
+        }
+        others.join(rank).unwrap().barrier().unwrap();
+    });
+    ranks.succeed();
+    drop((space, others));
     segments.assert_empty();
 }
 

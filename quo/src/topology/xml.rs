@@ -4,7 +4,7 @@
 //! it write to the terminal or end the process. A path in an environment variable must not be able
 //! to do that, so files are read here, and hwloc is left with the live machine.
 
-use roxmltree::{Document, Node, ParsingOptions};
+use roxmltree::{Document, Error, Node, ParsingOptions};
 
 use crate::CpuSet;
 
@@ -129,8 +129,13 @@ fn contents(text: &str) -> Result<Contents, String> {
         nodes_limit: MOST_NODES as u32,
         ..ParsingOptions::default()
     };
-    let document =
-        Document::parse_with_options(text, options).map_err(|error| error.to_string())?;
+    let document = Document::parse_with_options(text, options).map_err(|error| {
+        let row = match error {
+            Error::UnclosedRootNode => text.lines().count(),
+            _ => error.pos().row as usize,
+        };
+        format!("line {row}: {error}")
+    })?;
     let outermost = document.root_element();
     if outermost.tag_name().name() != "topology" {
         let cause = format!("its outermost element is `{}`", outermost.tag_name().name());

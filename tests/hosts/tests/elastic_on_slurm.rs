@@ -394,9 +394,12 @@ fn dies() -> Result<()> {
 /// Kills a job at once, and waits until nothing runs any more. (Killed launchers leave files of theirs.)
 fn all_killed(job: &Elastic) -> Result<()> {
     let slurm = job.slurm;
-    let killed =
-        slurm.command("scancel").args(["--full", "--signal=KILL", &job.number]).status()?;
-    ensure!(killed.success(), "scancel: {killed}");
+    // A busy slurmctld does not always answer at once.
+    let kill = || {
+        let mut scancel = slurm.command("scancel");
+        Ok(scancel.args(["--full", "--signal=KILL", &job.number]).status()?.success())
+    };
+    job.until("scancel kills the job", kill)?;
     job.until("all jobs have ended", || Ok(jobs(slurm)?.is_empty()))?;
     job.until("no process is left", || Ok((0..3).all(|host| busy(slurm, host).is_empty())))
 }

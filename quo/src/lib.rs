@@ -35,7 +35,7 @@
 //!
 //! and beside them [`error`] and [`environment`], the variables that are read.
 //!
-//! floors: cpuset < atomic_word < profiler_regions < environment < topology < plan < affinity < node < group < error < metrics <
+//! floors: cpuset < atomic_word < environment < topology < plan < affinity < node < group < error < metrics <
 //!     threading < context < phase < explain
 
 pub mod affinity;
@@ -52,7 +52,6 @@ mod metrics;
 pub mod node;
 pub mod phase;
 pub mod plan;
-mod profiler_regions;
 mod threading;
 pub mod topology;
 

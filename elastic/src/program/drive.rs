@@ -1,8 +1,9 @@
 //! The loop of every driver, over the edge that a driver is.
 
+use memprof_hooks::{Origin, Region};
+
 use super::ProgramError;
 use super::machine::{Action, Event, Machine, Standing};
-use super::region::Region;
 
 /// Edge of a driver: the blocks of a program, and the world in which they run.
 pub trait Host {
@@ -61,7 +62,7 @@ pub trait Host {
 /// # Errors
 /// The first error of the host or of the machine.
 pub fn drive<H: Host>(machine: &mut Machine, host: &mut H) -> Result<(), H::Error> {
-    let mut region = (0, Region::begin(host.name(0)));
+    let mut region = (0, Region::begin(host.name(0), Origin::Program));
     loop {
         let action = machine.action();
         if let Some(position) = element(action)
@@ -69,7 +70,7 @@ pub fn drive<H: Host>(machine: &mut Machine, host: &mut H) -> Result<(), H::Erro
         {
             // The profiler's regions nest: the old one ends first.
             drop(region);
-            region = (position, Region::begin(host.name(position)));
+            region = (position, Region::begin(host.name(position), Origin::Program));
         }
         let event = match action {
             Action::Probe(_) => Event::Due(host.probe()?),

@@ -43,7 +43,6 @@
 //! | the order of elements, as a state machine over plain data | `machine.rs` |
 //! | the loop of all drivers, and the one that tells of each action | `drive.rs` |
 //! | the drivers for Rust: the world, and one process without MPI | `host.rs` |
-//! | regions of a memory profile | `region.rs` |
 //! | what a block sees | `stage.rs` |
 //!
 //! Source: dissertation of I. A. Comprés Ureña (TU München, 2017), chapter on EPOP.
@@ -52,7 +51,6 @@ mod drive;
 mod error;
 mod host;
 mod machine;
-mod region;
 mod stage;
 
 use std::fmt;

@@ -22,8 +22,14 @@
 #![deny(missing_docs)]
 #![allow(unsafe_code)]
 
+mod lent;
+mod region;
+
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use lent::Lent;
+pub use region::{Origin, Region};
 
 /// The version of the table that is asked for.
 pub const VERSION: u32 = 1;

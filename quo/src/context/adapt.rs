@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memprof_hooks::Region;
+
 use super::Context;
 use super::handshake::{Established, LOOK, Participant, handshake, limit, next_number};
 use super::record::Role;
@@ -11,7 +13,6 @@ use super::state::{Shared, State};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::{Group, GroupError};
-use crate::profiler_regions::{self, Region};
 
 /// Options of an adaptation.
 ///
@@ -263,7 +264,7 @@ impl Unwound<'_> {
         {
             let mask = bindings.stack.pop()?;
             self.masks.push(pushed);
-            if profiler_regions::recorded() {
+            if Region::are_recorded() {
                 self.shared.regions().pop();
             }
             bindings.publish(&mask)?;
@@ -283,7 +284,7 @@ impl Unwound<'_> {
             if pushed.is_err() {
                 return;
             }
-            if profiler_regions::recorded() {
+            if Region::are_recorded() {
                 self.shared.regions().push(Region::NONE);
             }
             let _ = bindings.publish(&mask);

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use memprof_hooks::{Origin, Region};
+
 use super::Context;
 use super::state::{Bindings, Shared};
 use crate::affinity::{BindError, Target};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::NodeError;
-use crate::profiler_regions::{self, Region};
 
 impl Bindings {
     /// Tells the others this rank's mask; a rank that is detached has nobody to tell.
@@ -93,10 +94,11 @@ impl Context {
     #[doc(alias = "QUO_bind_push")]
     pub fn push(&self, target: &Target) -> Result<CpuSet, Error> {
         self.push_as(target, || {
-            Region::begin(&match target {
+            let name = match target {
                 Target::Object(kind, _) | Target::Enclosing(kind) => format!("quo push {kind}"),
                 Target::Cpus(_) => "quo push cpus".to_owned(),
-            })
+            };
+            Region::begin(&name, Origin::Quo)
         })
     }
 
@@ -120,7 +122,7 @@ impl Context {
         // A rank that came bound is bound, even where it has all that is left of the allowed CPUs.
         let unbound = bindings.stack.depth() == 0 && self.has_all_of_its_own_accord(&before);
         let cpus = bindings.stack.push_over(before, cpus, unbound)?;
-        if profiler_regions::recorded() {
+        if Region::are_recorded() {
             self.shared.regions().push(region());
         }
         bindings.publish(&cpus)?;
@@ -179,7 +181,7 @@ impl Context {
             return Err(BindError::NothingPushed.into());
         }
         let mask = bindings.stack.pop()?;
-        if profiler_regions::recorded() {
+        if Region::are_recorded() {
             self.shared.regions().pop();
         }
         bindings.publish(&mask)?;

@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(super) controls: ThreadControls,
     pub(super) trace: Mutex<Vec<PhaseMetrics>>,
     /// One for each push, where a memory profile is recorded. Changed under the lock of `bindings`.
-    pub(super) regions: Mutex<Vec<crate::profiler_regions::Region>>,
+    pub(super) regions: Mutex<Vec<memprof_hooks::Region>>,
     pub(super) bindings: Mutex<Bindings>,
     /// Loans of this rank.
     pub(super) loan: Mutex<Option<super::lending::Loan>>,

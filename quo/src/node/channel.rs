@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use memprof_hooks::Lent;
+
 use super::barrier::protocol::GenerationCursor;
 use super::barrier::{self, Place};
 use super::layout::{CHANNELS, Slot};
@@ -17,7 +19,6 @@ use super::name::Fingerprint;
 use super::roster::{Members, Status, contains};
 use super::segment::ChannelParts;
 use super::{Exchange, Home, Node, NodeError};
-use crate::profiler_regions::Lent;
 
 /// A barrier of its own for some of the node's members, independent of the node's barrier.
 ///

@@ -242,7 +242,7 @@ impl Home {
     #[inline]
     fn barrier(&self, options: WaitOptions) -> Result<(), NodeError> {
         let mut place = self.take_turn(&self.place, &self.borrowed)?;
-        let _lent = crate::profiler_regions::Lent::begin();
+        let _lent = memprof_hooks::Lent::begin();
         self.pass(&mut place, options)
     }
 }

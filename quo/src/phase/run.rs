@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use memprof_hooks::{Lent, Origin, Region};
+
 use super::exclusive::{Held, Sharing};
 use super::openmp::Moved;
 use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
@@ -17,7 +19,6 @@ use crate::error::{Error, ErrorKind};
 use crate::metrics::PhaseMetrics;
 use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
-use crate::profiler_regions::{Lent, Region};
 use crate::threading::{Saved, Setting, ThreadLibrary};
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
@@ -311,10 +312,13 @@ impl Context {
             remap_seconds: 0.0,
             overlap: CpuSet::new(),
             held: Held::default(),
-            region: Region::begin(match plan.name() {
-                "" => "quo phase",
-                name => name,
-            }),
+            region: Region::begin(
+                match plan.name() {
+                    "" => "quo phase",
+                    name => name,
+                },
+                Origin::Quo,
+            ),
         };
         match self.open_phase() {
             Ok(()) => entered.open = true,

@@ -103,6 +103,8 @@ main(int argc, char **argv)
         goes_on = step(world, &state, atoi(argv[2]), argv[4]);
     }
     CHECK(QUO_world_end(world));
+    printf("process %ld ended its world\n", (long)getpid());
+    fflush(stdout);
     MPI_Finalize();
     return 0;
 }

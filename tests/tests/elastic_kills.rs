@@ -96,8 +96,13 @@ impl Killed {
     fn stop(self) -> Result<Duration> {
         let begun = Instant::now();
         fs::write(self.folder.path().join("stop"), "")?;
-        let live =
-            |job: &Running| with_word(&job.said(), " begins").into_iter().any(|p| is_there(&p));
+        // When another is killed in MPI_Finalize, Open MPI 4 leaves the others there: their world has ended.
+        let live = |job: &Running| {
+            let said = job.said();
+            let ended = with_word(&said, " ended its world");
+            let others = with_word(&said, " begins").into_iter().filter(|one| !ended.contains(one));
+            others.into_iter().any(|process| is_there(&process))
+        };
         while live(&self.job) && begun.elapsed() < LIMIT {
             // Sleeps: the end of a process that is nobody's child here is told to nobody.
             std::thread::sleep(Duration::from_millis(5));

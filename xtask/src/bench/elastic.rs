@@ -28,6 +28,7 @@ use Budget::{AtLeast, AtMost};
 /// Name for the reader, where the program says it, the unit and the budget in it.
 const ROWS: &[(&str, &str, &str, Budget)] = &[
     ("probe with nothing pending", "/probe_ns", "ns", AtMost(100.0)),
+    ("a program's driver, more than a loop by hand", "/driver_more_percent", "%", AtMost(1.0)),
     ("grow by one parked rank, with a context", "/grow_us", "us", AtMost(1000.0)),
     ("shrink by one rank, with a context", "/shrink_us", "us", AtMost(1000.0)),
     ("grow by one started rank: the ranks stand still", "/stall_ms", "ms", AtMost(30.0)),
@@ -51,8 +52,9 @@ pub fn run(rounds: u8) -> Result<Vec<Value>> {
         ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
         ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
     ];
-    let programs: [(_, &[&str], &[_]); 5] = [
+    let programs: [(_, &[&str], &[_]); 6] = [
         ("resize_cost", &[], &[]),
+        ("program_cost", &[], &[]),
         ("start_cost", &[], &sparing),
         ("move_speed", &["shared", "64"], &[]),
         ("move_speed", &["messages", "64"], &[]),

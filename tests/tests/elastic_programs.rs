@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{Checkout, Job, Outcome, fortran_support};
+use quo_tests::{Checkout, Family, Job, Launcher, Outcome, fortran_support};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -19,6 +19,7 @@ const TESTS: &[Test] = &[
     ("c_programs_match_serial_over_spawned_ranks", c_spawned),
     ("shared_objects_run_by_the_command", c_shared),
     ("wrong_c_programs_fail_with_words", c_wrong),
+    ("killed_joiner_ends_the_parents_program_with_an_error", killed_joiner),
     ("fortran_program_matches_serial_over_parked_ranks", fortran_parked),
     ("sparse_matrix_survives_all_rank_pairs_in_rust", rust_compressed),
     ("sparse_matrix_survives_resizes_in_c_and_fortran", c_and_fortran_compressed),
@@ -175,6 +176,26 @@ fn c_wrong() -> Result<()> {
         "{}",
         outcome.report()
     );
+    Ok(())
+}
+
+fn killed_joiner() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "tests/programs/killed_joiner.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let starts = spawns();
+    // Parked at first, and started.
+    for ranks in [2, 1].into_iter().filter(|&ranks| ranks == 2 || starts.is_ok()) {
+        let job = job(ranks, &program, &[]).survives().limit(LIMIT);
+        let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+        let outcome = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1").run()?;
+        ensure!(!outcome.out_of_time, "{}", outcome.report());
+        // Other launchers and MPIs may end the parent themselves.
+        let is_told = outcome.stdout.lines().any(|line| line.starts_with("ended with "))
+            && !outcome.stdout.contains("ended with 0 ");
+        let is_left = Launcher::find()?.family() != Family::OpenMpi4;
+        ensure!(is_told || is_left, "{ranks} ranks: {}", outcome.report());
+    }
     Ok(())
 }
 

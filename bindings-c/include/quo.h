@@ -1118,6 +1118,97 @@ QUO_visible_devices(QUO_context q,
                     char **out_variables);
 
 /** @} */
+/** @name Memory on the NUMA nodes of bindings. Since quo 0.1. */
+/** @{ */
+
+/** NUMA nodes from which the kernel takes pages when they are first written. */
+typedef enum {
+    /** As the kernel does without quo. */
+    QUO_MEMORY_KEEP = 0,
+    /** The node of the CPU that writes: pages follow the threads. */
+    QUO_MEMORY_FOLLOW,
+    /** Only the nodes of the CPUs given. */
+    QUO_MEMORY_BIND,
+    /** The nodes of the CPUs given, in turns. */
+    QUO_MEMORY_INTERLEAVE
+} QUO_memory_policy_t;
+
+/** In place of a NUMA node in QUO_memory_on_node(): bytes that have no page. */
+#define QUO_MEMORY_ABSENT (-1)
+
+/**
+ * Lets a policy go with the caller's pushes and phases from now on: what the calling thread, and
+ * the threads that it starts, write first comes from the NUMA nodes of the CPUs that are pushed.
+ * The pop of the last push brings the thread's own policy back, and #QUO_MEMORY_KEEP ends this.
+ * Threads that are there already keep theirs; pages that there are stay, see QUO_memory_place().
+ *
+ * Local; by the thread that pushes.
+ *
+ * @param[in] q      A context.
+ * @param[in] policy The policy.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The policy is unknown.
+ * @retval QUO_ERR_NOT_SUPPORTED The machine is simulated.
+ * @retval QUO_ERR_SYS       The kernel refuses, as containers may.
+ *
+ * @code{.c}
+ * QUO_set_memory_policy(q, QUO_MEMORY_BIND);
+ * QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_NUMANODE, 0);
+ * @endcode
+ */
+int
+QUO_set_memory_policy(QUO_context q,
+                      QUO_memory_policy_t policy);
+
+/**
+ * Gives memory to the NUMA nodes of an object: pages that there are move, others come from there
+ * when they are first written. Pages count as a whole, also those of which the memory has a part.
+ *
+ * Local.
+ *
+ * @param[in] q         A context.
+ * @param[in] memory    The memory.
+ * @param[in] bytes     Its length.
+ * @param[in] type      Type of the object.
+ * @param[in] obj_index Index of the object.
+ * @param[in] policy    #QUO_MEMORY_BIND, #QUO_MEMORY_INTERLEAVE or #QUO_MEMORY_FOLLOW.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG A type or policy is unknown, or there is no such object or memory.
+ * @retval QUO_ERR_NOT_SUPPORTED The machine is simulated.
+ * @retval QUO_ERR_SYS       The kernel refuses, or not all pages could move: those that other
+ *                           processes have, too, stay.
+ */
+int
+QUO_memory_place(QUO_context q,
+                 void *memory,
+                 size_t bytes,
+                 QUO_obj_type_t type,
+                 int obj_index,
+                 QUO_memory_policy_t policy);
+
+/**
+ * Asks the kernel for the bytes of memory that are on a NUMA node.
+ *
+ * Local.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  memory    The memory.
+ * @param[in]  bytes     Its length.
+ * @param[in]  numanode  Index of the node, or #QUO_MEMORY_ABSENT for bytes that have no page.
+ * @param[out] out_bytes The bytes.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG There is no such node or memory, or the pointer is NULL.
+ * @retval QUO_ERR_NOT_SUPPORTED The machine is simulated.
+ * @retval QUO_ERR_SYS       The kernel refuses.
+ */
+int
+QUO_memory_on_node(QUO_context q,
+                   const void *memory,
+                   size_t bytes,
+                   int numanode,
+                   long long *out_bytes);
+
+/** @} */
 /** @name CPUs of waiting ranks, lent to threaded ones. Since quo 0.1. */
 /** @{ */
 

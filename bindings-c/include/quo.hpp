@@ -178,6 +178,18 @@ enum class DistribPolicy : int {
     libquo_compat = QUO_DISTRIB_LIBQUO_COMPAT
 };
 
+/** NUMA nodes from which the kernel takes pages when they are first written. */
+enum class MemoryPolicy : int {
+    /** As the kernel does without quo. */
+    keep = QUO_MEMORY_KEEP,
+    /** The node of the CPU that writes: pages follow the threads. */
+    follow = QUO_MEMORY_FOLLOW,
+    /** Only the nodes of the CPUs given. */
+    bind = QUO_MEMORY_BIND,
+    /** The nodes of the CPUs given, in turns. */
+    interleave = QUO_MEMORY_INTERLEAVE
+};
+
 /** Handling of thread counts in a phase. */
 enum class Threads : int {
     /** Nothing: the program sets them itself. */
@@ -1155,6 +1167,29 @@ public:
         char *variables = nullptr;
         detail::check(QUO_visible_devices(handle_, gpu, &variables));
         return detail::taken(variables);
+    }
+
+    /** @} */
+    /** @name Memory on the NUMA nodes of bindings. Local. */
+    /** @{ */
+
+    /** As QUO_set_memory_policy(): goes with pushes and phases from now on. */
+    void set_memory_policy(MemoryPolicy policy) const
+    {
+        detail::check(QUO_set_memory_policy(handle_, static_cast<QUO_memory_policy_t>(policy)));
+    }
+    /** As QUO_memory_place(): pages that there are move to the NUMA nodes of an object. */
+    void memory_place(void *memory, std::size_t bytes, ObjectType type, int index, MemoryPolicy policy) const
+    {
+        detail::check(QUO_memory_place(handle_, memory, bytes, static_cast<QUO_obj_type_t>(type), index,
+            static_cast<QUO_memory_policy_t>(policy)));
+    }
+    /** As QUO_memory_on_node(): the bytes on a NUMA node, or without a page for #QUO_MEMORY_ABSENT. */
+    long long memory_on_node(const void *memory, std::size_t bytes, int numanode) const
+    {
+        long long found = 0;
+        detail::check(QUO_memory_on_node(handle_, memory, bytes, numanode, &found));
+        return found;
     }
 
     /** @} */

@@ -34,6 +34,7 @@ mod handle;
 pub mod lending;
 pub mod mask;
 pub mod members;
+pub mod memory_policy;
 pub mod phase;
 pub mod query;
 pub mod reshape;

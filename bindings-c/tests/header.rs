@@ -29,7 +29,7 @@ const HEADERS: [&str; 5] = [
     include_str!("../include/quo-program.h"),
 ];
 
-const SOURCES: [&str; 24] = [
+const SOURCES: [&str; 25] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -39,6 +39,7 @@ const SOURCES: [&str; 24] = [
     include_str!("../src/fortran_helpers.rs"),
     include_str!("../src/lending.rs"),
     include_str!("../src/mask.rs"),
+    include_str!("../src/memory_policy.rs"),
     include_str!("../src/members.rs"),
     include_str!("../src/phase.rs"),
     include_str!("../src/query.rs"),
@@ -112,6 +113,8 @@ const TYPES: &[(&str, &str)] = &[
     ("QUO_t *", "*mut QUO_t"),
     ("void *", "Bytes"),
     ("const void *", "Bytes"),
+    ("const void *", "*const c_void"),
+    ("QUO_memory_policy_t", "c_int"),
     ("void **", "Out<*mut c_void>"),
     ("void **", "HeapPlace"),
     ("QUO_reshape_scheduler_t", "QUO_reshape_scheduler_t"),

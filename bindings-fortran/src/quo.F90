@@ -18,6 +18,7 @@ module quo
   use quo_machine
   use quo_members
   use quo_memory_object
+  use quo_memory_policy
   use quo_mpi_f08
   use quo_named_barriers
   use quo_phase_object

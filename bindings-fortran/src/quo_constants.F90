@@ -112,6 +112,19 @@ module quo_constants
   !> Lend the caller's CPUs while it waits, see `quo_borrow`; ranks may differ in this.
   integer(c_int), parameter, public :: QUO_CREATE_LEND = 2
 
+  ! NUMA nodes from which the kernel takes pages when they are first written.
+
+  !> As the kernel does without quo.
+  integer(c_int), parameter, public :: QUO_MEMORY_KEEP = 0
+  !> The node of the CPU that writes: pages follow the threads.
+  integer(c_int), parameter, public :: QUO_MEMORY_FOLLOW = 1
+  !> Only the nodes of the CPUs given.
+  integer(c_int), parameter, public :: QUO_MEMORY_BIND = 2
+  !> The nodes of the CPUs given, in turns.
+  integer(c_int), parameter, public :: QUO_MEMORY_INTERLEAVE = 3
+  !> In place of a NUMA node in `quo_memory_on_node`: bytes that have no page.
+  integer(c_int), parameter, public :: QUO_MEMORY_ABSENT = -1
+
   ! How ranks wait for each other.
 
   !> The value of the environment variable QUO_WAIT (futex, pthread, mpi), else futex.

@@ -7,7 +7,7 @@ import enum
 import json as json_module
 import threading
 import weakref
-from ctypes import c_int, c_void_p
+from ctypes import c_int, c_longlong, c_void_p
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
@@ -70,6 +70,22 @@ class Sharing(enum.IntEnum):
     OVERLAP = 0
     WAIT = 1
     LEFT = 2
+
+
+class MemoryPolicy(enum.IntEnum):
+    """NUMA nodes from which the kernel takes pages when they are first written."""
+
+    KEEP = 0
+    FOLLOW = 1
+    BIND = 2
+    INTERLEAVE = 3
+
+
+def _extent(array: "numpy.ndarray[Any, Any]") -> Tuple[int, int]:
+    """The address and the length in bytes of an array."""
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        raise ValueError("the array is not contiguous: place the array that it is a view of")
+    return int(array.ctypes.data), int(array.nbytes)
 
 
 class CoreKind(NamedTuple):
@@ -375,6 +391,35 @@ class Context(_Handle):
         numbers = library.numbers(shares)
         library.call(function, self._handle, int(kind), len(numbers), numbers, part, out)
         return Context._of(out)
+
+    # Memory
+
+    def set_memory_policy(self, policy: MemoryPolicy) -> None:
+        """Lets a policy go with this rank's pushes and phases from now on: what the calling thread
+        writes first comes from the NUMA nodes of the CPUs pushed. The pop of the last push brings
+        the thread's own policy back, and ``KEEP`` ends this. Local; by the thread that pushes."""
+        library.call("QUO_set_memory_policy", self._handle, int(policy))
+
+    def place(
+        self, array: "numpy.ndarray[Any, Any]", kind: ObjectType, index: int, policy: MemoryPolicy
+    ) -> None:
+        """Gives the memory of a contiguous array to the NUMA nodes of an object: pages that there are
+        move, others come from there when they are first written. Local."""
+        start, length = _extent(array)
+        library.call("QUO_memory_place", self._handle, start, length, int(kind), index, int(policy))
+
+    def places(self, array: "numpy.ndarray[Any, Any]") -> Tuple[List[int], int]:
+        """Asks the kernel for the bytes of a contiguous array on each NUMA node, and for those that
+        have no page. Local."""
+        start, length = _extent(array)
+
+        def on(node: int) -> int:
+            found = c_longlong()
+            library.call("QUO_memory_on_node", self._handle, start, length, node, found)
+            return found.value
+
+        count = self.count(ObjectType.NUMANODE)
+        return [on(node) for node in range(count)], on(-1)
 
     # Lending
 

@@ -21,6 +21,7 @@ ENUMERATIONS = [
     (context.Threads, "QUO_THREADS_"),
     (context.Cores, "QUO_CORES_"),
     (context.Sharing, "QUO_SHARING_"),
+    (context.MemoryPolicy, "QUO_MEMORY_"),
     (elastic.Status, "QUO_WORLD_"),
     (elastic.RequestKind, "QUO_REQUEST_"),
     (elastic.RequestState, "QUO_REQUEST_"),

@@ -5,7 +5,8 @@ import os
 from check import expect, expect_raises, run
 
 import libquo
-from libquo import Context, ObjectType
+import numpy
+from libquo import Context, MemoryPolicy, ObjectType
 
 
 def main():
@@ -27,6 +28,18 @@ def main():
         expect(os.sched_getaffinity(0) == before, "popped by the exception")
         with context.push(ObjectType.MACHINE):
             pass
+        field = numpy.ones(200_000)
+        try:
+            context.set_memory_policy(MemoryPolicy.BIND)
+        except libquo.SystemCallError:
+            pass  # containers may forbid it to all programs
+        else:
+            with context.push(ObjectType.NUMANODE, 0):
+                context.place(field, ObjectType.NUMANODE, 0, MemoryPolicy.BIND)
+            on_nodes, absent = context.places(field)
+            expect(sum(on_nodes) + absent == field.nbytes, f"{on_nodes}, {absent}")
+            context.set_memory_policy(MemoryPolicy.KEEP)
+        expect_raises(ValueError, "contiguous", context.places, field[::2])
         expect_raises(libquo.InvalidArgumentError, "none", context.push_cpus, "none")
         context.push(ObjectType.PU, 0)
         context.pop()

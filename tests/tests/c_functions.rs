@@ -117,6 +117,7 @@ programs! {
     id
     last_error
     lending
+    memory_policy
     named_barrier
     ncores
     nnodes

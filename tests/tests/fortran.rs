@@ -76,6 +76,7 @@ programs! {
     lending
     machine
     memory
+    memory_policy
     named_barriers
     objects
     ownership
@@ -364,6 +365,7 @@ tests! {
     lending
     machine
     memory
+    memory_policy
     mpi_f08_handles
     named_barriers
     objects

@@ -35,16 +35,20 @@ fn interpreter() -> Result<PathBuf> {
 }
 
 /// Has a program find the package, libquo and this MPI, which mpi4py looks for as the loader does.
-fn surroundings() -> Result<[(&'static str, PathBuf); 4]> {
+fn surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
     let checkout = Checkout::find()?;
     let compiler = said(Command::new("sh").args(["-c", "command -v \"$0\""]).arg(mpicc()))?;
     let mpi = Path::new(compiler.trim()).ancestors().nth(2).context("an mpicc without a folder")?;
-    Ok([
+    // mpi4py looks for Open MPI first, wherever the loader finds one.
+    let named = [("MPI4PY_LIBMPI", mpi.join("lib/libmpi.so"))];
+    let named = named.into_iter().filter(|(_, library)| library.exists());
+    let others = [
         ("PYTHONPATH", checkout.root().join(PACKAGE)),
         ("PYTHONDONTWRITEBYTECODE", "1".into()),
         ("QUO_LIBRARY", checkout.library()?.folder().join("libquo.so.8")),
         ("LD_LIBRARY_PATH", mpi.join("lib")),
-    ])
+    ];
+    Ok(others.into_iter().chain(named).collect())
 }
 
 fn said(command: &mut Command) -> Result<String> {

@@ -137,6 +137,7 @@ const UNSAFE_FILES: &[&str] = &[
     "quo/mpi/src/raw.rs",
     "quo/mpi/src/transfer.rs",
     "quo/src/affinity/kernel.rs",
+    "quo/src/affinity/memory.rs",
     "quo/src/node/exchange.rs",
     "quo/src/node/fork.rs",
     "quo/src/node/layout.rs",

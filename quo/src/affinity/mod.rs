@@ -9,11 +9,13 @@
 //! - `stack`: the stack and its per-thread rule, over any back end;
 //! - `kernel`: the back end that asks the Linux kernel;
 //! - `simulated`: the back end for a machine that is not there;
+//! - [`MemoryPolicy`]: pages of threads and of ranges of memory;
 //! - [`InitialBinding`]: how ranks start out on such a machine.
 
 mod initial;
 #[doc(hidden)]
 pub mod kernel;
+pub(crate) mod memory;
 mod simulated;
 mod stack;
 mod target;
@@ -26,6 +28,7 @@ use crate::topology::ObjectType;
 pub use initial::{InitialBinding, ParseInitialBindingError};
 #[doc(hidden)]
 pub use kernel::Kernel;
+pub use memory::MemoryPolicy;
 #[doc(hidden)]
 pub use simulated::Simulated;
 #[doc(hidden)]

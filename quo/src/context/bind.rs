@@ -122,6 +122,10 @@ impl Context {
         // A rank that came bound is bound, even where it has all that is left of the allowed CPUs.
         let unbound = bindings.stack.depth() == 0 && self.has_all_of_its_own_accord(&before);
         let cpus = bindings.stack.push_over(before, cpus, unbound)?;
+        if let Err(error) = bindings.follow(&cpus) {
+            bindings.stack.pop()?;
+            return Err(error);
+        }
         if Region::are_recorded() {
             self.shared.regions().push(region());
         }
@@ -185,6 +189,7 @@ impl Context {
             self.shared.regions().pop();
         }
         bindings.publish(&mask)?;
+        bindings.follow(&mask)?;
         if bindings.unsettled {
             bindings.settle();
         }

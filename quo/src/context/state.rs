@@ -59,6 +59,8 @@ pub(super) struct Bindings {
     pub confined: bool,
     /// CPUs of `own` have changed while bindings were pushed.
     pub unsettled: bool,
+    /// The policy for pages that goes with pushes, if there is one.
+    pub memory: Option<super::placement::PushedMemory>,
     /// Phases that this rank has entered and not left.
     pub open_phases: usize,
     /// A thread adapts the context: nothing is pushed and no phase entered meanwhile.
@@ -111,6 +113,7 @@ impl Shared {
             base: 0,
             confined: false,
             unsettled: false,
+            memory: None,
             open_phases: 0,
             adapting: false,
         };

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread::{JoinHandle, spawn};
 
 use nix::unistd::gettid;
-use quo::affinity::{BindError, Target};
+use quo::affinity::{BindError, MemoryPolicy, Target};
 use quo::group::local::LocalSpace;
 use quo::phase::PhaseSpec;
 use quo::{Context, Error, ErrorKind, ObjectType};
@@ -29,6 +29,7 @@ pub const CHECKS: &[Check] = &[
     ("nested_pushes_and_pops_move_all_followers_in_turn", nested_pushes),
     ("threads_with_a_mask_of_their_own_are_never_moved", own_masks),
     ("memory_touched_after_a_push_lies_on_the_node", memory_after_a_push),
+    ("pages_lie_where_policies_and_moves_put_them", pages_of_policies),
     ("cpus_offline_and_online_again_are_planned_for", offline_cpus),
     ("cpus_of_a_version_2_control_group_are_used", group_of_version_2),
 ];
@@ -306,6 +307,44 @@ fn memory_after_a_push(shape: &Shape) {
             context.pop().unwrap();
         }
         follower.end();
+    });
+}
+
+/// So large a block is a mapping of its own, fresh from the kernel.
+fn touched() -> Vec<u8> {
+    vec![1; 40 << 20]
+}
+
+fn pages_of_policies(_: &Shape) {
+    const PAGE: u64 = 4096;
+    let of_nodes = objects(ObjectType::NumaNode);
+    let with_cpus = |index: &usize| !of_nodes[*index].is_empty();
+    let nodes: Vec<usize> = (0..of_nodes.len()).filter(with_cpus).collect();
+    with_context(|context| {
+        let near = |bytes: u64, right: u64| bytes.abs_diff(right) <= right / 8 + 2 * PAGE;
+        let whole = Target::Object(ObjectType::Machine, 0);
+        context.set_memory_policy(Some(MemoryPolicy::Interleave)).unwrap();
+        context.push(&whole).unwrap();
+        let mut memory = touched();
+        let (all, found) = (memory.len() as u64, context.places(&memory).unwrap());
+        for &node in &nodes {
+            assert!(near(found.nodes[node], all / nodes.len() as u64), "{node}: {found:?}");
+        }
+        context.pop().unwrap();
+        for &node in &nodes {
+            let target = Target::Object(ObjectType::NumaNode, node);
+            context.place(&mut memory, &target, MemoryPolicy::Bind).unwrap();
+            let found = context.places(&memory).unwrap();
+            assert!(near(found.nodes[node], all) && found.absent == 0, "{node}: {found:?}");
+            for policy in [MemoryPolicy::Bind, MemoryPolicy::Follow] {
+                context.set_memory_policy(Some(policy)).unwrap();
+                context.push(&target).unwrap();
+                let found = context.places(&touched()).unwrap();
+                assert!(near(found.nodes[node], all), "{policy:?}, {node}: {found:?}");
+                context.pop().unwrap();
+            }
+        }
+        context.set_memory_policy(None).unwrap();
     });
 }
 

@@ -10,11 +10,11 @@
 //! - `handle`: handles, and how they are looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
-//!   [`lending`], [`devices`], [`barriers`], [`phase`], [`scope`], [`xpm`], [`world`], [`reshape`],
+//!   [`lending`], [`memory_policy`], [`devices`], [`barriers`], [`phase`], [`scope`], [`xpm`], [`world`], [`reshape`],
 //!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
 //!
 //! floors: codes < guard < types < handle < version < create < mask < query < bind < collective < members <
-//!     lending < devices < barriers < phase < scope < xpm < world < fortran_helpers < reshape < fortran
+//!     lending < memory_policy < devices < barriers < phase < scope < xpm < world < fortran_helpers < reshape < fortran
 #![allow(
     non_snake_case,
     non_camel_case_types,

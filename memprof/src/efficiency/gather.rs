@@ -42,7 +42,7 @@ pub struct Region {
 }
 
 /// Time of one rank in a region; times are in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RankTime {
     /// Its number.
     pub rank: u32,
@@ -110,7 +110,7 @@ impl RankTime {
 }
 
 impl Region {
-    fn new(name: String, origin: &'static str, mut ranks: Vec<RankTime>) -> Region {
+    pub(super) fn new(name: String, origin: &'static str, mut ranks: Vec<RankTime>) -> Region {
         ranks.sort_by_key(|time| (time.rank, time.pid));
         let shares: Vec<Share> = ranks.iter().map(RankTime::share).collect();
         Region {

@@ -207,10 +207,10 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         self.previous = NONE;
         let mut numbers = [NONE; SITES];
         let mut kept = 0;
-        for at in 0..self.count {
+        for (at, number) in numbers.iter_mut().enumerate().take(self.count) {
             let site = self.sites[at];
             if site.is_head || site.head != NONE {
-                numbers[at] = kept as u16;
+                *number = kept as u16;
                 self.sites[kept] = site;
                 kept += 1;
             }

@@ -8,10 +8,11 @@
 //! Nothing here makes a system call or reads a clock; times are in any unit. The graph allocates nothing. The method is
 //! that of Wei et al., "A new algorithm for identifying loops in decompilation" (SAS 2007), on line.
 //!
-//! floors: graph < notice
+//! floors: graph < notice < reduce
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod graph;
 pub mod notice;
+pub mod reduce;

@@ -2,19 +2,21 @@
 //! the MPI in use.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::PROGRAMS;
 use quo_tests::suite::{self, Test};
-use quo_tests::{Checkout, Recorded};
+use quo_tests::{BindTo, Checkout, Launcher, Recorded, Running, until};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("times_of_all_kinds_are_the_programs_own", kinds),
     ("time_in_quos_barrier_is_lent_and_not_mpi", lent),
     ("run_without_times_names_the_option", without),
+    ("report_without_a_ratio_has_the_measured_one", reported),
 ];
 
 const RANKS: usize = 3;
@@ -144,4 +146,56 @@ fn without() -> Result<()> {
     let words = told(&job)?.err().context("times that nobody took")?;
     ensure!(words.contains("memprof run --time"), "{words}");
     Ok(())
+}
+
+/// Tells the status of an elastic job, from outside, when its program has made its last report.
+fn reported() -> Result<()> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let program = checkout.compile_c("tests/programs/elastic_measured.c", folder.path(), &[])?;
+    let launch = Launcher::find()?.command(2, BindTo::None);
+    let path = folder.path().to_str().context("a folder that is no text")?;
+    let recording = Recorded::begun(&["--time"], &launch, &program, &[path])?;
+    let status = last_report(folder.path(), 30);
+    // However that ended, the job does.
+    std::fs::write(folder.path().join("stop"), "")?;
+    let job = Recorded::of_job(recording)?;
+    job.outcome.expect_success()?;
+    let status = status.with_context(|| job.outcome.report())?;
+    let mut shares = Vec::new();
+    for line in job.outcome.stdout.lines() {
+        let words: Vec<&str> =
+            line.split(' ').skip_while(|word| !word.ends_with("truth")).collect();
+        if let [_, _, in_mpi, computing] = words[..] {
+            shares.push((in_mpi.parse::<f64>()?, computing.parse::<f64>()?));
+        }
+    }
+    ensure!(shares.len() == 3, "{}", job.outcome.report());
+    let share = |ratio: f64| ratio / (1.0 + ratio);
+    let ratio = status["mpi_ratio"].as_f64().with_context(|| format!("no ratio in {status}"))?;
+    let (in_mpi, computing) = shares[2];
+    let truth = in_mpi / (in_mpi + computing);
+    // A process may be stopped anywhere between a clock of the program and the profiler's.
+    ensure!((share(ratio) - truth).abs() < 0.05, "a share of {}, not {truth}", share(ratio));
+    let total = status["mpi_ratio_total"].as_f64().with_context(|| format!("none in {status}"))?;
+    let mean = shares.iter().map(|(mpi, computing)| mpi / (mpi + computing)).sum::<f64>() / 3.0;
+    ensure!((share(total) - mean).abs() < 0.05, "a share of {}, not {mean}", share(total));
+    Ok(())
+}
+
+/// The report of a job, once it is of this iteration.
+fn last_report(folder: &Path, iteration: u64) -> Result<Value> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let sockets = folder.join("sockets");
+    until(LIMIT, "it has a socket", || Ok(sockets.join("test.sock").exists()))?;
+    let mut report = Value::Null;
+    until(LIMIT, "it has reported all iterations", || {
+        let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+        command.args(["status", "test", "--json"]).env("QUO_ELASTIC_DIR", &sockets);
+        let outcome = Running::start(&mut command, "status", LIMIT)?.finish()?;
+        outcome.expect_success()?;
+        let status: Value = serde_json::from_str(&outcome.stdout)?;
+        report = status["report"].clone();
+        Ok(report["iteration"] == iteration)
+    })?;
+    Ok(report)
 }

@@ -48,6 +48,7 @@ const UNSAFE_FILES: &[&str] = &[
     "elastic/src/malloc_trim.rs",
     "elastic/src/manager/control/peer.rs",
     "elastic/src/manager/notices/signal.rs",
+    "elastic/src/mpi_ratio.rs",
     "elastic/src/program/region.rs",
     "elastic/src/starter/disconnect.rs",
     "examples/coupled/src/couple/shared.rs",

@@ -16,6 +16,7 @@ use crate::guard::Guard;
 use crate::mailbox::Seat;
 use crate::manager::Term;
 use crate::member::MemberId;
+use crate::mpi_ratio::RatioMeter;
 use crate::process_identity::Life;
 use crate::process_table::Limits;
 use crate::room::{Room, Said};
@@ -31,7 +32,9 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
         Some(parent) => attach(own, parent),
         None => launched(own, options),
     };
-    world.map(|world| World { _term: term, ..world })
+    let world = world?;
+    world.mpi_ratio.restart();
+    Ok(World { _term: term, ..world })
 }
 
 fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
@@ -126,6 +129,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         contexts: Vec::new(),
         data: crate::data::Registry::new(seat),
         patience: PATIENCE,
+        mpi_ratio: RatioMeter::default(),
     })
 }
 
@@ -196,6 +200,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         contexts: Vec::new(),
         data: crate::data::Registry::new(None),
         patience: PATIENCE,
+        mpi_ratio: RatioMeter::default(),
     };
     match welcome {
         Welcome::Go => parent.free().map_err(&group)?,

@@ -312,7 +312,10 @@ impl<'a> Window<'a> {
 
     fn close(&mut self, mine: Result<(), String>) -> Result<(), Error> {
         self.closed = true;
-        self.decide(mine).inspect_err(|error| {
+        let decided = self.decide(mine);
+        // The resize is no part of an iteration.
+        self.world.mpi_ratio.restart();
+        decided.inspect_err(|error| {
             if let Some(coordinator) = &self.world.coordinator {
                 let after = self.after.as_ref().map(|after| Arc::clone(&after.site.mailbox));
                 let before = self.world.lifecycle.mailbox().cloned();

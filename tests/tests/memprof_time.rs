@@ -194,7 +194,7 @@ fn last_report(folder: &Path, iteration: u64) -> Result<Value> {
         let outcome = Running::start(&mut command, "status", LIMIT)?.finish()?;
         outcome.expect_success()?;
         let status: Value = serde_json::from_str(&outcome.stdout)?;
-        report = status["report"].clone();
+        report = status["status"]["report"].clone();
         Ok(report["iteration"] == iteration)
     })?;
     Ok(report)

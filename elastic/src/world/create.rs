@@ -15,8 +15,8 @@ use crate::error::Error;
 use crate::guard::Guard;
 use crate::mailbox::Seat;
 use crate::manager::Term;
+use crate::measured::{self, RatioMeter};
 use crate::member::MemberId;
-use crate::mpi_ratio::RatioMeter;
 use crate::process_identity::Life;
 use crate::process_table::Limits;
 use crate::room::{Room, Said};
@@ -34,6 +34,7 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     };
     let world = world?;
     world.mpi_ratio.restart();
+    measured::pause_loops();
     Ok(World { _term: term, ..world })
 }
 

@@ -67,8 +67,8 @@ use crate::guard::Guard;
 use crate::liveness::{Absence, LivenessCheck, wait_limits};
 use crate::mailbox::NodeMailbox;
 use crate::manager::{Requests, Term};
+use crate::measured::{RatioMeter, resume_loops};
 use crate::member::MemberId;
-use crate::mpi_ratio::RatioMeter;
 use crate::order::{Losses, Order};
 use crate::progress::Progress;
 use crate::round::Probe;
@@ -294,6 +294,10 @@ impl World {
             let reason = "only a rank that is in no resize probes: call wait or begin";
             return Err(Error::InvalidState { call: CALL, reason });
         };
+        if self.round == 0 {
+            // The first one of the program, or after a resize.
+            resume_loops();
+        }
         self.round += 1;
         match mailbox.probe(self.round).map_err(Error::node(CALL))? {
             Probe::Go => Ok(false),

@@ -96,6 +96,29 @@ pub struct Site {
 }
 
 impl Site {
+    /// A site that nothing was called from.
+    pub const NEW: Site = Site {
+        address: 0,
+        function: 0,
+        is_head: false,
+        is_body: false,
+        head: NONE,
+        outer: NONE,
+        tail: NONE,
+        reentries: 0,
+        revisits: 0,
+        created: 0,
+        last: 0,
+        spent: 0,
+        turns: 0,
+        measured: Span { time: 0, mpi: 0 },
+        window: [Span { time: 0, mpi: 0 }; 2],
+        window_began: 0,
+        pending: 0,
+        before: NONE,
+        after: NONE,
+    };
+
     /// Times of the iterations in the last interval or two.
     #[must_use]
     pub fn recent(&self) -> Span {
@@ -141,29 +164,8 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         const {
             assert!(SITES < NONE as usize && SLOTS.is_power_of_two() && SLOTS >= 2 * SITES);
         }
-        let site = Site {
-            address: 0,
-            function: 0,
-            is_head: false,
-            is_body: false,
-            head: NONE,
-            outer: NONE,
-            tail: NONE,
-            reentries: 0,
-            revisits: 0,
-            created: 0,
-            last: 0,
-            spent: 0,
-            turns: 0,
-            measured: Span { time: 0, mpi: 0 },
-            window: [Span { time: 0, mpi: 0 }; 2],
-            window_began: 0,
-            pending: 0,
-            before: NONE,
-            after: NONE,
-        };
         Self {
-            sites: [site; SITES],
+            sites: [Site::NEW; SITES],
             count: 0,
             places: [0; SLOTS],
             edges: [0; SLOTS],

@@ -1,6 +1,7 @@
 //! The times as one page that needs nothing else.
 
 use super::gather::{RankTime, Region, Times};
+use super::loops;
 use super::text::{COLUMNS, cells, head};
 use crate::report::html::{Page, Table, escape};
 use crate::terminal::clean;
@@ -49,6 +50,18 @@ pub fn page(times: &Times) -> String {
     }
     page.push(&table.finish());
     page.end();
+    if let Some(loops) = &times.loops {
+        page.section(
+            "Loops",
+            "Where the program calls MPI again and again: figures are means of the ranks, with the least and the greatest.",
+        );
+        let mut table = Table::new(2, &loops::HEADS);
+        for line in loops::lines(loops) {
+            table.row("", line.cells("\u{2003}"));
+        }
+        page.push(&table.finish());
+        page.end();
+    }
     page.push(&legend(times));
     for region in &times.regions {
         page.section(&clean(&region.name), "One bar for each rank; of many, the first.");
@@ -131,6 +144,7 @@ mod tests {
             program: "a".to_owned(),
             nodes: vec!["n".to_owned()],
             regions: vec![region],
+            loops: None,
             notes: Vec::new(),
         };
         let html = page(&times);

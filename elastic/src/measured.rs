@@ -1,4 +1,5 @@
-//! Time in MPI by time of computing, where the memory profiler takes times in the process.
+//! Measurements of the memory profiler, where it takes times in the process: the time in MPI by the time of computing, and
+//! the loops of the program, of which resizes are no part.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -25,6 +26,8 @@ struct Hooks {
     size: u32,
     others: [usize; 6],
     time: Option<unsafe extern "C" fn(*mut Times) -> c_int>,
+    lend: [usize; 2],
+    loops: Option<unsafe extern "C" fn(u32)>,
 }
 
 // SAFETY: the beginning of the table.
@@ -39,6 +42,29 @@ fn times() -> Option<Times> {
     // SAFETY: it fills a struct of this layout.
     let status = unsafe { time(&raw mut times) };
     (status == 0).then_some(times)
+}
+
+/// Has calls of MPI be no part of loops until [`resume_loops`].
+pub(crate) fn pause_loops() {
+    tell_loops(1);
+}
+
+/// The same, and times of loops begin anew.
+pub(crate) fn reset_loops() {
+    tell_loops(2);
+}
+
+/// Has calls of MPI be parts of loops again.
+#[cold]
+pub(crate) fn resume_loops() {
+    tell_loops(0);
+}
+
+fn tell_loops(action: u32) {
+    if let Some(loops) = PROFILER.find().and_then(|table| table.loops) {
+        // SAFETY: any number is understood, by any thread.
+        unsafe { loops(action) }
+    }
 }
 
 /// Measures the ratio from one report to the next.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::PROGRAMS;
-use quo_tests::suite::{self, Test};
-use quo_tests::{BindTo, Checkout, Launcher, Recorded, Running, until};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{BindTo, Checkout, Launcher, Recorded, Running, fortran_support, until};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
@@ -17,6 +17,8 @@ const TESTS: &[Test] = &[
     ("time_in_quos_barrier_is_lent_and_not_mpi", lent),
     ("run_without_times_names_the_option", without),
     ("report_without_a_ratio_has_the_measured_one", reported),
+    ("loops_of_a_program_are_found_with_lines_and_times", loops),
+    ("fortran_program_reads_its_own_time", fortran),
 ];
 
 const RANKS: usize = 3;
@@ -107,19 +109,20 @@ fn kinds() -> Result<()> {
     Ok(())
 }
 
+/// Words for a linker that is to find libmemprof.
+fn libmemprof() -> Result<[String; 3]> {
+    let library = Checkout::find()?.program("libmemprof_api.so")?;
+    let beside = library.parent().context("a library without a folder")?.display();
+    Ok([format!("-L{beside}"), "-lmemprof_api".to_owned(), format!("-Wl,-rpath,{beside}")])
+}
+
 /// A program in C that is linked with quo and with libmemprof.
 fn lending(folder: &tempfile::TempDir) -> Result<PathBuf> {
     let checkout = Checkout::find()?;
-    let library = checkout.program("libmemprof_api.so")?;
-    let beside = library.parent().context("a library without a folder")?.display();
-    let include = checkout.root().join("memprof/api/include");
-    let flags = [
-        format!("-I{}", include.display()),
-        format!("-L{beside}"),
-        "-lmemprof_api".to_owned(),
-        format!("-Wl,-rpath,{beside}"),
-    ];
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let include = format!("-I{}", checkout.root().join("memprof/api/include").display());
+    let library = libmemprof()?;
+    let mut flags: Vec<&str> = vec![&include];
+    flags.extend(library.iter().map(String::as_str));
     checkout.compile_c(&format!("{PROGRAMS}/lent.c"), folder.path(), &flags)
 }
 
@@ -145,6 +148,11 @@ fn without() -> Result<()> {
     let job = Recorded::run(1, &program, &["1"])?;
     let words = told(&job)?.err().context("times that nobody took")?;
     ensure!(words.contains("memprof run --time"), "{words}");
+    let job = Recorded::run_with(&["--time"], 1, &program, &["1"])?;
+    let memprof = Checkout::find()?.program("memprof")?;
+    let output = Command::new(memprof).arg("time").arg(job.traces()).arg("--loops").output()?;
+    let words = String::from_utf8(output.stderr)?;
+    ensure!(!output.status.success() && words.contains("memprof run --loops"), "{words}");
     Ok(())
 }
 
@@ -198,4 +206,90 @@ fn last_report(folder: &Path, iteration: u64) -> Result<Value> {
         Ok(report["iteration"] == iteration)
     })?;
     Ok(report)
+}
+
+/// The loop of a list that begins with a call of this function.
+fn loop_of<'a>(list: &'a Value, function: &str) -> Result<&'a Value> {
+    let found = list.as_array().context("no list of loops")?;
+    let found = found.iter().find(|one| one["calls"][0]["function"] == function);
+    found.with_context(|| format!("no loop of {function} in {list}"))
+}
+
+fn loops() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = format!("{PROGRAMS}/loops.c");
+    let program = Checkout::find()?.compile_c(&source, folder.path(), &["-g"])?;
+    // With two ranks a sender has no loop of its own over the receivers.
+    let job = Recorded::run_with(&["--loops"], 2, &program, &[])?;
+    let told = told(&job)?.map_err(anyhow::Error::msg)?;
+    let all = &told["loops"]["loops"];
+    let outer = loop_of(all, "MPI_Bcast")?;
+    ensure!(outer["iterations"] == 10 && outer["is_everywhere"] == true, "{outer}");
+    ensure!(outer["ranks"] == serde_json::json!([[0, 1]]), "{outer}");
+    let inner = loop_of(&outer["inner"], "MPI_Send")?;
+    ensure!(inner["iterations"] == 50 && inner["is_everywhere"] == true, "{inner}");
+    let functions: Vec<&Value> = inner["calls"]
+        .as_array()
+        .context("no calls")?
+        .iter()
+        .map(|call| &call["function"])
+        .collect();
+    ensure!(functions == ["MPI_Send", "MPI_Recv", "MPI_Allreduce"], "{inner}");
+    let alone = loop_of(all, "MPI_Get_processor_name")?;
+    ensure!(alone["ranks"] == serde_json::json!([[0, 0]]), "{alone}");
+    ensure!(alone["iterations"] == 4 && alone["is_everywhere"] == false, "{alone}");
+    let text = std::fs::read_to_string(Checkout::find()?.root().join(&source))?;
+    let line = text.lines().position(|line| line.contains("MPI_Bcast(")).context("no call")? + 1;
+    let place = outer["calls"][0]["place"].as_str().context("no place")?;
+    ensure!(place == format!("main  loops.c:{line}"), "{place}");
+
+    let truths = truths(&job);
+    ensure!(truths.len() == 2, "{truths:?} {}", job.outcome.report());
+    let sum = |at: usize| truths.values().map(|truth| truth.get(at).copied().unwrap_or(0)).sum();
+    let (time, mpi): (u64, u64) = (sum(0), sum(1));
+    expect_close("time of the loop", number(outer, "time_ns")?, time, time)?;
+    expect_close("MPI in the loop", number(outer, "mpi_ns")?, mpi, time)?;
+
+    let region = region_of(&told, "steps")?;
+    ensure!(region["origin"] == "pcontrol", "{region}");
+    for rank in 0..2 {
+        let entry = rank_of(&told, "steps", rank)?;
+        let truth = truths.get(&(rank, "outer".to_owned())).context("no truth")?;
+        ensure!(number(entry, "entries")? == 1, "{entry}");
+        ensure!(number(entry, "elapsed_ns")? >= truth[0], "{entry} {truth:?}");
+    }
+
+    let memprof = Checkout::find()?.program("memprof")?;
+    let output = Command::new(memprof).arg("time").arg(job.traces()).arg("--loops").output()?;
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(text.contains("MPI_Bcast") && text.contains(place), "{text}");
+    Ok(())
+}
+
+fn fortran() -> Result<()> {
+    fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let module = "memprof/api/include/memprof.F90";
+    let object = checkout.compile_fortran_module(module, folder.path())?;
+    let library = libmemprof()?;
+    let mut flags = vec![object.to_str().context("a folder that is no text")?];
+    flags.extend(library.iter().map(String::as_str));
+    let source = format!("{PROGRAMS}/own_time.F90");
+    let program = checkout.compile_fortran(&source, folder.path(), &flags)?;
+    let job = Recorded::run_with(&["--time"], 2, &program, &[])?;
+    let told = told(&job)?.map_err(anyhow::Error::msg)?;
+    let truths = truths(&job);
+    ensure!(truths.len() == 2, "{truths:?} {}", job.outcome.report());
+    for ((rank, region), numbers) in &truths {
+        let [elapsed, useful, mpi, lent, collective] = numbers[..] else {
+            anyhow::bail!("not five numbers: {numbers:?}");
+        };
+        ensure!(elapsed == useful + mpi + lent && collective <= mpi, "{numbers:?}");
+        let whole = rank_of(&told, "whole", *rank)?;
+        ensure!(elapsed <= number(whole, "elapsed_ns")?, "{numbers:?} {whole}");
+        // The barrier is the only collective, and in the region.
+        let inside = rank_of(&told, region, *rank)?;
+        expect_close("collective", number(inside, "collective_ns")?, collective, elapsed)?;
+    }
+    Ok(())
 }

@@ -89,7 +89,7 @@ fn nested_loops_have_heads_inside_each_other() {
 }
 
 #[test]
-fn iterations_and_their_times_are_those_between_calls_of_the_head() {
+fn iterations_are_timed_from_head_call_to_head_call() {
     let mut graph = Small::new();
     run(&mut graph, &[1, 2, 3, 2, 3, 4, 1, 2, 3, 2, 3, 4, 1], 0);
     let outer = site(&graph, 1);

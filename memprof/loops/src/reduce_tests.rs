@@ -64,7 +64,7 @@ fn sites_outside_of_loops_are_dropped() {
 }
 
 #[test]
-fn loops_inside_are_in_the_tree_and_not_in_the_body() {
+fn inner_loops_are_no_part_of_the_body() {
     let loops = of_process(&process(&[1, 2, 3, 2, 3, 4, 5, 5, 1, 2, 3, 2, 3, 4, 5, 5, 1]));
     assert_eq!((loops.len(), &loops[0].blocks), (1, &call(&[1, 4])));
     let inner: Vec<_> = loops[0].inner.iter().map(|of| of.blocks.clone()).collect();
@@ -72,7 +72,7 @@ fn loops_inside_are_in_the_tree_and_not_in_the_body() {
 }
 
 #[test]
-fn rank_that_sends_where_others_receive_is_in_the_same_loop() {
+fn sender_and_receivers_are_in_one_loop() {
     let sender = joining(&[1, 2, 9, 1, 2, 9], &[1, 2]);
     let receiver = joining(&[5, 9, 5, 9, 5, 9], &[5]);
     let loops = [(0, &sender), (1, &receiver), (2, &receiver), (5, &receiver)];

@@ -237,4 +237,28 @@ proptest! {
             prop_assert!(site.measured.mpi <= site.measured.time, "{:?}", site);
         }
     }
+
+    #[test]
+    fn random_interruptions_keep_ways_up_finite(
+        order in proptest::collection::vec(0_usize..16, 0..400),
+    ) {
+        let mut graph = Graph::<8, 16>::new();
+        for (place, name) in order.iter().enumerate() {
+            let began = 10 * place as u64;
+            match name {
+                14 => graph.interrupt(),
+                15 => graph.reset(began),
+                name => {
+                    let step = graph.call(Call { address: name + 1, function: 0, began, ended: began + 4 });
+                    prop_assert_eq!(step.site == NONE, graph.sites().iter().all(|site| site.address != name + 1));
+                }
+            }
+            for (at, site) in graph.sites().iter().enumerate() {
+                let around = parent(site);
+                prop_assert!(around == NONE || usize::from(around) < at, "{:?}", site);
+                prop_assert!(around == NONE || graph.sites()[usize::from(around)].is_head);
+                prop_assert!(site.measured.mpi <= site.measured.time, "{:?}", site);
+            }
+        }
+    }
 }

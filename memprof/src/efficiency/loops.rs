@@ -126,7 +126,7 @@ impl Places {
                 key,
                 joins: joins(row.kind),
                 around: number(row.around),
-                figures: (row.is_head == 1).then(|| Figures {
+                figures: (row.is_head == 1).then_some(Figures {
                     iterations: row.calls,
                     turns: row.turns,
                     measured: Span { time: row.time_ns, mpi: row.mpi_ns },

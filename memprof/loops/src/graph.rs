@@ -298,8 +298,14 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         let slot = self.slot(call.address);
         let at = self.count as u16;
         let site = self.sites.get_mut(self.count)?;
-        (site.address, site.function) = (call.address, call.function);
-        (site.created, site.last) = (call.began, call.began);
+        // One that was forgotten may have been here.
+        *site = Site {
+            address: call.address,
+            function: call.function,
+            created: call.began,
+            last: call.began,
+            ..Site::NEW
+        };
         self.places[slot] = at + 1;
         self.count += 1;
         Some(at)

@@ -25,6 +25,7 @@ use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
+    measured::pause_loops();
     let group = Error::group(CALL);
     let term = options.takes_term.then(Term::hold);
     let own = Communicator::world().map_err(&group)?;
@@ -34,7 +35,6 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     };
     let world = world?;
     world.mpi_ratio.restart();
-    measured::pause_loops();
     Ok(World { _term: term, ..world })
 }
 

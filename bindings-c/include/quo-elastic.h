@@ -259,7 +259,8 @@ typedef struct QUO_progress_t {
     long long iteration;
     /** Time of an iteration in seconds: of the last one, or the mean since the report before. */
     double iteration_seconds;
-    /** Time in MPI divided by the time of computing since the report before; -1: it is not measured. */
+    /** Time in MPI divided by the time of computing since the report before; -1: it is not measured, and rank 0's own is
+        taken where the program runs under `memprof run --time`. */
     double mpi_ratio;
     /** Seconds until the program ends on the ranks it has; -1: it cannot tell. */
     double remaining_seconds;

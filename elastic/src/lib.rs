@@ -16,7 +16,7 @@
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
-//! floors: member < process_identity < malloc_trim < round < mailbox < host_probe < room < back_end < sets < layout < place <
+//! floors: member < process_identity < malloc_trim < measured < round < mailbox < host_probe < room < back_end < sets < layout < place <
 //!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
 //!     guard < coordinator < manager < set_service < world < program < reshape
 
@@ -45,6 +45,7 @@ mod host_probe;
 mod liveness;
 mod mailbox;
 mod malloc_trim;
+mod measured;
 mod order;
 mod process_identity;
 mod process_table;

@@ -14,7 +14,8 @@ pub struct Progress {
     pub iteration: u64,
     /// The time of an iteration in seconds: of the last one, or the mean since the report before.
     pub iteration_seconds: f64,
-    /// The time in MPI divided by the time of computing since the report before, where it is measured.
+    /// The time in MPI divided by the time of computing since the report before. Where it is none, the memory profiler
+    /// measures it on rank 0 if it takes times.
     pub mpi_ratio: Option<f64>,
     /// The seconds until the program ends on the ranks it has, where it can tell.
     pub remaining_seconds: Option<f64>,

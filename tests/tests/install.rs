@@ -303,6 +303,7 @@ fn installing_again_changes_nothing() -> Result<()> {
         "bin/quo-info",
         "bin/quo-elastic",
         "bin/memprof",
+        "include/memprof.F90",
         "include/memprof.h",
         "include/quo.h",
         "include/quo-xpm.h",

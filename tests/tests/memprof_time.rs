@@ -2,19 +2,23 @@
 //! the MPI in use.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::PROGRAMS;
-use quo_tests::suite::{self, Test};
-use quo_tests::{Checkout, Recorded};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{BindTo, Checkout, Launcher, Recorded, Running, fortran_support, until};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("times_of_all_kinds_are_the_programs_own", kinds),
     ("time_in_quos_barrier_is_lent_and_not_mpi", lent),
     ("run_without_times_names_the_option", without),
+    ("report_without_a_ratio_has_the_measured_one", reported),
+    ("loops_of_a_program_are_found_with_lines_and_times", loops),
+    ("fortran_program_reads_its_own_time", fortran),
 ];
 
 const RANKS: usize = 3;
@@ -105,19 +109,20 @@ fn kinds() -> Result<()> {
     Ok(())
 }
 
+/// Words for a linker that is to find libmemprof.
+fn libmemprof() -> Result<[String; 3]> {
+    let library = Checkout::find()?.program("libmemprof_api.so")?;
+    let beside = library.parent().context("a library without a folder")?.display();
+    Ok([format!("-L{beside}"), "-lmemprof_api".to_owned(), format!("-Wl,-rpath,{beside}")])
+}
+
 /// A program in C that is linked with quo and with libmemprof.
 fn lending(folder: &tempfile::TempDir) -> Result<PathBuf> {
     let checkout = Checkout::find()?;
-    let library = checkout.program("libmemprof_api.so")?;
-    let beside = library.parent().context("a library without a folder")?.display();
-    let include = checkout.root().join("memprof/api/include");
-    let flags = [
-        format!("-I{}", include.display()),
-        format!("-L{beside}"),
-        "-lmemprof_api".to_owned(),
-        format!("-Wl,-rpath,{beside}"),
-    ];
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let include = format!("-I{}", checkout.root().join("memprof/api/include").display());
+    let library = libmemprof()?;
+    let mut flags: Vec<&str> = vec![&include];
+    flags.extend(library.iter().map(String::as_str));
     checkout.compile_c(&format!("{PROGRAMS}/lent.c"), folder.path(), &flags)
 }
 
@@ -143,5 +148,148 @@ fn without() -> Result<()> {
     let job = Recorded::run(1, &program, &["1"])?;
     let words = told(&job)?.err().context("times that nobody took")?;
     ensure!(words.contains("memprof run --time"), "{words}");
+    let job = Recorded::run_with(&["--time"], 1, &program, &["1"])?;
+    let memprof = Checkout::find()?.program("memprof")?;
+    let output = Command::new(memprof).arg("time").arg(job.traces()).arg("--loops").output()?;
+    let words = String::from_utf8(output.stderr)?;
+    ensure!(!output.status.success() && words.contains("memprof run --loops"), "{words}");
+    Ok(())
+}
+
+/// Tells the status of an elastic job, from outside, when its program has made its last report.
+fn reported() -> Result<()> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let program = checkout.compile_c("tests/programs/elastic_measured.c", folder.path(), &[])?;
+    let launch = Launcher::find()?.command(2, BindTo::None);
+    let path = folder.path().to_str().context("a folder that is no text")?;
+    let recording = Recorded::begun(&["--time"], &launch, &program, &[path])?;
+    let status = last_report(folder.path(), 30);
+    // However that ended, the job does.
+    std::fs::write(folder.path().join("stop"), "")?;
+    let job = Recorded::of_job(recording)?;
+    job.outcome.expect_success()?;
+    let status = status.with_context(|| job.outcome.report())?;
+    let mut shares = Vec::new();
+    for line in job.outcome.stdout.lines() {
+        let words: Vec<&str> =
+            line.split(' ').skip_while(|word| !word.ends_with("truth")).collect();
+        if let [_, _, in_mpi, computing] = words[..] {
+            shares.push((in_mpi.parse::<f64>()?, computing.parse::<f64>()?));
+        }
+    }
+    ensure!(shares.len() == 3, "{}", job.outcome.report());
+    let share = |ratio: f64| ratio / (1.0 + ratio);
+    let ratio = status["mpi_ratio"].as_f64().with_context(|| format!("no ratio in {status}"))?;
+    let (in_mpi, computing) = shares[2];
+    let truth = in_mpi / (in_mpi + computing);
+    // A process may be stopped anywhere between a clock of the program and the profiler's.
+    ensure!((share(ratio) - truth).abs() < 0.05, "a share of {}, not {truth}", share(ratio));
+    let total = status["mpi_ratio_total"].as_f64().with_context(|| format!("none in {status}"))?;
+    let mean = shares.iter().map(|(mpi, computing)| mpi / (mpi + computing)).sum::<f64>() / 3.0;
+    ensure!((share(total) - mean).abs() < 0.05, "a share of {}, not {mean}", share(total));
+    Ok(())
+}
+
+/// The report of a job, once it is of this iteration.
+fn last_report(folder: &Path, iteration: u64) -> Result<Value> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let sockets = folder.join("sockets");
+    until(LIMIT, "it has a socket", || Ok(sockets.join("test.sock").exists()))?;
+    let mut report = Value::Null;
+    until(LIMIT, "it has reported all iterations", || {
+        let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+        command.args(["status", "test", "--json"]).env("QUO_ELASTIC_DIR", &sockets);
+        let outcome = Running::start(&mut command, "status", LIMIT)?.finish()?;
+        outcome.expect_success()?;
+        let status: Value = serde_json::from_str(&outcome.stdout)?;
+        report = status["status"]["report"].clone();
+        Ok(report["iteration"] == iteration)
+    })?;
+    Ok(report)
+}
+
+/// The loop of a list that begins with a call of this function.
+fn loop_of<'a>(list: &'a Value, function: &str) -> Result<&'a Value> {
+    let found = list.as_array().context("no list of loops")?;
+    let found = found.iter().find(|one| one["calls"][0]["function"] == function);
+    found.with_context(|| format!("no loop of {function} in {list}"))
+}
+
+fn loops() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = format!("{PROGRAMS}/loops.c");
+    let program = Checkout::find()?.compile_c(&source, folder.path(), &["-g"])?;
+    // With two ranks a sender has no loop of its own over the receivers.
+    let job = Recorded::run_with(&["--loops"], 2, &program, &[])?;
+    let told = told(&job)?.map_err(anyhow::Error::msg)?;
+    let all = &told["loops"]["loops"];
+    let outer = loop_of(all, "MPI_Bcast")?;
+    ensure!(outer["iterations"] == 10 && outer["is_everywhere"] == true, "{outer}");
+    ensure!(outer["ranks"] == serde_json::json!([[0, 1]]), "{outer}");
+    let inner = loop_of(&outer["inner"], "MPI_Send")?;
+    ensure!(inner["iterations"] == 50 && inner["is_everywhere"] == true, "{inner}");
+    let functions: Vec<&Value> = inner["calls"]
+        .as_array()
+        .context("no calls")?
+        .iter()
+        .map(|call| &call["function"])
+        .collect();
+    ensure!(functions == ["MPI_Send", "MPI_Recv", "MPI_Allreduce"], "{inner}");
+    let alone = loop_of(all, "MPI_Get_processor_name")?;
+    ensure!(alone["ranks"] == serde_json::json!([[0, 0]]), "{alone}");
+    ensure!(alone["iterations"] == 4 && alone["is_everywhere"] == false, "{alone}");
+    let text = std::fs::read_to_string(Checkout::find()?.root().join(&source))?;
+    let line = text.lines().position(|line| line.contains("MPI_Bcast(")).context("no call")? + 1;
+    let place = outer["calls"][0]["place"].as_str().context("no place")?;
+    ensure!(place == format!("main  loops.c:{line}"), "{place}");
+
+    let truths = truths(&job);
+    ensure!(truths.len() == 2, "{truths:?} {}", job.outcome.report());
+    let sum = |at: usize| truths.values().map(|truth| truth.get(at).copied().unwrap_or(0)).sum();
+    let (time, mpi): (u64, u64) = (sum(0), sum(1));
+    expect_close("time of the loop", number(outer, "time_ns")?, time, time)?;
+    expect_close("MPI in the loop", number(outer, "mpi_ns")?, mpi, time)?;
+
+    let region = region_of(&told, "steps")?;
+    ensure!(region["origin"] == "pcontrol", "{region}");
+    for rank in 0..2 {
+        let entry = rank_of(&told, "steps", rank)?;
+        let truth = truths.get(&(rank, "outer".to_owned())).context("no truth")?;
+        ensure!(number(entry, "entries")? == 1, "{entry}");
+        ensure!(number(entry, "elapsed_ns")? >= truth[0], "{entry} {truth:?}");
+    }
+
+    let memprof = Checkout::find()?.program("memprof")?;
+    let output = Command::new(memprof).arg("time").arg(job.traces()).arg("--loops").output()?;
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(text.contains("MPI_Bcast") && text.contains(place), "{text}");
+    Ok(())
+}
+
+fn fortran() -> Result<()> {
+    fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let module = "memprof/api/include/memprof.F90";
+    let object = checkout.compile_fortran_module(module, folder.path())?;
+    let library = libmemprof()?;
+    let mut flags = vec![object.to_str().context("a folder that is no text")?];
+    flags.extend(library.iter().map(String::as_str));
+    let source = format!("{PROGRAMS}/own_time.F90");
+    let program = checkout.compile_fortran(&source, folder.path(), &flags)?;
+    let job = Recorded::run_with(&["--time"], 2, &program, &[])?;
+    let told = told(&job)?.map_err(anyhow::Error::msg)?;
+    let truths = truths(&job);
+    ensure!(truths.len() == 2, "{truths:?} {}", job.outcome.report());
+    for ((rank, region), numbers) in &truths {
+        let [elapsed, useful, mpi, lent, collective] = numbers[..] else {
+            anyhow::bail!("not five numbers: {numbers:?}");
+        };
+        ensure!(elapsed == useful + mpi + lent && collective <= mpi, "{numbers:?}");
+        let whole = rank_of(&told, "whole", *rank)?;
+        ensure!(elapsed <= number(whole, "elapsed_ns")?, "{numbers:?} {whole}");
+        // The barrier is the only collective, and in the region.
+        let inside = rank_of(&told, region, *rank)?;
+        expect_close("collective", number(inside, "collective_ns")?, collective, elapsed)?;
+    }
     Ok(())
 }

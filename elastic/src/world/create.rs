@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::guard::Guard;
 use crate::mailbox::Seat;
 use crate::manager::Term;
+use crate::measured::{self, RatioMeter};
 use crate::member::MemberId;
 use crate::process_identity::Life;
 use crate::process_table::Limits;
@@ -24,6 +25,7 @@ use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
+    measured::pause_loops();
     let group = Error::group(CALL);
     let term = options.takes_term.then(Term::hold);
     let own = Communicator::world().map_err(&group)?;
@@ -31,7 +33,9 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
         Some(parent) => attach(own, parent),
         None => launched(own, options),
     };
-    world.map(|world| World { _term: term, ..world })
+    let world = world?;
+    world.mpi_ratio.restart();
+    Ok(World { _term: term, ..world })
 }
 
 fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
@@ -126,6 +130,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         contexts: Vec::new(),
         data: crate::data::Registry::new(seat),
         patience: PATIENCE,
+        mpi_ratio: RatioMeter::default(),
     })
 }
 
@@ -196,6 +201,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         contexts: Vec::new(),
         data: crate::data::Registry::new(None),
         patience: PATIENCE,
+        mpi_ratio: RatioMeter::default(),
     };
     match welcome {
         Welcome::Go => parent.free().map_err(&group)?,

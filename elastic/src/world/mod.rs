@@ -67,6 +67,7 @@ use crate::guard::Guard;
 use crate::liveness::{Absence, LivenessCheck, wait_limits};
 use crate::mailbox::NodeMailbox;
 use crate::manager::{Requests, Term};
+use crate::measured::{RatioMeter, resume_loops};
 use crate::member::MemberId;
 use crate::order::{Losses, Order};
 use crate::progress::Progress;
@@ -136,6 +137,8 @@ pub struct World {
     contexts: Vec<quo::context::Registered>,
     data: Registry,
     patience: Duration,
+    /// Of the process that reports.
+    mpi_ratio: RatioMeter,
     /// Holds SIGTERM, where that was asked for.
     _term: Option<Term>,
 }
@@ -260,15 +263,18 @@ impl World {
 
     /// Reports the progress of the main loop, for those who decide about the size of the job: the answer to a status call has it
     /// ([`LatestReport`](crate::manager::LatestReport)), with the time that the last resize took, which the library
-    /// measures. Also counts as [`report_iteration`](Self::report_iteration). Only what rank 0 reports counts. Local; no
-    /// system call when nobody waits for the iteration.
+    /// measures. A ratio that the program does not give is rank 0's own since the report before or the last resize, where the
+    /// memory profiler takes times (`memprof run --time`). Also counts as [`report_iteration`](Self::report_iteration).
+    /// Only what rank 0 reports counts. Local; no system call when nobody waits for the iteration and nobody takes times.
     ///
     /// # Errors
     /// [`Error::Progress`] for a measurement that is negative, infinite or no number, on any rank.
     pub fn report(&self, progress: &Progress) -> Result<(), Error> {
         progress.check()?;
         if let Some(coordinator) = &self.coordinator {
-            coordinator.report(*progress, self.epoch, self.size() as u64);
+            let mpi_ratio = progress.mpi_ratio.or_else(|| self.mpi_ratio.take());
+            let progress = Progress { mpi_ratio, ..*progress };
+            coordinator.report(progress, self.epoch, self.size() as u64);
         }
         Ok(())
     }
@@ -288,6 +294,10 @@ impl World {
             let reason = "only a rank that is in no resize probes: call wait or begin";
             return Err(Error::InvalidState { call: CALL, reason });
         };
+        if self.round == 0 {
+            // The first one of the program, or after a resize.
+            resume_loops();
+        }
         self.round += 1;
         match mailbox.probe(self.round).map_err(Error::node(CALL))? {
             Probe::Go => Ok(false),

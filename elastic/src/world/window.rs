@@ -16,6 +16,7 @@ use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
 use crate::liveness::{Joiner, LivenessCheck, wait_limits};
 use crate::mailbox::{NodeMailbox, Seat};
+use crate::measured;
 use crate::order::{Part, ResizePlan};
 
 /// A resize between its beginning and its end.
@@ -62,6 +63,7 @@ struct After {
 
 impl<'a> Window<'a> {
     pub(super) fn open(world: &'a mut World) -> Result<Self, Error> {
+        measured::pause_loops();
         let coordinator = world.coordinator.as_ref().map(Coordinator::shared);
         let lost = Lost {
             resize: world.lifecycle.pending().cloned(),
@@ -312,7 +314,11 @@ impl<'a> Window<'a> {
 
     fn close(&mut self, mine: Result<(), String>) -> Result<(), Error> {
         self.closed = true;
-        self.decide(mine).inspect_err(|error| {
+        let decided = self.decide(mine);
+        // The resize is no part of an iteration.
+        self.world.mpi_ratio.restart();
+        measured::reset_loops();
+        decided.inspect_err(|error| {
             if let Some(coordinator) = &self.world.coordinator {
                 let after = self.after.as_ref().map(|after| Arc::clone(&after.site.mailbox));
                 let before = self.world.lifecycle.mailbox().cloned();

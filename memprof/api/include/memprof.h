@@ -135,6 +135,11 @@ typedef struct memprof_hooks_t {
     /** The calling thread lends its processors to others from now on, as in a barrier of quo; and no more. */
     void (*lend_begin)(void);
     void (*lend_end)(void);
+    /**
+     * Calls of MPI by the calling thread, the one that began MPI, are no part of loops from now on (1), are again (0), or
+     * are not until 0 and the times of loops begin anew (2), as after a change of the number of ranks.
+     */
+    void (*loops)(uint32_t action);
 } memprof_hooks_t;
 
 /** The type of memprof_hooks(); call it with version 1. */

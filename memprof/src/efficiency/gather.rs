@@ -1,5 +1,6 @@
 //! Times of a job's ranks, from their traces.
 
+use super::loops::{self, Loops};
 use super::{Efficiency, Share, efficiency};
 use crate::model::files;
 use crate::terminal::clean;
@@ -22,6 +23,9 @@ pub struct Times {
     pub nodes: Vec<String>,
     /// The whole first, then regions in the order in which they first began.
     pub regions: Vec<Region>,
+    /// Loops of the program, outermost first; none where they were not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loops: Option<Loops>,
     /// Traces without times, and files that cannot be read, in words.
     pub notes: Vec<String>,
 }
@@ -42,7 +46,7 @@ pub struct Region {
 }
 
 /// Time of one rank in a region; times are in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RankTime {
     /// Its number.
     pub rank: u32,
@@ -110,7 +114,7 @@ impl RankTime {
 }
 
 impl Region {
-    fn new(name: String, origin: &'static str, mut ranks: Vec<RankTime>) -> Region {
+    pub(super) fn new(name: String, origin: &'static str, mut ranks: Vec<RankTime>) -> Region {
         ranks.sort_by_key(|time| (time.rank, time.pid));
         let shares: Vec<Share> = ranks.iter().map(RankTime::share).collect();
         Region {
@@ -213,7 +217,16 @@ fn join(traces: &[(PathBuf, Trace)], mut notes: Vec<String>) -> Times {
     }
     regions.extend(by_name(found));
     let nodes = nodes.into_iter().map(|(_, host)| host).collect();
-    Times { program, nodes, regions, notes }
+    let loops = loops::join(traces.iter().map(|(_, trace)| trace));
+    if let Some(found) = &loops
+        && found.lost > 0
+    {
+        notes.push(format!(
+            "{} of MPI from places beyond the room for them: loops may be missing",
+            crate::units::count(usize::try_from(found.lost).unwrap_or(usize::MAX), "call")
+        ));
+    }
+    Times { program, nodes, regions, loops, notes }
 }
 
 /// Regions of one name and origin are one, in the order in which they first began.

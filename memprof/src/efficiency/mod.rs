@@ -2,17 +2,20 @@
 
 mod figures;
 mod gather;
+mod loops;
 mod page;
 mod text;
 
 use crate::terminal::{self, Look, say};
 use crate::{output, units};
+use anyhow::bail;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub use figures::{Efficiency, Share, efficiency};
 pub use gather::{RankTime, Region, Times};
+pub use loops::{CallPlace, Loop, Loops, Spread};
 
 /// Shows the time of a job inside and outside of MPI.
 #[derive(Debug, clap::Args)]
@@ -26,6 +29,9 @@ pub struct Options {
     /// Each rank of each region
     #[arg(long)]
     pub ranks: bool,
+    /// Loops of the program, with the places that call MPI; recorded by `memprof run --loops`
+    #[arg(long)]
+    pub loops: bool,
     /// Only the region of this name
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
@@ -53,6 +59,10 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(name) = &options.region {
         times.keep(name)?;
     }
+    if options.loops && times.loops.is_none() {
+        let folder = options.folder.display();
+        bail!("no loops in {folder}: record them with memprof run --loops");
+    }
     if let Some(file) = &options.html {
         let bytes = output::write(file, page::page(&times).as_bytes())?;
         wrote(file, bytes);
@@ -67,7 +77,15 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             }
         }
         None if options.html.is_none() => {
-            terminal::print(&text::text(&times, options.ranks, Look::stdout()))?;
+            let look = Look::stdout();
+            match (&times.loops, options.loops) {
+                (Some(loops), true) => {
+                    let head = look.bold(&text::head(&times)) + "\n\n";
+                    let notes = text::notes(&times, look);
+                    terminal::print(&(head + &loops::text(loops, look) + &notes))?;
+                }
+                _ => drop(terminal::print(&text::text(&times, options.ranks, look))?),
+            }
         }
         None => {}
     }

@@ -75,9 +75,10 @@ pub fn text(times: &Times, ranks: bool, look: Look) -> String {
             grid.row(Weight::Plain, cells);
         }
     }
-    let mut out = look.bold(&head(times)) + "\n\n" + &grid.text(look);
-    for note in &times.notes {
-        out.push_str(&format!("{}\n", look.warn(&clean(note))));
-    }
-    out
+    look.bold(&head(times)) + "\n\n" + &grid.text(look) + &notes(times, look)
+}
+
+/// The notes, a line each.
+pub fn notes(times: &Times, look: Look) -> String {
+    times.notes.iter().map(|note| look.warn(&clean(note)) + "\n").collect()
 }

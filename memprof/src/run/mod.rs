@@ -50,6 +50,9 @@ pub struct Options {
     /// Take the time inside and outside of MPI, too: `memprof time DIR` shows it
     #[arg(long)]
     pub time: bool,
+    /// Find the loops that call MPI, too, with their times: `memprof time DIR --loops` shows them. Implies --time
+    #[arg(long)]
+    pub loops: bool,
     /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
     #[arg(long, value_name = "BYTES")]
     pub stacks: Option<u64>,
@@ -255,7 +258,8 @@ fn variables(
     set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
     set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
     set("MEMPROF_FAULTS", options.faults.then(|| "1".to_owned()));
-    set("MEMPROF_TIME", options.time.then(|| "1".to_owned()));
+    set("MEMPROF_TIME", (options.time || options.loops).then(|| "1".to_owned()));
+    set("MEMPROF_LOOPS", options.loops.then(|| "1".to_owned()));
     set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
     set("MEMPROF_MSYNC", options.msync.map(|seconds| seconds.to_string()));
     set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));

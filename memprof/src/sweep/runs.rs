@@ -150,6 +150,7 @@ fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<r
         exact: false,
         msync: None,
         stacks: None,
+        loops: false,
         time: false,
         components: None,
         report: false,

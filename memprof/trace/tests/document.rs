@@ -75,6 +75,7 @@ fn every_field_has_the_place_and_type_on_the_page() {
         SiteRow,
         TouchRow,
         TimeRow,
+        LoopRow,
     );
     assert!(described.is_empty(), "{described:?}");
 }

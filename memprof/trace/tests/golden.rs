@@ -22,6 +22,7 @@ const GEOMETRY: Geometry = Geometry {
     sites: 2,
     touches: 2,
     times: 0,
+    loops: 0,
 };
 
 fn write(memory: &mut [u8]) {

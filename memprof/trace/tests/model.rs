@@ -23,6 +23,7 @@ const GEOMETRY: Geometry = Geometry {
     sites: 4,
     touches: 3,
     times: 0,
+    loops: 0,
 };
 const SIZE: usize = 10 * 4096;
 

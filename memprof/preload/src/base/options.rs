@@ -70,6 +70,8 @@ pub struct Options {
     pub exact: bool,
     /// Take the time inside and outside of MPI.
     pub time: bool,
+    /// Find the loops that call MPI; needs `time`.
+    pub loops: bool,
     /// Have the kernel tell of every page fault.
     pub faults: bool,
     /// The override file; empty: none.
@@ -91,6 +93,7 @@ impl Options {
             duty: 0.003,
             exact: false,
             time: false,
+            loops: false,
             faults: false,
             components: Text::empty(),
             stacks: 512 * 1024,
@@ -171,6 +174,10 @@ pub fn parse<'v>(
         options.time = flag(value)?;
         Some(())
     });
+    set("MEMPROF_LOOPS", "0 or 1", &mut |value| {
+        options.loops = flag(value)?;
+        Some(())
+    });
     set("MEMPROF_FAULTS", "0 or 1", &mut |value| {
         options.faults = flag(value)?;
         Some(())
@@ -246,6 +253,7 @@ mod tests {
             ("MEMPROF_DUTY", "1"),
             ("MEMPROF_EXACT", "1"),
             ("MEMPROF_TIME", "1"),
+            ("MEMPROF_LOOPS", "1"),
             ("MEMPROF_COMPONENTS", "/tmp/names"),
             ("MEMPROF_STACKS", "0"),
             ("MEMPROF_QUIET", "1"),
@@ -257,7 +265,7 @@ mod tests {
         assert_eq!(options.record, Record::All);
         assert_eq!(options.interval, 2_500_000);
         assert!((options.duty - 0.01).abs() < 1e-12);
-        assert!(options.exact && options.quiet && options.time);
+        assert!(options.exact && options.quiet && options.time && options.loops);
         assert_eq!(options.components.as_bytes(), b"/tmp/names");
         assert_eq!(options.stacks, 0);
         assert_eq!(options.file_size, 8 << 20);

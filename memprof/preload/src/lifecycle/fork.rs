@@ -17,7 +17,7 @@ use crate::interpose;
 use crate::ledger::{heap, ranges};
 use crate::lifecycle::{hooks, start};
 use crate::owners;
-use crate::recording::{phases, writer};
+use crate::recording::{mpi_time, phases, writer};
 use crate::sampling::{faults, sampler};
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -100,6 +100,7 @@ unsafe extern "C" fn prepare() {
     sampler::lock().lock();
     faults::lock().lock();
     owners::before_fork();
+    mpi_time::loops::lock().lock();
     writer::lock().lock();
     heap::before_fork();
     component::lock().lock();
@@ -123,6 +124,7 @@ fn release(child: bool) -> bool {
     component::lock().unlock();
     heap::after_fork(child);
     writer::lock().unlock();
+    mpi_time::loops::lock().unlock();
     owners::after_fork(child);
     faults::lock().unlock();
     sampler::lock().unlock();

@@ -48,6 +48,9 @@ pub struct MemprofHooks {
     pub lend_begin: extern "C" fn(),
     /// It uses them again.
     pub lend_end: extern "C" fn(),
+    /// Calls of MPI by the thread that began it are no part of loops from now on (1), are again (0), or are not until 0
+    /// and the times of loops begin anew (2), as after a change of the number of ranks.
+    pub loops: extern "C" fn(action: u32),
 }
 
 /// Time of the thread that began MPI, in nanoseconds.
@@ -101,6 +104,7 @@ static HOOKS: MemprofHooks = MemprofHooks {
     time,
     lend_begin: mpi_time::lend_begin,
     lend_end: mpi_time::lend_end,
+    loops: mpi_time::loops::control,
 };
 
 /// The table of this version; null if it is not one that is known, or nobody wants to have anything recorded.

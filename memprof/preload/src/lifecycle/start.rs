@@ -164,6 +164,9 @@ extern "C" fn load() {
     } else {
         if options.time {
             mpi_time::start();
+            if options.loops {
+                mpi_time::loops::start();
+            }
         }
         interpose::start(&MPI_EVENTS);
     }

@@ -1,7 +1,8 @@
 //! Phases of the program: they begin and end, one inside the other.
 //!
 //! - By itself: `init` while MPI is being initialised, `finalize` while it is shut down, `main` else.
-//! - `MPI_Pcontrol(0)` is silence until `MPI_Pcontrol(1)`; 2 asks for a sample now. A level from 3 on is a
+//! - `MPI_Pcontrol(0)` is silence until `MPI_Pcontrol(1)`. At other times 1 with a name begins a region of that name, and
+//!   -1 with it ends the region, as programs for IPM have it; without a name both do nothing. 2 asks for a sample now. A level from 3 on is a
 //!   phase of that number: the first call begins `pcontrol N`, the next with this level ends it, whatever
 //!   else it says. In C a name may follow the level, `MPI_Pcontrol(3, "assembly")`: the phase has that
 //!   name. Nothing tells whether a second argument was given, so that what is there may be left over from
@@ -317,7 +318,8 @@ pub fn region_end(id: u32) {
 pub fn pcontrol(level: i32, second: usize) {
     match level {
         0 => pause(true),
-        1 => pause(false),
+        1 if paused() => pause(false),
+        1 | -1 => named_region(level == 1, second),
         2 => {
             request();
         }
@@ -333,6 +335,24 @@ pub fn pcontrol(level: i32, second: usize) {
         }
         _ => {}
     }
+}
+
+/// `MPI_Pcontrol(1, "name")` and `MPI_Pcontrol(-1, "name")`: begins a region if it is not open, and ends it.
+fn named_region(begins: bool, second: usize) {
+    let mut text = [0; NAME + 1];
+    if paused() || is_the_systems(second) {
+        return;
+    }
+    let Some(name) = name_at(second, &mut text) else { return };
+    with(|shared, now| match (begins, shared.book.open_named(name)) {
+        (true, None) => {
+            change(shared, now, |book, edge| book.begin(name, Kind::Control, now, edge));
+        }
+        (false, Some(id)) => {
+            change(shared, now, |book, edge| book.end(id, now, edge));
+        }
+        _ => {}
+    });
 }
 
 /// The time without records is a phase of this name, so that reports tell it from time in which nothing

@@ -131,7 +131,8 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
 /// Tables of a file of this size.
 fn geometry(size: usize) -> Option<Geometry> {
     let times = if mpi_time::is_on() { mpi_time::ROWS } else { 0 };
-    Geometry::for_file(size).map(|geometry| Geometry { times, ..geometry })
+    let loops = if mpi_time::loops::is_on() { mpi_time::loops::SITES as u32 } else { 0 };
+    Geometry::for_file(size).map(|geometry| Geometry { times, loops, ..geometry })
 }
 
 /// Lets a trace begun in memory go on in a file. Where that cannot be, it is said, and nothing more is recorded.

@@ -1,9 +1,9 @@
 //! Sizes of the sections, and their places.
 
 use super::rows::{
-    BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, NameRow, NoteRow,
-    ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow, SiteRow, SlotHead,
-    StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow,
+    BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, LoopRow, NameRow,
+    NoteRow, ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow, SiteRow,
+    SlotHead, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow,
 };
 
 /// Content of a section.
@@ -25,11 +25,12 @@ pub enum SectionKind {
     Ring = 12,
     Touches = 13,
     Times = 14,
+    Loops = 15,
 }
 
 impl SectionKind {
     /// All of them, in the order of the file.
-    pub const ALL: [SectionKind; 14] = [
+    pub const ALL: [SectionKind; 15] = [
         SectionKind::State,
         SectionKind::Components,
         SectionKind::Objects,
@@ -43,6 +44,7 @@ impl SectionKind {
         SectionKind::Sites,
         SectionKind::Touches,
         SectionKind::Times,
+        SectionKind::Loops,
         SectionKind::Ring,
     ];
 
@@ -64,6 +66,7 @@ impl SectionKind {
             SectionKind::Ring => "ring",
             SectionKind::Touches => "touches",
             SectionKind::Times => "times",
+            SectionKind::Loops => "loops",
         }
     }
 
@@ -99,6 +102,8 @@ pub struct Geometry {
     pub touches: u32,
     /// Regions whose times are taken; 0 for no such section.
     pub times: u32,
+    /// Places that MPI is called from; 0 for no such section.
+    pub loops: u32,
 }
 
 /// The timeline has, beside its bins: two places for the bin being filled, one to fold through.
@@ -132,6 +137,7 @@ impl Geometry {
                 sites: 512,
                 touches: 512,
                 times: 0,
+                loops: 0,
             })
         } else if bytes >= 1 << 20 {
             Some(Geometry {
@@ -146,6 +152,7 @@ impl Geometry {
                 sites: 128,
                 touches: 128,
                 times: 0,
+                loops: 0,
             })
         } else if bytes >= Self::SMALLEST_FILE {
             Some(Geometry {
@@ -160,6 +167,7 @@ impl Geometry {
                 sites: 32,
                 touches: 64,
                 times: 0,
+                loops: 0,
             })
         } else {
             None
@@ -182,6 +190,7 @@ impl Geometry {
         ];
         if !tables.into_iter().all(small)
             || self.times as usize > ROWS_LIMIT
+            || self.loops as usize > ROWS_LIMIT
             || self.components < 1
             || self.components as usize > COMPONENTS_LIMIT
             || self.bins < 2
@@ -215,6 +224,8 @@ impl Geometry {
                 SectionKind::Touches => (TouchRow::SIZE, self.touches, 1),
                 SectionKind::Times if self.times == 0 => continue,
                 SectionKind::Times => (TimeRow::SIZE, self.times, 1),
+                SectionKind::Loops if self.loops == 0 => continue,
+                SectionKind::Loops => (LoopRow::SIZE, self.loops, 1),
                 SectionKind::Ring => (0, 0, 0),
             };
             let section = if kind == SectionKind::Ring {
@@ -302,7 +313,8 @@ mod tests {
         for bytes in [Geometry::SMALLEST_FILE, 1 << 20, 3 << 20, Geometry::DEFAULT_FILE, 64 << 20] {
             let placement = Geometry::for_file(bytes).unwrap().place(bytes).unwrap();
             let mut end = HEADER_SIZE;
-            for kind in SectionKind::ALL.into_iter().filter(|kind| *kind != SectionKind::Times) {
+            let asked = [SectionKind::Times, SectionKind::Loops];
+            for kind in SectionKind::ALL.into_iter().filter(|kind| !asked.contains(kind)) {
                 let section = placement.section(kind);
                 assert!(
                     section.offset >= end && section.offset.is_multiple_of(8),
@@ -326,5 +338,8 @@ mod tests {
         let section = placement.section(SectionKind::Times);
         assert_eq!((section.capacity, section.slots), (65, 66));
         assert!(section.offset + section.length() <= placement.section(SectionKind::Ring).offset);
+        assert_eq!(placement.section(SectionKind::Loops), Section::EMPTY);
+        let placement = Geometry { loops: 256, ..without }.place(bytes).unwrap();
+        assert_eq!(placement.section(SectionKind::Loops).slots, 257);
     }
 }

@@ -419,6 +419,46 @@ plain! {
     }
 }
 
+plain! {
+    /// Place that MPI is called from, and the loop of the program that begins there. Times are those of the thread that
+    /// began MPI.
+    pub struct LoopRow [120] {
+        /// Row of the object that calls, or [`NONE`].
+        0 object: u32,
+        /// Function: a name index plus 1.
+        4 function: u32,
+        /// Address that calls return to, in the file of that object, or as it was.
+        8 offset: u64,
+        /// Row of the head of the loop around it, or [`NONE`]; a lower number.
+        16 around: u32,
+        /// Kind of the function, by the place in [`TimeRow::mpi_ns`].
+        20 kind: u32,
+        /// 1 if a loop begins here.
+        24 is_head: u32,
+        /// Zero.
+        28 reserved: u32,
+        /// Number of calls; 0 in a row that is none any more.
+        32 calls: u64,
+        /// Inside these calls.
+        40 spent_ns: u64,
+        /// Iterations of the loop that were measured.
+        48 turns: u64,
+        /// From one call here to the next, in sum over these iterations.
+        56 time_ns: u64,
+        /// Part of it inside MPI, also in loops inside.
+        64 mpi_ns: u64,
+        /// The same of the last iterations.
+        72 recent_time_ns: u64,
+        80 recent_mpi_ns: u64,
+        /// Calls of MPI from places that found no room, in the whole process.
+        88 lost: u64,
+        /// When this was written.
+        96 time: u64,
+        /// Zero.
+        104 reserved2: [u64; 2],
+    }
+}
+
 const _: () = {
     assert!(BLOCK_RECORDS == 127);
     assert!(IDENTITY + Identity::SIZE <= HEADER_CHECKSUM);

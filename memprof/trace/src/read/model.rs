@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::Fault;
 use crate::layout::{
-    BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, Identity, NameRow, NoteRow, ObjectRow,
-    PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow,
+    BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, Identity, LoopRow, NameRow, NoteRow,
+    ObjectRow, PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow,
+    TimeRow, TouchRow,
 };
 use crate::write::ComponentSample;
 
@@ -58,6 +59,8 @@ pub struct Trace {
     /// Times of regions, where they were taken: row 0 is the part of the run in which MPI was ready, and a phase has the
     /// row after its number.
     pub times: Vec<Row<TimeRow>>,
+    /// Places that MPI is called from, where loops were asked for; by number.
+    pub loops: Vec<Row<LoopRow>>,
     /// The last part of the run, sample by sample; empty if it was not asked for.
     pub history: History,
     /// Parts that could not be read.

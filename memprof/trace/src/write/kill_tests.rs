@@ -34,6 +34,7 @@ fn geometry() -> Geometry {
         sites: 2,
         touches: 2,
         times: 0,
+        loops: 0,
     }
 }
 

@@ -20,9 +20,9 @@ use timeline::Timeline;
 
 use crate::layout::{
     BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM, HEADER_SIZE,
-    HeaderStart, IDENTITY, Identity, MAGIC, NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow,
-    Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind, SegmentRow, SiteRow,
-    StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION, edge, record, sample,
+    HeaderStart, IDENTITY, Identity, LoopRow, MAGIC, NameRow, NoteRow, ObjectRow, PhasePeak,
+    PhaseRow, Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind, SegmentRow,
+    SiteRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION, edge, record, sample,
 };
 use crate::plain::Text;
 
@@ -103,6 +103,7 @@ pub struct Writer<'a> {
     sites: Table<ROWS_LIMIT>,
     touches: Table<ROWS_LIMIT>,
     times: Table<ROWS_LIMIT>,
+    loops: Table<ROWS_LIMIT>,
     timeline: Timeline,
     ring: Ring,
 }
@@ -142,6 +143,7 @@ impl<'a> Writer<'a> {
             sites: Table::new(of(SectionKind::Sites)),
             touches: Table::new(of(SectionKind::Touches)),
             times: Table::new(of(SectionKind::Times)),
+            loops: Table::new(of(SectionKind::Loops)),
             timeline: Timeline::new(of(SectionKind::Timeline), geometry.components),
             ring: Ring::new(of(SectionKind::Ring)),
         };
@@ -411,6 +413,12 @@ impl<'a> Writer<'a> {
     pub fn set_time(&mut self, index: u32, row: &TimeRow) {
         let bytes = row.to_bytes();
         write_row(&mut self.times, &mut self.region, &mut self.sequence, index, &bytes);
+    }
+
+    /// A place that MPI is called from, new or changed. Nothing is written where the file has no such section.
+    pub fn set_loop(&mut self, index: u32, row: &LoopRow) {
+        let bytes = row.to_bytes();
+        write_row(&mut self.loops, &mut self.region, &mut self.sequence, index, &bytes);
     }
 
     fn push(&mut self, kind: u8, flags: u8, argument: u32, time: u64) {

@@ -77,6 +77,7 @@ const ENTRIES: &[Entry] = &[
     entry("MPI call, 6 words", "/mpi_call_6_words_ns", "ns", 1.0, Target::More(5.0)),
     entry("MPI call, timed, 2 words", "/timed_call_ns", "ns", 1.0, Target::More(25.0)),
     entry("MPI call, timed, 6 words", "/timed_call_6_words_ns", "ns", 1.0, Target::More(25.0)),
+    entry("MPI call, timed and in a loop", "/looped_call_ns", "ns", 1.0, Target::More(50.0)),
     entry("two clocks, the floor", "/two_clocks_ns", "ns", 1.0, Target::None),
     pair("malloc and free, 64 B", "/malloc_free/64/with"),
     pair("the same, 2 threads", "/malloc_free/64_threads/with"),
@@ -123,6 +124,8 @@ pub const HEADINGS: [&str; 6] = ["memory profiler", "without", "with", "compared
 
 /// Argument of a program whose calls of MPI are timed, where it has the profiler.
 const TIMED: &str = "timed";
+/// The same, where loops are looked for as well.
+const LOOPED: &str = "looped";
 
 /// Programs that are compiled once.
 pub struct Programs {
@@ -194,9 +197,11 @@ impl Programs {
                     clear(traces)?;
                 }
             }
-            merge(&mut numbers, self.alone(&self.costs, &[TIMED], traces)?);
+            for way in [TIMED, LOOPED] {
+                merge(&mut numbers, self.alone(&self.costs, &[way], traces)?);
+                traces.map_or(Ok(()), clear)?;
+            }
             if let Some(traces) = traces {
-                clear(traces)?;
                 merge(&mut numbers, self.alone(&self.allocation, &[], Some(traces))?);
                 clear(traces)?;
             }
@@ -216,8 +221,11 @@ impl Programs {
         command.args(arguments).env("PMI_RANK", "0").env("PMI_SIZE", "1");
         if let Some(traces) = traces {
             command.env("LD_PRELOAD", &self.preload).env("MEMPROF_DIR", traces);
-            if arguments.first() == Some(&TIMED) {
+            if [TIMED, LOOPED].iter().any(|way| arguments.first() == Some(way)) {
                 command.env("MEMPROF_TIME", "1");
+            }
+            if arguments.first() == Some(&LOOPED) {
+                command.env("MEMPROF_LOOPS", "1");
             }
         }
         let finished = run::logged(&mut command, &program.with_extension("log"), LIMIT)?;

@@ -16,6 +16,7 @@ use memprof_trace::layout::TimeRow;
 use crate::base::kernel;
 use crate::recording::phases::LIMIT;
 
+pub mod loops;
 mod regions;
 
 pub use regions::{Regions, WHOLE};
@@ -149,6 +150,11 @@ pub fn mpi_begins() {
     }
 }
 
+/// Returns true if the time is that of the calling thread.
+fn is_owner() -> bool {
+    block() as usize == OWNER.load(Ordering::Relaxed)
+}
+
 /// Makes the time that of the calling thread.
 fn take_over() {
     OWNER.store(block() as usize, Ordering::Release);
@@ -228,8 +234,10 @@ extern "C" fn left(function: usize) {
     core::sync::atomic::fence(Ordering::Release);
     add(&SUMS.ticks[kind], ticks);
     add(&SUMS.calls[kind], 1);
+    let entered = began.load(Ordering::Relaxed);
     began.store(0, Ordering::Relaxed);
     SUMS.sequence.store(SUMS.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+    loops::left(function, entered, now);
 }
 
 /// The owner lends its processors from now on.

@@ -195,6 +195,16 @@ impl Book {
             .map(|open| open.id)
     }
 
+    /// The open region of this name that `MPI_Pcontrol(1, name)` has begun.
+    pub(super) fn open_named(&self, name: &str) -> Option<u32> {
+        let mut open = self.stack[..self.depth].iter().rev();
+        let found = open.find(|open| {
+            let phase = &self.phases[usize::from(open.index)];
+            phase.kind == Kind::Control && open.level == 0 && phase.name() == cut(name)
+        });
+        found.map(|open| open.id)
+    }
+
     /// Ends the phase of this level if it is open; begins it else, by its name if it has one.
     pub(super) fn toggle(
         &mut self,
@@ -254,6 +264,17 @@ fn cut(name: &str) -> &str {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn region_by_name_is_not_the_phase_of_a_level() {
+        let (mut book, mut none) = (Book::new(), |_: Edge| {});
+        book.toggle(3, Some("solve"), "pcontrol 3", 1, &mut none);
+        assert_eq!(book.open_named("solve"), None);
+        let id = book.begin("solve", Kind::Control, 2, &mut none);
+        assert_eq!(book.open_named("solve"), Some(id));
+        assert!(book.end(id, 3, &mut none));
+        assert_eq!((book.open_named("solve"), book.depth), (None, 1));
+    }
 
     fn name(book: &Book, edge: Edge) -> String {
         match edge {

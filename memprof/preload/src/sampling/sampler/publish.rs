@@ -2,7 +2,7 @@
 
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{
-    ComponentRow, FRAMES, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow, object,
+    ComponentRow, FRAMES, LoopRow, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow, object,
 };
 
 use super::budget::{LONGEST_AGE, LONGEST_TICK};
@@ -13,7 +13,7 @@ use crate::base::overflow_counters::{self, Table};
 use crate::base::{diagnostics, memory};
 use crate::ledger::call_stacks;
 use crate::owners;
-use crate::recording::writer;
+use crate::recording::{mpi_time, writer};
 use crate::sampling::faults;
 
 /// Call stacks that have rows.
@@ -27,6 +27,8 @@ pub struct Published {
     notes: usize,
     /// Allocated and live bytes of each call stack, when it was last written.
     sites: Option<&'static mut [(u64, u64, u64)]>,
+    /// Places that call MPI, and the number of their last change.
+    loops: (usize, u64),
     /// When the last summary was, and the last call stacks.
     pub time: u64,
     pub sites_time: u64,
@@ -40,6 +42,7 @@ impl Published {
             rows: Rows::new(),
             notes: 0,
             sites: None,
+            loops: (0, 0),
             time: 0,
             sites_time: 0,
         }
@@ -158,6 +161,48 @@ impl Published {
         self.sites = Some(written);
     }
 
+    /// The places that call MPI and their loops, if they have changed.
+    fn loops(&mut self) {
+        let (count, change) = self.loops;
+        let scale = mpi_time::scale();
+        let scaled = |ticks: u64| (ticks as f64 * scale).round() as u64;
+        let mut now = 0;
+        let changed = mpi_time::loops::each(change, &mut |index, site, lost| {
+            now = index + 1;
+            // The address continued at is behind the call.
+            let place = self.rows.at(site.address.wrapping_sub(1));
+            let (object, offset) =
+                place.map_or((NONE, site.address as u64), |(object, offset)| (object, offset + 1));
+            let (measured, recent) = (site.measured, site.recent());
+            writer::with(|writer, time| {
+                let row = LoopRow {
+                    object,
+                    function: writer.intern(mpi_time::loops::name(site)),
+                    offset,
+                    around: mpi_time::loops::around(site),
+                    kind: mpi_time::loops::kind(site),
+                    is_head: site.is_head.into(),
+                    calls: site.revisits + 1,
+                    spent_ns: scaled(site.spent),
+                    turns: site.turns,
+                    time_ns: scaled(measured.time),
+                    mpi_ns: scaled(measured.mpi),
+                    recent_time_ns: scaled(recent.time),
+                    recent_mpi_ns: scaled(recent.mpi),
+                    lost,
+                    time,
+                    ..LoopRow::default()
+                };
+                writer.set_loop(index as u32, &row);
+            });
+        });
+        let Some(change) = changed else { return };
+        for index in now..count {
+            writer::with(|writer, _| writer.set_loop(index as u32, &LoopRow::default()));
+        }
+        self.loops = (now, change);
+    }
+
     fn notes(&mut self) {
         let mut next = self.notes;
         diagnostics::each(self.notes, &mut |index, code, text| {
@@ -185,6 +230,7 @@ impl Sampler {
         self.published.components();
         self.published.objects();
         self.published.notes();
+        self.published.loops();
         let time = writer::now();
         self.published.time = time;
         if time.saturating_sub(self.published.sites_time) >= LONGEST_TICK {

@@ -96,6 +96,7 @@ pub(super) fn decode(
         sites: wanted(detail, || table(&mut decoder, SectionKind::Sites, count(state.sites)))?,
         touches: wanted(detail, || table(&mut decoder, SectionKind::Touches, None))?,
         times: table(&mut decoder, SectionKind::Times, None)?,
+        loops: table(&mut decoder, SectionKind::Loops, None)?,
         timeline: wanted(detail, || timeline::read(&mut decoder, start.bin_shift))?,
         history: wanted(options.history, || {
             history::read(&mut decoder, count_blocks(&state, trusted))

@@ -3,7 +3,7 @@
 use super::Decoder;
 use super::slots::newest;
 use crate::layout::{
-    COMPONENTS_LIMIT, ComponentRow, FRAMES, NONE, NONE_SHORT, NameRow, NoteRow, ObjectRow,
+    COMPONENTS_LIMIT, ComponentRow, FRAMES, LoopRow, NONE, NONE_SHORT, NameRow, NoteRow, ObjectRow,
     PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow, TimeRow,
     TouchRow,
 };
@@ -136,6 +136,17 @@ impl Checked for TimeRow {
         for value in row.mpi_ns.iter_mut().chain(&mut row.calls) {
             mended |= cut_counted([value]);
         }
+        Some((row, mended))
+    }
+}
+
+impl Checked for LoopRow {
+    fn checked(payload: &[u8]) -> Option<(Self, bool)> {
+        let mut row = Self::from_bytes(payload)?;
+        let LoopRow { calls, spent_ns, turns, time_ns, mpi_ns, .. } = &mut row;
+        let mut mended = cut_counted([calls, spent_ns, turns, time_ns, mpi_ns]);
+        let LoopRow { recent_time_ns, recent_mpi_ns, lost, time, .. } = &mut row;
+        mended |= cut_counted([recent_time_ns, recent_mpi_ns, lost, time]);
         Some((row, mended))
     }
 }

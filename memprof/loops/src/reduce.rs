@@ -1,0 +1,260 @@
+//! Trees of loops: of each process, and of all processes together.
+//!
+//! Of a process, call sites outside of loops are dropped, and consecutive calls between two ranks, or of windows, become
+//! one block. Loops of processes are merged where they have the same blocks inside the same loop: a rank that sends where
+//! others receive is in the same loop. One that has nothing but such blocks is known by its call sites.
+
+use crate::graph::Span;
+use std::collections::BTreeMap;
+
+/// Calls that may become one block with others of their kind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Joins {
+    /// Calls between two ranks, and completions of requests.
+    PointToPoint,
+    /// Access to windows.
+    OneSided,
+    /// None: each is a block of its own.
+    Nothing,
+}
+
+/// Times of a loop in one process.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Calls of the head.
+    pub iterations: u64,
+    /// Iterations that were measured.
+    pub turns: u64,
+    /// Their times.
+    pub measured: Span,
+    /// The same of the last interval or two.
+    pub recent: Span,
+}
+
+/// A call site of a process. `K` says where in the program it is, in the same way for all processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallSite<K> {
+    /// Place in the program.
+    pub key: K,
+    /// Kind of its function.
+    pub joins: Joins,
+    /// Head of the loop around it, or around its loop where it is a head: a smaller number than its own.
+    pub around: Option<usize>,
+    /// Times of its loop, where it is a head.
+    pub figures: Option<Figures>,
+}
+
+/// Part of a loop's body.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Block<K> {
+    /// A call.
+    Call(K),
+    /// Consecutive calls of a kind that joins: their sites.
+    Joined(Joins, Vec<K>),
+}
+
+impl<K> Block<K> {
+    /// Returns the call sites of the block, the first first.
+    pub fn sites(&self) -> &[K] {
+        match self {
+            Block::Call(key) => std::slice::from_ref(key),
+            Block::Joined(_, keys) => keys,
+        }
+    }
+}
+
+/// A loop of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop<K> {
+    /// Its own calls, without those of loops inside, the head's block first.
+    pub blocks: Vec<Block<K>>,
+    /// Times.
+    pub figures: Figures,
+    /// Loops inside.
+    pub inner: Vec<Loop<K>>,
+}
+
+/// Returns the outermost loops of a process, from its sites in the order of their first calls. Numbers of heads that
+/// cannot be are taken for none.
+pub fn of_process<K: Clone>(sites: &[CallSite<K>]) -> Vec<Loop<K>> {
+    let around = |at: usize| {
+        let head = sites[at].around.filter(|head| *head < at)?;
+        sites[head].figures.map(|_| head)
+    };
+    let mut loops: Vec<Option<Loop<K>>> = sites
+        .iter()
+        .map(|site| {
+            let figures = site.figures?;
+            let mut of = Loop { blocks: Vec::new(), figures, inner: Vec::new() };
+            of.push(site);
+            Some(of)
+        })
+        .collect();
+    for (at, site) in sites.iter().enumerate() {
+        if site.figures.is_none()
+            && let Some(of) = around(at).and_then(|head| loops[head].as_mut())
+        {
+            of.push(site);
+        }
+    }
+    // Heads of outer loops have smaller numbers: when one is taken, all inside it are there, the last first.
+    let mut outermost = Vec::new();
+    for at in (0..sites.len()).rev() {
+        let Some(mut of) = loops[at].take() else { continue };
+        of.inner.reverse();
+        match around(at).and_then(|head| loops[head].as_mut()) {
+            Some(outer) => outer.inner.push(of),
+            None => outermost.push(of),
+        }
+    }
+    outermost.reverse();
+    outermost
+}
+
+impl<K: Clone> Loop<K> {
+    fn push(&mut self, site: &CallSite<K>) {
+        match self.blocks.last_mut() {
+            Some(Block::Joined(joins, keys)) if *joins == site.joins => keys.push(site.key.clone()),
+            _ if site.joins == Joins::Nothing => self.blocks.push(Block::Call(site.key.clone())),
+            _ => self.blocks.push(Block::Joined(site.joins, vec![site.key.clone()])),
+        }
+    }
+}
+
+/// Least, mean and greatest of the processes.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Spread {
+    /// Least.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Spread> {
+        let mut spread: Option<Spread> = None;
+        let mut count = 0.0;
+        for value in values {
+            count += 1.0;
+            let of = spread.get_or_insert(Spread { min: value, mean: 0.0, max: value });
+            (of.min, of.max) = (of.min.min(value), of.max.max(value));
+            of.mean += (value - of.mean) / count;
+        }
+        spread
+    }
+}
+
+/// A loop of several processes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged<K> {
+    /// Its own calls, those of joined blocks from all processes.
+    pub blocks: Vec<Block<K>>,
+    /// Ranks that are in it, as first and last of each range.
+    pub ranks: Vec<(u32, u32)>,
+    /// Number of these ranks.
+    pub count: usize,
+    /// Iterations that most ranks have made.
+    pub iterations: u64,
+    /// Sum of all ranks.
+    pub total: Figures,
+    /// Times of an iteration, by rank; none where nothing was measured.
+    pub iteration: Option<Spread>,
+    /// Parts of the iterations' time that were inside MPI, by rank.
+    pub mpi_share: Option<Spread>,
+    /// Times in MPI by times of computing, by rank.
+    pub ratio: Option<Spread>,
+    /// The same of the last interval or two.
+    pub recent_ratio: Option<Spread>,
+    /// Loops inside.
+    pub inner: Vec<Merged<K>>,
+}
+
+/// Merges the loops of processes, each with its rank, in the order in which the first that has a loop has it.
+pub fn merge<K: Clone + Ord>(processes: Vec<(u32, Vec<Loop<K>>)>) -> Vec<Merged<K>> {
+    let mut order: BTreeMap<Vec<Block<K>>, usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<(u32, Loop<K>)>> = Vec::new();
+    for (rank, loops) in processes {
+        for of in loops {
+            let group = *order.entry(identity(&of.blocks)).or_insert(groups.len());
+            match groups.get_mut(group) {
+                Some(group) => group.push((rank, of)),
+                None => groups.push(vec![(rank, of)]),
+            }
+        }
+    }
+    groups.into_iter().map(one).collect()
+}
+
+/// Returns what tells a loop from others: its blocks, joined ones without their sites if any other is there.
+fn identity<K: Clone>(blocks: &[Block<K>]) -> Vec<Block<K>> {
+    let has_call = blocks.iter().any(|block| matches!(block, Block::Call(_)));
+    let bare = |block: &Block<K>| match block {
+        Block::Joined(joins, _) if has_call => Block::Joined(*joins, Vec::new()),
+        block => block.clone(),
+    };
+    blocks.iter().map(bare).collect()
+}
+
+/// Merges loops that are one.
+fn one<K: Clone + Ord>(mut loops: Vec<(u32, Loop<K>)>) -> Merged<K> {
+    loops.sort_by_key(|(rank, _)| *rank);
+    let mut blocks: Vec<Block<K>> = Vec::new();
+    let mut total = Figures::default();
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for (_, of) in &loops {
+        total.iterations += of.figures.iterations;
+        total.turns += of.figures.turns;
+        total.measured = total.measured.plus(of.figures.measured);
+        total.recent = total.recent.plus(of.figures.recent);
+        *counts.entry(of.figures.iterations).or_default() += 1;
+        if blocks.is_empty() {
+            blocks.clone_from(&of.blocks);
+        }
+        for (known, block) in blocks.iter_mut().zip(&of.blocks) {
+            if let (Block::Joined(_, known), Block::Joined(_, keys)) = (known, block) {
+                for key in keys {
+                    if !known.contains(key) {
+                        known.push(key.clone());
+                    }
+                }
+            }
+        }
+    }
+    let ranks = ranges(loops.iter().map(|(rank, _)| *rank));
+    let by_rank = |of: fn(&Figures) -> Option<f64>| {
+        Spread::of(loops.iter().filter_map(|(_, one)| of(&one.figures)))
+    };
+    Merged {
+        blocks,
+        count: loops.len(),
+        ranks,
+        // Of equally many the most iterations.
+        iterations: counts.iter().max_by_key(|(_, count)| **count).map_or(0, |(of, _)| *of),
+        total,
+        iteration: by_rank(|of| (of.turns > 0).then(|| of.measured.time as f64 / of.turns as f64)),
+        mpi_share: by_rank(|of| {
+            (of.measured.time > 0).then(|| of.measured.mpi as f64 / of.measured.time as f64)
+        }),
+        ratio: by_rank(|of| of.measured.ratio()),
+        recent_ratio: by_rank(|of| of.recent.ratio()),
+        inner: merge(loops.into_iter().map(|(rank, of)| (rank, of.inner)).collect()),
+    }
+}
+
+/// Ranges of ascending numbers; a number twice counts once.
+fn ranges(numbers: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if number <= last.saturating_add(1) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+#[path = "reduce_tests.rs"]
+mod tests;

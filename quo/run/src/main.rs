@@ -30,6 +30,10 @@ struct Options {
     /// Lend once a call of MPI has waited this many microseconds [default: 100]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     after: Option<u32>,
+    /// Borrow for programs too that set or ask for their number of threads: a region may have more or fewer than they
+    /// were told, and their results must not depend on it
+    #[arg(long)]
+    malleable: bool,
     /// What to run, as it would be run without quo-run
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -55,6 +59,9 @@ fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
     let mut variables = vec![("LD_PRELOAD", list), ("QUO_RUN_JOB", job.into())];
     if options.report {
         variables.push(("QUO_RUN_REPORT", "1".into()));
+    }
+    if options.malleable {
+        variables.push(("QUO_RUN_MALLEABLE", "1".into()));
     }
     if let Some(after) = options.after {
         variables.push(("QUO_RUN_AFTER", after.to_string().into()));

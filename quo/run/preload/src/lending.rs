@@ -21,6 +21,8 @@ static BORROWED: AtomicUsize = AtomicUsize::new(0);
 static LENDERS: AtomicUsize = AtomicUsize::new(0);
 /// MPI has ended.
 static OVER: AtomicBool = AtomicBool::new(false);
+/// The program counts on its number of threads.
+static KEEPS: AtomicBool = AtomicBool::new(false);
 /// Threads that regions may have beyond the program's own number.
 static ROOM: AtomicUsize = AtomicUsize::new(0);
 
@@ -37,6 +39,12 @@ pub fn set_room(cpus: usize) {
 /// Returns the most threads that a region may get whose program asks for `own`. Any thread.
 pub fn most_threads(own: usize) -> usize {
     own + ROOM.load(Relaxed)
+}
+
+/// Has regions keep the program's own number of threads from now on. Returns the number of CPUs given back.
+pub fn keep_threads() -> usize {
+    KEEPS.store(ROOM.swap(0, Relaxed) > 0 || KEEPS.load(Relaxed), Relaxed);
+    give_back()
 }
 
 /// Meets the other ranks of the node. Called once, when MPI has begun: all of them are on their way.
@@ -144,8 +152,14 @@ pub fn end() -> Option<String> {
     reclaim();
     give_back();
     OVER.store(true, Relaxed);
+    let keeps = match KEEPS.load(Relaxed) {
+        true => {
+            "; the program sets or asks for its number of threads and keeps it (--malleable lets it vary)"
+        }
+        false => "",
+    };
     Some(format!(
-        "lent {} times, borrowed {} times, {} regions on borrowed CPUs",
+        "lent {} times, borrowed {} times, {} regions on borrowed CPUs{keeps}",
         TIMES_LENT.load(Relaxed),
         TIMES_BORROWED.load(Relaxed),
         REGIONS.load(Relaxed)

@@ -1,17 +1,21 @@
 //! Entries of OpenMP regions of GNU's runtime: threads beyond the program's own number while CPUs are borrowed.
 //!
-//! The number goes the way programs set it, by `omp_set_num_threads`. `omp_get_max_threads` tells the most that a
-//! region may get, since programs size arrays by it; a region that asks for this number gets what there is.
+//! The number goes the way programs set it, by `omp_set_num_threads`. A program that sets the number itself, or asks for
+//! it outside of regions, may count on it: nothing is borrowed from then on, unless the user says that its regions may
+//! have any number (`quo-run --malleable`). It is then told the most that a region may get, since programs size arrays by
+//! it, and a region that asks for this number gets what there is.
 
 #![allow(unsafe_code)]
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use memprof_boundary::thread;
 
 use crate::lending;
 
+/// The user says that regions may have any number of threads.
+static MALLEABLE: AtomicBool = AtomicBool::new(false);
 /// Block of the main thread.
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 /// Threads beyond the program's own number that OpenMP has been told of.
@@ -110,7 +114,8 @@ static GET: AtomicUsize = AtomicUsize::new(0);
 static SET: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds the runtime. To be called before the program begins.
-pub fn find_runtime() {
+pub fn start() {
+    MALLEABLE.store(std::env::var_os("QUO_RUN_MALLEABLE").is_some(), Relaxed);
     for (name, word) in [
         (c"omp_in_parallel", &IN_PARALLEL),
         (c"omp_get_max_threads", &GET),
@@ -187,7 +192,8 @@ unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     let is_ours = is_main() && !is_in_region();
     // Another number than the program has been told is meant as it is.
     let own = own();
-    let is_free = asked as u32 == 0 || asked as u32 as usize == lending::most_threads(own);
+    let is_most = || MALLEABLE.load(Relaxed) && asked as u32 as usize == lending::most_threads(own);
+    let is_free = asked as u32 == 0 || is_most();
     if is_ours && is_free {
         set_extra(lending::look());
         if asked as u32 != 0 {
@@ -205,15 +211,24 @@ unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     result
 }
 
+/// The program sets or asks for its number of threads, and may count on it.
+fn keep_number() {
+    if !MALLEABLE.load(Relaxed) && lending::keep_threads() > 0 {
+        set_extra(0);
+    }
+}
+
 extern "C" fn set_threads(threads: c_int) {
     let Ok(number) = usize::try_from(threads) else { return };
-    let extra = EXTRA.load(Relaxed);
-    if is_main() && !is_in_region() && extra > 0 && number > 0 {
-        OWN.store(number, Relaxed);
-        set_real(number + extra);
-    } else {
-        set_real(number);
+    if !is_main() || is_in_region() {
+        return set_real(number);
     }
+    keep_number();
+    let (own, extra) = (own(), EXTRA.load(Relaxed));
+    // The most is what a program has that asked for its number.
+    let number = if number == lending::most_threads(own) { own } else { number };
+    OWN.store(number, Relaxed);
+    set_real(number + extra);
 }
 
 /// # Safety
@@ -225,6 +240,7 @@ unsafe extern "C" fn set_threads_fortran(threads: *const c_int) {
 
 extern "C" fn max_threads() -> c_int {
     let threads = if is_main() && !is_in_region() {
+        keep_number();
         lending::most_threads(own())
     } else {
         ask(&GET).unwrap_or(1)

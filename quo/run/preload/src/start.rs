@@ -14,7 +14,7 @@ extern "C" fn loaded() {
         return;
     }
     openmp::be_main();
-    openmp::find_runtime();
+    openmp::start();
     lending::set_room(if binds_threads(|name| std::env::var(name).ok()) { 0 } else { others() });
     mpi::start();
     patch::everything();

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use quo_launch::{Launcher, preload};
 use quo_terminal::clean;
 
@@ -39,7 +39,25 @@ struct Options {
     command: Vec<OsString>,
 }
 
+const PAGES: quo_pages::Words<'_> = quo_pages::Words {
+    status: "That of the command; 127 if it is not there, 126 if it cannot be run, 1 if nothing can be loaded into it, 2 \
+             for a wrong command line.",
+    see: "quo(7), mpirun(1), quo-info(1)",
+};
+
 fn main() -> ExitCode {
+    if let Some(folder) = quo_pages::asked(env::args_os()) {
+        return match quo_pages::write_all(Options::command(), PAGES, &folder) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!(
+                    "quo-run: cannot write into {}: {error}",
+                    clean(&folder.to_string_lossy())
+                );
+                ExitCode::FAILURE
+            }
+        };
+    }
     match run(&Options::parse()) {
         Ok(never) => match never {},
         Err((status, reason)) => {

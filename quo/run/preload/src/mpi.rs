@@ -161,11 +161,15 @@ extern "C" fn left(function: usize) {
 
 /// Nanoseconds that the calling thread has been in a call of MPI that may wait; `None` outside.
 fn waited() -> Option<u64> {
+    let marker = 0u8;
+    let stack = core::ptr::from_ref(&marker) as usize;
     let block = thread::block();
-    // SAFETY: the thread's own block, in which its entry into MPI has written the time.
-    let (function, began) =
-        unsafe { ((*block).function.get(), *((block as usize + thread::BEGAN) as *const u64)) };
-    (function != 0).then(|| now().saturating_sub(began))
+    // SAFETY: the thread's own block, in which its entry into MPI has written the time. A call that was left by longjmp is
+    // noticed; a stack so far off that it may be another's counts as outside.
+    let (is_inside, began) = unsafe {
+        ((*block).is_inside(stack, |_| None), *((block as usize + thread::BEGAN) as *const u64))
+    };
+    is_inside.then(|| now().saturating_sub(began))
 }
 
 extern "C" fn yields() -> c_int {

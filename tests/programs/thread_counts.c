@@ -14,16 +14,21 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { REGIONS = 300, LIMIT = 20000 };
+
+/* Some hundred microseconds. */
+static void work(void)
+{
+    for (volatile int i = 0; i < 100000; ++i) continue;
+}
 
 static int team(int asked)
 {
     int threads = 0;
 #pragma omp parallel num_threads(asked) if (asked > 0)
     {
-        usleep(1000);
+        work();
 #pragma omp single
         threads = omp_get_num_threads();
     }
@@ -35,7 +40,7 @@ static int free_team(void)
     int threads = 0;
 #pragma omp parallel
     {
-        usleep(1000);
+        work();
 #pragma omp single
         threads = omp_get_num_threads();
     }

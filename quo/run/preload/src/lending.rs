@@ -13,6 +13,8 @@ use quo::group::LocalGroup;
 use crate::job::Place;
 
 static CONTEXT: OnceLock<Context> = OnceLock::new();
+/// Why there is no context, where making it failed.
+static TROUBLE: OnceLock<String> = OnceLock::new();
 /// The rank lends now.
 static LENDS: AtomicBool = AtomicBool::new(false);
 /// CPUs borrowed now.
@@ -49,14 +51,27 @@ pub fn keep_threads() -> usize {
 
 /// Meets the other ranks of the node. Called once, when MPI has begun: all of them are on their way.
 pub fn begin(place: &Place) {
+    if let Err(reason) = meet(place) {
+        let _ = TROUBLE.set(reason);
+    }
+}
+
+fn meet(place: &Place) -> Result<(), String> {
+    if std::env::var_os("QUO_TOPOLOGY").is_some() {
+        return Err("the machine is simulated (QUO_TOPOLOGY)".to_owned());
+    }
     let directory = Path::new("/dev/shm");
     let name = format!("quo-{}-{}", rustix::process::geteuid().as_raw(), place.secret);
-    let Ok(name) = name.parse() else { return };
-    let Ok(group) = LocalGroup::meet(&name, directory, place.rank, place.size) else { return };
+    let name = name.parse().map_err(text)?;
+    let group = LocalGroup::meet(&name, directory, place.rank, place.size).map_err(text)?;
     let options = CreateOptions::new().with_directory(directory);
-    if let Ok(context) = Context::create_with(group, options) {
-        let _ = CONTEXT.set(context);
-    }
+    let context = Context::create_with(group, options).map_err(text)?;
+    let _ = CONTEXT.set(context);
+    Ok(())
+}
+
+fn text(error: impl std::error::Error + 'static) -> String {
+    quo::error::with_causes(&error)
 }
 
 fn context() -> Option<&'static Context> {
@@ -148,6 +163,9 @@ pub fn give_back() -> usize {
 
 /// Ends lending and borrowing for good, before MPI ends. Returns the line of the report.
 pub fn end() -> Option<String> {
+    if let Some(reason) = TROUBLE.get() {
+        return Some(format!("does not lend: {reason}"));
+    }
     context()?;
     reclaim();
     give_back();

@@ -82,6 +82,9 @@ main(int argc, char **argv)
     enum { LATER = 21, BARRIERS = 20000 };
     QUO_context q = NULL, later[LATER];
     double start = 0, create_first = 0, create_later = 0, free_one = 0, ncores = 0, inside = 0;
+#ifdef QUO_EXTENSION_VERSION
+    double lend = 0;
+#endif
     double cpuset = 0, bound = 0, qids = 0, stringify = 0, provided = 0, object = 0, distrib = 0;
     double samples[LATER], rss = 0, pss = 0, first_rss = 0, first_pss = 0, wakes[BENCH_SLEEPS];
     double *barriers = malloc(BARRIERS * sizeof(*barriers));
@@ -146,6 +149,12 @@ main(int argc, char **argv)
         OK(QUO_stringify_cbind(q, &text));
         free(text);
     });
+#ifdef QUO_EXTENSION_VERSION
+    BENCH_CALLS(lend, 200, {
+        OK(QUO_lend(q));
+        OK(QUO_reclaim(q));
+    });
+#endif
     MPI_Barrier(MPI_COMM_WORLD);
     BENCH_CALLS(provided, 200, {
         OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_MACHINE, 0));
@@ -182,7 +191,7 @@ main(int argc, char **argv)
 
     if (0 == rank) {
 #ifdef QUO_EXTENSION_VERSION
-        printf("{\"library\": \"quo\", ");
+        printf("{\"library\": \"quo\", \"lend_reclaim\": %.4f, ", lend);
 #else
         printf("{\"library\": \"reference\", ");
 #endif

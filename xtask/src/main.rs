@@ -62,7 +62,7 @@ enum Command {
     Hosts(hosts::Options),
     /// Make the Python package a file that pip installs.
     Wheel(wheel::Options),
-    /// Build optimised and install the library for C, C++, Fortran and Python, quo-info, quo-elastic and memprof.
+    /// Build optimised and install the library for C, C++, Fortran and Python, quo-info, quo-elastic, quo-run and memprof.
     Install(install::Options),
     /// Remove the installed files, and nothing else.
     Uninstall(uninstall::Options),

@@ -66,14 +66,14 @@ fn remappings(folders: &[(PathBuf, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// Builds libquo, `quo`, `quo-info` and `quo-elastic`, and returns the folder of the results. All MPIs share the
+/// Builds libquo, `quo`, `quo-info`, `quo-elastic` and `quo-run`, and returns the folder of the results. All MPIs share the
 /// folder: of another one only the thin layer is built, which notices the change.
 pub fn build_library() -> Result<PathBuf> {
     let mut cargo = cargo()?;
     // The linker that another MPI needs where the crate mpi-sys is: a change of it would make cargo
     // compile everything again.
     cargo.env_remove(project::linker_variable()?);
-    build_in(project::base()?, &["quo-c", "quo-elastic"], cargo)
+    build_in(project::base()?, &["quo-c", "quo-elastic", "quo-run", "quo-run-preload"], cargo)
 }
 
 /// Builds `quo`, `quo-info` and other packages, and returns the folder of the results. Each MPI has

@@ -1,9 +1,7 @@
 //! `memprof run`: a command, its ranks watched.
 
 mod folder;
-mod launcher;
 mod no_trace_diagnosis;
-mod preload;
 mod program;
 
 use crate::efficiency;
@@ -13,10 +11,10 @@ use crate::terminal::{Look, Progress, clean, say};
 use crate::{signals, units};
 use anyhow::{Context, bail};
 use folder::Folder;
-use launcher::Launcher;
 use memprof_trace::overrides;
-pub(crate) use preload::beside;
 use program::Kind;
+pub(crate) use quo_launch::preload::beside;
+use quo_launch::{Launcher, launcher, preload};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -114,6 +112,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(signals::end_like(recorded.status))
 }
 
+/// File name of the object loaded into ranks.
+const OBJECT: &str = "libmemprof_preload.so";
+
 /// A command that could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot run {command}: {cause}")]
@@ -149,7 +150,7 @@ pub struct Recorded {
 
 /// Runs the command under the profiler and waits for it.
 pub fn record(options: &Options) -> anyhow::Result<Recorded> {
-    let preload = preload::find().map_err(anyhow::Error::msg)?;
+    let preload = preload::find(OBJECT, "MEMPROF_PRELOAD").map_err(anyhow::Error::msg)?;
     let launcher = Launcher::of(&options.command[0]);
     let mut variables = variables(options, launcher)?;
     let program = launcher::program(&options.command);

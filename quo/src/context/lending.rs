@@ -205,7 +205,7 @@ impl Context {
             threads: own.intersection(state.machine().topology.machine_cpuset()).len().max(1),
             loans: None,
         };
-        if !state.node.has_lenders() {
+        if state.node.lenders() == 0 {
             return Ok(nothing(&own));
         }
         let mut loans = state.node.borrow().map_err(state.name_ranks(CALL))?;
@@ -230,6 +230,13 @@ impl Context {
         *loan = Some(Loan { loans: Arc::clone(&loans), depth: self.push_depth() });
         let cpus = cpus.intersection(&bound);
         Ok(Borrowed { context: self, cpus, threads: bound.len(), loans: Some(loans) })
+    }
+
+    /// The number of other ranks of the node that lend now, whoever has borrowed from them. One load for each rank.
+    /// Local.
+    #[must_use]
+    pub fn lenders(&self) -> usize {
+        self.state().node.lenders()
     }
 
     /// Returns true if this rank has borrowed CPUs and an owner has taken its own back. Local.

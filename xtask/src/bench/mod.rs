@@ -2,6 +2,7 @@
 //! reference library. All in one run, since only ratios of one run mean anything on a shared machine.
 
 mod elastic;
+mod lending;
 mod memprof;
 mod micro;
 mod page;
@@ -60,6 +61,9 @@ pub struct Options {
     /// Only the cost of a world's resizes.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only"])]
     elastic_only: bool,
+    /// Only what programs gain and lose whose ranks lend in MPI, by quo-run.
+    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
+    lending_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -76,6 +80,12 @@ pub fn run(options: &Options) -> Result<()> {
         write_page(options, "elastic", table::lines(&elastic::HEADINGS, &lines, true))?;
         println!("\n{synthetic}");
         return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
+    }
+    if options.lending_only {
+        let measured = lending::run(options.rounds)?;
+        println!("\n{}", table::lines(&lending::HEADINGS, &measured.lines(), false));
+        write_page(options, "lending", table::lines(&lending::HEADINGS, &measured.lines(), true))?;
+        return write_json(options, &json!({"lending": measured.to_json()}));
     }
     if options.messages_only || options.long_only {
         let folder = project::target()?.join("xtask/benches/memprof");

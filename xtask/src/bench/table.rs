@@ -65,6 +65,13 @@ const ENTRIES: &[Entry] = &[
         unit: Unit::Microseconds,
     },
     Entry {
+        operation: "lend and take back",
+        measured: "/lend_reclaim",
+        floor: &[],
+        target: Target::Absolute(0.15),
+        unit: Unit::Microseconds,
+    },
+    Entry {
         operation: "barrier, both awake",
         measured: "/barrier_awake/awake_median",
         floor: &["/spin_barrier/awake_median"],

@@ -28,7 +28,10 @@ use template::Values;
 use wrapper::Mpi;
 
 /// The programs that are built with the library.
-const COMMANDS: [&str; 2] = ["quo-info", "quo-elastic"];
+const COMMANDS: [&str; 3] = ["quo-info", "quo-elastic", "quo-run"];
+
+/// The object that `quo-run` loads into ranks.
+const RUN_OBJECT: &str = "libquo_run_preload.so";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -156,6 +159,7 @@ fn everything(
         let pages = work.join(format!("generated-{command}"));
         generated_by(&mut items, &built.join(command), &pages)?;
     }
+    items.push(program(&built.join(RUN_OBJECT), work, &format!("lib/{RUN_OBJECT}"))?);
     for header in files(&root.join("bindings-c/include"))? {
         items.push(copy(&header, "include", 0o644)?);
     }

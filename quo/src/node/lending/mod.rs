@@ -95,10 +95,10 @@ impl Node {
         self.home.segment.slots.get(member).is_some_and(|slot| slot.lending.is_lent())
     }
 
-    /// Returns true if any other member lends. Local.
-    pub(crate) fn has_lenders(&self) -> bool {
-        let mut slots = self.home.segment.slots.iter().enumerate();
-        slots.any(|(member, slot)| member != self.home.member && slot.lending.is_lent())
+    /// The number of other members that lend. Local.
+    pub(crate) fn lenders(&self) -> usize {
+        let slots = self.home.segment.slots.iter().enumerate();
+        slots.filter(|(member, slot)| *member != self.home.member && slot.lending.is_lent()).count()
     }
 
     /// Borrows from all members that lend and that nobody else has borrowed from. Local, and never

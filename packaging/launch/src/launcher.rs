@@ -27,6 +27,7 @@ enum Named {
 impl Launcher {
     /// Recognises the first word of a command; asks `--version` where the names do not tell, which takes as long as the
     /// launcher takes to start.
+    #[must_use]
     pub fn of(program: &OsStr) -> Launcher {
         match Launcher::named(Path::new(program)) {
             Some(Named::As(launcher)) => launcher,
@@ -87,16 +88,17 @@ impl Launcher {
 
     /// The command with the words that bring `variables` to every rank, and a message to the user
     /// where that cannot be done.
+    #[must_use]
     pub fn pass(self, command: &[OsString], variables: &[&str]) -> (Vec<OsString>, Option<String>) {
         match self {
             Launcher::OpenMpi => (name_each(command, variables), None),
             Launcher::Srun if limits_export(command) => (
                 command.to_vec(),
-                Some(
-                    "srun was told which variables to pass (--export, SLURM_EXPORT_ENV): LD_PRELOAD \
-                     and MEMPROF_* have to be among them, or --export=ALL"
-                        .to_owned(),
-                ),
+                Some(format!(
+                    "srun was told which variables to pass (--export, SLURM_EXPORT_ENV): {} have \
+                         to be among them, or --export=ALL",
+                    variables.join(", ")
+                )),
             ),
             _ => (command.to_vec(), None),
         }
@@ -139,6 +141,7 @@ fn limits_export(command: &[OsString]) -> bool {
 }
 
 /// The program a command is about, to name things after it: of a launcher the program it starts.
+#[must_use]
 pub fn program(command: &[OsString]) -> PathBuf {
     let first = Path::new(&command[0]);
     if Launcher::named(first).is_some() {
@@ -165,6 +168,7 @@ pub fn program(command: &[OsString]) -> PathBuf {
 }
 
 /// Returns the path at which the shell would find a command.
+#[must_use]
 pub fn in_path(name: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| executable(file))

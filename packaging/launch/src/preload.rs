@@ -3,25 +3,26 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Its file name.
-pub const NAME: &str = "libmemprof_preload.so";
-
-/// Finds it: `MEMPROF_PRELOAD`, beside the program, or in the `lib` folders of its installation.
-pub fn find() -> Result<PathBuf, String> {
-    let places = match std::env::var_os("MEMPROF_PRELOAD") {
+/// Finds the object of this file name: where the variable says, beside the program, or in the `lib` folders of its
+/// installation.
+///
+/// # Errors
+/// The places, if it is in none of them; a path that the loader would take apart.
+pub fn find(object: &str, variable: &str) -> Result<PathBuf, String> {
+    let places = match std::env::var_os(variable) {
         Some(named) if !named.is_empty() => vec![PathBuf::from(named)],
         _ => {
             let program = std::env::current_exe()
                 .and_then(|program| program.canonicalize())
-                .map_err(|error| format!("cannot tell where memprof itself is: {error}"))?;
-            beside(&program, NAME)
+                .map_err(|error| format!("cannot tell where the command itself is: {error}"))?;
+            beside(&program, object)
         }
     };
     let Some(found) = places.iter().find(|place| place.is_file()) else {
         let list: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
         return Err(format!(
-            "{NAME}, which has to be loaded into the ranks, is not there; looked for {}. \
-             Set MEMPROF_PRELOAD to its path",
+            "{object}, which has to be loaded into the ranks, is not there; looked for {}. \
+             Set {variable} to its path",
             list.join(", ")
         ));
     };
@@ -29,7 +30,7 @@ pub fn find() -> Result<PathBuf, String> {
     match found.as_os_str().as_encoded_bytes().iter().any(|b| b": \t".contains(b)) {
         true => Err(format!(
             "{}: a path with a space or colon cannot be preloaded; install elsewhere, or copy \
-             the file and set MEMPROF_PRELOAD",
+             the file and set {variable}",
             found.display()
         )),
         false => Ok(found),
@@ -37,6 +38,7 @@ pub fn find() -> Result<PathBuf, String> {
 }
 
 /// Returns the places of a file of this name that was installed with the program.
+#[must_use]
 pub fn beside(program: &Path, name: &str) -> Vec<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
     let prefix = folder.parent().unwrap_or(Path::new("/"));
@@ -50,6 +52,7 @@ pub fn beside(program: &Path, name: &str) -> Vec<PathBuf> {
 ///
 /// Ours comes first: its `malloc` then stands before that of an allocator the user preloads and
 /// calls it, instead of never being called. Only sanitizers insist on being first themselves.
+#[must_use]
 pub fn list(ours: &Path, present: Option<&OsStr>) -> OsString {
     let present = present.unwrap_or_default().to_string_lossy().into_owned();
     let others: Vec<&str> = present
@@ -76,6 +79,7 @@ pub fn list(ours: &Path, present: Option<&OsStr>) -> OsString {
 
 /// The command with ours in every value of `LD_PRELOAD` that it gives itself, by `-x LD_PRELOAD=...`, `-genv LD_PRELOAD
 /// ...`, `--export=ALL,LD_PRELOAD=...` or `env LD_PRELOAD=...`: it would take the place of the variable that we set.
+#[must_use]
 pub fn merge(ours: &Path, command: &[OsString]) -> Vec<OsString> {
     const NAME: &str = "LD_PRELOAD";
     const VALUE: &str = "LD_PRELOAD=";

@@ -1,0 +1,185 @@
+//! This rank's context, what it lends and has borrowed, and the numbers of threads of its regions.
+//!
+//! All but [`most_threads`] is for the main thread, which owns the rank's CPUs; nothing here is called by another.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use quo::Context;
+use quo::context::CreateOptions;
+use quo::group::LocalGroup;
+
+use crate::job::Place;
+
+static CONTEXT: OnceLock<Context> = OnceLock::new();
+/// Why there is no context, where making it failed.
+static TROUBLE: OnceLock<String> = OnceLock::new();
+/// The rank lends now.
+static LENDS: AtomicBool = AtomicBool::new(false);
+/// CPUs borrowed now.
+static BORROWED: AtomicUsize = AtomicUsize::new(0);
+/// Ranks that lent when this one borrowed last.
+static LENDERS: AtomicUsize = AtomicUsize::new(0);
+/// MPI has ended.
+static OVER: AtomicBool = AtomicBool::new(false);
+/// The program counts on its number of threads.
+static KEEPS: AtomicBool = AtomicBool::new(false);
+/// Threads that regions may have beyond the program's own number.
+static ROOM: AtomicUsize = AtomicUsize::new(0);
+
+/// How often this rank lent and borrowed, for the report.
+static TIMES_LENT: AtomicU64 = AtomicU64::new(0);
+static TIMES_BORROWED: AtomicU64 = AtomicU64::new(0);
+static REGIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Says how many CPUs beyond its own a rank can have at most; none where OpenMP binds its threads itself.
+pub fn set_room(cpus: usize) {
+    ROOM.store(cpus, Relaxed);
+}
+
+/// Returns the most threads that a region may get whose program asks for `own`. Any thread.
+pub fn most_threads(own: usize) -> usize {
+    own + ROOM.load(Relaxed)
+}
+
+/// Has regions keep the program's own number of threads from now on. Returns the number of CPUs given back.
+pub fn keep_threads() -> usize {
+    KEEPS.store(ROOM.swap(0, Relaxed) > 0 || KEEPS.load(Relaxed), Relaxed);
+    give_back()
+}
+
+/// Meets the other ranks of the node. Called once, when MPI has begun: all of them are on their way.
+pub fn begin(place: &Place) {
+    if let Err(reason) = meet(place) {
+        let _ = TROUBLE.set(reason);
+    }
+}
+
+fn meet(place: &Place) -> Result<(), String> {
+    if std::env::var_os("QUO_TOPOLOGY").is_some() {
+        return Err("the machine is simulated (QUO_TOPOLOGY)".to_owned());
+    }
+    let directory = Path::new("/dev/shm");
+    let name = format!("quo-{}-{}", rustix::process::geteuid().as_raw(), place.secret);
+    let name = name.parse().map_err(text)?;
+    let group = LocalGroup::meet(&name, directory, place.rank, place.size).map_err(text)?;
+    let options = CreateOptions::new().with_directory(directory);
+    let context = Context::create_with(group, options).map_err(text)?;
+    let _ = CONTEXT.set(context);
+    Ok(())
+}
+
+fn text(error: impl std::error::Error + 'static) -> String {
+    quo::error::with_causes(&error)
+}
+
+fn context() -> Option<&'static Context> {
+    CONTEXT.get().filter(|_| !OVER.load(Relaxed))
+}
+
+/// Returns true if the rank can lend.
+pub fn is_ready() -> bool {
+    context().is_some()
+}
+
+/// Lends, if the rank does not yet; what it has borrowed goes back first. Returns the number of threads to ask OpenMP
+/// for less, which is that of the CPUs given back.
+pub fn lend() -> usize {
+    if LENDS.load(Relaxed) {
+        return 0;
+    }
+    let given = give_back();
+    if let Some(context) = context()
+        && context.start_lending().is_ok()
+    {
+        LENDS.store(true, Relaxed);
+        TIMES_LENT.fetch_add(1, Relaxed);
+    }
+    given
+}
+
+/// Takes the rank's CPUs back, if it lends.
+#[inline]
+pub fn reclaim() {
+    if LENDS.load(Relaxed)
+        && let Some(context) = CONTEXT.get()
+    {
+        let _ = context.stop_lending();
+        LENDS.store(false, Relaxed);
+    }
+}
+
+/// Returns the CPUs to use beyond the rank's own in the region that begins; borrows where others lend, and gives back
+/// where an owner has come back.
+pub fn look() -> usize {
+    let Some(context) = context() else { return 0 };
+    reclaim();
+    let room = ROOM.load(Relaxed);
+    if room == 0 {
+        return 0;
+    }
+    let lenders = context.lenders();
+    let borrowed = BORROWED.load(Relaxed);
+    if borrowed > 0 {
+        REGIONS.fetch_add(1, Relaxed);
+        // With more lenders than there were, there is more to have.
+        if !context.is_wanted_back() && lenders <= LENDERS.load(Relaxed) {
+            return borrowed;
+        }
+        give_back();
+    }
+    if lenders == 0 {
+        return 0;
+    }
+    let Ok(loan) = context.borrow() else { return 0 };
+    let cpus = loan.cpus().len().min(room);
+    loan.keep();
+    if cpus > 0 {
+        BORROWED.store(cpus, Relaxed);
+        LENDERS.store(lenders, Relaxed);
+        TIMES_BORROWED.fetch_add(1, Relaxed);
+        REGIONS.fetch_add(u64::from(borrowed == 0), Relaxed);
+    }
+    cpus
+}
+
+/// Returns true if an owner wants back what this rank has borrowed. One load for each owner.
+pub fn is_wanted() -> bool {
+    BORROWED.load(Relaxed) > 0 && context().is_some_and(Context::is_wanted_back)
+}
+
+/// Gives back what is borrowed. Returns the number of CPUs.
+pub fn give_back() -> usize {
+    let borrowed = BORROWED.load(Relaxed);
+    if borrowed > 0 {
+        BORROWED.store(0, Relaxed);
+        if let Some(context) = CONTEXT.get() {
+            let _ = context.give_back();
+        }
+    }
+    borrowed
+}
+
+/// Ends lending and borrowing for good, before MPI ends. Returns the line of the report.
+pub fn end() -> Option<String> {
+    if let Some(reason) = TROUBLE.get() {
+        return Some(format!("does not lend: {reason}"));
+    }
+    context()?;
+    reclaim();
+    give_back();
+    OVER.store(true, Relaxed);
+    let keeps = match KEEPS.load(Relaxed) {
+        true => {
+            "; the program sets or asks for its number of threads and keeps it (--malleable lets it vary)"
+        }
+        false => "",
+    };
+    Some(format!(
+        "lent {} times, borrowed {} times, {} regions on borrowed CPUs{keeps}",
+        TIMES_LENT.load(Relaxed),
+        TIMES_BORROWED.load(Relaxed),
+        REGIONS.load(Relaxed)
+    ))
+}

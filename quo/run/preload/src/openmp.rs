@@ -1,0 +1,249 @@
+//! Entries of OpenMP regions of GNU's runtime: threads beyond the program's own number while CPUs are borrowed.
+//!
+//! The number goes the way programs set it, by `omp_set_num_threads`. A program that sets the number itself, or asks for
+//! it outside of regions, may count on it: nothing is borrowed from then on, unless the user says that its regions may
+//! have any number (`quo-run --malleable`). It is then told the most that a region may get, since programs size arrays by
+//! it, and a region that asks for this number gets what there is.
+
+#![allow(unsafe_code)]
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use memprof_boundary::thread;
+
+use crate::lending;
+
+/// The user says that regions may have any number of threads.
+static MALLEABLE: AtomicBool = AtomicBool::new(false);
+/// Block of the main thread.
+static MAIN: AtomicUsize = AtomicUsize::new(0);
+/// Threads beyond the program's own number that OpenMP has been told of.
+static EXTRA: AtomicUsize = AtomicUsize::new(0);
+/// The program's own number, while there are such.
+static OWN: AtomicUsize = AtomicUsize::new(0);
+
+type Region =
+    unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> usize;
+
+/// One function of OpenMP that calls go through here.
+struct Hook {
+    name: &'static str,
+    target: usize,
+    real: &'static AtomicUsize,
+}
+
+macro_rules! hooks {
+    ($($name:ident),*; $($other:ident => $target:path),*) => {
+        #[allow(non_upper_case_globals)]
+        mod real {
+            use core::sync::atomic::AtomicUsize;
+            $(pub static $name: AtomicUsize = AtomicUsize::new(0);)*
+            $(pub static $other: AtomicUsize = AtomicUsize::new(0);)*
+        }
+        #[allow(non_snake_case)]
+        mod regions {
+            $(
+                /// # Safety
+                /// As the function of this name asks for; words beyond those of the call are not looked at.
+                pub unsafe extern "C-unwind" fn $name(
+                    a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize,
+                ) -> usize {
+                    // SAFETY: the program's own words.
+                    unsafe { super::region(&super::real::$name, [a, b, c, d, e, f, g, h]) }
+                }
+            )*
+        }
+        fn hooks() -> impl Iterator<Item = Hook> {
+            [
+                $(Hook {
+                    name: stringify!($name),
+                    target: regions::$name as *const () as usize,
+                    real: &real::$name,
+                },)*
+                $(Hook {
+                    name: stringify!($other),
+                    target: $target as *const () as usize,
+                    real: &real::$other,
+                },)*
+            ]
+            .into_iter()
+        }
+    };
+}
+
+hooks! {
+    GOMP_parallel,
+    GOMP_parallel_reductions,
+    GOMP_parallel_sections,
+    GOMP_parallel_loop_static,
+    GOMP_parallel_loop_dynamic,
+    GOMP_parallel_loop_guided,
+    GOMP_parallel_loop_runtime,
+    GOMP_parallel_loop_nonmonotonic_dynamic,
+    GOMP_parallel_loop_nonmonotonic_guided,
+    GOMP_parallel_loop_nonmonotonic_runtime,
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime;
+    omp_set_num_threads => set_threads,
+    omp_set_num_threads_ => set_threads_fortran,
+    omp_get_max_threads => max_threads,
+    omp_get_max_threads_ => max_threads
+}
+
+/// Returns the target of calls to `symbol`, a function of OpenMP that lies at `found`.
+pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
+    let hook = hooks().find(|hook| hook.name.as_bytes() == symbol)?;
+    let before = hook.real.compare_exchange(0, found, Relaxed, Relaxed);
+    before.err().is_none_or(|before| before == found).then_some(hook.target)
+}
+
+/// Takes the calling thread for the one that owns the rank's CPUs.
+pub fn be_main() {
+    MAIN.store(thread::block() as usize, Relaxed);
+}
+
+/// Returns true in the thread that owns the rank's CPUs.
+#[inline]
+pub fn is_main() -> bool {
+    MAIN.load(Relaxed) == thread::block() as usize
+}
+
+/// Functions of the runtime that is loaded; zero where there is none.
+static IN_PARALLEL: AtomicUsize = AtomicUsize::new(0);
+static GET: AtomicUsize = AtomicUsize::new(0);
+static SET: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds the runtime. To be called before the program begins.
+pub fn start() {
+    MALLEABLE.store(std::env::var_os("QUO_RUN_MALLEABLE").is_some(), Relaxed);
+    for (name, word) in [
+        (c"omp_in_parallel", &IN_PARALLEL),
+        (c"omp_get_max_threads", &GET),
+        (c"omp_set_num_threads", &SET),
+    ] {
+        // SAFETY: a text with its end mark. The result is used after the call, which so stays one: the loader looks at
+        // where it comes from.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        word.store(core::hint::black_box(found) as usize, Relaxed);
+    }
+}
+
+fn ask(function: &AtomicUsize) -> Option<usize> {
+    let address = function.load(Relaxed);
+    // SAFETY: a function of OpenMP without arguments that returns an `int`.
+    (address != 0).then(|| unsafe {
+        let function: extern "C" fn() -> c_int = core::mem::transmute(address);
+        usize::try_from(function()).unwrap_or(0)
+    })
+}
+
+/// Returns true inside an active region.
+pub fn is_in_region() -> bool {
+    ask(&IN_PARALLEL).is_some_and(|answer| answer != 0)
+}
+
+fn set_real(threads: usize) {
+    let address = SET.load(Relaxed);
+    if address != 0
+        && let Ok(threads) = c_int::try_from(threads)
+    {
+        // SAFETY: `omp_set_num_threads`.
+        unsafe {
+            let function: extern "C" fn(c_int) = core::mem::transmute(address);
+            function(threads);
+        }
+    }
+}
+
+/// The program's own number of threads.
+fn own() -> usize {
+    if EXTRA.load(Relaxed) == 0 { ask(&GET).unwrap_or(1) } else { OWN.load(Relaxed) }
+}
+
+/// Tells OpenMP of so many threads beyond the program's own number.
+fn set_extra(extra: usize) {
+    if EXTRA.load(Relaxed) != extra {
+        let own = own();
+        OWN.store(own, Relaxed);
+        EXTRA.store(extra, Relaxed);
+        set_real(own + extra);
+    }
+}
+
+/// Lends this rank's CPUs, unless its threads are at work. What it has borrowed goes back first.
+pub fn lend() {
+    if is_main() && !is_in_region() && lending::lend() > 0 {
+        set_extra(0);
+    }
+}
+
+/// Gives back what is borrowed, where an owner wants it.
+fn give_back_if_wanted() {
+    if lending::is_wanted() {
+        lending::give_back();
+        set_extra(0);
+    }
+}
+
+/// # Safety
+/// `real` is a function that begins regions, and the words are those of a call of it.
+unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
+    let [a, b, mut asked, d, e, f, g, h] = words;
+    let is_ours = is_main() && !is_in_region();
+    // Another number than the program has been told is meant as it is.
+    let own = own();
+    let is_most = || MALLEABLE.load(Relaxed) && asked as u32 as usize == lending::most_threads(own);
+    let is_free = asked as u32 == 0 || is_most();
+    if is_ours && is_free {
+        set_extra(lending::look());
+        if asked as u32 != 0 {
+            asked = own + EXTRA.load(Relaxed);
+        }
+    }
+    // SAFETY: as promised.
+    let result = unsafe {
+        let real: Region = core::mem::transmute(real.load(Relaxed));
+        real(a, b, asked, d, e, f, g, h)
+    };
+    if is_ours {
+        give_back_if_wanted();
+    }
+    result
+}
+
+/// The program sets or asks for its number of threads, and may count on it.
+fn keep_number() {
+    if !MALLEABLE.load(Relaxed) && lending::keep_threads() > 0 {
+        set_extra(0);
+    }
+}
+
+extern "C" fn set_threads(threads: c_int) {
+    let Ok(number) = usize::try_from(threads) else { return };
+    if !is_main() || is_in_region() {
+        return set_real(number);
+    }
+    keep_number();
+    let (own, extra) = (own(), EXTRA.load(Relaxed));
+    // The most is what a program has that asked for its number.
+    let number = if number == lending::most_threads(own) { own } else { number };
+    OWN.store(number, Relaxed);
+    set_real(number + extra);
+}
+
+/// # Safety
+/// As `omp_set_num_threads` in Fortran: the address of a number.
+unsafe extern "C" fn set_threads_fortran(threads: *const c_int) {
+    // SAFETY: as promised.
+    set_threads(unsafe { *threads });
+}
+
+extern "C" fn max_threads() -> c_int {
+    let threads = if is_main() && !is_in_region() {
+        keep_number();
+        lending::most_threads(own())
+    } else {
+        ask(&GET).unwrap_or(1)
+    };
+    c_int::try_from(threads).unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,49 @@
+//! The beginning: when the object has been loaded and the program not begun.
+
+#![allow(unsafe_code)]
+
+use crate::{job, lending, mpi, openmp, patch};
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = loaded;
+
+extern "C" fn loaded() {
+    // Launchers, their daemons and shells get the object too.
+    if job::Place::read().is_none() {
+        return;
+    }
+    openmp::be_main();
+    openmp::start();
+    lending::set_room(if binds_threads(|name| std::env::var(name).ok()) { 0 } else { others() });
+    mpi::start();
+    patch::everything();
+}
+
+/// Returns true if OpenMP is told to bind its threads: it would keep them on the rank's own CPUs.
+fn binds_threads(value: impl Fn(&str) -> Option<String>) -> bool {
+    let binds = value("OMP_PROC_BIND").is_some_and(|text| !text.eq_ignore_ascii_case("false"));
+    binds || value("OMP_PLACES").is_some() || value("GOMP_CPU_AFFINITY").is_some()
+}
+
+/// The CPUs of the machine that are not this rank's.
+fn others() -> usize {
+    // SAFETY: no arguments that are read.
+    let all = usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1);
+    let own = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    all.saturating_sub(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_openmp_binds_borrow_nothing() {
+        let binds = |name: &str, text: &str| {
+            binds_threads(|asked| (asked == name).then(|| text.to_owned()))
+        };
+        assert!(binds("OMP_PROC_BIND", "close") && binds("OMP_PLACES", "cores"));
+        assert!(!binds("OMP_PROC_BIND", "FALSE") && !binds("HOME", "/"));
+    }
+}

@@ -1,0 +1,147 @@
+//! `quo-run`: starts a command, usually `mpirun`, so that ranks which wait in MPI lend their CPUs to OpenMP threads of
+//! other ranks of their node. The program is not changed.
+#![allow(clippy::print_stderr)] // A command talks to its user.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use clap::{CommandFactory, Parser};
+use quo_launch::{Launcher, preload};
+use quo_terminal::clean;
+
+/// File name of the object loaded into ranks.
+const OBJECT: &str = "libquo_run_preload.so";
+
+/// Runs a command; ranks that wait in MPI lend their CPUs to OpenMP threads of other ranks of the node.
+///
+/// Ranks have to be bound, as with `mpirun --bind-to core`: a rank that is not bound lends nothing.
+#[derive(Debug, Parser)]
+#[command(
+    name = "quo-run",
+    version,
+    after_help = "The exit status is that of the command; 127 if it is not there, 126 if it cannot be run."
+)]
+struct Options {
+    /// Have each rank write to standard error, at its end, how often it lent and borrowed
+    #[arg(long)]
+    report: bool,
+    /// Lend once a call of MPI has waited this many microseconds [default: 100]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    after: Option<u32>,
+    /// Borrow for programs too that set or ask for their number of threads: a region may have more or fewer than they
+    /// were told, and their results must not depend on it
+    #[arg(long)]
+    malleable: bool,
+    /// What to run, as it would be run without quo-run
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const PAGES: quo_pages::Words<'_> = quo_pages::Words {
+    status: "That of the command; 127 if it is not there, 126 if it cannot be run, 1 if nothing can be loaded into it, 2 \
+             for a wrong command line.",
+    see: "quo(7), mpirun(1), quo-info(1)",
+};
+
+fn main() -> ExitCode {
+    if let Some(folder) = quo_pages::asked(env::args_os()) {
+        return match quo_pages::write_all(Options::command(), PAGES, &folder) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!(
+                    "quo-run: cannot write into {}: {error}",
+                    clean(&folder.to_string_lossy())
+                );
+                ExitCode::FAILURE
+            }
+        };
+    }
+    match run(&Options::parse()) {
+        Ok(never) => match never {},
+        Err((status, reason)) => {
+            eprintln!("quo-run: {}", clean(&reason));
+            ExitCode::from(status)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
+    let failed = |reason: String| (1, reason);
+    let object = preload::find(OBJECT, "QUO_RUN_PRELOAD").map_err(failed)?;
+    let job = random().map_err(failed)?;
+    let launcher = Launcher::of(&options.command[0]);
+    let command = preload::merge(&object, &options.command);
+    let list = preload::list(&object, env::var_os("LD_PRELOAD").as_deref());
+    let mut variables = vec![("LD_PRELOAD", list), ("QUO_RUN_JOB", job.into())];
+    if options.report {
+        variables.push(("QUO_RUN_REPORT", "1".into()));
+    }
+    if options.malleable {
+        variables.push(("QUO_RUN_MALLEABLE", "1".into()));
+    }
+    if let Some(after) = options.after {
+        variables.push(("QUO_RUN_AFTER", after.to_string().into()));
+    }
+    variables.extend(waits(|name| env::var_os(name).is_some()));
+    let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
+    let (command, told) = launcher.pass(&command, &names);
+    if let Some(told) = told {
+        eprintln!("quo-run: {}", clean(&told));
+    }
+    let error = Command::new(&command[0]).args(&command[1..]).envs(variables).exec();
+    let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+    Err((status, format!("cannot run {}: {error}", command[0].to_string_lossy())))
+}
+
+/// Returns the variables by which waits of MPI and OpenMP leave the CPU. What the user has set stays.
+fn waits(is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, OsString)> {
+    let mut variables = Vec::new();
+    let mut set = |unless: &[&str], name, value: &str| {
+        if !unless.iter().chain([&name]).any(|name| is_set(name)) {
+            variables.push((name, OsString::from(value)));
+        }
+    };
+    // The object takes each yield as the sign that MPI has found nothing to do.
+    set(&[], "OMPI_MCA_mpi_yield_when_idle", "1");
+    // Threads without a region go to sleep within a millisecond, and not after tens of them.
+    set(&["OMP_WAIT_POLICY"], "GOMP_SPINCOUNT", "20000");
+    variables
+}
+
+/// Returns a word that no other job has and nobody guesses, in hexadecimal digits.
+fn random() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(more) => filled += more,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(format!("cannot name the job: getrandom: {error}")),
+        }
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set_beside(user: &[&str]) -> Vec<&'static str> {
+        waits(|name| user.contains(&name)).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn settings_of_the_user_are_kept() {
+        assert_eq!(set_beside(&[]), ["OMPI_MCA_mpi_yield_when_idle", "GOMP_SPINCOUNT"]);
+        assert_eq!(set_beside(&["OMP_WAIT_POLICY"]), ["OMPI_MCA_mpi_yield_when_idle"]);
+        assert_eq!(set_beside(&["OMPI_MCA_mpi_yield_when_idle"]), ["GOMP_SPINCOUNT"]);
+    }
+
+    #[test]
+    fn names_of_jobs_are_long_and_differ() {
+        let (one, other) = (random().unwrap_or_default(), random().unwrap_or_default());
+        assert!(one.len() == 32 && one != other);
+    }
+}

@@ -1,0 +1,190 @@
+//! `quo-run`: ranks that wait in MPI lend their CPUs to OpenMP threads of other ranks, in programs that know nothing of it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{BindTo, Checkout, Launcher, Outcome, Running, mpicc, run_compiler};
+
+const TESTS: &[Test] = &[
+    ("waiting_rank_lends_to_regions_of_another", lends),
+    ("unbound_ranks_borrow_nothing_and_end_well", unbound),
+    ("program_that_asks_for_its_threads_keeps_them", asks),
+    ("malleable_program_is_told_the_most_threads", malleable),
+    ("number_in_a_clause_is_kept", clause),
+    ("killed_borrower_leaves_nothing_behind", dies),
+    ("commands_status_is_quo_runs", status),
+];
+
+const LIMIT: Duration = Duration::from_secs(100);
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Compiles a program as its users do, without libquo.
+fn compile(source: &str, folder: &Path) -> Result<PathBuf> {
+    let source = Checkout::find()?.root().join(source);
+    let program = folder.join(source.file_stem().context("a source without a name")?);
+    let mut compiler = Command::new(mpicc());
+    compiler.args(["-std=gnu11", "-O2", "-fopenmp", "-Wall", "-Wextra", "-Werror"]);
+    run_compiler(compiler.arg(source).arg("-o").arg(&program))?;
+    Ok(program)
+}
+
+fn quo_run(options: &[&str]) -> Result<Command> {
+    let mut command = Command::new(Checkout::find()?.program("quo-run")?);
+    command.args(options).arg("--").env("OMP_NUM_THREADS", "1").env_remove("OMP_PROC_BIND");
+    Ok(command)
+}
+
+/// Runs two ranks of a program, with `quo-run` and its options or, for `None`, without.
+fn two_ranks(
+    options: Option<&[&str]>,
+    bind_to: BindTo,
+    program: &Path,
+    arguments: &[&str],
+) -> Result<Outcome> {
+    let launch = Launcher::find()?.command(2, bind_to);
+    let mut command = match options {
+        Some(options) => {
+            let mut command = quo_run(options)?;
+            command.arg(launch.get_program()).args(launch.get_args());
+            command
+        }
+        None => {
+            let mut command = Command::new(launch.get_program());
+            command.args(launch.get_args()).env("OMP_NUM_THREADS", "1");
+            command
+        }
+    };
+    command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.arg(program).args(arguments);
+    let description = format!("{command:?}");
+    Running::start(&mut command, &description, LIMIT)?.finish()
+}
+
+/// A core for each of two ranks, and an MPI that yields while it waits.
+fn require_lending() -> Result<()> {
+    if processors() < 2 {
+        return Err(Skipped("lending takes two processors".to_owned()).into());
+    }
+    let version = Command::new(Launcher::find()?.program()).arg("--version").output()?;
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    match version.lines().find(|line| line.trim_start().starts_with("Version:")) {
+        Some(line)
+            if line.split_whitespace().nth(1).is_some_and(|number| number.starts_with('4')) =>
+        {
+            Err(Skipped("MPICH 4 does not yield while it waits".to_owned()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The number before `word` in the report of a rank of the node.
+fn reported(outcome: &Outcome, rank: usize, word: &str) -> Result<u64> {
+    let start = format!("quo-run: rank {rank} of its node");
+    let line = outcome.stderr.lines().find(|line| line.contains(&start));
+    let line = line.with_context(|| format!("no report of rank {rank}: {}", outcome.stderr))?;
+    let (_, rest) = line.split_once(word).with_context(|| format!("no {word:?} in {line}"))?;
+    let number = rest.trim_start().split(' ').next().unwrap_or_default();
+    number.parse().with_context(|| format!("no number after {word:?} in {line}"))
+}
+
+/// The sum that the example prints, which does not depend on the threads.
+fn sum(outcome: &Outcome) -> Result<&str> {
+    let (_, rest) = outcome.stdout.split_once("sum ").context("no sum")?;
+    Ok(rest.split(',').next().unwrap_or_default())
+}
+
+fn lends() -> Result<()> {
+    require_lending()?;
+    let folder = tempfile::tempdir()?;
+    let program = compile("examples/imbalance/imbalance.c", folder.path())?;
+    let arguments = ["5", "60", "5"];
+    let alone = two_ranks(None, BindTo::Core, &program, &arguments)?;
+    alone.expect_success()?;
+    let lent = two_ranks(Some(&["--report"]), BindTo::Core, &program, &arguments)?;
+    lent.expect_success()?;
+    ensure!(sum(&alone)? == sum(&lent)?, "{} and {}", alone.stdout, lent.stdout);
+    ensure!(alone.stdout.contains("at most 1 threads"), "{}", alone.stdout);
+    ensure!(lent.stdout.contains("at most 2 threads"), "{}\n{}", lent.stdout, lent.stderr);
+    ensure!(reported(&lent, 1, "lent")? > 0, "{}", lent.stderr);
+    ensure!(reported(&lent, 0, "borrowed")? > 0, "{}", lent.stderr);
+    Ok(())
+}
+
+fn unbound() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("examples/imbalance/imbalance.c", folder.path())?;
+    let outcome = two_ranks(Some(&["--report"]), BindTo::None, &program, &["2", "20", "1"])?;
+    outcome.expect_success()?;
+    ensure!(outcome.stdout.contains("at most 1 threads"), "{}", outcome.stdout);
+    ensure!(reported(&outcome, 0, "borrowed")? == 0, "{}", outcome.stderr);
+    Ok(())
+}
+
+fn counts(options: &[&str], how: &str) -> Result<Outcome> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("tests/programs/thread_counts.c", folder.path())?;
+    two_ranks(Some(options), BindTo::Core, &program, &[how])
+}
+
+fn expect_counts(options: &[&str], how: &str, expected: &str) -> Result<Outcome> {
+    require_lending()?;
+    let outcome = counts(options, how)?;
+    outcome.expect_success()?;
+    ensure!(outcome.stdout.contains(expected), "{}\n{}", outcome.stdout, outcome.stderr);
+    Ok(outcome)
+}
+
+fn asks() -> Result<()> {
+    let outcome = expect_counts(&["--report"], "asks", "fewest 1, most 1, told 1")?;
+    ensure!(outcome.stderr.contains("--malleable"), "{}", outcome.stderr);
+    Ok(())
+}
+
+fn malleable() -> Result<()> {
+    // All processors that are not the rank's own may come.
+    let told = format!("most 2, told {}", processors());
+    if processors() > 2 {
+        return Err(Skipped("told for two processors".to_owned()).into());
+    }
+    expect_counts(&["--malleable"], "asks", &told).map(drop)
+}
+
+fn clause() -> Result<()> {
+    expect_counts(&[], "clause", "fewest 2, most 2").map(drop)
+}
+
+fn dies() -> Result<()> {
+    require_lending()?;
+    let outcome = counts(&[], "dies")?;
+    ensure!(outcome.expect_success().is_err(), "it ended well: {}", outcome.stdout);
+    ensure!(outcome.stdout.contains("most 2"), "{}", outcome.stdout);
+    ensure!(outcome.leftovers.is_empty(), "{:?}", outcome.leftovers);
+    // The next job on these cores lends and borrows as if nothing had been.
+    expect_counts(&[], "free", "most 2").map(drop)
+}
+
+fn status() -> Result<()> {
+    let code = |words: &[&OsStr]| -> Result<(Option<i32>, String)> {
+        let output = quo_run(&[])?.args(words).output()?;
+        Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    };
+    let words = |text: &'static [&str]| text.iter().map(OsStr::new).collect::<Vec<_>>();
+    ensure!(code(&words(&["sh", "-c", "exit 7"]))?.0 == Some(7));
+    let (missing, told) = code(&words(&["/nowhere/program"]))?;
+    ensure!(missing == Some(127) && told.contains("cannot run /nowhere/program"), "{told}");
+    let output = quo_run(&[])?.env("QUO_RUN_PRELOAD", "/nowhere/x.so").arg("true").output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1) && told.contains("QUO_RUN_PRELOAD"), "{told}");
+    Ok(())
+}

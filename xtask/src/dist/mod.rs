@@ -1,7 +1,8 @@
-//! `cargo xtask release`: the archives of a version. The source with all crates, for sites without a network, and a
-//! memory profiler that runs on any distribution.
+//! `cargo xtask release`: the archives of a version. The source with all crates, for sites without a network, a memory
+//! profiler that runs on any distribution, and the crates for a registry.
 
 mod archive;
+mod crates;
 mod portable;
 mod source;
 
@@ -17,7 +18,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
 pub struct Options {
-    /// One of the archives; both, if not given.
+    /// One of the archives; the first two, if not given.
     #[arg(value_enum)]
     archive: Option<Archive>,
     /// Folder of the archives.
@@ -34,6 +35,8 @@ enum Archive {
     Source,
     /// The command memprof, linked statically, and the object that it loads into ranks.
     Memprof,
+    /// The Rust libraries as a registry gets them, after a publication that is only tried.
+    Crates,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -43,6 +46,7 @@ pub fn run(options: &Options) -> Result<()> {
     for one in wanted {
         let archive = match one {
             Archive::Source => source::make(&out)?,
+            Archive::Crates => crates::make(&out)?,
             Archive::Memprof => portable::make(&out, options.debug)?,
         };
         let bytes = fs::read(&archive).with_context(|| format!("reading {}", archive.display()))?;

@@ -53,7 +53,8 @@ pub fn make(out: &Path) -> Result<PathBuf> {
     archive::pack(work.path(), &name, out)
 }
 
-fn check_out(work: &Path, name: &str) -> Result<()> {
+/// Unpacks what is committed into a new folder.
+pub fn check_out(work: &Path, name: &str) -> Result<()> {
     let tar = work.join("checkout.tar");
     let mut git = Command::new("git");
     git.current_dir(project::root()).args(["archive", "--format=tar"]);

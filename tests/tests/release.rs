@@ -1,5 +1,6 @@
 //! The archives of `cargo xtask release` on a site without a network: the source builds with the crates in it and makes
-//! Debian packages that hold every file, and the static memprof runs where there is no library at all.
+//! Debian packages that hold every file, the static memprof runs where there is no library at all, and a registry would
+//! take the crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,9 +107,28 @@ fn static_memprof_runs_in_an_empty_root() -> Result<()> {
 }
 
 #[test]
+fn crates_pass_a_trial_publication() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let tree = unpacked(&release("crates", folder.path(), &[])?)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let name = format!("quo-mpi-{version}");
+    done(
+        Command::new("tar").arg("-C").arg(&tree).arg("-xf").arg(tree.join(format!("{name}.crate"))),
+    )?;
+    let manifest: toml::Table = fs::read_to_string(tree.join(&name).join("Cargo.toml"))?.parse()?;
+    // Programs write `use quo_mpi` and it writes `use quo`, whatever the packages are called.
+    ensure!(manifest["lib"]["name"].as_str() == Some("quo_mpi"), "{manifest}");
+    let quo = &manifest["dependencies"]["quo"];
+    ensure!(quo["package"].as_str() == Some("quo-node"), "{quo}");
+    ensure!(quo["version"].as_str() == Some(version), "{quo}");
+    Ok(())
+}
+
+#[test]
 fn debian_packages_hold_every_installed_file() -> Result<()> {
-    let found = Command::new("dh").arg("--version").output();
-    if !found.is_ok_and(|output| output.status.success()) {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status}", "debhelper"]);
+    if !query.output().is_ok_and(|found| found.stdout == b"installed") {
         println!("skipped: debhelper is not there (apt-get install debhelper)");
         return Ok(());
     }

@@ -171,6 +171,8 @@ mod tests {
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         let bash = read("bash-completion/completions/quo-x");
         assert!(bash.contains("\n            grow)\n") && bash.contains("list --names"), "{bash}");
+        // The one function calls the other.
+        assert!(bash.contains("_quo__x() {") && bash.contains("\n    _quo__x \"$@\"\n"), "{bash}");
         let zsh = read("zsh/site-functions/_quo-x");
         assert!(zsh.starts_with("#compdef quo-x\n"), "{zsh}");
         assert!(zsh.contains("':job -- Which job:_quo-x_job'"), "{zsh}");

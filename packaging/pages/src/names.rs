@@ -21,7 +21,12 @@ impl Names<'_> {
             command.get_subcommands().filter(|part| self.help(part).is_some()).collect();
         let names: Vec<&str> = subcommands.iter().map(|part| part.get_name()).collect();
         match shell {
-            Shell::Bash => script + &self.bash(program, &names.join("|")),
+            Shell::Bash => {
+                let rest = script.split("complete -F ").nth(1).unwrap_or_default();
+                let generated = rest.split(' ').next().unwrap_or_default();
+                let more = self.bash(program, generated, &names.join("|"));
+                script + &more
+            }
             Shell::Zsh => {
                 let function = format!("_{program}_{}", self.argument);
                 let helps = subcommands.iter().filter_map(|part| self.help(part));
@@ -48,13 +53,13 @@ impl Names<'_> {
         is_it.then(|| first.get_help().map(ToString::to_string).unwrap_or_default())
     }
 
-    fn bash(self, program: &str, subcommands: &str) -> String {
+    fn bash(self, program: &str, generated: &str, subcommands: &str) -> String {
         let command = self.command;
         let function = format!("_{}_{}", program.replace('-', "_"), self.argument);
         format!(
             r#"
 {function}() {{
-    _{program} "$@"
+    {generated} "$@"
     local cur="${{COMP_WORDS[COMP_CWORD]}}"
     if [[ ${{COMP_CWORD}} -eq 2 && "${{cur}}" != -* ]]; then
         case "${{COMP_WORDS[1]}}" in
@@ -65,7 +70,8 @@ impl Names<'_> {
     fi
 }}
 
-complete -F {function} -o bashdefault -o default {program}
+complete -F {function} -o nosort -o bashdefault -o default {program} 2>/dev/null ||
+    complete -F {function} -o bashdefault -o default {program}
 "#
         )
     }

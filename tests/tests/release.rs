@@ -38,6 +38,7 @@ fn done(command: &mut Command) -> Result<String> {
 }
 
 /// A command in a network of its own, which has nothing, where this user may make one.
+#[allow(clippy::print_stdout)] // A test says that it shows less.
 fn without_network(program: &str) -> Command {
     let words = ["--user", "--map-root-user", "--net"];
     let can = Command::new("unshare").args(words).arg("true").output();
@@ -187,10 +188,10 @@ fn debian_packages_hold_every_installed_file() -> Result<()> {
 
 /// The file in a folder whose name begins so.
 fn names_of(folder: &Path, start: &str) -> Result<PathBuf> {
-    let files = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let mut files = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let begins = |file: &PathBuf| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with(start) && name.ends_with(".deb")
     };
-    files.into_iter().find(begins).with_context(|| format!("no package {start}*"))
+    files.find(begins).with_context(|| format!("no package {start}*"))
 }

@@ -452,6 +452,7 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
     ];
     // A job is there as long as its socket is.
     let sockets = tempfile::tempdir()?;
+    fs::set_permissions(sockets.path(), fs::Permissions::from_mode(0o700))?;
     let _weather = UnixListener::bind(sockets.path().join("weather.sock"))?;
     let _hostile = UnixListener::bind(sockets.path().join("weather$(id).sock"))?;
     let search = std::env::var("PATH").unwrap_or_default();

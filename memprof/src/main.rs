@@ -40,6 +40,7 @@ const PAGES: Words<'_> = Words {
     status: "0 when all went well, 1 when something failed, 2 for a wrong command line; \
         of memprof run that of the command.",
     see: "quo(7), mpirun(1)",
+    names: None,
 };
 
 fn main() -> ExitCode {

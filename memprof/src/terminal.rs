@@ -1,6 +1,7 @@
 //! Writing for people: colour only where it helps, and a reader that goes away is no error.
 
 use anyhow::Context;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 
@@ -44,9 +45,8 @@ impl Look {
     }
 
     fn of(terminal: bool, width: Option<usize>) -> Look {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Look { colour: terminal && !dumb && !set("NO_COLOR"), width }
+        let value = |name: &str| std::env::var_os(name);
+        Look { colour: is_colour_wanted(terminal, value), width }
     }
 
     /// Headings and sums.
@@ -196,9 +196,26 @@ impl Drop for Progress {
     }
 }
 
+/// Returns true for a terminal that knows colours and whose user has not forbidden them (<https://no-color.org>).
+fn is_colour_wanted(terminal: bool, value: impl Fn(&str) -> Option<OsString>) -> bool {
+    let is_dumb = value("TERM").is_some_and(|term| term == "dumb");
+    let is_forbidden = value("NO_COLOR").is_some_and(|text| !text.is_empty());
+    terminal && !is_dumb && !is_forbidden
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_need_a_terminal_and_no_objection() {
+        let with = |terminal, name: &'static str, text: &'static str| {
+            is_colour_wanted(terminal, |asked: &str| (asked == name).then(|| text.into()))
+        };
+        assert!(with(true, "TERM", "xterm") && with(true, "NO_COLOR", ""));
+        assert!(!with(false, "TERM", "xterm"));
+        assert!(!with(true, "TERM", "dumb") && !with(true, "NO_COLOR", "1"));
+    }
 
     #[test]
     fn without_colour_text_stays_as_it_is() {

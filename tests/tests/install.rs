@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -451,7 +452,16 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
         ("quo-info", "plan --ra", "--ranks"),
         ("quo-elastic", "gr", "grow"),
         ("quo-elastic", "shrink --fr", "--from"),
+        ("quo-elastic", "status we", "weather"),
+        ("quo-elastic", "simulate --policy conserv", "conservative"),
     ];
+    // A job is there as long as its socket is.
+    let sockets = tempfile::tempdir()?;
+    fs::set_permissions(sockets.path(), fs::Permissions::from_mode(0o700))?;
+    let _weather = UnixListener::bind(sockets.path().join("weather.sock"))?;
+    let _hostile = UnixListener::bind(sockets.path().join("weather$(id).sock"))?;
+    let search = std::env::var("PATH").unwrap_or_default();
+    let search = format!("{}:{search}", installed.path("bin").display());
     for (program, typed, expected) in completed {
         let script = installed.path("share/bash-completion/completions").join(program);
         // As the shell calls it when somebody presses the key.
@@ -461,7 +471,9 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
              $function {program} \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo \"${{COMPREPLY[@]}}\"",
             script.display()
         );
-        assert_eq!(printed(Command::new("bash").arg("-c").arg(asked))?.trim(), expected);
+        let mut bash = Command::new("bash");
+        bash.arg("-c").arg(asked).env("PATH", &search).env("QUO_ELASTIC_DIR", sockets.path());
+        assert_eq!(printed(&mut bash)?.trim(), expected, "{program} {typed}");
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | wheel | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | wheel | release | install | uninstall`.
 //!
 //! floors: run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < bench <
-//!     book < demo < wheel < fresh < install < uninstall < test
+//!     book < demo < wheel < fresh < install < dist < uninstall < test
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
 mod bench;
 mod book;
 mod demo;
+mod dist;
 mod fresh;
 mod fuzz;
 mod headers;
@@ -62,6 +63,8 @@ enum Command {
     Hosts(hosts::Options),
     /// Make the Python package a file that pip installs.
     Wheel(wheel::Options),
+    /// Pack the source with all crates for sites without a network, and a static memprof.
+    Release(dist::Options),
     /// Build optimised and install the library for C, C++, Fortran and Python, quo-info, quo-elastic, quo-run and memprof.
     Install(install::Options),
     /// Remove the installed files, and nothing else.
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Mpi(options) => mpi::run(&options),
         Command::Hosts(options) => hosts::run(&options),
         Command::Wheel(options) => wheel::run(&options),
+        Command::Release(options) => dist::run(&options),
         Command::Install(options) => install::run(&options),
         Command::Uninstall(options) => uninstall::run(&options),
     };

@@ -35,7 +35,11 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List the jobs that can be told something
-    List,
+    List {
+        /// Print names alone, for the completion of shells
+        #[arg(long, hide = true)]
+        names: bool,
+    },
     /// Tell how a job is
     Status {
         /// Which job
@@ -193,7 +197,7 @@ impl Command {
             why: None,
         };
         Some(match self {
-            Command::List
+            Command::List { .. }
             | Command::SlurmAgent { .. }
             | Command::Simulate(_)
             | Command::Manage(_)

@@ -20,7 +20,7 @@ use elastic::manager::control::wire::{Answer, Call};
 use elastic::manager::control::{Client, ClientError, Folders, jobs, socket_of};
 use elastic::manager::{LatestReport, WorldStatus};
 
-use quo_pages::Words;
+use quo_pages::{Names, Words};
 
 use arguments::{Arguments, Command};
 use output::{complain, say, say_json};
@@ -33,6 +33,7 @@ const PAGES: Words<'_> = Words {
     status: "0 when it is done or accepted, 1 without an answer, 2 for a wrong command line, \
         3 when the job refuses, 4 when it gave the request up.",
     see: "quo(7), mpirun(1), scontrol(1)",
+    names: Some(Names { argument: "job", command: "quo-elastic list --names" }),
 };
 
 fn main() -> ExitCode {
@@ -74,6 +75,9 @@ fn run(arguments: Arguments) -> Result<u8> {
     }
     if let Command::Call { job, call } = &arguments.command {
         return pass(job, call);
+    }
+    if let Command::List { names: true } = &arguments.command {
+        return list_names();
     }
     let Some((job, call)) = arguments.command.call() else { return list(json) };
     let mut client = connect(&job)?;
@@ -234,6 +238,24 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
+/// Prints the names of the jobs for the completion of a shell, without asking the jobs. Names that would mean something
+/// to the shell are left out.
+fn list_names() -> Result<u8> {
+    let folders = Folders::of_this_user();
+    for folder in folders.list()? {
+        let jobs = jobs(&folder).with_context(|| format!("reading {}", folder.display()))?;
+        for job in jobs.iter().filter(|job| is_plain(job)) {
+            say(&format!("{job}\n"))?;
+        }
+    }
+    Ok(0)
+}
+
+/// Returns true for a word that no shell changes.
+fn is_plain(word: &str) -> bool {
+    !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "._+-".contains(c))
+}
+
 fn list(json: bool) -> Result<u8> {
     let folders = Folders::of_this_user();
     for folder in folders.list()? {
@@ -261,6 +283,16 @@ fn list(json: bool) -> Result<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_a_shell_expands_are_not_completed() {
+        for plain in ["weather-app.12", "a_b+c"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for strange in ["$(id)", "`id`", "a;b", "*", "-x", "a'b"] {
+            assert!(!is_plain(strange), "{strange}");
+        }
+    }
 
     #[test]
     fn status_shows_hosts_ranks_and_units() {

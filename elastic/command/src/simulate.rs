@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use scheduler::input::{LogSettings, Skipped, WrongLines, described, sacct, swf};
 use scheduler::job::Class;
@@ -67,7 +68,7 @@ pub struct Simulate {
     #[arg(long, value_name = "CORES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     cores_per_node: u32,
     /// One scheduler, or two to compare
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", value_parser = policy_name)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", hide_possible_values = true, value_parser = policy_names())]
     policy: Vec<String>,
     /// Settings of the prediction for resizable jobs: window=3,threshold=0.2,measure=scaled,gain=0,gate
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = prediction)]
@@ -140,12 +141,9 @@ enum Kind {
     Malleable,
 }
 
-fn policy_name(name: &str) -> Result<String, String> {
-    if scheduler::named::policy(name).is_some() {
-        return Ok(name.to_owned());
-    }
-    let names: Vec<&str> = scheduler::named::ALL.iter().map(|known| known.0).collect();
-    Err(format!("there is no scheduler {name:?}; there are {}", names.join(", ")))
+/// The names are possible values, so that shells complete them.
+fn policy_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(scheduler::named::ALL.iter().map(|known| known.0))
 }
 
 /// Reads the settings of prediction: what is not named stays as usual.

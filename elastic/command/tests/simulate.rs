@@ -148,7 +148,7 @@ fn failures_have_the_exit_status_of_other_commands() {
         ("log.swf --strict", 1, "reading log.swf: line 5: run time: \"wrong\" is not a number"),
         ("bare.swf", 1, "name their number with --nodes"),
         ("absent.swf", 1, "reading absent.swf: No such file"),
-        ("log.swf --policy easi", 2, "there is no scheduler \"easi\"; there are fcfs, easy"),
+        ("log.swf --policy easi", 2, "invalid value 'easi' for '--policy <NAMES>'"),
         ("log.swf --predict window=1", 2, "window=NUMBER (from 2)"),
         ("log.swf --predict gate=1", 2, "or gate is expected"),
         ("log.swf --elastic 1.5", 2, "a number from 0 to 1 is expected"),

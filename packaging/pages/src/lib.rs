@@ -1,6 +1,8 @@
 //! Manual pages and shell completions, made from the definition of a command line, for the one who
 //! installs the program.
 
+mod names;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -10,6 +12,8 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
+
+pub use names::Names;
 
 /// When the words of the pages were last looked through.
 pub const DATE: &str = "2026-11-22";
@@ -27,6 +31,8 @@ pub struct Words<'a> {
     pub status: &'a str,
     /// The pages that the program's own refers to.
     pub see: &'a str,
+    /// An argument whose values the program itself prints, for completion.
+    pub names: Option<Names<'a>>,
 }
 
 /// Writes everything into a folder, laid out as in `share`.
@@ -44,7 +50,11 @@ pub fn write_all(mut command: Command, words: Words<'_>, folder: &Path) -> io::R
     for (shell, place) in places {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut command, &program, &mut script);
-        write(&folder.join(place), mended(&script, &program).as_bytes())?;
+        let mut script = mended(&script, &program);
+        if let Some(names) = words.names {
+            script = names.add(shell, script, &command);
+        }
+        write(&folder.join(place), script.as_bytes())?;
     }
     command.build();
     for part in std::iter::once(&command).chain(command.get_subcommands()) {
@@ -133,7 +143,7 @@ mod tests {
         let help = "Jobs have names.\n\nExit status: 0 or 7.";
         let command =
             Command::new("quo-x").about("x").after_help(help).subcommand(seen).subcommand(hidden);
-        let words = Words { status: "0, or 7 on Mondays.", see: "mpirun(1)" };
+        let words = Words { status: "0, or 7 on Mondays.", see: "mpirun(1)", names: None };
         write_all(command, words, folder.path()).unwrap();
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         let whole = read("man/man1/quo-x.1");
@@ -145,5 +155,31 @@ mod tests {
         for absent in ["quo-x-help.1", "quo-x-inner.1"] {
             assert!(!folder.path().join("man/man1").join(absent).exists(), "{absent}");
         }
+    }
+
+    #[test]
+    fn scripts_complete_an_argument_by_a_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = || clap::Arg::new("job").help("Which job").required(true);
+        let with_job = |name: &'static str| Command::new(name).about("y").arg(job());
+        let command = Command::new("quo-x")
+            .subcommand(with_job("grow"))
+            .subcommand(with_job("inner").hide(true))
+            .subcommand(Command::new("list"));
+        let names = Some(Names { argument: "job", command: "quo-x list --names" });
+        write_all(command, Words { status: "", see: "", names }, folder.path()).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        let bash = read("bash-completion/completions/quo-x");
+        assert!(bash.contains("\n            grow)\n") && bash.contains("list --names"), "{bash}");
+        // The one function calls the other.
+        assert!(bash.contains("_quo__x() {") && bash.contains("\n    _quo__x \"$@\"\n"), "{bash}");
+        let zsh = read("zsh/site-functions/_quo-x");
+        assert!(zsh.starts_with("#compdef quo-x\n"), "{zsh}");
+        assert!(zsh.contains("':job -- Which job:_quo-x_job'"), "{zsh}");
+        let fish = read("fish/vendor_completions.d/quo-x.fish");
+        let jobs = |name: &str| {
+            fish.contains(&format!("using_subcommand {name}\" -f -a \"(quo-x list --names"))
+        };
+        assert!(jobs("grow") && !jobs("list") && !jobs("inner"), "{fish}");
     }
 }

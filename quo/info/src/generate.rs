@@ -17,6 +17,7 @@ const TABLE: &str = ".\\\" VARIABLES\n";
 const PAGES: Words<'_> = Words {
     status: "0 when all went well, 1 when something failed, 2 for a wrong command line.",
     see: "quo(7), mpirun(1), pkg-config(1)",
+    names: None,
 };
 
 /// Writes everything into a folder, laid out as in `share`.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueHint};
 use quo::{CpuSet, Topology};
 use quo_machine_picture::draw;
 
@@ -11,6 +11,9 @@ use crate::output;
 
 #[derive(Args)]
 pub struct Options {
+    /// Another machine, as after --topology
+    #[arg(value_name = "MACHINE", value_hint = ValueHint::FilePath, conflicts_with = "topology")]
+    other: Option<String>,
     #[command(flatten)]
     machine: Machine,
     /// Write an SVG picture to FILE instead, `-` for standard output
@@ -25,7 +28,7 @@ pub struct Options {
 #[derive(Args)]
 pub struct Machine {
     /// Another machine: an hwloc XML file, or such as `package:2 core:8 pu:2`
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_hint = ValueHint::FilePath)]
     topology: Option<String>,
     /// Leave one PU per core
     #[arg(long)]
@@ -34,7 +37,11 @@ pub struct Machine {
 
 impl Machine {
     pub fn describe(&self) -> Result<Topology> {
-        let topology = match &self.topology {
+        self.describe_as(self.topology.as_deref())
+    }
+
+    fn describe_as(&self, spec: Option<&str>) -> Result<Topology> {
+        let topology = match spec {
             Some(spec) => Topology::from_spec(spec)?,
             None => Topology::discover()?,
         };
@@ -43,7 +50,8 @@ impl Machine {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let machine = options.machine.describe()?;
+    let spec = options.other.as_deref().or(options.machine.topology.as_deref());
+    let machine = options.machine.describe_as(spec)?;
     match &options.svg {
         Some(file) => svg(&machine, &[], file),
         None if options.json => output::json(&machine),

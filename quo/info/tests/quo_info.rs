@@ -393,3 +393,12 @@ fn control_characters_never_reach_the_terminal() {
         assert!(said.contains("EVIL"), "{words:?}: {said:?}");
     }
 }
+
+#[test]
+fn topology_takes_the_machine_as_a_word() {
+    let spec = "package:2 core:2 pu:1";
+    assert_eq!(printed(&["topology", spec]), printed(&["topology", "--topology", spec]));
+    let both = refused(&["topology", spec, "--topology", spec], 2);
+    assert!(both.contains("cannot be used with"), "{both}");
+    assert!(refused(&["topology", "absent.xml"], 1).contains("absent.xml"));
+}

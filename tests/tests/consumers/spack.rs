@@ -17,6 +17,9 @@ class Spec:
     def satisfies(self, text): return text[1:] in self.off if text[0] == "~" else text[1:] not in self.off
     def __getitem__(self, name): return types.SimpleNamespace(mpicc="mpicc", mpicxx="mpicxx", mpifc="mpifort")
 
+class Prefix(str):
+    bin = "/prefix/bin"
+
 class Cargo:
     def add_default_env(self, name, value): print("environment", name)
     def __call__(self, *words): print("run", *words)
@@ -46,8 +49,9 @@ print("git", recipe.Quo.git)
 for off in ((), ("fortran",), ("fortran", "static")):
     quo = recipe.Quo()
     quo.spec, quo.stage = Spec(off), types.SimpleNamespace(path="/stage")
-    quo.prefix = types.SimpleNamespace(bin="/prefix/bin")
+    quo.prefix = Prefix("/prefix")
     quo.setup_build_environment(types.SimpleNamespace(set=lambda name, value: print("environment", name)))
+    quo.setup_run_environment(types.SimpleNamespace(prepend_path=lambda name, value: print("path", name, value)))
     quo.install(quo.spec, "/prefix")
     quo.check_install()
 "#;
@@ -67,6 +71,7 @@ pub fn spack_would_call_what_is_there() -> Result<()> {
         format!("depends_on rust@{rust}: {{'type': 'build'}}"),
         "run /prefix/bin/quo-info --config".to_owned(),
         "environment MPIFC".to_owned(),
+        "path PYTHONPATH /prefix/lib/python".to_owned(),
     ] {
         ensure!(told.lines().any(|told| told == line), "no line {line:?} in\n{told}");
     }

@@ -21,12 +21,15 @@ class Quo(Package):
     variant("fortran", default=True, description="Build the Fortran modules into the library")
     variant("static", default=True, description="Install the static library too")
 
+    variant("python", default=False, description="Load the Python package with mpi4py")
+
     depends_on("c", type="build")
     depends_on("fortran", type="build", when="+fortran")
     depends_on("rust@1.88:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("hwloc@2.2:2")
     depends_on("mpi")
+    depends_on("py-mpi4py@3.1:", type="run", when="+python")
 
     # Futexes, record locks and CPU masks are Linux's.
     conflicts("platform=windows")
@@ -40,6 +43,10 @@ class Quo(Package):
             env.set("MPIFC", mpi.mpifc)
         # Nothing of the build goes to the user's home folder.
         env.set("CARGO_HOME", join_path(self.stage.path, "cargo"))
+
+    def setup_run_environment(self, env):
+        if self.spec.satisfies("+python"):
+            env.prepend_path("PYTHONPATH", join_path(self.prefix, "lib", "python"))
 
     def install(self, spec, prefix):
         arguments = ["xtask", "install", "--no-setup", "--prefix", prefix]

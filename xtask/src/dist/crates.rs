@@ -1,0 +1,110 @@
+//! The crates as a registry gets them: under the names that are free there, and with what a registry asks for.
+//!
+//! `quo` and `elastic` are other people's crates on crates.io. Only packages get another name; programs go on to write
+//! `use quo::Context`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use toml::{Table, Value};
+
+use super::{VERSION, archive, source};
+use crate::{project, run};
+
+const LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// Packs all of them, each as a registry takes it, into one archive.
+pub fn make(out: &Path) -> Result<PathBuf> {
+    let work = tempfile::tempdir_in(out)
+        .with_context(|| format!("making a folder in {}", out.display()))?;
+    let tree = work.path().join("tree");
+    source::check_out(work.path(), "tree")?;
+    let names = rename_all(&tree)?;
+    let packed = work.path().join("packed");
+    let mut cargo = project::cargo()?;
+    cargo.current_dir(&tree).args(["publish", "--dry-run", "--no-verify", "--allow-dirty"]);
+    cargo.arg("--target-dir").arg(&packed);
+    cargo.args(names.iter().flat_map(|name| ["--package", name]));
+    let log = project::base()?.join("xtask/release.log");
+    let finished = run::logged(&mut cargo, &log, LIMIT)?;
+    if !finished.ending.is_success() {
+        bail!("cargo publish --dry-run: {}\n{}", finished.ending, finished.output.trim_end());
+    }
+    let folder = format!("quo-crates-{VERSION}");
+    fs::create_dir(work.path().join(&folder))?;
+    for name in names {
+        let file = format!("{name}-{VERSION}.crate");
+        let found = ["package", "package/tmp-crate"].map(|place| packed.join(place).join(&file));
+        let found = found.iter().find(|file| file.exists());
+        let found = found.with_context(|| format!("cargo made no {file}"))?;
+        fs::copy(found, work.path().join(&folder).join(&file))
+            .with_context(|| format!("copying {file}"))?;
+        println!("{name}");
+    }
+    archive::pack(work.path(), &folder, out)
+}
+
+/// Renames the packages of a tree that the root's manifest names, and returns their names.
+fn rename_all(tree: &Path) -> Result<Vec<String>> {
+    let root = tree.join("Cargo.toml");
+    let mut manifest = read(&root)?;
+    let names = manifest["workspace"]["metadata"]["registry"].clone();
+    let names = names.as_table().context("workspace.metadata.registry is no table")?;
+    let mut renamed = Vec::new();
+    for (ours, theirs) in names {
+        let theirs = theirs.as_str().with_context(|| format!("the name of {ours}"))?;
+        let dependency = manifest["workspace"]["dependencies"].get_mut(ours.as_str());
+        let dependency = dependency.and_then(Value::as_table_mut);
+        let dependency = dependency.with_context(|| format!("{ours} is no dependency"))?;
+        dependency.insert("package".to_owned(), theirs.into());
+        let folder = dependency.get("path").and_then(Value::as_str);
+        let file =
+            tree.join(folder.with_context(|| format!("{ours} has no path"))?).join("Cargo.toml");
+        let mut package = read(&file)?;
+        rename(&mut package, ours, theirs).with_context(|| format!("{}", file.display()))?;
+        write(&file, &package)?;
+        renamed.push(theirs.to_owned());
+    }
+    write(&root, &manifest)?;
+    Ok(renamed)
+}
+
+fn rename(manifest: &mut Table, ours: &str, theirs: &str) -> Result<()> {
+    let package = manifest.get_mut("package").and_then(Value::as_table_mut);
+    let package = package.context("no package")?;
+    package.insert("name".to_owned(), theirs.into());
+    package.insert("publish".to_owned(), true.into());
+    let library = manifest.entry("lib").or_insert_with(|| Table::new().into());
+    let library = library.as_table_mut().context("lib is no table")?;
+    library.entry("name").or_insert_with(|| ours.replace('-', "_").into());
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Table> {
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    text.parse().with_context(|| format!("reading {}", file.display()))
+}
+
+fn write(file: &Path, manifest: &Table) -> Result<()> {
+    fs::write(file, manifest.to_string()).with_context(|| format!("writing {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renamed_package_keeps_the_name_of_its_library() {
+        let mut manifest: Table =
+            "[package]\nname = \"a-b\"\npublish.workspace = true".parse().unwrap();
+        rename(&mut manifest, "a-b", "other").unwrap();
+        assert_eq!(manifest["package"]["name"].as_str(), Some("other"));
+        assert_eq!(manifest["package"]["publish"].as_bool(), Some(true));
+        assert_eq!(manifest["lib"]["name"].as_str(), Some("a_b"));
+        let mut named: Table = "[package]\nname = \"a\"\n[lib]\nname = \"c\"".parse().unwrap();
+        rename(&mut named, "a", "other").unwrap();
+        assert_eq!(named["lib"]["name"].as_str(), Some("c"));
+    }
+}

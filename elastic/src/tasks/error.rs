@@ -17,7 +17,7 @@ pub enum TasksError {
         /// The option.
         option: &'static str,
         /// Its value, and the remedy.
-        reason: String,
+        reason: &'static str,
     },
     /// A rank could not begin: threads that could not be started, or no root on rank 0. Nothing was run.
     #[error("tasks: rank {rank} could not begin: {reason}")]

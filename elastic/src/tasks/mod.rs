@@ -192,20 +192,17 @@ impl Options {
         Self { probe: interval, ..self }
     }
 
-    fn check(&self) -> Result<(), TasksError> {
-        let refused =
-            |option, reason: &str| Err(TasksError::Options { option, reason: reason.to_owned() });
+    /// Finds an option that cannot be used, and the reason.
+    fn unusable(&self) -> Option<(&'static str, &'static str)> {
         let is_cost = |cost: f64| cost.is_finite() && cost >= 0.0;
         if self.threads == Some(0) {
-            return refused("threads", "0 threads compute nothing: give 1 or more");
+            return Some(("threads", "0 threads compute nothing: give 1 or more"));
         }
         if self.workers == Some(0) {
-            return refused("workers", "there are no 0 workers: give 1 or more");
+            return Some(("workers", "0 workers compute nothing: give 1 or more"));
         }
-        if !is_cost(self.cost.latency) || !is_cost(self.cost.per_byte) {
-            return refused("send_cost", "costs are finite and not negative");
-        }
-        Ok(())
+        let is_right = is_cost(self.cost.latency) && is_cost(self.cost.per_byte);
+        (!is_right).then_some(("send_cost", "a cost is finite and not negative"))
     }
 
     fn thread_count(&self) -> usize {
@@ -254,7 +251,9 @@ pub struct Done<O> {
 /// # Errors
 /// [`TasksError::Options`], [`TasksError::Start`], [`TasksError::Task`].
 pub fn run_alone<T: Task>(root: T, options: &Options) -> Result<Done<T::Output>, TasksError> {
-    options.check()?;
+    if let Some((option, reason)) = options.unusable() {
+        return Err(TasksError::Options { option, reason });
+    }
     let pool = quo::phase::rayon_pool(options.thread_count())
         .map_err(|error| TasksError::Start { rank: 0, reason: error::with_sources(&error) })?;
     let job = compute::Job::Compute(root);

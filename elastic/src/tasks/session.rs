@@ -89,10 +89,10 @@ pub(super) fn run<T: Task, A: Around>(
 ) -> Result<End<T>, TasksError> {
     let (rank, size) = (mail.group().rank(), mail.group().size());
     let threads = options.thread_count();
-    let pool = options
-        .check()
-        .map_err(|error| error.to_string())
-        .and_then(|()| quo::phase::rayon_pool(threads).map_err(|error| with_sources(&error)));
+    let pool = match options.unusable() {
+        Some((option, reason)) => Err(format!("option {option}: {reason}")),
+        None => quo::phase::rayon_pool(threads).map_err(|error| with_sources(&error)),
+    };
     let reason = match (&pool, &begin) {
         (Err(reason), _) => reason.clone(),
         (Ok(_), Begin::Root(None)) if rank == 0 => "rank 0 gave no root".to_owned(),

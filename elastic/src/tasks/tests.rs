@@ -11,7 +11,7 @@ use super::compute::{self, Control, Job};
 use super::ledger::{Action, Ledger, MessageOf, Setting};
 use super::message::{Failure, Handover};
 use super::policy::{Policy, SendCost};
-use super::{Counts, Task, TaskError};
+use super::{Counts, Options, Task, TaskError, run_alone};
 
 /// A tree as a task: its output lists the leaves in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -395,4 +395,35 @@ fn costly_messages_keep_all_tasks_on_one_rank() {
     }
     assert_eq!((sent, refused), (0, 256));
     assert_eq!(ledger.into_result().0, Some(vec![0; 256]));
+}
+
+#[test]
+fn unusable_options_are_refused_by_name() {
+    let cost = SendCost { latency: f64::NAN, per_byte: 0.0 };
+    for (options, text) in [
+        (
+            Options::new().threads(0),
+            "tasks: option threads: 0 threads compute nothing: give 1 or more",
+        ),
+        (
+            Options::new().workers(0),
+            "tasks: option workers: 0 workers compute nothing: give 1 or more",
+        ),
+        (
+            Options::new().send_cost(cost),
+            "tasks: option send_cost: a cost is finite and not negative",
+        ),
+    ] {
+        assert_eq!(run_alone(Tree::Leaf(1), &options).unwrap_err().to_string(), text);
+    }
+}
+
+#[test]
+fn run_alone_has_the_result_and_counts_leaves() {
+    let tree = Tree::random(5, 6);
+    let done = run_alone(tree.clone(), &Options::new().threads(2).threshold(3)).unwrap();
+    assert_eq!(done.output, Some(tree.answer()));
+    assert_eq!(done.counts.leaves, tree.tasks_computed(3));
+    let error = run_alone(Tree::Panics, &Options::new().threads(1)).unwrap_err();
+    assert_eq!(error.to_string(), "tasks: a task failed on rank 0: the task panicked: on purpose");
 }

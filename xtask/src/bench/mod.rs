@@ -7,6 +7,7 @@ mod micro;
 mod page;
 mod quiescence;
 mod table;
+mod tasks;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,6 +61,9 @@ pub struct Options {
     /// Only the cost of a world's resizes.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only"])]
     elastic_only: bool,
+    /// Only the times of recursive tasks.
+    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
+    tasks_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -76,6 +80,12 @@ pub fn run(options: &Options) -> Result<()> {
         write_page(options, "elastic", table::lines(&elastic::HEADINGS, &lines, true))?;
         println!("\n{synthetic}");
         return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
+    }
+    if options.tasks_only {
+        let rows = tasks::run()?;
+        println!("\n{}", table::lines(&tasks::HEADINGS, &rows, false));
+        write_page(options, "tasks", table::lines(&tasks::HEADINGS, &rows, true))?;
+        return write_json(options, &json!({"tasks": rows}));
     }
     if options.messages_only || options.long_only {
         let folder = project::target()?.join("xtask/benches/memprof");

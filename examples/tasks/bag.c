@@ -2,6 +2,8 @@
  * of ranks, with 7 as the seed. A worker that leaves computes its item to the end with `finish`, and gives it back at
  * once with `return`. Rank 0 is the master, and never leaves. At the end each item has been done exactly once. */
 
+#define _POSIX_C_SOURCE 200809L
+
 #include <mpi.h>
 #include <quo-elastic.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ITEMS = 600, RESIZES = 6, LAST = 40 };
+enum { ITEMS = 600, RESIZES = 6, REQUESTS = 30, LAST = 40 };
 
 /* Messages: to a worker an item, a probe and the end; to the master a result, and an item that was not computed. */
 enum { ITEM = 1, PROBE, STOP, RESULT, RETURNED };
@@ -23,7 +25,7 @@ static MPI_Comm ranks;
 static int returns, size;
 
 /* The bag is a stack, so that what comes back is given out next. */
-static int bag[ITEMS], in_bag, left = ITEMS, resizes;
+static int bag[ITEMS], in_bag, left = ITEMS, resizes, requests;
 static int times_done[ITEMS], values[ITEMS];
 
 static void
@@ -117,6 +119,9 @@ receive(void)
     return status.MPI_SOURCE;
 }
 
+/* Returns not 0 as long as the ranks have not changed often enough, and may. */
+static int wants_more(int most) { return resizes < RESIZES && requests < REQUESTS && most > 1; }
+
 /* Asks for the next random number of ranks once the last request has ended. Returns not 0 while one is open. */
 static int
 ask(unsigned *random, int most)
@@ -127,10 +132,11 @@ ask(unsigned *random, int most)
     if (QUO_REQUEST_OPEN == state) return 1;
     if (request >= 0 && QUO_REQUEST_DONE == state) ++resizes;
     request = -1;
-    if (resizes >= RESIZES || 1 == most) return 0;
+    if (!wants_more(most)) return 0;
     *random = *random * 1664525u + 1013904223u;
     int next = 1 + (int)((*random >> 16) % (unsigned)most);
     if (next == size) next = next % most + 1;
+    ++requests;
     check(QUO_world_request(w, next, &request), "QUO_world_request");
     return 1;
 }
@@ -145,7 +151,7 @@ give_out(unsigned *random, int most)
     if (NULL == is_busy) MPI_Abort(MPI_COMM_WORLD, 1);
     while (left > 0 || is_open) {
         /* The last items wait until the ranks have changed often enough. */
-        int kept = resizes < RESIZES && most > 1 ? LAST : 0;
+        int kept = wants_more(most) ? LAST : 0;
         for (int worker = 1; worker < size && in_bag > kept; ++worker) {
             if (is_busy[worker]) continue;
             MPI_Send(&bag[--in_bag], 1, MPI_INT, worker, ITEM, ranks);
@@ -186,7 +192,7 @@ give_out(unsigned *random, int most)
 static void
 run(unsigned random)
 {
-    int status, joins, rank, most, goes_on = 1;
+    int status, joins, rank = 1, most, goes_on = 1;
     check(QUO_world_capacity(w, &most), "QUO_world_capacity");
     while (goes_on) {
         check(QUO_world_status(w, &status), "QUO_world_status");

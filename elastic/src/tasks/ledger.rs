@@ -411,8 +411,13 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// The oldest task that others can take, if it is worth its message: younger ones are smaller.
+    /// The oldest task that others can take, if it is worth its message: younger ones are smaller. None where the
+    /// rank's own idle threads need all: ranks would give the same task to each other for ever.
     fn take_oldest(&mut self) -> Option<Ready<T>> {
+        let idle = self.setting.threads.saturating_sub(self.running.len());
+        if self.ready.len() <= idle {
+            return None;
+        }
         let index = self.ready.iter().position(|ready| !ready.stays)?;
         let task = &self.ready[index].task;
         // A task that cannot be serialised stays.

@@ -82,7 +82,7 @@ struct Session<'a, T: Task, A> {
 
 /// Runs tasks over the ranks until their end or the next resize. Collective.
 pub(super) fn run<T: Task, A: Around>(
-    mail: Mail,
+    mut mail: Mail,
     begin: Begin<T>,
     options: &Options,
     around: &mut A,
@@ -120,6 +120,7 @@ pub(super) fn run<T: Task, A: Around>(
         Begin::Returned(handovers) => ledger.take_back(handovers),
         Begin::Root(_) | Begin::Nothing => {}
     }
+    mail.open()?;
     let now = Instant::now();
     let session = Session {
         ledger,
@@ -254,8 +255,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
     fn send(&mut self, to: usize, message: MessageOf<T>) -> Result<(), TasksError> {
         let failure = |reason: String| Failure::Failed { rank: self.rank, reason };
         let failure = match postcard::to_stdvec(&message) {
-            Ok(bytes) if Mail::can_send(&bytes) => return Ok(self.mail.send(to, bytes)?),
-            Ok(bytes) => failure(format!("{} bytes to send; at most 2^30 can be", bytes.len())),
+            Ok(bytes) => return Ok(self.mail.send(to, bytes)?),
             Err(error) => failure(format!("cannot be serialised: {error}")),
         };
         // The failure goes where the result would have gone.
@@ -273,7 +273,9 @@ impl<T: Task, A: Around> Session<'_, T, A> {
 
     fn wait(&mut self) -> Result<(), TasksError> {
         let nap = if self.ledger.is_computing() { NAP.0 } else { NAP.1 };
-        if let Ok((job, outcome)) = self.finished.1.recv_timeout(nap) {
+        if self.mail.is_sending() {
+            std::thread::yield_now();
+        } else if let Ok((job, outcome)) = self.finished.1.recv_timeout(nap) {
             self.ledger.finish(job, outcome);
         }
         if self.looked.elapsed() >= LOOK {

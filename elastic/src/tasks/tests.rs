@@ -427,3 +427,22 @@ fn run_alone_has_the_result_and_counts_leaves() {
     let error = run_alone(Tree::Panics, &Options::new().threads(1)).unwrap_err();
     assert_eq!(error.to_string(), "tasks: a task failed on rank 0: the task panicked: on purpose");
 }
+
+#[test]
+fn task_that_an_idle_thread_needs_is_not_given_away() {
+    let cost = SendCost { latency: 0.0, per_byte: 0.0 };
+    let policy = Policy::Fork;
+    let (rank, size, threads, threshold, workers) = (1, 2, 1, 0, 2);
+    let setting = Setting { rank, size, threads, policy, threshold, workers, cost };
+    let mut ledger = Ledger::new(setting);
+    // The task and the next request come before the rank acts.
+    let place = super::policy::Place::ROOT;
+    let task = Tree::regular(2, 3);
+    ledger.receive(0, MessageOf::<Tree>::Task { task, place, origin: None });
+    ledger.receive(0, MessageOf::<Tree>::Request { thief: 0, seen: vec![0] });
+    let actions = ledger.actions(Duration::ZERO);
+    assert!(
+        matches!(actions[..], [Action::Send(0, MessageOf::<Tree>::None), Action::Start(..)]),
+        "{actions:?}"
+    );
+}

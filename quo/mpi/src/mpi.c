@@ -202,15 +202,6 @@ int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_
     return quo_mpi_begun(MPI_Irecv(bytes, count, MPI_BYTE, from, tag, handle(comm), &made->request), made, out);
 }
 
-int quo_mpi_iprobe(uint64_t comm, int tag, int *flag, int *from, int *bytes)
-{
-    MPI_Status status;
-    int code = MPI_Iprobe(MPI_ANY_SOURCE, tag, handle(comm), flag, &status);
-    if (code != MPI_SUCCESS || !*flag) return code;
-    *from = status.MPI_SOURCE;
-    return MPI_Get_count(&status, MPI_BYTE, bytes);
-}
-
 int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **out)
 {
     quo_mpi_operation *made = quo_mpi_begin();

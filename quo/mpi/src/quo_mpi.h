@@ -83,8 +83,6 @@ void quo_mpi_store_fortran(uint64_t comm, void *place);
 /* Messages, begun only; the buffers belong to MPI until they have completed. */
 int quo_mpi_isend(uint64_t comm, const void *bytes, int count, int to, int tag, quo_mpi_operation **operation);
 int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_mpi_operation **operation);
-/* The next message with this tag, from any rank, which stays where it is; `flag` is 0 where there is none. */
-int quo_mpi_iprobe(uint64_t comm, int tag, int *flag, int *from, int *bytes);
 int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **operation);
 int quo_mpi_ibcast(uint64_t comm, void *bytes, int count, int root, quo_mpi_operation **operation);
 

@@ -8,7 +8,6 @@ use quo::group::{GroupError, WaitLimits};
 
 use crate::communicator::Communicator;
 use crate::operation::Operation;
-use crate::raw::succeed;
 use crate::{Comm, MpiGroup, is_running, raw};
 
 /// The most bytes of one message of MPI, whose counts are ints; longer ones travel in pieces.
@@ -130,19 +129,6 @@ fn begin_receive(
     Transfer::begin("MPI_Irecv", raw::quo_mpi_irecv, comm, from, bytes, tag)
 }
 
-/// Looks for a message: its rank and its number of bytes.
-fn probe(comm: Comm, tag: u16) -> Result<Option<(usize, usize)>, GroupError> {
-    is_running()?;
-    let (mut flag, mut from, mut bytes): (c_int, c_int, c_int) = (0, 0, 0);
-    let tag = c_int::from(tag & 0x7fff);
-    // SAFETY: the communicator is live; writes three ints.
-    succeed("MPI_Iprobe", unsafe {
-        raw::quo_mpi_iprobe(comm.0, tag, &raw mut flag, &raw mut from, &raw mut bytes)
-    })?;
-    let size = |count: c_int| usize::try_from(count).unwrap_or(0);
-    Ok((flag != 0).then(|| (size(from), size(bytes))))
-}
-
 macro_rules! transfers {
     ($($over:ty),*) => {$(
         impl $over {
@@ -171,15 +157,6 @@ macro_rules! transfers {
                 tag: u16,
             ) -> Result<Transfer, GroupError> {
                 begin_receive(self.as_raw(), from, bytes, tag)
-            }
-
-            /// Looks for a message with this tag that has come, from any rank: the rank, and the number of its bytes, of
-            /// which a message of more than a gigabyte has only the first. Local.
-            ///
-            /// # Errors
-            /// [`GroupError::Mpi`].
-            pub fn probe(&self, tag: u16) -> Result<Option<(usize, usize)>, GroupError> {
-                probe(self.as_raw(), tag)
             }
         }
     )*};

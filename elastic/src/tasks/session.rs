@@ -63,8 +63,8 @@ impl Around for Steady {
     }
 }
 
-/// Outcomes of jobs by their numbers.
-type Outcomes<T> = Receiver<(u64, Outcome<T, <T as Task>::Output>)>;
+/// Outcome of a job with its number.
+type Finished<T> = (u64, Outcome<T, <T as Task>::Output>);
 
 struct Session<'a, T: Task, A> {
     ledger: Ledger<T>,
@@ -72,7 +72,7 @@ struct Session<'a, T: Task, A> {
     around: &'a mut A,
     threads: rayon::ThreadPool,
     control: InterruptAtEnd,
-    finished: (Sender<(u64, Outcome<T, T::Output>)>, Outcomes<T>),
+    finished: (Sender<Finished<T>>, Receiver<Finished<T>>),
     options: &'a Options,
     rank: usize,
     begun: Instant,

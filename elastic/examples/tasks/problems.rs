@@ -281,7 +281,7 @@ impl Task for Primes {
     fn sequential(&self) -> Result<Vec<u64>, TaskError> {
         let is_prime = |number: &u64| {
             let divisors = (2..).take_while(|divisor| divisor * divisor <= *number);
-            *number > 1 && divisors.into_iter().all(|divisor| number % divisor != 0)
+            *number > 1 && divisors.into_iter().all(|divisor| !number.is_multiple_of(divisor))
         };
         Ok((self.0..self.1).filter(is_prime).collect())
     }

@@ -14,11 +14,13 @@
 //! - [`reshape`]: the calls of ReSHAPE;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
+//! - [`tasks`]: recursion as tasks over threads and ranks, and over ranks that come and go;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
 //! floors: member < process_identity < malloc_trim < measured < round < mailbox < host_probe < room < back_end < sets < layout < place <
 //!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
-//!     guard < coordinator < manager < set_service < world < program < reshape
+//!     guard < coordinator < manager < set_service < world < program < tasks <
+//!     reshape
 
 pub mod change;
 pub mod data;
@@ -31,6 +33,7 @@ pub mod program;
 pub mod reshape;
 pub mod round;
 pub mod sets;
+pub mod tasks;
 pub mod world;
 
 // The edges: shared memory, threads and links between agents.

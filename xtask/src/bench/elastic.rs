@@ -85,7 +85,8 @@ pub fn synthetic() -> Result<String> {
     Ok(said)
 }
 
-fn built(example: &str) -> Result<PathBuf> {
+/// Builds an example of the crate.
+pub fn built(example: &str) -> Result<PathBuf> {
     let words = ["--package", "elastic", "--example", example];
     run_compiler(release::cargo()?.args(words))?;
     Ok(project::target()?.join("release/examples").join(example))

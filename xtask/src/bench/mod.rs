@@ -8,6 +8,7 @@ mod micro;
 mod page;
 mod quiescence;
 mod table;
+mod tasks;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,6 +65,9 @@ pub struct Options {
     /// Only what programs gain and lose whose ranks lend in MPI, by quo-run.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
     lending_only: bool,
+    /// Only the times of recursive tasks.
+    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
+    tasks_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -86,6 +90,12 @@ pub fn run(options: &Options) -> Result<()> {
         println!("\n{}", table::lines(&lending::HEADINGS, &measured.lines(), false));
         write_page(options, "lending", table::lines(&lending::HEADINGS, &measured.lines(), true))?;
         return write_json(options, &json!({"lending": measured.to_json()}));
+    }
+    if options.tasks_only {
+        let rows = tasks::run()?;
+        println!("\n{}", table::lines(&tasks::HEADINGS, &rows, false));
+        write_page(options, "tasks", table::lines(&tasks::HEADINGS, &rows, true))?;
+        return write_json(options, &json!({"tasks": rows}));
     }
     if options.messages_only || options.long_only {
         let folder = project::target()?.join("xtask/benches/memprof");

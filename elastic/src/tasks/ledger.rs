@@ -1,0 +1,499 @@
+//! A rank's tasks as a state machine over plain data: it gets messages, outcomes and the time, and says what to do.
+//!
+//! Tasks that can be taken are in a deque: the rank takes the newest, others get the oldest, which is the largest. A rank
+//! without work asks its parent in the tree of ranks, which passes the request on to its own parent and then to a rank
+//! that it gave a task to, until one has a task; the last one answers that there is none, and the rank asks anew later.
+//!
+//! A run ends in two steps. A rank that is told to stop starts nothing more, and is *quiet* when nothing is computed and
+//! all it sent is answered or acknowledged. When all are quiet no message is under way, and all leave.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::compute::{Job, Outcome};
+use super::message::{Failure, Handover, Message, Origin, Returned};
+use super::policy::{Decision, Place, Policy, SendCost, Speed};
+use super::{Counts, Task};
+
+/// Time after which a rank asks again that was told there is no task: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(5));
+
+/// Unchanging facts about a rank's run.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub rank: usize,
+    pub size: usize,
+    pub threads: usize,
+    pub policy: Policy,
+    pub threshold: u64,
+    pub workers: u64,
+    pub cost: SendCost,
+}
+
+type Output<T> = <T as Task>::Output;
+pub(crate) type MessageOf<T> = Message<T, Output<T>>;
+
+/// Effect that the ledger asks for.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Action<T, O> {
+    /// Run a job on a thread; its outcome comes back with the number.
+    Start(u64, Job<T, O>),
+    Send(usize, Message<T, O>),
+    /// Interrupt the jobs that are running.
+    Interrupt,
+    /// Probe the world for a resize.
+    Probe,
+}
+
+struct Ready<T> {
+    task: T,
+    place: Place,
+    origin: Option<Origin>,
+    /// The last child of a task that stays where it was split.
+    stays: bool,
+}
+
+struct Waiting<T: Task> {
+    task: T,
+    place: Place,
+    origin: Option<Origin>,
+    results: Vec<Option<Result<Output<T>, Failure>>>,
+}
+
+struct Running {
+    place: Place,
+    origin: Option<Origin>,
+    last_in_place: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Phase {
+    Working,
+    /// Of rank 0's word or, before a resize, none.
+    Stopping(Option<Result<(), Failure>>),
+    Left(Option<Result<(), Failure>>),
+}
+
+pub(crate) struct Ledger<T: Task> {
+    setting: Setting,
+    next: u64,
+    ready: VecDeque<Ready<T>>,
+    waiting: BTreeMap<u64, Waiting<T>>,
+    /// Waiting tasks whose results have all come.
+    complete: Vec<u64>,
+    running: BTreeMap<u64, Running>,
+    /// Ranks that were given a task and have not asked since.
+    lent: BTreeSet<usize>,
+    is_asking: bool,
+    refusals: u32,
+    ask_at: Duration,
+    random: u64,
+    unacknowledged: usize,
+    has_failed: bool,
+    output: Option<Result<Output<T>, Failure>>,
+    phase: Phase,
+    /// On rank 0: number of other ranks that are quiet.
+    quiet: usize,
+    is_quiet: bool,
+    speed: Speed,
+    counts: Counts,
+    actions: Vec<Action<T, Output<T>>>,
+}
+
+impl<T: Task> Ledger<T> {
+    pub fn new(setting: Setting) -> Self {
+        let random = (setting.rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self {
+            setting,
+            next: 0,
+            ready: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            complete: Vec::new(),
+            running: BTreeMap::new(),
+            lent: BTreeSet::new(),
+            is_asking: false,
+            refusals: 0,
+            ask_at: Duration::ZERO,
+            random,
+            unacknowledged: 0,
+            has_failed: false,
+            output: None,
+            phase: Phase::Working,
+            quiet: 0,
+            is_quiet: false,
+            speed: Speed::default(),
+            counts: Counts::default(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Takes the root, on rank 0.
+    pub fn begin(&mut self, root: T) {
+        self.counts.given_out += 1;
+        let origin = None;
+        self.ready.push_back(Ready { task: root, place: Place::ROOT, origin, stays: false });
+    }
+
+    /// Takes what all ranks of before have handed back, on rank 0.
+    pub fn take_back(&mut self, handovers: Vec<Handover<T, Output<T>>>) {
+        let mut numbers = BTreeMap::new();
+        let mut tasks = Vec::new();
+        for handover in handovers {
+            self.output = self.output.take().or(handover.output);
+            for task in handover.tasks {
+                if task.results.is_some() {
+                    numbers.insert((handover.rank, task.node), self.number());
+                }
+                tasks.push((handover.rank, task));
+            }
+        }
+        // The oldest in front.
+        tasks.sort_by_key(|(_, task)| task.place.level);
+        let rank = self.setting.rank;
+        for (owner, returned) in tasks {
+            let Returned { node, origin, place, task, results } = returned;
+            let origin = origin.and_then(|Origin { rank: other, node, slot }| {
+                numbers.get(&(other, node)).map(|&node| Origin { rank, node, slot })
+            });
+            let Some(results) = results else {
+                self.ready.push_back(Ready { task, place, origin, stays: false });
+                continue;
+            };
+            let failed = |result: &Option<_>| matches!(result, Some(Err(_)));
+            self.has_failed |= results.iter().any(failed);
+            let node = numbers[&(owner, node)];
+            if results.iter().all(Option::is_some) {
+                self.complete.push(node);
+            }
+            self.waiting.insert(node, Waiting { task, place, origin, results });
+        }
+    }
+
+    /// Hands all tasks back, once the rank has left before a resize.
+    pub fn hand_over(mut self) -> (Handover<T, Output<T>>, Counts) {
+        let ready = self.ready.drain(..).map(|Ready { task, place, origin, .. }| Returned {
+            node: 0,
+            origin,
+            place,
+            task,
+            results: None,
+        });
+        let waiting = self.waiting.into_iter().map(|(node, waiting)| {
+            let Waiting { task, place, origin, results } = waiting;
+            Returned { node, origin, place, task, results: Some(results) }
+        });
+        let tasks: Vec<_> = ready.chain(waiting).collect();
+        self.counts.returned += tasks.len() as u64;
+        (Handover { rank: self.setting.rank, tasks, output: self.output }, self.counts)
+    }
+
+    /// Takes a message of another rank.
+    pub fn receive(&mut self, from: usize, message: MessageOf<T>) {
+        match message {
+            Message::Request { thief, seen } => self.answer(thief, seen),
+            Message::Task { task, place, origin } => {
+                (self.is_asking, self.refusals) = (false, 0);
+                self.ready.push_back(Ready { task, place, origin, stays: false });
+            }
+            Message::None => {
+                self.is_asking = false;
+                self.refusals = self.refusals.saturating_add(1);
+            }
+            Message::Result { origin, result } => {
+                self.send(from, Message::Acknowledged);
+                self.deliver(origin, result);
+            }
+            Message::Cancel => {
+                self.send(from, Message::Acknowledged);
+                self.cancel();
+            }
+            Message::Acknowledged => self.unacknowledged -= 1,
+            Message::Probe => self.actions.push(Action::Probe),
+            Message::Stop(end) => self.phase = Phase::Stopping(Some(end)),
+            Message::Quiet => self.quiet += 1,
+            Message::Leave => self.leave(),
+        }
+    }
+
+    /// Takes the outcome of a job.
+    pub fn finish(&mut self, job: u64, outcome: Outcome<T, Output<T>>) {
+        let Some(Running { place, origin, last_in_place }) = self.running.remove(&job) else {
+            return;
+        };
+        match outcome {
+            Outcome::Children(task, children) => {
+                let (node, count) = (self.number(), children.len());
+                let results = children.iter().map(|_| None).collect();
+                self.waiting.insert(node, Waiting { task, place, origin, results });
+                for (slot, task) in children.into_iter().enumerate() {
+                    let stays = last_in_place && slot + 1 == count;
+                    self.counts.given_out += u64::from(!stays);
+                    let origin = Some(Origin { rank: self.setting.rank, node, slot });
+                    let place = place.child(count);
+                    self.ready.push_back(Ready { task, place, origin, stays });
+                }
+            }
+            Outcome::Output { output, leaves, speed } => {
+                if let Some((work, seconds)) = speed {
+                    self.counts.computed += 1;
+                    self.counts.leaves += leaves;
+                    self.speed.measured(work, seconds);
+                }
+                self.deliver(origin, Ok(output));
+            }
+            Outcome::Interrupted(task) => {
+                self.ready.push_back(Ready { task, place, origin, stays: false });
+            }
+            Outcome::Failed(failure) => {
+                self.deliver(origin, Err(failure));
+            }
+        }
+    }
+
+    /// Stops for a resize: all ranks do.
+    pub fn stop_for_resize(&mut self, interrupts: bool) {
+        self.phase = Phase::Stopping(None);
+        if interrupts {
+            self.actions.push(Action::Interrupt);
+        }
+    }
+
+    /// Takes a failure in place of a result: of a task that could not be sent.
+    pub fn fail(&mut self, origin: Option<Origin>, failure: Failure) {
+        self.deliver(origin, Err(failure));
+    }
+
+    /// Returns true if the rank's threads have something to do.
+    pub fn is_computing(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Returns true if this rank goes on: it may probe for resizes.
+    pub fn is_working(&self) -> bool {
+        self.phase == Phase::Working
+    }
+
+    /// The end, when all have left: the word of rank 0, or none before a resize.
+    pub fn end(&self) -> Option<Option<Result<(), Failure>>> {
+        match &self.phase {
+            Phase::Left(end) => Some(end.clone()),
+            _ => None,
+        }
+    }
+
+    /// Result of the root, and the work of this rank.
+    pub fn into_result(self) -> (Option<Output<T>>, Counts) {
+        (self.output.and_then(Result::ok), self.counts)
+    }
+
+    /// Takes what is to be done.
+    pub fn actions(&mut self, now: Duration) -> Vec<Action<T, Output<T>>> {
+        match &self.phase {
+            Phase::Working => self.work(now),
+            Phase::Stopping(_) => self.settle(),
+            Phase::Left(_) => {}
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    fn work(&mut self, now: Duration) {
+        if self.has_failed {
+            while let Some(ready) = self.ready.pop_back() {
+                self.deliver(ready.origin, Err(Failure::Skipped));
+            }
+        }
+        self.merge();
+        while self.running.len() < self.setting.threads
+            && let Some(ready) = self.ready.pop_back()
+        {
+            self.start(ready);
+        }
+        if let (0, Some(output)) = (self.setting.rank, &self.output) {
+            let end = output.as_ref().map(drop).map_err(Clone::clone);
+            for rank in 1..self.setting.size {
+                self.send(rank, Message::Stop(end.clone()));
+            }
+            self.phase = Phase::Stopping(Some(end));
+            self.settle();
+            return;
+        }
+        self.ask(now);
+    }
+
+    /// Merges what is complete: failures go on at once, and may complete others.
+    fn merge(&mut self) {
+        while let Some(node) = self.complete.pop() {
+            let Some(Waiting { task, place, origin, results }) = self.waiting.remove(&node) else {
+                continue;
+            };
+            let results: Vec<_> = results.into_iter().flatten().collect();
+            let failures = || results.iter().filter_map(|result| result.as_ref().err());
+            let real = failures().find(|failure| **failure != Failure::Skipped);
+            if let Some(failure) = real.or_else(|| failures().next()).cloned() {
+                self.deliver(origin, Err(failure));
+                continue;
+            }
+            let outputs = results.into_iter().flatten().collect();
+            self.run(Job::Merge(task, outputs), Running { place, origin, last_in_place: false });
+        }
+    }
+
+    fn start(&mut self, ready: Ready<T>) {
+        let Setting { policy, threshold, workers, .. } = self.setting;
+        let Ready { task, place, origin, .. } = ready;
+        match policy.decide(place, task.size(), threshold, workers) {
+            Decision::Compute => {
+                self.run(Job::Compute(task), Running { place, origin, last_in_place: false });
+            }
+            Decision::GiveOut { last_in_place } => {
+                self.run(Job::Split(task), Running { place, origin, last_in_place });
+            }
+        }
+    }
+
+    fn run(&mut self, job: Job<T, Output<T>>, running: Running) {
+        let number = self.number();
+        self.running.insert(number, running);
+        self.actions.push(Action::Start(number, job));
+    }
+
+    /// Brings a result to where it is waited for.
+    fn deliver(&mut self, origin: Option<Origin>, result: Result<Output<T>, Failure>) {
+        if matches!(result, Err(Failure::Failed { .. })) && !self.has_failed {
+            self.cancel();
+            let own = self.setting.rank;
+            for rank in (0..self.setting.size).filter(|&rank| rank != own) {
+                self.unacknowledged += 1;
+                self.send(rank, Message::Cancel);
+            }
+        }
+        // The root has no origin: its result is for rank 0.
+        let owner = origin.map_or(0, |origin| origin.rank);
+        if owner != self.setting.rank {
+            self.unacknowledged += 1;
+            return self.send(owner, Message::Result { origin, result });
+        }
+        let Some(origin) = origin else {
+            self.output = Some(result);
+            return;
+        };
+        let Some(waiting) = self.waiting.get_mut(&origin.node) else { return };
+        if let Some(place) = waiting.results.get_mut(origin.slot) {
+            *place = Some(result);
+        }
+        if waiting.results.iter().all(Option::is_some) {
+            self.complete.push(origin.node);
+        }
+    }
+
+    fn cancel(&mut self) {
+        self.has_failed = true;
+        self.actions.push(Action::Interrupt);
+    }
+
+    /// Answers a rank without work, or passes its request on.
+    fn answer(&mut self, thief: usize, mut seen: Vec<usize>) {
+        self.lent.remove(&thief);
+        if self.phase != Phase::Working || self.has_failed {
+            return self.send(thief, Message::None);
+        }
+        if let Some(Ready { task, place, origin, .. }) = self.take_oldest() {
+            self.lent.insert(thief);
+            self.counts.sent += 1;
+            return self.send(thief, Message::Task { task, place, origin });
+        }
+        seen.push(self.setting.rank);
+        let can_ask = |rank: &usize| *rank != thief && !seen.contains(rank);
+        let next = self.parent().filter(can_ask);
+        match next.or_else(|| self.lent.iter().copied().find(can_ask)) {
+            Some(next) => self.send(next, Message::Request { thief, seen }),
+            None => self.send(thief, Message::None),
+        }
+    }
+
+    /// The oldest task that others can take, if it is worth its message: younger ones are smaller. None where the
+    /// rank's own idle threads need all: ranks would give the same task to each other for ever.
+    fn take_oldest(&mut self) -> Option<Ready<T>> {
+        let idle = self.setting.threads.saturating_sub(self.running.len());
+        if self.ready.len() <= idle {
+            return None;
+        }
+        let index = self.ready.iter().position(|ready| !ready.stays)?;
+        let task = &self.ready[index].task;
+        // A task that cannot be serialised stays.
+        let bytes = postcard::experimental::serialized_size(task).ok()?;
+        let is_worth = self.setting.cost.is_worth(bytes, self.speed.expects(task.work()));
+        if is_worth { self.ready.remove(index) } else { None }
+    }
+
+    fn ask(&mut self, now: Duration) {
+        let is_idle = self.running.len() < self.setting.threads && self.ready.is_empty();
+        if !is_idle || self.is_asking || self.has_failed || self.setting.size == 1 {
+            return;
+        }
+        if self.refusals > 0 {
+            let (first, most) = PAUSE;
+            let pause = first.saturating_mul(1 << self.refusals.min(10)).min(most);
+            if now < self.ask_at + pause {
+                return;
+            }
+        }
+        self.ask_at = now;
+        self.is_asking = true;
+        let seen = vec![self.setting.rank];
+        let victim = self.victim();
+        self.send(victim, Message::Request { thief: self.setting.rank, seen });
+    }
+
+    /// The parent or a debtor, and each second time a random rank.
+    fn victim(&mut self) -> usize {
+        let near = self.parent().or_else(|| self.lent.first().copied());
+        match near {
+            Some(rank) if self.refusals.is_multiple_of(2) => rank,
+            _ => {
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                let other = (self.random % (self.setting.size as u64 - 1)) as usize;
+                other + usize::from(other >= self.setting.rank)
+            }
+        }
+    }
+
+    fn parent(&self) -> Option<usize> {
+        (self.setting.rank > 0).then(|| (self.setting.rank - 1) / 2)
+    }
+
+    /// Says that this rank is quiet, once; rank 0 lets all leave when all are.
+    fn settle(&mut self) {
+        self.is_quiet = self.is_quiet
+            || (self.running.is_empty() && !self.is_asking && self.unacknowledged == 0 && {
+                if self.setting.rank > 0 {
+                    self.send(0, Message::Quiet);
+                }
+                true
+            });
+        if self.setting.rank == 0 && self.is_quiet && self.quiet + 1 == self.setting.size {
+            for rank in 1..self.setting.size {
+                self.send(rank, Message::Leave);
+            }
+            self.leave();
+        }
+    }
+
+    fn leave(&mut self) {
+        self.phase = match &self.phase {
+            Phase::Working => Phase::Left(None),
+            Phase::Stopping(end) | Phase::Left(end) => Phase::Left(end.clone()),
+        };
+    }
+
+    fn send(&mut self, to: usize, message: MessageOf<T>) {
+        self.actions.push(Action::Send(to, message));
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}

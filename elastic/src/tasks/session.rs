@@ -1,0 +1,322 @@
+//! The loop of a rank: between its ledger, its threads, and the messages of the others.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use quo::group::{Group, GroupError, allgather_bytes};
+
+use super::compute::{self, Control, Job, Outcome};
+use super::error::with_sources;
+use super::ledger::{Action, Ledger, MessageOf, Setting};
+use super::mail::{AT_ONCE, LOOK, Mail, unlimited};
+use super::message::{Failure, Handover, Message};
+use super::{Counts, Options, Release, Task, TasksError};
+
+/// Time between two looks for messages, while threads compute and while the rank has nothing to do.
+const NAP: (Duration, Duration) = (Duration::from_micros(500), Duration::from_micros(50));
+
+/// Beginning of a session.
+pub(super) enum Begin<T: Task> {
+    /// The root, on rank 0.
+    Root(Option<T>),
+    /// What all ranks of before have handed back, on rank 0.
+    Returned(Vec<Handover<T, T::Output>>),
+    /// On the other ranks.
+    Nothing,
+}
+
+/// End of a session.
+pub(super) enum End<T: Task> {
+    Done(Option<T::Output>, Counts),
+    /// The ranks are about to change; on rank 0 with all that is left.
+    Resize(Begin<T>, Counts),
+}
+
+/// World of a session.
+pub(super) trait Around {
+    /// Returns true if all ranks have come to a resize. Made by all ranks, after the same word of rank 0.
+    fn probe(&mut self) -> Result<bool, TasksError>;
+
+    /// Time between two words of rank 0 to probe; none: the ranks stay.
+    fn interval(&self) -> Option<Duration>;
+
+    /// Fails when a rank has ended.
+    fn look(&self) -> Result<(), GroupError>;
+}
+
+/// Ranks that stay.
+pub(super) struct Steady;
+
+impl Around for Steady {
+    fn probe(&mut self) -> Result<bool, TasksError> {
+        Ok(false)
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+
+    fn look(&self) -> Result<(), GroupError> {
+        Ok(())
+    }
+}
+
+/// Outcome of a job with its number.
+type Finished<T> = (u64, Outcome<T, <T as Task>::Output>);
+
+struct Session<'a, T: Task, A> {
+    ledger: Ledger<T>,
+    mail: Mail,
+    around: &'a mut A,
+    threads: rayon::ThreadPool,
+    control: InterruptAtEnd,
+    finished: (Sender<Finished<T>>, Receiver<Finished<T>>),
+    options: &'a Options,
+    rank: usize,
+    begun: Instant,
+    probed: Instant,
+    looked: Instant,
+}
+
+/// Runs tasks over the ranks until their end or the next resize. Collective.
+pub(super) fn run<T: Task, A: Around>(
+    mut mail: Mail,
+    begin: Begin<T>,
+    options: &Options,
+    around: &mut A,
+) -> Result<End<T>, TasksError> {
+    let (rank, size) = (mail.group().rank(), mail.group().size());
+    let threads = options.thread_count();
+    let pool = match options.unusable() {
+        Some((option, reason)) => Err(format!("option {option}: {reason}")),
+        None => quo::phase::rayon_pool(threads).map_err(|error| with_sources(&error)),
+    };
+    let reason = match (&pool, &begin) {
+        (Err(reason), _) => reason.clone(),
+        (Ok(_), Begin::Root(None)) if rank == 0 => "rank 0 gave no root".to_owned(),
+        _ => String::new(),
+    };
+    // All begin, or none.
+    let words = agree(&mail, around, &(threads as u64, reason))?;
+    if let Some((rank, (_, reason))) =
+        words.iter().enumerate().find(|(_, (_, reason))| !reason.is_empty())
+    {
+        return Err(TasksError::Start { rank, reason: reason.clone() });
+    }
+    let threads = pool.map_err(|reason| TasksError::Start { rank, reason })?;
+    let mut ledger = Ledger::new(Setting {
+        rank,
+        size,
+        threads: threads.current_num_threads(),
+        policy: options.policy,
+        threshold: options.threshold,
+        workers: options.workers.unwrap_or_else(|| words.iter().map(|(threads, _)| threads).sum()),
+        cost: options.cost,
+    });
+    match begin {
+        Begin::Root(Some(root)) if rank == 0 => ledger.begin(root),
+        Begin::Returned(handovers) => ledger.take_back(handovers),
+        Begin::Root(_) | Begin::Nothing => {}
+    }
+    mail.open()?;
+    let now = Instant::now();
+    let session = Session {
+        ledger,
+        mail,
+        around,
+        threads,
+        control: InterruptAtEnd::default(),
+        finished: channel(),
+        options,
+        rank,
+        begun: now,
+        probed: now,
+        looked: now,
+    };
+    session.run()
+}
+
+/// Word of each rank: its number of threads, and the reason why it cannot go on, or nothing.
+fn agree(
+    mail: &Mail,
+    around: &impl Around,
+    mine: &(u64, String),
+) -> Result<Vec<(u64, String)>, TasksError> {
+    let unreadable = |error: postcard::Error| GroupError::Unsuitable {
+        call: "tasks",
+        reason: format!("a word of a rank cannot be exchanged: {error}").into(),
+    };
+    let look = || around.look();
+    let mine = postcard::to_stdvec(mine).map_err(unreadable)?;
+    let words = allgather_bytes(mail.group(), &mine, &unlimited(&look))?;
+    let words = words.iter().map(|word| postcard::from_bytes(word).map_err(unreadable));
+    Ok(words.collect::<Result<_, _>>()?)
+}
+
+impl<T: Task, A: Around> Session<'_, T, A> {
+    fn run(mut self) -> Result<End<T>, TasksError> {
+        let end = loop {
+            let mut is_busy = self.receive()?;
+            while let Ok((job, outcome)) = self.finished.1.try_recv() {
+                self.ledger.finish(job, outcome);
+                is_busy = true;
+            }
+            self.announce_probe()?;
+            is_busy |= self.act()?;
+            if let Some(end) = self.ledger.end() {
+                break end;
+            }
+            if !is_busy {
+                self.wait()?;
+            }
+        };
+        let look = || self.around.look();
+        self.mail.finish(&unlimited(&look))?;
+        match end {
+            Some(Ok(())) => {
+                let (output, counts) = self.ledger.into_result();
+                Ok(End::Done(output, counts))
+            }
+            Some(Err(failure)) => Err(failure.into()),
+            None => {
+                let (handover, counts) = self.ledger.hand_over();
+                Ok(End::Resize(hand_over(&self.mail, self.around, &handover)?, counts))
+            }
+        }
+    }
+
+    /// Takes the messages that have come. Returns true if there were any.
+    fn receive(&mut self) -> Result<bool, TasksError> {
+        let mut has_any = false;
+        let around = &*self.around;
+        let look = || around.look();
+        for _ in 0..AT_ONCE {
+            let Some((from, bytes)) = self.mail.take(&unlimited(&look))? else { break };
+            let message: MessageOf<T> = postcard::from_bytes(&bytes).map_err(|error| {
+                let (call, rank) = ("tasks", from);
+                let reason = format!("an unreadable message of rank {rank}: {error}").into();
+                GroupError::Unsuitable { call, reason }
+            })?;
+            self.ledger.receive(from, message);
+            has_any = true;
+        }
+        Ok(has_any)
+    }
+
+    /// On rank 0, has all ranks probe for a resize when it is time.
+    fn announce_probe(&mut self) -> Result<(), TasksError> {
+        let is_due = self.rank == 0
+            && self.ledger.is_working()
+            && self.around.interval().is_some_and(|interval| self.probed.elapsed() >= interval);
+        if is_due {
+            self.probed = Instant::now();
+            for rank in 1..self.mail.group().size() {
+                self.send(rank, Message::Probe)?;
+            }
+            self.probe()?;
+        }
+        Ok(())
+    }
+
+    fn probe(&mut self) -> Result<(), TasksError> {
+        if self.around.probe()? {
+            self.ledger.stop_for_resize(self.options.release == Release::Interrupt);
+        }
+        Ok(())
+    }
+
+    fn act(&mut self) -> Result<bool, TasksError> {
+        let mut has_acted = false;
+        for action in self.ledger.actions(self.begun.elapsed()) {
+            has_acted = true;
+            match action {
+                Action::Start(number, job) => self.start(number, job),
+                Action::Send(to, message) => self.send(to, message)?,
+                Action::Interrupt => self.control.0.interrupt.store(true, Ordering::Relaxed),
+                Action::Probe => self.probe()?,
+            }
+        }
+        self.mail.clear()?;
+        Ok(has_acted)
+    }
+
+    fn start(&self, number: u64, job: Job<T, T::Output>) {
+        let (control, finished) = (Arc::clone(&self.control.0), self.finished.0.clone());
+        let (rank, threshold) = (self.rank, self.options.threshold);
+        self.threads.spawn(move || {
+            let outcome = compute::run(rank, job, threshold, &control);
+            // Nobody listens where the rank has given up.
+            let _ = finished.send((number, outcome));
+        });
+    }
+
+    fn send(&mut self, to: usize, message: MessageOf<T>) -> Result<(), TasksError> {
+        let failure = |reason: String| Failure::Failed { rank: self.rank, reason };
+        let failure = match postcard::to_stdvec(&message) {
+            Ok(bytes) => return Ok(self.mail.send(to, bytes)?),
+            Err(error) => failure(format!("cannot be serialised: {error}")),
+        };
+        // The failure goes where the result would have gone.
+        match message {
+            Message::Task { origin, .. } => {
+                self.ledger.fail(origin, failure);
+                self.send(to, Message::None)
+            }
+            Message::Result { origin, .. } => {
+                self.send(to, Message::Result { origin, result: Err(failure) })
+            }
+            _ => Err(failure.into()),
+        }
+    }
+
+    fn wait(&mut self) -> Result<(), TasksError> {
+        let nap = if self.ledger.is_computing() { NAP.0 } else { NAP.1 };
+        if self.mail.is_sending() {
+            std::thread::yield_now();
+        } else if let Ok((job, outcome)) = self.finished.1.recv_timeout(nap) {
+            self.ledger.finish(job, outcome);
+        }
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            self.around.look()?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives rank 0 what all ranks hand back: the beginning of the next session. Collective.
+fn hand_over<T: Task>(
+    mail: &Mail,
+    around: &impl Around,
+    handover: &Handover<T, T::Output>,
+) -> Result<Begin<T>, TasksError> {
+    let bytes = postcard::to_stdvec(handover);
+    let failed = |error: &postcard::Error| format!("its tasks cannot be serialised: {error}");
+    let reason = bytes.as_ref().err().map(failed).unwrap_or_default();
+    let words = agree(mail, around, &(0, reason))?;
+    let reasons = words.into_iter().map(|(_, reason)| reason).enumerate();
+    if let Some((rank, reason)) = reasons.into_iter().find(|(_, reason)| !reason.is_empty()) {
+        return Err(TasksError::Task { rank, reason });
+    }
+    let look = || around.look();
+    let all = mail.group().gather(&bytes.unwrap_or_default(), &unlimited(&look))?;
+    let Some(all) = all else { return Ok(Begin::Nothing) };
+    let handovers = all.iter().enumerate().map(|(rank, bytes)| {
+        let failed = |error| format!("its tasks cannot be read: {error}");
+        postcard::from_bytes(bytes)
+            .map_err(|error| TasksError::Task { rank, reason: failed(error) })
+    });
+    Ok(Begin::Returned(handovers.collect::<Result<_, _>>()?))
+}
+
+/// Interrupts the jobs of a session that has ended, also by an error.
+#[derive(Default)]
+struct InterruptAtEnd(Arc<Control>);
+
+impl Drop for InterruptAtEnd {
+    fn drop(&mut self) {
+        self.0.interrupt.store(true, Ordering::Relaxed);
+    }
+}

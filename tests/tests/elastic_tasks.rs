@@ -1,0 +1,112 @@
+//! Tasks over ranks: the same results as sequential ones by all policies, errors on all ranks, and no task lost or
+//! doubled where ranks come and go; a master and workers with a bag in C.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{Checkout, Job, Outcome};
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+const TESTS: &[Test] = &[
+    ("six_problems_match_sequential_by_all_policies", right),
+    ("failing_task_and_missing_root_are_told_to_all_ranks", failing),
+    ("tasks_survive_random_resizes_over_parked_ranks", resized),
+    ("bag_loses_no_item_when_workers_finish_first", finishing),
+    ("bag_loses_no_item_when_workers_return_theirs", returning),
+    ("bag_loses_no_item_over_spawned_ranks", spawned),
+];
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn run(job: Job) -> Result<Outcome> {
+    let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let outcome = job.limit(LIMIT).run()?;
+    outcome.expect_success()?;
+    Ok(outcome)
+}
+
+fn tasks(ranks: usize, words: &[&str]) -> Result<Outcome> {
+    let program = Checkout::find()?.program("examples/tasks")?;
+    run(words.iter().fold(Job::new(ranks, &program), |job, word| job.arg(*word)))
+}
+
+fn right() -> Result<()> {
+    for ranks in [1, 2, 3] {
+        let outcome = tasks(ranks, &["check"])?;
+        ensure!(outcome.stdout.trim() == format!("right on {ranks} ranks"), "{}", outcome.report());
+    }
+    Ok(())
+}
+
+fn failing() -> Result<()> {
+    let outcome = tasks(3, &["fail"])?;
+    let is_failure = |line: &&str| {
+        line.starts_with("tasks: a task failed on rank ")
+            && line.ends_with(": 700 is not a number that I like")
+    };
+    let missing = "tasks: rank 0 could not begin: rank 0 gave no root";
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let failures: Vec<&&str> = lines.iter().filter(|line| is_failure(line)).collect();
+    ensure!(failures.len() == 3, "{}", outcome.report());
+    ensure!(failures.iter().all(|line| *line == failures[0]), "{}", outcome.report());
+    ensure!(lines.iter().filter(|line| **line == missing).count() == 3, "{}", outcome.report());
+    Ok(())
+}
+
+/// Number of resizes that a line of output tells, at its end.
+fn resizes(outcome: &Outcome, beginning: &str) -> Result<usize> {
+    let line = outcome.stdout.lines().find_map(|line| line.trim().strip_prefix(beginning));
+    let line = line.with_context(|| outcome.report())?;
+    Ok(line.trim_start_matches(", with ").trim_end_matches(" resizes").parse()?)
+}
+
+fn resized() -> Result<()> {
+    // Tasks are finished with even seeds and interrupted with odd ones.
+    for seed in ["2", "3", "11"] {
+        let outcome = tasks(4, &["resizes", seed, "8"])?;
+        let count = resizes(&outcome, "each number once in each run")?;
+        ensure!(count >= 3, "{count} resizes are few: {}", outcome.report());
+    }
+    Ok(())
+}
+
+fn bag(ranks: usize, modes: &[&str], seeds: &[&str], most: Option<&str>) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = Checkout::find()?.compile_c("examples/tasks/bag.c", folder.path(), &[])?;
+    for mode in modes {
+        for seed in seeds {
+            let job = Job::new(ranks, &program).arg(*mode).arg(*seed);
+            let outcome = run(most.into_iter().fold(job, Job::arg))?;
+            let count = resizes(&outcome, "600 items, each done once")?;
+            ensure!(count >= 6, "{count} resizes: {}", outcome.report());
+        }
+    }
+    Ok(())
+}
+
+fn finishing() -> Result<()> {
+    bag(4, &["finish"], &["1", "2", "3"], None)
+}
+
+fn returning() -> Result<()> {
+    bag(4, &["return"], &["1", "2", "3"], None)
+}
+
+/// Skips where the MPI cannot start processes.
+fn spawned() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "bindings-c/tests/elastic/sizes.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let words = ["3", "1", "3", "1"];
+    let outcome = run(words.iter().fold(Job::new(1, &program), |job, word| job.arg(*word)))?;
+    if let Some((_, reason)) = outcome.stdout.split_once("parked ranks only: ") {
+        return Err(Skipped(reason.lines().next().unwrap_or("").to_owned()).into());
+    }
+    bag(1, &["finish", "return"], &["5"], Some("3"))
+}

@@ -52,7 +52,7 @@ fn hand() -> Result<(f64, usize), Box<dyn Error>> {
     let mut done = 0;
     while done < ROUNDS {
         if world.probe()? {
-            let mut window = world.begin()?;
+            let window = world.begin()?;
             window.broadcast(&mut done)?;
             window.commit(Ok(()))?;
         }

@@ -338,7 +338,9 @@ fn asleep() -> Result<()> {
     let lines: Vec<&str> =
         outcome.stdout.lines().filter(|line| line.contains("ends with")).collect();
     let named = lines.iter().filter(|line| line.contains("rank 3")).count();
-    ensure!(lines.len() == 3 && named == 3, "{}", outcome.report());
+    // Open MPI 5's launcher may kill the others once the first has ended with an error.
+    let least = if Launcher::find()?.family() == Family::OpenMpi5 { 1 } else { 3 };
+    ensure!(lines.len() >= least && named == lines.len(), "{}", outcome.report());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The Python package does under a real launcher what it promises, with mpi4py; its numbers and structures are those of
 //! the C headers, and its wheel installs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
@@ -37,18 +37,19 @@ fn interpreter() -> Result<PathBuf> {
 /// Has a program find the package, libquo and this MPI, which mpi4py looks for as the loader does.
 fn surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
     let checkout = Checkout::find()?;
-    let compiler = said(Command::new("sh").args(["-c", "command -v \"$0\""]).arg(mpicc()))?;
-    let mpi = Path::new(compiler.trim()).ancestors().nth(2).context("an mpicc without a folder")?;
-    // mpi4py looks for Open MPI first, wherever the loader finds one.
-    let named = [("MPI4PY_LIBMPI", mpi.join("lib/libmpi.so"))];
-    let named = named.into_iter().filter(|(_, library)| library.exists());
-    let others = [
+    let shown = said(Command::new(mpicc()).arg("-show"))?;
+    let folders = shown.split_whitespace().filter_map(|word| word.strip_prefix("-L"));
+    let mut folders = folders.map(PathBuf::from);
+    let folder = folders.find(|folder| folder.join("libmpi.so").exists());
+    let folder = folder.with_context(|| format!("no folder of libmpi.so in {shown:?}"))?;
+    Ok(vec![
+        // mpi4py looks for Open MPI first, wherever the loader finds one.
+        ("MPI4PY_LIBMPI", folder.join("libmpi.so")),
+        ("LD_LIBRARY_PATH", folder),
         ("PYTHONPATH", checkout.root().join(PACKAGE)),
         ("PYTHONDONTWRITEBYTECODE", "1".into()),
         ("QUO_LIBRARY", checkout.library()?.folder().join("libquo.so.8")),
-        ("LD_LIBRARY_PATH", mpi.join("lib")),
-    ];
-    Ok(others.into_iter().chain(named).collect())
+    ])
 }
 
 fn said(command: &mut Command) -> Result<String> {

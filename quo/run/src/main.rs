@@ -43,6 +43,7 @@ const PAGES: quo_pages::Words<'_> = quo_pages::Words {
     status: "That of the command; 127 if it is not there, 126 if it cannot be run, 1 if nothing can be loaded into it, 2 \
              for a wrong command line.",
     see: "quo(7), mpirun(1), quo-info(1)",
+    names: None,
 };
 
 fn main() -> ExitCode {

@@ -2,6 +2,11 @@
 
 /// A name, a shell command that succeeds where it is there, and how to name it to a person.
 const KNOWN: &[(&str, &str, &str)] = &[
+    (
+        "memory-policy",
+        "grep -q '^Seccomp:[[:space:]]*0' /proc/self/status",
+        "programs that may place memory, as those in many containers may not",
+    ),
     ("two-cpus", "test \"$(nproc)\" -ge 2", "two CPUs"),
     ("fortran", "ls ~/quo/include/quo/fortran/quo.mod", "quo's Fortran modules (gfortran)"),
     ("python", "python3 -c 'import mpi4py, numpy'", "Python with mpi4py and NumPy"),

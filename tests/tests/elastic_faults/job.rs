@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::suite::Skipped;
-use quo_tests::{BindTo, Checkout, Family, Launcher, Outcome, Running};
+use quo_tests::{BindTo, Checkout, Family, Launcher, Outcome, Running, ends_within};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -268,19 +268,10 @@ pub fn ended_with_one_error(job: Faulted, cause: &str, survivors: usize) -> Resu
     Ok(())
 }
 
-/// Until it has ended; perhaps nobody collects it.
+/// Kills a process and waits for its end. `/proc` calls it a zombie while threads of it still end, and then it does not
+/// count as dead yet.
 pub fn kill_and_wait(process: Pid) -> Result<()> {
     kill_process(process, Signal::KILL)?;
-    let limit = Instant::now() + LIMIT;
-    let file = format!("/proc/{process}/stat");
-    let is_there = || {
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        text.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    };
-    while is_there() {
-        ensure!(Instant::now() < limit, "{process} does not end");
-        // Sleeps: the end of a process that is nobody's child here is told to nobody.
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    ensure!(ends_within(process, LIMIT)?, "{process} does not end");
     Ok(())
 }

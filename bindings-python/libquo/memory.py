@@ -81,6 +81,7 @@ class _Hooks(Structure):
         ("time", CFUNCTYPE(c_int, POINTER(_Time))),
         ("lend_begin", CFUNCTYPE(None)),
         ("lend_end", CFUNCTYPE(None)),
+        ("loops", CFUNCTYPE(None, c_uint32)),
     ]
 
 

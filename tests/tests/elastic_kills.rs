@@ -154,8 +154,9 @@ fn spawned_rank() -> Result<()> {
     // The other one waits in a collective call before it looks for the file.
     let outcome = job.job.finish()?;
     ensure!(!outcome.out_of_time && !outcome.status.success(), "{}", outcome.report());
-    // Other launchers may end the job before anybody else sees it.
-    let is_named = outcome.stderr.contains("rank 1 has ended without a word");
+    // A launcher may end the job before anybody else sees it.
+    let is_named = outcome.stderr.contains("rank 1 has ended without a word")
+        || outcome.stderr.contains("exited on signal 9");
     let is_alone = Launcher::find()?.family() == Family::OpenMpi4;
     ensure!(is_named || !is_alone, "{}", outcome.report());
     Ok(())

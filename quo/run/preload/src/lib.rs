@@ -1,13 +1,13 @@
 //! Object that `quo-run` loads into ranks: a rank that waits in a blocking call of MPI lends its CPUs, and OpenMP
 //! regions of other ranks of its node take them up.
 //!
-//! - [`job`]: which ranks of the node belong together, from the environment;
-//! - [`wait`]: when a wait lends, and how long it sleeps between two looks of MPI, as a pure function;
-//! - [`lending`]: this rank's context, its loan and its numbers of threads;
-//! - [`openmp`]: the entries of OpenMP regions;
-//! - [`mpi`]: the entries of MPI's blocking calls, and of the yield by which MPI tells that it found nothing to do;
-//! - [`patch`]: sends the calls of loaded objects there, by their global offset tables;
-//! - [`start`]: the beginning, when the object is loaded.
+//! - `job`: which ranks of the node belong together, from the environment;
+//! - `wait`: when a wait lends, and how long it sleeps between two looks of MPI, as a pure function;
+//! - `lending`: this rank's context, its loan and its numbers of threads;
+//! - `openmp`: the entries of OpenMP regions;
+//! - `mpi`: the entries of MPI's blocking calls, and of the yield by which MPI tells that it found nothing to do;
+//! - `patch`: sends the calls of loaded objects there, by their global offset tables;
+//! - `start`: the beginning, when the object is loaded.
 //!
 //! Nothing here stops a program: where something fails, the rank goes on without lending.
 //!

@@ -66,7 +66,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
     lending_only: bool,
     /// Only the times of recursive tasks.
-    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
+    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only", "lending_only"])]
     tasks_only: bool,
 }
 

@@ -98,7 +98,8 @@ impl Page {
         Ok(Page { name: name.to_owned(), blocks })
     }
 
-    /// All pages below `docs/` of a checkout, sorted by name.
+    /// All pages for users below `docs/` of a checkout, sorted by name: those in `docs/contributing` are for
+    /// people who work on the checkout itself.
     ///
     /// # Errors
     ///
@@ -110,7 +111,9 @@ impl Page {
             for entry in std::fs::read_dir(&folder).context("reading docs")? {
                 let path: PathBuf = entry?.path();
                 if path.is_dir() {
-                    folders.push(path);
+                    if !path.ends_with("docs/contributing") {
+                        folders.push(path);
+                    }
                 } else if path.extension().is_some_and(|extension| extension == "md") {
                     let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
                     pages.push(Page::parse(&name, &std::fs::read_to_string(&path)?)?);

@@ -82,6 +82,10 @@ fn lent() -> Result<()> {
     let (users, group) = held(&rank, "mpi.for_user")?;
     ensure!((40 * MEBI..41 * MEBI).contains(&users), "{users} B for the user");
     ensure!(group == "mpi_for_user", "in the group {group}");
+    let held_all = rank["held"].as_array().context("no components")?;
+    let at_peak = held_all.iter().find(|one| one["name"] == "mpi.for_user");
+    let at_peak = at_peak.and_then(|one| one["resident_at_peak"].as_u64());
+    ensure!(at_peak.is_some_and(|bytes| bytes >= 40 * MEBI), "{at_peak:?} B of it at the peak");
     let (own, _) = held(&rank, "mpi.core:libfakempi.so")?;
     ensure!(own < 2 * MEBI, "{own} B of MPI's own");
     ensure!(least >= users && rank["unseen"] == 0, "{rank}");

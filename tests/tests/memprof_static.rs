@@ -214,7 +214,8 @@ fn phases() -> Result<()> {
 
 /// Checks the memory of MPI_Alloc_mem, after the windows were freed: this MPI puts a few bytes of its own beside it.
 fn expect_given(one: &Books) -> Result<()> {
-    let (_, rows) = one.asked().last().context("no sample was asked for")?;
+    // The end of a process may ask for a sample, too, if there is time for one.
+    let (_, rows) = one.asked().next().context("no sample was asked for")?;
     let users = rows.iter().filter(|row| one.class(row.component) == Class::MpiForUser);
     let given = users.map(|row| row.owned).sum::<u64>();
     ensure!((3 * MEBI..3 * MEBI + 64).contains(&given), "{given} B were given\n{}", one.table());

@@ -14,7 +14,6 @@ use crate::base::kernel;
 use crate::ledger::{heap, ranges};
 use crate::owners;
 use crate::recording::phases;
-use crate::sampling::sampler;
 
 type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
 
@@ -208,25 +207,41 @@ fn strike_out(book: &[[AtomicUsize; 2]], start: usize) -> Option<usize> {
     Some(length)
 }
 
-/// The program gives memory back to MPI, which may keep it.
-fn take_back(start: usize) {
-    let owner = owners::mpi().unwrap_or(Component::UNATTRIBUTED);
-    if start == 0 {
-        return;
+/// Memory that the program gives back to MPI. It stays the program's until MPI has freed it: it was the program's at
+/// its peak, and the sample before its release has to say so.
+struct Returned {
+    book: &'static [[AtomicUsize; 2]],
+    start: usize,
+    length: usize,
+}
+
+impl Returned {
+    fn of(start: usize) -> Option<Returned> {
+        let books: [&'static [_]; 2] = [&BLOCKS, &GIVEN];
+        books
+            .into_iter()
+            .filter(|_| start != 0)
+            .find_map(|book| strike_out(book, start).map(|length| Returned { book, start, length }))
     }
-    if let Some(length) = strike_out(&BLOCKS, start) {
-        // It may have been freed by another way, and be something else by now.
-        if let Some(block) = block_of(start, length) {
-            // While it is the program's: after that its peak would be MPI's own.
-            sampler::before_release(block, length);
-            heap::give(block as *const u8, owner);
+
+    /// Makes MPI the owner of the memory if it has kept it.
+    fn belongs_to_mpi(self) {
+        let owner = owners::mpi().unwrap_or(Component::UNATTRIBUTED);
+        if core::ptr::eq(self.book, &BLOCKS) {
+            // Another thread may have that place by now.
+            if let Some(block) = block_of(self.start, self.length)
+                && heap::owner_of(block as *const u8) == Some(Component::MPI_FOR_USER)
+            {
+                heap::give(block as *const u8, owner);
+            }
+        } else if let Some(piece) = ranges::next(self.start)
+            && piece.start <= self.start
+            && piece.owner == Component::MPI_FOR_USER
+        {
+            let shared = matches!(piece.kind, ranges::Kind::Shared);
+            let owner = if shared { Component::MPI_SHARED } else { owner };
+            ranges::mapped(self.start, self.length, owner, shared);
         }
-    } else if let Some(length) = strike_out(&GIVEN, start) {
-        sampler::before_release(start, length);
-        let shared =
-            ranges::next(start).is_some_and(|piece| matches!(piece.kind, ranges::Kind::Shared));
-        let owner = if shared { Component::MPI_SHARED } else { owner };
-        ranges::mapped(start, length, owner, shared);
     }
 }
 
@@ -243,9 +258,17 @@ unsafe fn allocate(name: &str, profiling: bool, words: [usize; 6]) -> usize {
 
 /// `MPI_Free_mem(base)`
 unsafe fn free(name: &str, profiling: bool, words: [usize; 6]) -> usize {
-    take_back(words[0]);
+    let returned = Returned::of(words[0]);
     // SAFETY: the program's words.
-    unsafe { call(name, profiling, words) }
+    let result = unsafe { call(name, profiling, words) };
+    if let Some(returned) = returned {
+        if succeeded(result) {
+            returned.belongs_to_mpi();
+        } else {
+            note_down(returned.book, returned.start, returned.length);
+        }
+    }
+    result
 }
 
 /// `MPI_Win_allocate(size, unit, info, comm, &base, &win)`, shared ones too

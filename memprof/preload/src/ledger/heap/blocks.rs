@@ -553,8 +553,12 @@ pub fn give(block: *const u8, to: Component) -> bool {
     true
 }
 
-/// Owner of a block, and its requested size: for tests.
-#[cfg_attr(not(test), allow(dead_code))]
+/// Owner of a live block.
+pub fn owner_of(block: *const u8) -> Option<Component> {
+    look(block).map(|(owner, _)| owner)
+}
+
+/// Owner of a block, and its requested size.
 pub fn look(block: *const u8) -> Option<(Component, usize)> {
     if block.is_null() || bootstrap::holds(block) {
         return None;

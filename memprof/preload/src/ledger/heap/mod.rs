@@ -27,7 +27,7 @@ mod tests;
 mod thread_counters;
 
 pub use account::{be_exact, count_down, mapped};
-pub use blocks::give;
+pub use blocks::{give, owner_of};
 pub use malloc_family::look_around;
 pub use next_allocator::{disable, is_disabled};
 pub use peaks::{peaks_begin, peaks_end, peaks_open};

@@ -2,12 +2,9 @@
 //! compiler wrappers.
 
 use std::env;
-use std::path::Path;
-
-const CXX: [&str; 4] = ["heat.cpp", "heat_c.cpp", "pool.cpp", "solver.cpp"];
 
 fn main() {
-    for place in ["src/l1/diffusion.c", "src/l1/diffusion.h", "cxx", "../../bindings-c/include"] {
+    for place in ["src/l1/diffusion.c", "src/l1/diffusion.h", "cxx"] {
         println!("cargo:rerun-if-changed={place}");
     }
     for variable in ["MPICC", "MPICXX", "MPI_HOME"] {
@@ -30,8 +27,7 @@ fn main() {
         .define("OMPI_SKIP_MPICXX", None)
         .define("MPICH_SKIP_MPICXX", None)
         .include("src/l1")
-        .include("../../bindings-c/include")
-        .files(CXX.map(|name| Path::new("cxx").join(name)))
+        .files(["cxx/pool.cpp", "cxx/solver.cpp"])
         .compile("heat");
 }
 

@@ -1,16 +1,84 @@
-//! The coupled example in Fortran, which is made by make.
+//! The coupled example: its decks and results, and the program in Fortran, which is made by make.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::checkout::Checkout;
 use crate::compilers::{mpicc, mpicxx, mpifort};
 use crate::fortran::fortran_support;
 use crate::library::run_compiler;
+use crate::running::Outcome;
 use crate::suite::Skipped;
+
+/// Makes the mesh of the small deck smaller and its run shorter.
+pub const TINY: [(&str, &str); 3] =
+    [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 60")];
+
+/// Writes the small deck with some text replaced to `path`.
+///
+/// # Errors
+///
+/// If the deck has no such text, or a file cannot be read or written.
+pub fn small_deck(changes: &[(&str, &str)], path: &Path) -> Result<()> {
+    let small = Checkout::find()?.root().join("examples/coupled/decks/small.toml");
+    let mut text = fs::read_to_string(&small).context("reading the small deck")?;
+    for (from, to) in changes {
+        ensure!(text.contains(from), "the deck has no `{from}`");
+        text = text.replace(from, to);
+    }
+    fs::write(path, text).with_context(|| format!("writing the deck {}", path.display()))
+}
+
+/// Writes a deck as the Fortran program reads it to `path`.
+///
+/// # Errors
+///
+/// The complaint of the command that checks the deck.
+pub fn namelist(deck: &Path, path: &Path) -> Result<()> {
+    let mut command = Command::new(Checkout::find()?.program("coupled-demo")?);
+    let output = command.arg("namelist").arg(deck).output().context("starting coupled-demo")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::write(path, output.stdout).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Checks that two results, or field files, hold the same bits.
+///
+/// # Errors
+///
+/// The comparison, where they do not.
+pub fn expect_same_fields(a: &Path, b: &Path) -> Result<()> {
+    let mut compare = Command::new(Checkout::find()?.program("coupled-demo")?);
+    let output = compare.arg("compare").args([a, b]).output().context("starting the comparison")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success() && said.matches("identical").count() == 4,
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+/// Checks that all ranks of the example have left with `status`, and that one complaint was printed, with these words.
+///
+/// # Errors
+///
+/// The report of the run, where it was otherwise.
+pub fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<()> {
+    ensure!(!outcome.out_of_time, "{}", outcome.report());
+    ensure!(outcome.status.code() == Some(status), "{}", outcome.report());
+    let said: Vec<&str> =
+        outcome.stderr.lines().filter(|line| line.starts_with("coupled: ")).collect();
+    ensure!(said.len() == 1, "{} messages\n{}", said.len(), outcome.report());
+    for word in words {
+        ensure!(said[0].contains(word), "`{word}` is not in `{}`", said[0]);
+    }
+    outcome.expect_clean()?;
+    Ok(())
+}
 
 /// The program with driver and L0 in Fortran, and L1 in C and in C++; made once.
 ///

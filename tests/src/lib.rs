@@ -21,7 +21,7 @@ mod books;
 mod checkout;
 mod compilers;
 mod cxx;
-mod example;
+pub mod example;
 mod fortran;
 mod frames;
 pub mod guide;

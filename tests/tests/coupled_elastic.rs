@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use quo_tests::example::{TINY, expect_same_fields, small_deck};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{BindTo, Checkout, Job, Nodes, Outcome, until};
 use serde_json::Value;
@@ -44,12 +45,7 @@ impl Coupled {
         let checkout = Checkout::find()?;
         let program = checkout.program("coupled")?;
         let coupled = Coupled { checkout, program, folder: tempfile::tempdir()? };
-        let small = coupled.checkout.root().join("examples/coupled/decks/small.toml");
-        let small = fs::read_to_string(small)?;
-        let deck = small.replace("nx = 96", "nx = 48").replace("ny = 96", "ny = 48");
-        let deck = deck.replace("steps = 200", "steps = 60");
-        ensure!(deck.matches("48").count() == 2 && deck.contains("steps = 60"), "another deck");
-        fs::write(coupled.path("deck.toml"), deck)?;
+        small_deck(&TINY, &coupled.path("deck.toml"))?;
         fs::write(coupled.path("plan"), PLAN)?;
         let job = Job::new(1, &coupled.program).arg("run").arg("--mode").arg("under");
         coupled.with_files(job, "rigid").run()?.expect_success()?;
@@ -86,16 +82,7 @@ impl Coupled {
 
     /// The physics are those of the ranks that stay.
     fn expect_the_same(&self) -> Result<()> {
-        let mut compare = Command::new(&self.program);
-        compare.arg("compare").arg(self.path("rigid.bin")).arg(self.path("elastic.bin"));
-        let output = compare.output().context("starting the comparison")?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(
-            output.status.success() && said.matches("identical").count() == 4,
-            "{said}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
+        expect_same_fields(&self.path("rigid.bin"), &self.path("elastic.bin"))
     }
 
     /// Checks that each request of the plan has one end, which is this one, and that its result is

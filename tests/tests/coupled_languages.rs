@@ -4,10 +4,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use quo_tests::example::{self, TINY, expect_refusal, expect_same_fields, small_deck};
 use quo_tests::suite::{Skipped, Test, is_long, run};
 use quo_tests::{BindTo, Checkout, Job, Outcome, coupled_fortran};
 
@@ -15,10 +16,6 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Language of L1 and who knows of quo, where the driver is in Fortran.
 const FORTRAN: [(&str, &str); 3] = [("c", "caller"), ("c++", "caller"), ("c++", "callee")];
-
-/// The small deck, made smaller still.
-const TINY: [(&str, &str); 3] =
-    [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 60")];
 
 const TESTS: &[Test] = &[
     ("rust_with_c_plus_plus_ends_with_the_same_bits", rust_with_c_plus_plus),
@@ -55,23 +52,15 @@ impl Coupled {
 
     /// The small deck with some text replaced.
     fn deck(&self, changes: &[(&str, &str)]) -> Result<PathBuf> {
-        let small = self.checkout.root().join("examples/coupled/decks/small.toml");
-        let mut text = fs::read_to_string(small)?;
-        for (from, to) in changes {
-            ensure!(text.contains(from), "the deck has no `{from}`");
-            text = text.replace(from, to);
-        }
         let path = self.path("deck.toml");
-        fs::write(&path, text)?;
+        small_deck(changes, &path)?;
         Ok(path)
     }
 
     /// The same for the Fortran program.
     fn namelist(&self, deck: &Path) -> Result<PathBuf> {
-        let output = Command::new(&self.rust).arg("deck").arg("--namelist").arg(deck).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let path = self.path("deck.nml");
-        fs::write(&path, output.stdout)?;
+        example::namelist(deck, &path)?;
         Ok(path)
     }
 
@@ -99,15 +88,7 @@ impl Coupled {
 
     /// The fields are those of `expected`, to the last bit.
     fn same(&self, expected: &str, fields: &str) -> Result<()> {
-        let mut compare = Command::new(&self.rust);
-        compare.arg("compare").arg(self.path(expected)).arg(self.path(fields));
-        let output = compare.output().context("starting the comparison")?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(
-            output.status.success() && said.matches("identical").count() == 4,
-            "{said}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        expect_same_fields(&self.path(expected), &self.path(fields))?;
         // A later run that writes nothing must not be taken for this one.
         fs::remove_file(self.path(fields)).context("removing what was compared")
     }
@@ -282,20 +263,6 @@ fn one_output_is_expected() -> Result<()> {
         outcome.expect_success()?;
         assert_eq!(checksum(&outcome)?, expected.trim(), "{words:?}");
     }
-    Ok(())
-}
-
-/// All ranks have left with `status`, and the message was given once.
-fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<()> {
-    ensure!(!outcome.out_of_time, "{}", outcome.report());
-    ensure!(outcome.status.code() == Some(status), "{}", outcome.report());
-    let said: Vec<&str> =
-        outcome.stderr.lines().filter(|line| line.starts_with("coupled: ")).collect();
-    ensure!(said.len() == 1, "{} messages\n{}", said.len(), outcome.report());
-    for word in words {
-        ensure!(said[0].contains(word), "`{word}` is not in `{}`", said[0]);
-    }
-    outcome.expect_clean()?;
     Ok(())
 }
 

@@ -6,14 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{BindTo, Checkout, Job, Outcome, ends_within, mpirun, suite};
+use quo_tests::example::{TINY, expect_refusal, small_deck};
+use quo_tests::{BindTo, Checkout, Job, ends_within, mpirun, suite};
 use rustix::process::Pid;
 
 const LIMIT: Duration = Duration::from_secs(180);
-
-/// Makes a mesh smaller and its run shorter, for many runs whose bits are compared with each other.
-const TINY: [(&str, &str); 3] =
-    [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 60")];
 
 struct Coupled {
     program: PathBuf,
@@ -39,13 +36,8 @@ impl Coupled {
 
     /// The small deck with some text replaced.
     fn changed_deck(&self, changes: &[(&str, &str)]) -> Result<PathBuf> {
-        let mut text = fs::read_to_string(&self.deck)?;
-        for (from, to) in changes {
-            ensure!(text.contains(from), "the deck has no `{from}`");
-            text = text.replace(from, to);
-        }
         let path = self.path("changed.toml");
-        fs::write(&path, text)?;
+        small_deck(changes, &path)?;
         Ok(path)
     }
 
@@ -71,24 +63,10 @@ impl Coupled {
     }
 
     fn compare(&self, a: &str, b: &str) -> Result<std::process::Output> {
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(&self.demo);
         command.arg("compare").arg(self.path(a)).arg(self.path(b));
         command.output().context("starting the comparison")
     }
-}
-
-/// All ranks have left with `status`, and the message was given once.
-fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<()> {
-    ensure!(!outcome.out_of_time, "{}", outcome.report());
-    ensure!(outcome.status.code() == Some(status), "{}", outcome.report());
-    let said: Vec<&str> =
-        outcome.stderr.lines().filter(|line| line.starts_with("coupled: ")).collect();
-    ensure!(said.len() == 1, "{} messages\n{}", said.len(), outcome.report());
-    for word in words {
-        ensure!(said[0].contains(word), "`{word}` is not in `{}`", said[0]);
-    }
-    outcome.expect_clean()?;
-    Ok(())
 }
 
 #[test]

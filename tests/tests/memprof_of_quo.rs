@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::Class;
+use quo_tests::example::small_deck;
 use quo_tests::memprof::{PROGRAMS, Profiled};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
@@ -178,34 +179,23 @@ fn example(program: &Path, arguments: &[&str]) -> Result<Recorded> {
     Recorded::under(&launch, program, arguments)?.expect_ranks(2)
 }
 
-fn small_deck() -> Result<String> {
-    let deck = Checkout::find()?.root().join("examples/coupled/decks/small.toml");
-    Ok(deck.display().to_string())
-}
-
-/// The small deck, made smaller still: the owners of memory do not depend on it.
-fn tiny_deck(folder: &Path) -> Result<String> {
-    let mut text = std::fs::read_to_string(small_deck()?)?;
-    for (from, to) in
-        [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 30")]
-    {
-        ensure!(text.contains(from), "the deck has no `{from}`");
-        text = text.replace(from, to);
-    }
-    let path = folder.join("deck.toml");
-    std::fs::write(&path, text)?;
-    Ok(path.display().to_string())
-}
+/// A smaller mesh and fewer steps: the owners of memory do not depend on them.
+const TINY: [(&str, &str); 3] =
+    [("nx = 96", "nx = 48"), ("ny = 96", "ny = 48"), ("steps = 200", "steps = 30")];
 
 fn coupled() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let output = folder.path().join("output").display().to_string();
-    let (program, tiny) = (Checkout::find()?.program("coupled")?, tiny_deck(folder.path())?);
+    let program = Checkout::find()?.program("coupled")?;
+    let [small, tiny] = ["small.toml", "tiny.toml"].map(|name| folder.path().join(name));
+    small_deck(&[], &small)?;
+    small_deck(&TINY, &tiny)?;
+    let [small, tiny] = [small, tiny].map(|deck| deck.display().to_string());
     let run = |deck: &str, mode: &str, solver: &str| {
         let words = ["run", "--deck", deck, "--mode", mode, "--l1", solver, "--output", &output];
         example(&program, &words)
     };
-    let job = run(&small_deck()?, "quo", "c")?;
+    let job = run(&small, "quo", "c")?;
     job.expect_good_books()?;
     let phases = reported(&job)?;
     let pushes = phases.iter().find(|phase| phase["name"] == "quo push machine");
@@ -221,11 +211,9 @@ fn coupled() -> Result<()> {
 fn coupled_in_fortran() -> Result<()> {
     let program = coupled_fortran()?;
     let folder = tempfile::tempdir()?;
-    let mut deck = Command::new(Checkout::find()?.program("coupled")?);
-    let output = deck.args(["deck", "--namelist", &tiny_deck(folder.path())?]).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let namelist = folder.path().join("deck.nml");
-    std::fs::write(&namelist, output.stdout)?;
+    let [deck, namelist] = ["deck.toml", "deck.nml"].map(|name| folder.path().join(name));
+    small_deck(&TINY, &deck)?;
+    quo_tests::example::namelist(&deck, &namelist)?;
     let namelist = namelist.display().to_string();
     for (solver, variant) in [("c", "caller"), ("c++", "callee")] {
         let job = example(&program, &[&namelist, "--l1", solver, "--variant", variant])?;

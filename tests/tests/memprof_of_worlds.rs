@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use memprof_trace::layout::{Class, flags};
+use quo_tests::example::small_deck;
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
     APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, Running, fortran_support, until,
@@ -164,10 +165,7 @@ fn skeleton() -> Result<()> {
 fn coupled() -> Result<()> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let small = checkout.root().join("examples/coupled/decks/small.toml");
-    let deck = std::fs::read_to_string(small)?.replace("steps = 200", "steps = 60");
-    ensure!(deck.contains("steps = 60"), "another deck");
-    std::fs::write(path("deck.toml"), deck)?;
+    small_deck(&[("steps = 200", "steps = 60")], &folder.path().join("deck.toml"))?;
     std::fs::write(path("plan"), "at 10: size 2\nat 20: size 4\nat 30: size 1\n")?;
     let (deck, plan, output) = (path("deck.toml"), path("plan"), path("elastic.json"));
     let log = path("events");

@@ -51,7 +51,6 @@ const UNSAFE_FILES: &[&str] = &[
     "elastic/src/measured.rs",
     "elastic/src/starter/disconnect.rs",
     "examples/coupled/src/couple/shared.rs",
-    "examples/coupled/src/l1/library.rs",
     "examples/coupled/src/l1/mod.rs",
     "memprof/api/src/c.rs",
     "memprof/api/src/hooks.rs",

@@ -3,25 +3,12 @@
 #include <string>
 
 #include "heat.hpp"
-#include "solver.hpp"
 
 struct heat_library {
     heat::Library library;
 };
 
 namespace {
-
-// What the solver without quo runs on.
-struct Plain {
-    heat::Pool pool;
-    int threads = 0;
-};
-
-Plain& plain()
-{
-    thread_local Plain plain;
-    return plain;
-}
 
 std::string& last_error()
 {
@@ -71,22 +58,3 @@ int heat_free(heat_library* library)
 }
 
 const char* heat_last_error(void) { return last_error().c_str(); }
-
-void heat_set_threads(int threads) { plain().threads = threads; }
-
-int heat_diffusion_step(MPI_Comm workers, const diffusion_block* block,
-                        const diffusion_options* options, const double* depth, double* heat,
-                        diffusion_result* result)
-{
-    // Looked up at every call: the binding may be another than last time.
-    const int threads = plain().threads;
-    plain().pool.widen(threads > 0 ? threads : heat::cpus_of_this_thread());
-    return heat::diffuse(workers, *block, *options, depth, heat, *result, plain().pool);
-}
-
-int heat_diffusion_step_f2c(MPI_Fint workers, const diffusion_block* block,
-                            const diffusion_options* options, const double* depth, double* heat,
-                            diffusion_result* result)
-{
-    return heat_diffusion_step(MPI_Comm_f2c(workers), block, options, depth, heat, result);
-}

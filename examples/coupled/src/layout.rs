@@ -115,28 +115,19 @@ pub fn gather_bytes(communicator: &SimpleCommunicator, mine: &[u8]) -> Vec<Vec<u
     communicator.all_gather_into(&length, &mut lengths[..]);
     let offsets = offsets(&lengths);
     let mut all = vec![0_u8; lengths.iter().map(|length| *length as usize).sum()];
-    {
-        let mut parts = PartitionMut::new(&mut all[..], &lengths[..], &offsets[..]);
-        communicator.all_gather_varcount_into(&mine[..length as usize], &mut parts);
-    }
+    let mut parts = PartitionMut::new(&mut all[..], &lengths[..], &offsets[..]);
+    communicator.all_gather_varcount_into(&mine[..length as usize], &mut parts);
     let part =
         |(start, length): (&i32, &i32)| all[*start as usize..(*start + *length) as usize].to_vec();
     offsets.iter().zip(&lengths).map(part).collect()
 }
 
 /// A failure that is another rank's to tell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("rank {rank} failed")]
 pub struct Elsewhere {
     rank: usize,
 }
-
-impl std::fmt::Display for Elsewhere {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} failed", self.rank)
-    }
-}
-
-impl std::error::Error for Elsewhere {}
 
 /// Fails on all ranks if `result` is an error on any: with its own on those that have one, with
 /// [`Elsewhere`] on the others. Collective.
@@ -144,13 +135,9 @@ impl std::error::Error for Elsewhere {}
 /// # Errors
 /// See above.
 pub fn agree<T>(ranks: &SimpleCommunicator, result: Result<T>) -> Result<T> {
-    let first = first_rank(ranks, result.is_err());
-    match result {
-        Err(error) => Err(error),
-        Ok(value) => match first {
-            Some(rank) => Err(Elsewhere { rank }.into()),
-            None => Ok(value),
-        },
+    match (first_rank(ranks, result.is_err()), result) {
+        (Some(rank), Ok(_)) => Err(Elsewhere { rank }.into()),
+        (_, result) => result,
     }
 }
 

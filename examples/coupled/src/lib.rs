@@ -11,12 +11,9 @@ pub mod fields;
 mod flow;
 mod l1;
 mod layout;
-mod machine;
-mod namelist;
 mod resizing;
 pub mod result;
 mod run;
-mod runtime;
 mod simulation;
 pub mod timeline;
 

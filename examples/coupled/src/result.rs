@@ -11,7 +11,7 @@ use crate::l1::Solver;
 use crate::timeline::{Interval, Phase, PhaseTotal};
 
 /// The version of the result file's form.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Way in which threads and ranks meet.
 #[derive(
@@ -57,8 +57,6 @@ pub struct RunResult {
     pub deck_name: String,
     /// The deck itself.
     pub deck: Deck,
-    /// The machine of the first rank.
-    pub machine: Machine,
     /// Ranks at the end.
     pub ranks: usize,
     /// Nodes.
@@ -73,8 +71,6 @@ pub struct RunResult {
     pub start: f64,
     /// Length of the loop.
     pub seconds: f64,
-    /// Mean over the workers, whose phases follow each other without gaps.
-    pub phases: Vec<PhaseTotal>,
     /// Of the flow.
     pub simulated_seconds: f64,
     /// Of all steps of L1 together.
@@ -144,27 +140,6 @@ pub struct Bindings {
     pub diffusion: Vec<serde_json::Value>,
 }
 
-/// Machine of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
-    /// Model.
-    pub processor: String,
-    /// Number of packages.
-    pub packages: usize,
-    /// Number of NUMA nodes.
-    pub numa_nodes: usize,
-    /// Number of cores.
-    pub cores: usize,
-    /// Number of CPUs.
-    pub cpus: usize,
-    /// Memory in GiB.
-    pub memory_gib: f64,
-    /// Name and version of the kernel.
-    pub system: String,
-    /// Name and version of the MPI.
-    pub mpi: String,
-}
-
 /// Sums over the mesh, before and after.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conservation {
@@ -208,9 +183,12 @@ pub struct RankRecord {
 }
 
 impl RunResult {
-    /// Seconds of a phase, mean over the workers.
+    /// Seconds of a phase: the mean over the workers, whose phases follow each other without gaps.
     pub fn phase_seconds(&self, phase: Phase) -> f64 {
-        self.phases.iter().filter(|total| total.phase == phase).map(|total| total.seconds).sum()
+        let workers: Vec<_> = self.rank_records.iter().filter(|record| record.worker).collect();
+        let totals = workers.iter().flat_map(|record| &record.totals);
+        let seconds = totals.filter(|total| total.phase == phase).map(|total| total.seconds);
+        seconds.sum::<f64>() / workers.len().max(1) as f64
     }
 
     /// Reads a result file.

@@ -5,31 +5,41 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator, CommunicatorCollectives, Root};
+use mpi::traits::CommunicatorCollectives;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock;
-use crate::couple::Coupling;
+use crate::couple::{Coupling, Setup};
 use crate::deck::{Deck, Variant};
 use crate::fields::Fields;
 use crate::flow::{DEPTH, HEAT, rows_of};
 use crate::l1;
 use crate::layout::{Layout, agree, gather_bytes};
-use crate::machine;
 use crate::result::{Conservation, Elastic, FORMAT, Mode, RankRecord, RunResult, count};
-use crate::runtime;
 use crate::simulation::{Progress, Simulation};
-use crate::timeline::{Phase, PhaseTotal, Recorder};
+use crate::timeline::{Phase, Recorder};
 
 /// The request on the command line.
+#[derive(clap::Args)]
 pub struct Request {
+    /// Deck to compute.
+    #[arg(long)]
     pub deck: PathBuf,
-    pub mode: Mode,
-    pub variant: Option<Variant>,
-    pub solver: l1::Solver,
+    /// File of the result (JSON).
+    #[arg(long)]
     pub output: PathBuf,
+    /// Caller of quo; overrides the deck.
+    #[arg(long)]
+    pub variant: Option<Variant>,
+    /// In which language L1 is.
+    #[arg(long = "l1", default_value = "c")]
+    pub solver: l1::Solver,
+    /// File of the final fields (binary).
+    #[arg(long)]
     pub fields: Option<PathBuf>,
+    /// Print lines of progress for a program that watches.
+    #[arg(long)]
     pub progress: bool,
 }
 
@@ -53,13 +63,8 @@ impl From<anyhow::Error> for Stop {
 ///
 /// # Errors
 /// The same on all ranks.
-pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
-    let text = shared_text(world, &request.deck).map_err(Stop::Deck)?;
-    let name = request.deck.display();
-    let in_deck = |error| Stop::Deck(format!("deck {name}: {error}"));
-    let deck = Deck::parse(&text).map_err(in_deck)?;
-    deck.check_ranks(&text, crate::layout::size(world)).map_err(in_deck)?;
-
+pub fn run(world: &SimpleCommunicator, mode: Mode, request: &Request) -> Result<(), Stop> {
+    let (_, deck) = read_deck(world, request, crate::layout::size(world))?;
     let layout = Layout::new(world);
     let first = layout.rank() == 0;
     agree(&layout.ranks, if first { prepare(request) } else { Ok(()) })?;
@@ -67,20 +72,22 @@ pub fn run(world: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
     let rows = rows_of(deck.mesh.ny, layout.rank(), layout.size());
     let mut simulation = Simulation::new(&deck, rows);
     let values = simulation.block.rows_len();
-    let coupling = runtime::coupling(request.mode, variant, request.solver, &deck, &layout, values);
-    let mut coupling = agree(&layout.ranks, coupling)?;
+    let setup = Setup { deck: &deck, solver: request.solver, layout: &layout, values };
+    let mut coupling = agree(&layout.ranks, setup.coupling(mode, variant, None))?;
 
     if request.progress {
         announce(&layout);
     }
     let before = simulation.gather(&layout);
-    let outcome = advance(&mut simulation, &deck, &layout, coupling.as_mut(), request.progress)?;
+    let (start, end, progress) =
+        advance(&mut simulation, &deck, &layout, coupling.as_mut(), request.progress)?;
     let after = simulation.gather(&layout);
 
     let record = record(simulation.recorder, &layout, coupling.as_ref());
     let records = gather_values(&layout.ranks, &record)?;
     let written = if first {
-        let run = Ended { deck: &deck, variant, outcome, before, after, records };
+        let deck = &deck;
+        let run = Ended { deck, mode, variant, start, end, progress, before, after, records };
         run.conclude(request, &layout, coupling.as_ref(), None)
     } else {
         Ok(())
@@ -97,7 +104,7 @@ pub fn record(recorder: Recorder, layout: &Layout, coupling: &dyn Coupling) -> R
         rank: layout.rank(),
         node: layout.node_index,
         pid: std::process::id(),
-        worker: coupling.is_worker(),
+        worker: coupling.team().workers.is_some(),
         cpus: layout.masks[layout.node_rank()].to_string(),
         totals,
         intervals,
@@ -121,8 +128,12 @@ pub fn gather_values<T: Serialize + DeserializeOwned>(
 /// A run that has come to its end, on the first rank.
 pub struct Ended<'a> {
     pub deck: &'a Deck,
+    pub mode: Mode,
     pub variant: Variant,
-    pub outcome: Outcome,
+    /// When the time-step loop began and ended, in seconds of the monotonic clock.
+    pub start: f64,
+    pub end: f64,
+    pub progress: Progress,
     pub before: Fields,
     pub after: Fields,
     pub records: Vec<RankRecord>,
@@ -140,26 +151,24 @@ impl Ended<'_> {
         coupling: &dyn Coupling,
         elastic: Option<Elastic>,
     ) -> Result<()> {
-        let Ended { deck, variant, outcome, before, after, records } = self;
+        let Ended { deck, mode, variant, start, end, progress, before, after, records } = self;
         let area = deck.mesh().dx * deck.mesh().dy;
-        let Progress { simulated, iterations, residual, .. } = outcome.progress;
+        let Progress { simulated, iterations, residual, .. } = progress;
         let threads = records.iter().flat_map(|record| &record.intervals).map(|i| i.threads).max();
         let result = RunResult {
             format: FORMAT,
-            mode: request.mode,
+            mode,
             variant,
             solver: request.solver,
             deck_name: file_name(&request.deck),
             deck: deck.clone(),
-            machine: machine::describe(),
             ranks: layout.size(),
             nodes: layout.nodes,
-            workers: coupling.workers(),
-            threads: coupling.threads().max(threads.unwrap_or(1)),
+            workers: coupling.team().count,
+            threads: coupling.team().threads.max(threads.unwrap_or(1)),
             cpus: layout.cpus,
-            start: outcome.start,
-            seconds: outcome.seconds,
-            phases: mean_over_workers(&records),
+            start,
+            seconds: end - start,
             simulated_seconds: simulated,
             solver_iterations: iterations,
             last_residual: residual,
@@ -178,26 +187,25 @@ impl Ended<'_> {
     }
 }
 
-/// The deck's text as the first rank reads it, so that all ranks judge the same text.
-pub fn shared_text(world: &SimpleCommunicator, path: &Path) -> Result<String, String> {
-    let root = world.process_at_rank(0);
-    let mut header = [0_u64; 2];
-    let mut bytes = Vec::new();
-    if world.rank() == 0 {
-        let (failed, text) = match std::fs::read_to_string(path) {
-            Ok(text) => (0, text),
-            Err(error) => (1, format!("deck {}: {error}", path.display())),
-        };
-        bytes = text.into_bytes();
-        header = [failed, bytes.len() as u64];
-    }
-    root.broadcast_into(&mut header[..]);
-    bytes.resize(header[1] as usize, 0);
-    if !bytes.is_empty() {
-        root.broadcast_into(&mut bytes[..]);
-    }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    if header[0] == 0 { Ok(text) } else { Err(text) }
+/// The deck and its text as the first rank reads it, so that all ranks judge the same text. Collective.
+///
+/// # Errors
+/// If it cannot be read, is wrong, or has too few rows for `ranks` ranks; the same on all ranks.
+pub fn read_deck(
+    world: &SimpleCommunicator,
+    request: &Request,
+    ranks: usize,
+) -> Result<(String, Deck), Stop> {
+    let name = request.deck.display();
+    let read = || std::fs::read_to_string(&request.deck).map_err(|error| error.to_string());
+    let own = (crate::layout::rank(world) == 0).then(read);
+    let text = gather_values(world, &own)?.into_iter().flatten().next();
+    let text = text.context("the first rank has read no deck")?;
+    let in_deck = |error: String| Stop::Deck(format!("deck {name}: {error}"));
+    let text = text.map_err(in_deck)?;
+    let deck = Deck::parse(&text).map_err(|error| in_deck(error.to_string()))?;
+    deck.check_ranks(&text, ranks).map_err(|error| in_deck(error.to_string()))?;
+    Ok((text, deck))
 }
 
 /// Finds out before the run, not after it, that results cannot be written.
@@ -219,24 +227,6 @@ fn relative_to(path: &Path, base: &Path) -> PathBuf {
     path.strip_prefix(directory).unwrap_or(path).to_path_buf()
 }
 
-fn mean_over_workers(records: &[RankRecord]) -> Vec<PhaseTotal> {
-    let workers: Vec<&RankRecord> = records.iter().filter(|record| record.worker).collect();
-    let count = workers.len().max(1) as f64;
-    let mean = |phase: Phase, value: fn(&PhaseTotal) -> f64| {
-        let of = |record: &&RankRecord| -> f64 {
-            record.totals.iter().filter(|total| total.phase == phase).map(value).sum()
-        };
-        workers.iter().map(of).sum::<f64>() / count
-    };
-    Phase::ALL
-        .map(|phase| PhaseTotal {
-            phase,
-            seconds: mean(phase, |total| total.seconds),
-            messages: mean(phase, |total| total.messages),
-        })
-        .to_vec()
-}
-
 /// Writes the requested files and tells in a few lines how the run went.
 fn finish(request: &Request, result: &RunResult, fields: &Fields) -> Result<()> {
     if let Some(path) = &request.fields {
@@ -248,7 +238,7 @@ fn finish(request: &Request, result: &RunResult, fields: &Fields) -> Result<()> 
     writeln!(
         out,
         "{}: {:.3} s on {}, L1 on {} x {} threads, {} iterations",
-        request.mode.name(),
+        result.mode.name(),
         result.seconds,
         count(result.ranks, "rank"),
         result.workers,
@@ -284,20 +274,14 @@ pub fn progress(text: &str) {
     let _ = writeln!(out, "progress {text}").and_then(|()| out.flush());
 }
 
-/// When the time-step loop began, how long it took, and where it ended.
-pub struct Outcome {
-    pub start: f64,
-    pub seconds: f64,
-    pub progress: Progress,
-}
-
+/// The time-step loop: when it began and ended, and where.
 fn advance(
     simulation: &mut Simulation,
     deck: &Deck,
     layout: &Layout,
     coupling: &mut dyn Coupling,
     report: bool,
-) -> Result<Outcome> {
+) -> Result<(f64, f64, Progress)> {
     let steps = deck.time.steps;
     let mut at = Progress::default();
     layout.ranks.barrier();
@@ -306,7 +290,8 @@ fn advance(
     simulation.recorder.enter(Phase::Flow, 1);
     while at.step < steps {
         if let Some(solve) = simulation.interval(deck, layout, coupling, &mut at)? {
-            at.count(solve);
+            at.iterations += solve.iterations;
+            at.residual = solve.residual;
         }
         if report && layout.rank() == 0 && clock::now() - told > 0.1 {
             told = clock::now();
@@ -315,5 +300,5 @@ fn advance(
     }
     simulation.recorder.leave();
     layout.ranks.barrier();
-    Ok(Outcome { start, seconds: clock::now() - start, progress: at })
+    Ok((start, clock::now(), at))
 }

@@ -37,14 +37,6 @@ pub struct Progress {
     pub residual: f64,
 }
 
-impl Progress {
-    /// L1 has made a step.
-    pub fn count(&mut self, solve: l1::Solve) {
-        self.iterations += solve.iterations;
-        self.residual = solve.residual;
-    }
-}
-
 impl Simulation {
     /// The rows `rows` as the deck has them at the start.
     pub fn new(deck: &Deck, rows: Range<usize>) -> Self {

@@ -1,6 +1,5 @@
 //! Records of each rank's work: when, on which CPUs, with how many threads.
 
-use quo::explain::Explanation;
 use quo::{Context, CpuSet};
 use serde::{Deserialize, Serialize};
 
@@ -73,11 +72,9 @@ pub struct Recorder {
     intervals: Vec<Interval>,
     totals: [PhaseTotal; 4],
     open: Option<Interval>,
-    /// The phase, and its threads, in which it was before it waited.
-    paused: Option<(Phase, usize)>,
     /// True if the bindings in the next phase of threads were asked for.
     asked: bool,
-    explained: Option<Explanation>,
+    explained: Option<serde_json::Value>,
 }
 
 impl Recorder {
@@ -87,7 +84,6 @@ impl Recorder {
             intervals: Vec::new(),
             totals: Phase::ALL.map(|phase| PhaseTotal { phase, seconds: 0.0, messages: 0.0 }),
             open: None,
-            paused: None,
             asked: false,
             explained: None,
         }
@@ -101,12 +97,13 @@ impl Recorder {
     /// In a phase of threads: keeps who is bound where and why, if that was asked for.
     pub fn explain(&mut self, context: &Context) {
         if std::mem::take(&mut self.asked) {
-            self.explained = context.explain().ok();
+            self.explained =
+                context.explain().ok().and_then(|told| serde_json::to_value(told).ok());
         }
     }
 
     /// The bindings that were asked for, once: as a rank saw them that ran threads.
-    pub fn take_bindings(&mut self) -> Option<Explanation> {
+    pub fn take_bindings(&mut self) -> Option<serde_json::Value> {
         self.asked = false;
         self.explained.take()
     }
@@ -115,7 +112,6 @@ impl Recorder {
     pub fn enter(&mut self, phase: Phase, threads: usize) {
         let now = clock::now();
         self.close(now);
-        self.paused = None;
         let cpus = own_mask().to_string();
         self.open = Some(Interval { phase, start: now, end: now, messages: 0.0, threads, cpus });
     }
@@ -127,15 +123,10 @@ impl Recorder {
         }
     }
 
-    /// Says whether the rank waits for others that are being started: that is no phase. It goes on in the one it was in.
-    pub fn pause(&mut self, waits: bool) {
-        if !waits {
-            if let Some((phase, threads)) = self.paused.take() {
-                self.enter(phase, threads);
-            }
-        } else if let Some(open) = &self.open {
-            self.paused = Some((open.phase, open.threads));
-            self.leave();
+    /// Goes on in `phase`, or starts it if none is open, as after a wait for ranks that are being started.
+    pub fn resume(&mut self, phase: Phase, threads: usize) {
+        if self.open.as_ref().is_none_or(|open| open.phase != phase) {
+            self.enter(phase, threads);
         }
     }
 
@@ -198,28 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_start_is_time_in_no_phase() {
+    fn resuming_starts_a_phase_only_where_none_is_open() {
         let mut recorder = Recorder::new();
         recorder.enter(Phase::Flow, 3);
-        recorder.pause(false);
-        for waits in [true, true, false, false] {
-            recorder.pause(waits);
-        }
-        recorder.enter(Phase::Remap, 1);
-        recorder.pause(true);
+        recorder.resume(Phase::Flow, 3);
+        recorder.leave();
+        recorder.leave();
+        recorder.resume(Phase::Flow, 3);
         let (_, intervals) = recorder.finish();
-        let seen: Vec<_> = intervals.iter().map(|i| (i.phase, i.threads)).collect();
-        assert_eq!(seen, [(Phase::Flow, 3), (Phase::Flow, 3), (Phase::Remap, 1)]);
+        assert_eq!(intervals.len(), 2, "{intervals:?}");
         assert!(intervals[0].end < intervals[1].start, "{intervals:?}");
-        assert_eq!(intervals[1].end, intervals[2].start);
-    }
-
-    #[test]
-    fn leaving_twice_records_once() {
-        let mut recorder = Recorder::new();
-        recorder.leave();
-        recorder.enter(Phase::Wait, 1);
-        recorder.leave();
-        assert_eq!(recorder.finish().1.len(), 1);
     }
 }

@@ -4,13 +4,13 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_hosts::Hosts;
 use quo_hosts::suite::{self, Test};
+use quo_tests::example::{TINY, expect_same_fields, small_deck};
 use quo_tests::{Checkout, Job};
 use serde_json::Value;
 
@@ -31,22 +31,13 @@ fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     Ok(left.filter(|line| line.contains("coupled") || line.contains("/dev/shm")).collect())
 }
 
-/// The small deck, made smaller.
-fn deck(checkout: &Checkout, folder: &Path) -> Result<()> {
-    let small = fs::read_to_string(checkout.root().join("examples/coupled/decks/small.toml"))?;
-    let deck = small.replace("nx = 96", "nx = 48").replace("ny = 96", "ny = 48");
-    let deck = deck.replace("steps = 200", "steps = 60");
-    ensure!(deck.contains("nx = 48") && deck.contains("steps = 60"), "another deck");
-    Ok(fs::write(folder.join("deck.toml"), deck)?)
-}
-
 fn joins_and_leaves() -> Result<()> {
     let checkout = Checkout::find()?;
     let program = checkout.program("coupled")?;
     // Every host sees the folder of what was built.
     let folder = tempfile::tempdir_in(program.parent().context("a program without a folder")?)?;
     let file = |name: &str| folder.path().join(name);
-    deck(&checkout, folder.path())?;
+    small_deck(&TINY, &file("deck.toml"))?;
     let rigid = Job::new(1, &program).arg("run").arg("--mode").arg("under");
     let rigid = rigid.arg("--deck").arg(file("deck.toml")).arg("--output").arg(file("rigid.json"));
     rigid.arg("--fields").arg(file("rigid.bin")).limit(LIMIT).run()?.expect_success()?;
@@ -69,11 +60,7 @@ fn joins_and_leaves() -> Result<()> {
     let outcome = running.finish()?;
     outcome.expect_success()?;
 
-    let mut compare = Command::new(&program);
-    compare.arg("compare").args(["rigid.bin", "elastic.bin"].map(file));
-    let output = compare.output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success() && said.matches("identical").count() == 4, "{said}");
+    expect_same_fields(&file("rigid.bin"), &file("elastic.bin"))?;
     let result: Value = serde_json::from_str(&fs::read_to_string(file("elastic.json"))?)?;
     // How many nodes had ranks while L0 ran, and how many had workers of L1 that were widened.
     for (epoch, (nodes, ranks)) in [(1, 1), (2, 3), (3, 5), (2, 3)].into_iter().enumerate() {

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use quo::{ObjectType, Topology};
 
+use crate::fields;
 use crate::launch::end_with_us;
 use crate::report::{self, Measured, Report};
 use crate::sample::{self, Sampler};
 use coupled::deck::{Deck, Variant};
-use coupled::fields;
 use coupled::result::Mode;
 
 /// The request on the command line.
@@ -356,9 +356,9 @@ impl Display {
 
 /// All modes must have computed the same.
 fn compare(out: &Path) -> Result<()> {
-    let first = fields::Fields::read(&fields_path(out, Mode::Under))?;
+    let first = fields::read(&fields_path(out, Mode::Under))?;
     for mode in [Mode::Over, Mode::Quo] {
-        let other = fields::Fields::read(&fields_path(out, mode))?;
+        let other = fields::read(&fields_path(out, mode))?;
         for difference in fields::compare(&first, &other)? {
             ensure!(
                 difference.relative <= fields::TOLERANCE,

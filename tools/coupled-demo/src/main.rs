@@ -1,8 +1,11 @@
 //! The demo of the coupled example: its three modes on this machine, compared, measured from outside, and reported.
 
 mod demo;
+mod fields;
 mod launch;
+mod machine;
 mod model;
+mod namelist;
 mod report;
 mod sample;
 
@@ -11,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use coupled::deck::Variant;
+use coupled::deck::{Deck, Variant};
 use coupled::result::RunResult;
 
+use fields::Outcome;
 use report::{Measured, Report};
 
 #[derive(Parser)]
@@ -63,6 +67,16 @@ enum Command {
         #[arg(long)]
         svg: Option<PathBuf>,
     },
+    /// Check that two runs computed the same: results (.json) or field files.
+    Compare {
+        a: PathBuf,
+        b: PathBuf,
+        /// Largest relative difference that still passes.
+        #[arg(long, default_value_t = fields::TOLERANCE)]
+        tolerance: f64,
+    },
+    /// Check a deck and print it as namelists, which the Fortran program reads.
+    Namelist { deck: PathBuf },
     /// Draw how the ranks of an elastic run came and went.
     Timeline {
         /// A result of `coupled elastic`.
@@ -95,6 +109,13 @@ fn run(command: Command) -> Result<()> {
             demo::demo(&demo::Request { deck, out, ranks, variant, mpirun, program, timeout })
         }
         Command::Report { results, html, svg } => show(&results, html.as_deref(), svg.as_deref()),
+        Command::Compare { a, b, tolerance } => compare(&a, &b, tolerance),
+        Command::Namelist { deck } => {
+            let named = || format!("deck {}", deck.display());
+            let text = std::fs::read_to_string(&deck).with_context(named)?;
+            let deck = Deck::parse(&text).with_context(named)?;
+            Ok(write!(std::io::stdout(), "{}", namelist::text(&deck)?)?)
+        }
         Command::Timeline { result, memory, svg } => {
             draw_timeline(&result, memory.as_deref(), &svg)
         }
@@ -112,6 +133,38 @@ fn show(results: &[PathBuf], html: Option<&Path>, svg: Option<&Path>) -> Result<
     let report = Report::new(runs?);
     report::write(&report, html, svg)?;
     write!(std::io::stdout(), "{}", report::table::text(&report))?;
+    Ok(())
+}
+
+fn compare(a: &Path, b: &Path, tolerance: f64) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (a_fields, b_fields) = match (Outcome::read(a)?, Outcome::read(b)?) {
+        (Outcome::Fields(a), Outcome::Fields(b)) => (a, b),
+        (a, b) => {
+            let (a, b) = (a.checksum(), b.checksum());
+            ensure!(
+                a == b,
+                "checksums {a} and {b} differ, and without field files not by how much"
+            );
+            return Ok(writeln!(out, "identical: checksum {a}")?);
+        }
+    };
+    let differences = fields::compare(&a_fields, &b_fields)?;
+    for difference in &differences {
+        let verdict = if difference.identical { "identical" } else { "differs" };
+        writeln!(
+            out,
+            "{:<12}{verdict:<12}largest relative difference {:.3e}",
+            difference.field, difference.relative
+        )?;
+    }
+    let worst = differences.iter().map(|difference| difference.relative).fold(0.0, f64::max);
+    ensure!(
+        worst <= tolerance,
+        "{} and {} differ by {worst:.3e}, more than {tolerance:e}",
+        a.display(),
+        b.display()
+    );
     Ok(())
 }
 

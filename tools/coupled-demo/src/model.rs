@@ -30,7 +30,7 @@ pub struct Share {
 /// waiting are done by one thread per worker, as L0.
 pub fn shares(under: &RunResult) -> Vec<Share> {
     let widest = under.threads.max(1) as f64;
-    let all: f64 = under.phases.iter().map(|total| total.seconds).sum();
+    let all: f64 = Phase::ALL.map(|phase| under.phase_seconds(phase)).iter().sum();
     let share = |phase: Phase| Share {
         phase,
         share: if all > 0.0 { under.phase_seconds(phase) / all } else { 0.0 },

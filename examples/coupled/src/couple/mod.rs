@@ -4,47 +4,39 @@
 //! |---|---|---|---|
 //! | [`under`] | every rank | it is there | there are no others |
 //! | [`over`] | the first ranks of each node | messages | spin in `MPI_Barrier` |
-//! | quo: [`quo_caller`], [`heat_library`], [`foreign_library`] | ranks selected by `quo` | memory the node shares | sleep |
+//! | quo: [`quo_caller`], [`heat_library`] | ranks selected by `quo` | memory the node shares | sleep |
 
-pub mod foreign_library;
-pub mod heat_library;
-pub mod over;
-pub mod quo_caller;
+mod heat_library;
+mod over;
+mod quo_caller;
 mod shared;
-pub mod under;
+mod under;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use mpi::topology::SimpleCommunicator;
-use quo::Context;
+use quo::{Context, ObjectType};
+use quo_mpi::MpiGroup;
 
-use crate::deck::{Deck, Over};
-use crate::flow::{FlowBlock, Mesh};
-use crate::l1;
-use crate::layout::Layout;
+use crate::deck::{Deck, Variant};
+use crate::flow::FlowBlock;
+use crate::l1::{Failure, Problem, Solve, Solver};
+use crate::layout::{Layout, agree};
+use crate::result::Mode;
 use crate::timeline::Recorder;
+
+/// Outcome of a step of L1 on a rank; `None` if the rank did not run L1.
+pub type Step = Option<Result<Solve, Failure>>;
 
 /// A way to run L1.
 pub trait Coupling {
-    /// Number of ranks that run L1, over all nodes.
-    fn workers(&self) -> usize;
-
-    /// Returns true if this rank does.
-    fn is_worker(&self) -> bool;
-
-    /// Threads of L1 on this rank; 0 if it does not run L1.
-    fn threads(&self) -> usize;
+    /// The ranks that run L1.
+    fn team(&self) -> &Team;
 
     /// Moves the heat of `block` on by `dt` seconds of diffusion and records its work. Collective over all ranks.
-    /// `None` on ranks that did not run L1.
     ///
     /// # Errors
     /// Of the runtime below, the same on all ranks of a node.
-    fn diffuse(
-        &mut self,
-        block: &mut FlowBlock,
-        dt: f64,
-        recorder: &mut Recorder,
-    ) -> Result<Option<Result<l1::Solve, l1::Failure>>>;
+    fn diffuse(&mut self, block: &mut FlowBlock, dt: f64, recorder: &mut Recorder) -> Result<Step>;
 
     /// The ranks are others, and the context knows them already: makes anew the parts that depend on them, for blocks
     /// of `values` values. Collective over the new ranks.
@@ -70,62 +62,90 @@ pub trait Coupling {
     }
 }
 
-/// Problem that L1 is asked to solve, the same at every step but for the time.
-#[derive(Copy, Clone, Debug)]
-pub struct Problem {
-    mesh: Mesh,
-    solver: l1::Solver,
-    kappa: f64,
-    tolerance: f64,
-    max_iterations: usize,
+/// The ranks that run L1.
+pub struct Team {
+    /// A communicator of them, on these ranks.
+    pub workers: Option<SimpleCommunicator>,
+    /// Number of them, over all nodes.
+    pub count: usize,
+    /// Threads of L1 on this rank; 0 if it does not run L1.
+    pub threads: usize,
 }
 
-impl Problem {
-    /// From a deck.
-    pub fn new(deck: &Deck, solver: l1::Solver) -> Self {
-        let part = &deck.diffusion;
+impl Team {
+    /// Of the ranks that give a number of threads. Collective over all ranks.
+    fn new(layout: &Layout, threads: Option<usize>) -> Team {
+        Team {
+            workers: layout.among(threads.is_some()),
+            count: layout.total(usize::from(threads.is_some())),
+            threads: threads.unwrap_or(0),
+        }
+    }
+}
+
+/// Problem and ranks of a run.
+pub struct Setup<'a> {
+    pub deck: &'a Deck,
+    pub solver: Solver,
+    pub layout: &'a Layout,
+    /// Values in the rows of this rank.
+    pub values: usize,
+}
+
+impl Setup<'_> {
+    fn problem(&self) -> Problem {
+        let (mesh, part) = (self.deck.mesh(), &self.deck.diffusion);
         Problem {
-            mesh: deck.mesh(),
-            solver,
+            solver: self.solver,
+            nx: mesh.nx,
+            dx: mesh.dx,
+            dy: mesh.dy,
             kappa: part.kappa,
             tolerance: part.tolerance,
             max_iterations: part.max_iterations,
         }
     }
 
-    /// Sets on how many threads this rank's steps are solved.
-    pub fn set_threads(&self, threads: usize) {
-        self.solver.set_threads(threads);
+    /// At most so many workers per object of this type on each node.
+    fn spread(&self) -> (ObjectType, usize) {
+        (self.deck.coupling.over.object_type(), self.deck.coupling.max)
     }
 
-    /// As the heat library takes it, for a rank's rows of `values` values.
-    pub fn task(&self, values: usize, over: Over, max: usize) -> l1::library::Task {
-        let Mesh { nx, dx, dy, .. } = self.mesh;
-        l1::library::Task {
-            block: l1::Block { nx, rows: values / (2 * nx), dx, dy },
-            kappa: self.kappa,
-            tolerance: self.tolerance,
-            max_iterations: self.max_iterations,
-            over,
-            max,
-        }
-    }
-
-    /// Calls L1 on consecutive rows, each its depths followed by its heats.
-    pub fn solve(
-        &self,
-        workers: &SimpleCommunicator,
-        dt: f64,
-        rows: &mut [f64],
-    ) -> Result<l1::Solve, l1::Failure> {
-        let Mesh { nx, dx, dy, .. } = self.mesh;
-        let block = l1::Block { nx, rows: rows.len() / (2 * nx), dx, dy };
-        let options = l1::Options {
-            dt,
-            kappa: self.kappa,
-            tolerance: self.tolerance,
-            max_iterations: self.max_iterations,
+    /// The context `given`, or a new one over the ranks. Collective.
+    fn context(&self, given: Option<Context>) -> Result<Context> {
+        let ranks = &self.layout.ranks;
+        let create = || {
+            let group = MpiGroup::new(ranks).context("making a group for the context")?;
+            Context::create(group).context("creating the context")
         };
-        l1::diffuse(self.solver, Some(workers), &block, &options, rows)
+        given.map_or_else(|| agree(ranks, create()), Ok)
     }
+
+    /// Sets up `mode`; with `quo` over the context `given`, else over one of its own. Collective over all ranks.
+    ///
+    /// # Errors
+    /// If the machine cannot be discovered, or a context or shared memory is not to be had.
+    pub fn coupling(
+        &self,
+        mode: Mode,
+        variant: Variant,
+        given: Option<Context>,
+    ) -> Result<Box<dyn Coupling>> {
+        Ok(match (mode, variant) {
+            (Mode::Under, _) => Box::new(under::Under::new(self)),
+            (Mode::Over, _) => Box::new(over::Over::new(self)?),
+            (Mode::Quo, Variant::Caller) => Box::new(quo_caller::QuoCaller::new(self, given)?),
+            (Mode::Quo, Variant::Callee) => Box::new(heat_library::HeatLibrary::new(self, given)?),
+        })
+    }
+}
+
+/// Fails unless the context sees the nodes that MPI does: blocks are in the order of node ranks.
+fn same_node(context: &Context, layout: &Layout) -> Result<()> {
+    let (own, theirs) = (context.node_rank(), layout.node_rank());
+    ensure!(
+        (own, context.node_size()) == (theirs, layout.node_size()),
+        "the context has other nodes than MPI: this rank is {own} on its node, not {theirs}"
+    );
+    Ok(())
 }

@@ -4,13 +4,12 @@ use anyhow::Result;
 use mpi::datatype::{Partition, PartitionMut};
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::{Communicator, CommunicatorCollectives, Root};
-use quo::ObjectType;
 use quo::plan::blocks;
 
-use super::{Coupling, Problem};
+use super::{Coupling, Setup, Step, Team};
 use crate::flow::FlowBlock;
-use crate::l1;
-use crate::layout::{Layout, agree, offsets, rank, size};
+use crate::l1::Problem;
+use crate::layout::{agree, offsets, rank, size};
 use crate::timeline::{Phase, Recorder};
 
 /// The static choice for L0's sake.
@@ -19,9 +18,7 @@ pub struct Over {
     node: SimpleCommunicator,
     /// The ranks that one worker serves; it is the first of them.
     served: SimpleCommunicator,
-    workers: Option<SimpleCommunicator>,
-    worker_count: usize,
-    threads: usize,
+    team: Team,
     /// Values of each served rank and where they start, on the worker.
     counts: Vec<i32>,
     starts: Vec<i32>,
@@ -30,17 +27,13 @@ pub struct Over {
 }
 
 impl Over {
-    /// At most `max` workers per object of type `over` on each node. Collective over all ranks.
+    /// Collective over all ranks.
     ///
     /// # Errors
     /// If the machine cannot be discovered.
-    pub fn new(
-        problem: Problem,
-        layout: &Layout,
-        values: usize,
-        over: ObjectType,
-        max: usize,
-    ) -> Result<Self> {
+    pub fn new(setup: &Setup<'_>) -> Result<Self> {
+        let (problem, layout, values) = (setup.problem(), setup.layout, setup.values);
+        let (over, max) = setup.spread();
         let topology = agree(&layout.ranks, quo::Topology::live().map_err(Into::into))?;
         let objects = topology.count(over).max(1);
         let on_node = objects.saturating_mul(max).min(layout.node_size());
@@ -53,9 +46,6 @@ impl Over {
             .split_by_color_with_key(Color::with_value(mine as i32), layout.node.rank())
             .unwrap_or_else(|| layout.node.duplicate());
         let is_worker = served.rank() == 0;
-        let workers = layout.among(is_worker);
-        let worker_count = layout.total(usize::from(is_worker));
-
         let threads = (topology.allowed().len() / on_node.max(1)).max(1);
         if is_worker {
             problem.set_threads(threads);
@@ -69,9 +59,7 @@ impl Over {
             starts: offsets(&counts),
             counts,
             served,
-            workers,
-            worker_count,
-            threads: if is_worker { threads } else { 0 },
+            team: Team::new(layout, is_worker.then_some(threads)),
             own: vec![0.0; values],
             all: vec![0.0; all],
         })
@@ -101,29 +89,16 @@ impl Over {
 }
 
 impl Coupling for Over {
-    fn workers(&self) -> usize {
-        self.worker_count
+    fn team(&self) -> &Team {
+        &self.team
     }
 
-    fn is_worker(&self) -> bool {
-        self.workers.is_some()
-    }
-
-    fn threads(&self) -> usize {
-        self.threads
-    }
-
-    fn diffuse(
-        &mut self,
-        block: &mut FlowBlock,
-        dt: f64,
-        recorder: &mut Recorder,
-    ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+    fn diffuse(&mut self, block: &mut FlowBlock, dt: f64, recorder: &mut Recorder) -> Result<Step> {
         recorder.enter(Phase::Remap, 1);
         self.gather(block);
-        let solve = self.workers.as_ref().map(|workers| {
-            recorder.enter(Phase::Diffusion, self.threads);
-            self.problem.solve(workers, dt, &mut self.all)
+        let solve = self.team.workers.as_ref().map(|workers| {
+            recorder.enter(Phase::Diffusion, self.team.threads);
+            self.problem.solve(Some(workers), dt, &mut self.all)
         });
         recorder.enter(Phase::Wait, 1);
         self.node.barrier();

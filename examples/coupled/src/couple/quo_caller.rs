@@ -4,25 +4,22 @@
 use std::ops::Range;
 
 use anyhow::{Context as _, Result, bail};
-use mpi::topology::SimpleCommunicator;
 use quo::affinity::Target;
 use quo::plan::{Policy, blocks, split};
 use quo::{Context, CpuSet, ObjectType};
-use quo_mpi::MpiGroup;
 
 use super::shared::SharedRows;
-use super::{Coupling, Problem};
+use super::{Coupling, Setup, Step, Team, same_node};
 use crate::flow::FlowBlock;
-use crate::l1;
-use crate::layout::{Layout, agree, size};
+use crate::l1::Problem;
+use crate::layout::{Layout, agree};
 use crate::timeline::{Phase, Recorder};
 
 /// The driver's half of the coupling.
 pub struct QuoCaller {
     problem: Problem,
     context: Context,
-    over: ObjectType,
-    max: usize,
+    spread: (ObjectType, usize),
     share: Share,
 }
 
@@ -32,63 +29,35 @@ struct Share {
     /// For whom each worker of this node works, and which of them this rank is.
     parts: Vec<Range<usize>>,
     part: Option<usize>,
-    /// Target of this rank's L1, and the ranks of all nodes that run it.
+    /// Target of this rank's L1.
     target: Option<Target>,
-    threads: usize,
-    workers: Option<SimpleCommunicator>,
-    worker_count: usize,
+    team: Team,
 }
 
 impl QuoCaller {
-    /// At most `max` workers per object of type `over` on each node, for blocks of `values` values.
-    /// Collective over all ranks.
+    /// Over the context `given`, or one of its own. Collective over all ranks.
     ///
     /// # Errors
     /// If a context or shared memory is not to be had.
-    pub fn new(
-        problem: Problem,
-        layout: &Layout,
-        values: usize,
-        over: ObjectType,
-        max: usize,
-    ) -> Result<Self> {
-        let context = agree(&layout.ranks, create(layout))?;
-        Self::over(context, problem, layout, values, over, max)
+    pub fn new(setup: &Setup<'_>, given: Option<Context>) -> Result<Self> {
+        let (context, spread) = (setup.context(given)?, setup.spread());
+        let share = Share::new(&context, setup.layout, setup.values, spread)?;
+        Ok(QuoCaller { problem: setup.problem(), context, spread, share })
     }
 
-    /// The same with a context over these ranks that is there.
-    ///
-    /// # Errors
-    /// If it is none, or shared memory is not to be had.
-    pub fn over(
-        context: Context,
-        problem: Problem,
-        layout: &Layout,
-        values: usize,
-        over: ObjectType,
-        max: usize,
-    ) -> Result<Self> {
-        let share = Share::new(&context, layout, values, over, max)?;
-        Ok(QuoCaller { problem, context, over, max, share })
-    }
-
-    fn solve_widened(
-        &mut self,
-        dt: f64,
-        recorder: &mut Recorder,
-    ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+    fn solve_widened(&mut self, dt: f64, recorder: &mut Recorder) -> Result<Step> {
         let QuoCaller { problem, context, share, .. } = self;
-        let Share { rows, parts, part, target, threads, workers, .. } = share;
+        let Share { rows, parts, part, target, team } = share;
         let done = rows.lend(context, parts, *part, |rows| -> Result<_> {
-            let (Some(target), Some(workers)) = (target, workers) else {
+            let (Some(target), Some(workers)) = (target, &team.workers) else {
                 bail!("a rank that is no worker was given work");
             };
             // All workers solve or none: the solver would wait for the one that is missing.
             let binding = agree(workers, context.push_guard(target).context("widening a worker"))?;
-            problem.set_threads(*threads);
-            recorder.enter(Phase::Diffusion, *threads);
+            problem.set_threads(team.threads);
+            recorder.enter(Phase::Diffusion, team.threads);
             recorder.explain(context);
-            let solve = problem.solve(workers, dt, rows);
+            let solve = problem.solve(Some(workers), dt, rows);
             binding.pop().context("narrowing a worker")?;
             Ok(solve)
         })?;
@@ -101,8 +70,7 @@ impl Share {
         context: &Context,
         layout: &Layout,
         values: usize,
-        over: ObjectType,
-        max: usize,
+        (over, max): (ObjectType, usize),
     ) -> Result<Self> {
         let rows = same_node(context, layout).and_then(|()| {
             SharedRows::new(context, values).context("sharing the rows of the node")
@@ -120,25 +88,9 @@ impl Share {
             });
         let target = agree(&layout.ranks, target.transpose())?;
         let (target, threads) = target.unzip();
-        let workers = layout.among(part.is_some());
-        let worker_count = layout.total(usize::from(part.is_some()));
-        let threads = threads.unwrap_or(0);
-        Ok(Share { rows, parts, part, target, threads, workers, worker_count })
+        let team = Team::new(layout, threads);
+        Ok(Share { rows, parts, part, target, team })
     }
-}
-
-fn create(layout: &Layout) -> Result<Context> {
-    let group = MpiGroup::new(&layout.ranks).context("making a group for the context")?;
-    Context::create(group).context("creating the context")
-}
-
-/// Blocks are in the order of node ranks only if the context sees the nodes that MPI does.
-pub fn same_node(context: &Context, layout: &Layout) -> Result<()> {
-    let (own, theirs) = (context.node_rank(), layout.node_rank());
-    if (own, context.node_size()) != (theirs, layout.node_size()) {
-        bail!("the context has other nodes than MPI: this rank is {own} on its node, not {theirs}");
-    }
-    Ok(())
 }
 
 /// Place of a worker on an object and its number of threads: the whole object, or its part of it if
@@ -167,24 +119,11 @@ fn target_on(
 }
 
 impl Coupling for QuoCaller {
-    fn workers(&self) -> usize {
-        self.share.worker_count
+    fn team(&self) -> &Team {
+        &self.share.team
     }
 
-    fn is_worker(&self) -> bool {
-        self.share.workers.as_ref().is_some_and(|workers| size(workers) > 0)
-    }
-
-    fn threads(&self) -> usize {
-        self.share.threads
-    }
-
-    fn diffuse(
-        &mut self,
-        block: &mut FlowBlock,
-        dt: f64,
-        recorder: &mut Recorder,
-    ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+    fn diffuse(&mut self, block: &mut FlowBlock, dt: f64, recorder: &mut Recorder) -> Result<Step> {
         recorder.enter(Phase::Remap, 1);
         block.copy_rows_out(self.share.rows.own());
         if self.share.part.is_none() {
@@ -197,7 +136,7 @@ impl Coupling for QuoCaller {
     }
 
     fn adapt(&mut self, layout: &Layout, values: usize) -> Result<()> {
-        self.share = Share::new(&self.context, layout, values, self.over, self.max)?;
+        self.share = Share::new(&self.context, layout, values, self.spread)?;
         Ok(())
     }
 

@@ -1,30 +1,27 @@
 //! As many ranks as workers: every rank runs L1 with threads over its cores, and L0 on one of them.
 
 use anyhow::Result;
-use mpi::topology::SimpleCommunicator;
-use mpi::traits::Communicator;
 use quo::CpuSet;
 
-use super::{Coupling, Problem};
+use super::{Coupling, Setup, Step, Team};
 use crate::flow::FlowBlock;
-use crate::l1;
-use crate::layout::Layout;
+use crate::l1::Problem;
 use crate::timeline::{Phase, Recorder};
 
 /// The static choice for L1's sake.
 pub struct Under {
     problem: Problem,
-    workers: SimpleCommunicator,
-    threads: usize,
+    team: Team,
     rows: Vec<f64>,
 }
 
 impl Under {
-    /// For blocks of `values` values in their rows. Collective over all ranks.
-    pub fn new(problem: Problem, layout: &Layout, values: usize) -> Self {
+    /// Collective over all ranks.
+    pub fn new(setup: &Setup<'_>) -> Self {
+        let (problem, layout) = (setup.problem(), setup.layout);
         let threads = fair_share(&layout.masks, layout.node_rank());
         problem.set_threads(threads);
-        Under { problem, workers: layout.ranks.duplicate(), threads, rows: vec![0.0; values] }
+        Under { problem, team: Team::new(layout, Some(threads)), rows: vec![0.0; setup.values] }
     }
 }
 
@@ -36,28 +33,15 @@ fn fair_share(masks: &[CpuSet], rank: usize) -> usize {
 }
 
 impl Coupling for Under {
-    fn workers(&self) -> usize {
-        crate::layout::size(&self.workers)
+    fn team(&self) -> &Team {
+        &self.team
     }
 
-    fn is_worker(&self) -> bool {
-        true
-    }
-
-    fn threads(&self) -> usize {
-        self.threads
-    }
-
-    fn diffuse(
-        &mut self,
-        block: &mut FlowBlock,
-        dt: f64,
-        recorder: &mut Recorder,
-    ) -> Result<Option<Result<l1::Solve, l1::Failure>>> {
+    fn diffuse(&mut self, block: &mut FlowBlock, dt: f64, recorder: &mut Recorder) -> Result<Step> {
         recorder.enter(Phase::Remap, 1);
         block.copy_rows_out(&mut self.rows);
-        recorder.enter(Phase::Diffusion, self.threads);
-        let solve = self.problem.solve(&self.workers, dt, &mut self.rows);
+        recorder.enter(Phase::Diffusion, self.team.threads);
+        let solve = self.problem.solve(self.team.workers.as_ref(), dt, &mut self.rows);
         recorder.enter(Phase::Remap, 1);
         block.copy_heat_in(&self.rows);
         Ok(Some(solve))

@@ -1,39 +1,11 @@
 //! The numerical flux through a row of faces.
 
-use std::ops::Range;
-
-/// The cells on one side of a row of faces, seen along the normal of the faces.
-pub struct Side<'a> {
-    depth: &'a [f64],
-    normal: &'a [f64],
-    transverse: &'a [f64],
-    temperature: &'a [f64],
-    bed: &'a [f64],
-}
-
-impl<'a> Side<'a> {
-    /// The cells `at` of the given fields (velocities normal and transverse to the faces).
-    pub fn new(
-        at: Range<usize>,
-        depth: &'a [f64],
-        normal: &'a [f64],
-        transverse: &'a [f64],
-        temperature: &'a [f64],
-        bed: &'a [f64],
-    ) -> Self {
-        Side {
-            depth: &depth[at.clone()],
-            normal: &normal[at.clone()],
-            transverse: &transverse[at.clone()],
-            temperature: &temperature[at.clone()],
-            bed: &bed[at],
-        }
-    }
-}
+/// The cells on one side of a row of faces: depths, velocities normal and transverse to the faces, temperatures, bed.
+pub type Side<'a> = [&'a [f64]; 5];
 
 /// Fluxes per metre of face. The bed makes the normal momentum that leaves the left cell differ
 /// from the one that enters the right one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct FluxRow {
     pub mass: Vec<f64>,
     pub left_normal: Vec<f64>,
@@ -45,14 +17,14 @@ pub struct FluxRow {
 impl FluxRow {
     /// For `faces` faces.
     pub fn new(faces: usize) -> Self {
-        let zeros = || vec![0.0; faces];
-        FluxRow {
-            mass: zeros(),
-            left_normal: zeros(),
-            right_normal: zeros(),
-            transverse: zeros(),
-            heat: zeros(),
-        }
+        let mut row = FluxRow::default();
+        row.parts().iter_mut().for_each(|part| part.resize(faces, 0.0));
+        row
+    }
+
+    fn parts(&mut self) -> [&mut Vec<f64>; 5] {
+        let FluxRow { mass, left_normal, right_normal, transverse, heat } = self;
+        [mass, left_normal, right_normal, transverse, heat]
     }
 }
 
@@ -61,27 +33,10 @@ impl FluxRow {
 pub fn flux_row(out: &mut FluxRow, left: &Side<'_>, right: &Side<'_>, gravity: f64) {
     let n = out.mass.len();
     let half = 0.5 * gravity;
-    let (lh, ln, lt, lq, lb) = (
-        &left.depth[..n],
-        &left.normal[..n],
-        &left.transverse[..n],
-        &left.temperature[..n],
-        &left.bed[..n],
-    );
-    let (rh, rn, rt, rq, rb) = (
-        &right.depth[..n],
-        &right.normal[..n],
-        &right.transverse[..n],
-        &right.temperature[..n],
-        &right.bed[..n],
-    );
-    let (mass, left_normal, right_normal, transverse, heat) = (
-        &mut out.mass[..n],
-        &mut out.left_normal[..n],
-        &mut out.right_normal[..n],
-        &mut out.transverse[..n],
-        &mut out.heat[..n],
-    );
+    let [lh, ln, lt, lq, lb] = left.map(|field| &field[..n]);
+    let [rh, rn, rt, rq, rb] = right.map(|field| &field[..n]);
+    let [mass, left_normal, right_normal, transverse, heat] =
+        out.parts().map(|part| &mut part[..n]);
     for i in 0..n {
         let bed = lb[i].max(rb[i]);
         let hl = (lh[i] + lb[i] - bed).max(0.0);

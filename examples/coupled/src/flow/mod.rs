@@ -157,12 +157,9 @@ impl FlowBlock {
 
     /// Writes the outermost row of cells at `edge` to a message for the neighbour there.
     pub fn pack_edge(&self, edge: Edge, message: &mut [f64]) {
-        let local = match edge {
-            Edge::Below => 0,
-            Edge::Above => self.local_rows() - 1,
-        };
+        let cells = self.edge_row(edge);
         for (field, part) in self.fields.iter().zip(message.chunks_exact_mut(self.mesh.nx)) {
-            part.copy_from_slice(&field[self.row(local)]);
+            part.copy_from_slice(&field[cells.clone()]);
         }
     }
 
@@ -176,17 +173,17 @@ impl FlowBlock {
 
     /// Fills the ghost row at `edge` with the mirror image of the water: a wall.
     pub fn wall(&mut self, edge: Edge) {
-        let ghost = self.ghost_row(edge);
-        let inside = match edge {
-            Edge::Below => self.row(0),
-            Edge::Above => self.row(self.local_rows() - 1),
-        };
+        let (ghost, inside) = (self.ghost_row(edge), self.edge_row(edge));
         for field in &mut self.fields {
             field.copy_within(inside.clone(), ghost.start);
         }
         for value in &mut self.fields[2][ghost] {
             *value = -*value;
         }
+    }
+
+    fn edge_row(&self, edge: Edge) -> Range<usize> {
+        self.row(if edge == Edge::Below { 0 } else { self.local_rows() - 1 })
     }
 
     fn ghost_row(&self, edge: Edge) -> Range<usize> {
@@ -244,7 +241,8 @@ impl FlowBlock {
         let vertical = |out: &mut FluxRow, depth: &[f64], row: usize| {
             let from = row * stride + 1;
             let (lower, upper) = (from..from + nx, from + stride..from + stride + nx);
-            let side = |at: Range<usize>| Side::new(at, depth, v, u, t, bed);
+            let side =
+                |at: Range<usize>| -> Side<'_> { [depth, v, u, t, bed].map(|f| &f[at.clone()]) };
             flux_row(out, &side(lower), &side(upper), gravity);
         };
         vertical(above, &fields[0], 0);
@@ -252,7 +250,9 @@ impl FlowBlock {
             std::mem::swap(below, above);
             vertical(above, &fields[0], row);
             let start = row * stride;
-            let side = |at: Range<usize>| Side::new(at, &fields[0], u, v, t, bed);
+            let side = |at: Range<usize>| -> Side<'_> {
+                [&fields[0], u, v, t, bed].map(|f| &f[at.clone()])
+            };
             flux_row(
                 across,
                 &side(start..start + nx + 1),

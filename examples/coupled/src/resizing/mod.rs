@@ -4,10 +4,8 @@
 //! |---|---|
 //! | makes the world, marks where its size may change, knows whether it is a rank | this file |
 //! | has its data moved, and goes on with the new ranks | `window.rs` |
-//! | keeps what leavers did | `leavers.rs` |
 //! | waits for what a plan says | `pace.rs` |
 
-mod leavers;
 mod pace;
 mod window;
 
@@ -23,30 +21,21 @@ use elastic::{Status, World, WorldOptions};
 use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::CommunicatorCollectives;
-use quo::explain::Explanation;
 use quo::group::GroupError;
 use quo_mpi::communicator::Intercommunicator;
 
 use crate::clock;
-use crate::couple::Coupling;
+use crate::couple::{Coupling, Setup};
 use crate::deck::{Deck, Variant};
 use crate::fields::Fields;
 use crate::flow::Mesh;
 use crate::layout::{Layout, agree, rank};
-use crate::result::{Bindings, Elastic, RankRecord, Resize};
-use crate::run::{self, Ended, Outcome, Stop, gather_values, progress};
-use crate::runtime;
+use crate::result::{Bindings, Elastic, Mode, RankRecord, Resize};
+use crate::run::{self, Ended, Stop, gather_values, progress};
 use crate::simulation::{Progress, Simulation};
 use crate::timeline::Phase;
 
-use leavers::Leavers;
 use pace::Pace;
-
-/// The request on the command line.
-pub struct Request {
-    pub run: run::Request,
-    pub sizes: Sizes,
-}
 
 /// Possible numbers of ranks, and the source of resizes.
 #[derive(clap::Args)]
@@ -57,9 +46,6 @@ pub struct Sizes {
     /// Let it grow to so many ranks, beyond those that were launched.
     #[arg(long, value_name = "RANKS")]
     most: Option<usize>,
-    /// Start at most so many processes together: they leave together, too.
-    #[arg(long, value_name = "RANKS")]
-    unit: Option<usize>,
     /// Start processes beyond the launcher's slots.
     #[arg(long)]
     crowded: bool,
@@ -85,12 +71,11 @@ pub struct Sizes {
 
 /// A process of the run, rank or not.
 struct Job<'a> {
-    request: &'a Request,
+    request: &'a run::Request,
     text: String,
     /// None in a process that was started and has not heard of the others.
     deck: Option<Deck>,
     world: World,
-    leavers: Leavers,
     pace: Pace,
     /// State of a rank.
     member: Option<Member>,
@@ -115,41 +100,38 @@ struct Told {
     before: Option<Fields>,
     resizes: Vec<Resize>,
     bindings: Vec<Bindings>,
+    /// Work of the leavers.
+    leavers: Vec<RankRecord>,
 }
 
 /// Runs the deck. Made by all processes that were launched, or started, together.
 ///
 /// # Errors
 /// The same on all ranks, or one that [leaves the others no way on](is_alone).
-pub fn run(launched: &SimpleCommunicator, request: &Request) -> Result<(), Stop> {
+pub fn run(
+    launched: &SimpleCommunicator,
+    request: &run::Request,
+    sizes: &Sizes,
+) -> Result<(), Stop> {
     let started = Intercommunicator::parent().map_err(anyhow::Error::from)?.is_some();
     let (mut text, mut deck, mut plan) = (String::new(), None, None);
     if !started {
-        text = run::shared_text(launched, &request.run.deck).map_err(Stop::Deck)?;
-        let read = Deck::parse(&text).and_then(|deck| {
-            let ranks = request.sizes.start.unwrap_or(crate::layout::size(launched));
-            deck.check_ranks(&text, ranks).map(|()| deck)
-        });
-        let name = request.run.deck.display();
-        deck = Some(read.map_err(|error| Stop::Deck(format!("deck {name}: {error}")))?);
-        let first = rank(launched) == 0;
+        let ranks = sizes.start.unwrap_or(crate::layout::size(launched));
+        let read = run::read_deck(launched, request, ranks)?;
+        (text, deck) = (read.0, Some(read.1));
         let read = || {
-            run::prepare(&request.run)?;
-            request.sizes.plan.as_deref().map(read_plan).transpose()
+            run::prepare(request)?;
+            sizes.plan.as_deref().map(read_plan).transpose()
         };
-        plan = agree(launched, if first { read() } else { Ok(None) })?;
+        plan = agree(launched, if rank(launched) == 0 { read() } else { Ok(None) })?;
     }
-    let pace = Pace::new(plan.as_ref(), request.sizes.hold, &request.sizes.wait_at);
-    let mut world = World::create(options(&request.sizes, deck.as_ref(), plan)?)
-        .map_err(anyhow::Error::from)?;
-    let leavers = Leavers::default();
-    world.data_mut().carry("leavers", Box::new(leavers.clone())).map_err(anyhow::Error::from)?;
+    let pace = Pace::new(plan.as_ref(), sizes.hold, &sizes.wait_at);
+    let world = World::create(options(sizes, deck.as_ref(), plan)?).map_err(anyhow::Error::from)?;
     let mut job = Job {
         request,
         text,
         deck,
         world,
-        leavers,
         pace,
         member: None,
         progress: Progress::default(),
@@ -202,9 +184,6 @@ fn options(sizes: &Sizes, deck: Option<&Deck>, plan: Option<Plan>) -> Result<Wor
     if let Some(ranks) = sizes.most {
         options = options.max_ranks(ranks);
     }
-    if let Some(processes) = sizes.unit {
-        options = options.processes_per_spawn(processes);
-    }
     if let Some(name) = &sizes.name {
         options = options.name(name);
     }
@@ -256,10 +235,11 @@ impl Job<'_> {
             self.world.report_iteration(self.progress.step as u64);
             let Some(member) = &mut self.member else { continue };
             let holds = self.pace.holds(&self.world, &member.layout, self.progress.step as u64);
-            member.simulation.recorder.pause(holds);
             if holds {
+                member.simulation.recorder.leave();
                 continue;
             }
+            member.simulation.recorder.resume(Phase::Flow, 1);
             if self.progress.step >= self.deck()?.time.steps {
                 return self.conclude();
             }
@@ -272,7 +252,7 @@ impl Job<'_> {
     }
 
     fn variant(&self) -> Result<Variant> {
-        Ok(self.request.run.variant.unwrap_or(self.deck()?.coupling.variant))
+        Ok(self.request.variant.unwrap_or(self.deck()?.coupling.variant))
     }
 
     /// The state at the start, on the first ranks.
@@ -300,9 +280,9 @@ impl Job<'_> {
     /// the context, a joiner gets it.
     fn coupling(&self, layout: &Layout, simulation: &Simulation) -> Result<Box<dyn Coupling>> {
         let context = agree(&layout.ranks, self.world.context().map_err(Into::into))?;
-        let (variant, solver) = (self.variant()?, self.request.run.solver);
-        let values = simulation.block.rows_len();
-        runtime::coupling_over(context, variant, solver, self.deck()?, layout, values)
+        let (deck, solver) = (self.deck()?, self.request.solver);
+        let setup = Setup { deck, solver, layout, values: simulation.block.rows_len() };
+        setup.coupling(Mode::Quo, self.variant()?, Some(context))
     }
 
     /// To the end of the next step of L1.
@@ -317,7 +297,7 @@ impl Job<'_> {
         layout.ranks.all_reduce_into(&own[..], &mut all[..], SystemOperation::max());
         at.iterations += all[0] as usize;
         at.residual = all[1];
-        if self.request.run.progress && layout.rank() == 0 {
+        if self.request.progress && layout.rank() == 0 {
             progress(&format!("step {} of {}", at.step, deck.time.steps));
         }
         if std::mem::take(&mut self.looks) { self.look() } else { Ok(()) }
@@ -329,14 +309,12 @@ impl Job<'_> {
         let epoch = self.world.epoch();
         let Some(Member { layout, simulation, coupling }) = &mut self.member else { return Ok(()) };
         let explains = layout.node_rank() == 0;
-        let flow = coupling.context().filter(|_| explains).map(|context| context.explain());
-        let flow = agree(&layout.ranks, flow.transpose().map_err(Into::into))?;
-        let diffusion = simulation.recorder.take_bindings();
-        let value = |told: Option<Explanation>| told.map(serde_json::to_value).transpose();
-        let told = (|| Ok((value(flow)?, value(diffusion)?)))();
-        let told = agree(&layout.ranks, told)?;
+        let explain =
+            |context: &quo::Context| -> Result<_> { Ok(serde_json::to_value(context.explain()?)?) };
+        let flow = coupling.context().filter(|_| explains).map(explain).transpose();
+        let told = (agree(&layout.ranks, flow)?, simulation.recorder.take_bindings());
         let all = gather_values(&layout.ranks, &told)?;
-        let (flow, diffusion): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let (flow, diffusion): (Vec<Option<_>>, Vec<Option<_>>) = all.into_iter().unzip();
         let [flow, diffusion] = [flow, diffusion].map(|told| told.into_iter().flatten().collect());
         self.told.bindings.push(Bindings { epoch, flow, diffusion });
         Ok(())
@@ -352,16 +330,17 @@ impl Job<'_> {
         let after = simulation.gather(layout);
         let record = run::record(simulation.recorder.clone(), layout, coupling.as_ref());
         let mut records: Vec<RankRecord> = gather_values(&layout.ranks, &record)?;
-        records.extend(self.leavers.records());
         let told = std::mem::take(&mut self.told);
+        records.extend(told.leavers);
         let written = if let (Some(before), Some(deck)) = (told.before, &self.deck) {
             let Told { start, ranks, resizes, bindings, .. } = told;
-            let outcome = Outcome { start, seconds: end - start, progress: self.progress };
+            let progress = self.progress;
             let back_end = self.world.back_end().to_string();
             let elastic =
                 Elastic { back_end, start: ranks, calendar: clock::calendar(), resizes, bindings };
-            let run = Ended { deck, variant, outcome, before, after, records };
-            run.conclude(&self.request.run, layout, coupling.as_ref(), Some(elastic))
+            let mode = Mode::Quo;
+            let run = Ended { deck, mode, variant, start, end, progress, before, after, records };
+            run.conclude(self.request, layout, coupling.as_ref(), Some(elastic))
         } else {
             Ok(())
         };

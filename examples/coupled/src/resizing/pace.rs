@@ -1,6 +1,5 @@
 //! Pace of a run while a resize is being prepared: it goes on, or waits.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use elastic::World;
@@ -13,10 +12,8 @@ use crate::layout::Layout;
 /// steps of its plan.
 pub struct Pace {
     holds: bool,
-    /// The iterations of the plan's steps, on the first rank.
+    /// Steps before which so many requests, this one's among them, are to have ended; on the first rank.
     due: Vec<u64>,
-    /// Requests count whoever has asked, not only those of the plan.
-    counts_all: bool,
 }
 
 impl Pace {
@@ -28,8 +25,7 @@ impl Pace {
             When::After(_) => None,
         });
         let due = at.filter(|_| holds).chain(outside.iter().copied()).collect();
-        let counts_all = !outside.is_empty();
-        Pace { holds: holds || counts_all, due, counts_all }
+        Pace { holds: holds || !outside.is_empty(), due }
     }
 
     /// Returns true if the ranks are to probe again, and do nothing else. Collective.
@@ -49,18 +45,9 @@ impl Pace {
     /// Returns true if something that was to happen by now has not ended.
     fn is_behind(&self, world: &World, iteration: u64) -> bool {
         let Some(requests) = world.requests() else { return false };
-        let events = requests.events(0);
-        let counts = |origin: &str| self.counts_all || origin == "plan";
-        let asked: HashSet<_> = events
-            .iter()
-            .filter(|event| event.asked.as_ref().is_some_and(|asked| counts(&asked.origin)))
-            .filter_map(|event| event.request)
-            .collect();
-        let ended = events
-            .iter()
-            .filter(|event| event.is_end() && event.request.is_some_and(|id| asked.contains(&id)));
+        let ended = requests.events(0).iter().filter(|event| event.is_end()).count();
         let due = self.due.iter().filter(|&&at| at <= iteration);
         let status = requests.status();
-        ended.count() < due.count() || status.waiting > 0 || status.under_way.is_some()
+        ended < due.count() || status.waiting > 0 || status.under_way.is_some()
     }
 }

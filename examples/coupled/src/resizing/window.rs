@@ -12,7 +12,7 @@ use crate::deck::Deck;
 use crate::flow::{FIELD_NAMES, FlowBlock};
 use crate::layout::{Layout, agree, rank};
 use crate::result::Resize;
-use crate::run;
+use crate::run::{self, gather_values};
 use crate::simulation::{Progress, Simulation};
 use crate::timeline::Phase;
 
@@ -37,14 +37,11 @@ impl Job<'_> {
         self.progress = story.progress;
         let (stay, leave, join) = window.counts();
 
-        let mut vote = Ok(());
-        if let Some(member) = &member {
-            vote = register(window.data_mut(), &member.simulation.block);
-            if window.leaves() {
-                let (layout, coupling) = (&member.layout, member.coupling.as_ref());
-                let record = run::record(member.simulation.recorder.clone(), layout, coupling);
-                vote = vote.and(self.leavers.leave(&record).map_err(Into::into));
-            }
+        let (mut vote, mut leavers) = (Ok(()), Vec::new());
+        if let Some(Member { layout, simulation, coupling }) = &member {
+            vote = register(window.data_mut(), &simulation.block);
+            let own = || run::record(simulation.recorder.clone(), layout, coupling.as_ref());
+            leavers = gather_values(&layout.ranks, &window.leaves().then(own))?;
         }
         let next = next_layout(&window)?;
         if let Some((_, Err(reason))) = &next {
@@ -80,6 +77,9 @@ impl Job<'_> {
             let end = clock::now();
             let resize = Resize { epoch, step, start, end, stay, leave, join, moved, given_up };
             run::say(&tell(&resize, member.layout.size()))?;
+            if resize.given_up.is_none() {
+                self.told.leavers.extend(leavers.into_iter().flatten());
+            }
             self.told.resizes.push(resize);
         }
         member.simulation.recorder.enter(Phase::Flow, 1);
@@ -97,7 +97,8 @@ impl Job<'_> {
             Some(Member { simulation: before, mut coupling, .. }) => {
                 // Everything else of the rank's is as it was, its context included.
                 simulation.recorder = before.recorder;
-                agree_with_joiners(&layout)?;
+                // A joiner says so when it has its context.
+                agree(&layout.ranks, Ok(()))?;
                 coupling.adapt(&layout, simulation.block.rows_len())?;
                 coupling
             }
@@ -106,11 +107,6 @@ impl Job<'_> {
         simulation.recorder.ask_for_bindings();
         Ok(Member { layout, simulation, coupling })
     }
-}
-
-/// A joiner says so when it has its context.
-fn agree_with_joiners(layout: &Layout) -> Result<()> {
-    agree(&layout.ranks, Ok(()))
 }
 
 /// The new ranks by nodes, and whether they suit the solvers; none in a leaver. Collective over the new ranks.

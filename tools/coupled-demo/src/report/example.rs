@@ -4,7 +4,7 @@ use super::Measured;
 use crate::sample::usage::{Usage, Window};
 use coupled::Solver;
 use coupled::deck::{Deck, Variant};
-use coupled::result::{Conservation, FORMAT, Machine, Mode, RankRecord, RunResult};
+use coupled::result::{Conservation, FORMAT, Mode, RankRecord, RunResult};
 use coupled::timeline::{Interval, Phase, PhaseTotal};
 
 fn rank(mode: Mode, rank: usize, rounds: usize) -> RankRecord {
@@ -54,7 +54,7 @@ fn rank(mode: Mode, rank: usize, rounds: usize) -> RankRecord {
 pub fn run(mode: Mode) -> RunResult {
     let ranks = if mode == Mode::Under { 1 } else { 2 };
     let rank_records: Vec<RankRecord> = (0..ranks).map(|k| rank(mode, k, 6)).collect();
-    let phases = rank_records[0].totals.clone();
+    let totals = &rank_records[0].totals;
     RunResult {
         format: FORMAT,
         mode,
@@ -62,24 +62,13 @@ pub fn run(mode: Mode) -> RunResult {
         solver: Solver::C,
         deck_name: "a <b> & \"c\".toml".to_owned(),
         deck: Deck::parse(include_str!("../../../../examples/coupled/decks/small.toml")).unwrap(),
-        machine: Machine {
-            processor: "Example <1> & co".to_owned(),
-            packages: 1,
-            numa_nodes: 1,
-            cores: 2,
-            cpus: 2,
-            memory_gib: 15.6,
-            system: "Linux".to_owned(),
-            mpi: "MPI".to_owned(),
-        },
         ranks,
         nodes: 1,
         workers: 1,
         threads: 2,
         cpus: 2,
         start: 1000.0,
-        seconds: phases.iter().map(|total| total.seconds).sum(),
-        phases,
+        seconds: totals.iter().map(|total| total.seconds).sum(),
         simulated_seconds: 10.0,
         solver_iterations: 100,
         last_residual: 1e-11,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::machine;
 use coupled::result::{Mode, RunResult, count};
 use coupled::timeline::Phase;
 use quo_svg::escape;
@@ -224,22 +225,12 @@ fn bindings_table(out: &mut String, report: &Report) {
 
 fn circumstances(out: &mut String, report: &Report) {
     let Some(measured) = report.runs.first() else { return };
-    let RunResult { machine, deck, deck_name, .. } = &measured.run;
+    let RunResult { deck, deck_name, .. } = &measured.run;
+    let [machine, system, mpi] = machine::describe();
     let facts = [
-        (
-            "Machine",
-            format!(
-                "{}: {}, {}, {}, {}, {:.0} GiB",
-                machine.processor,
-                count(machine.packages, "package"),
-                count(machine.numa_nodes, "NUMA node"),
-                count(machine.cores, "core"),
-                count(machine.cpus, "CPU"),
-                machine.memory_gib
-            ),
-        ),
-        ("System", machine.system.clone()),
-        ("MPI", machine.mpi.clone()),
+        machine,
+        system,
+        mpi,
         (
             "Deck",
             format!(

@@ -1304,6 +1304,27 @@ QUO_borrow_wanted(QUO_context q,
 int
 QUO_give_back(QUO_context q);
 
+/**
+ * Counts the other ranks of the node that lend now, whether or not somebody has borrowed from them.
+ * One load from memory for each rank of the node.
+ *
+ * Local; never waits. A program that has borrowed gets more only when this number has grown.
+ *
+ * @param[in]  q           A context.
+ * @param[out] out_lenders Number of ranks, without the caller.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG The pointer is NULL.
+ *
+ * @code{.c}
+ * int lenders, borrowed, threads;
+ * QUO_lenders(q, &lenders);
+ * if (lenders > 0) QUO_borrow(q, &borrowed, &threads);
+ * @endcode
+ */
+int
+QUO_lenders(QUO_context q,
+            int *out_lenders);
+
 /** @} */
 /** @name Named barriers: several independent ones per node. Since quo 0.1. */
 /** @{ */

@@ -1222,6 +1222,8 @@ public:
         detail::check(QUO_borrow_wanted(handle_, &wanted));
         return 0 != wanted;
     }
+    /** As QUO_lenders(): the number of other ranks of the node that lend now. */
+    int lenders() const { return number(QUO_lenders); }
     /** As QUO_give_back(). False when the caller has borrowed nothing. */
     bool give_back() const { return detail::check_new(QUO_give_back(handle_)); }
 

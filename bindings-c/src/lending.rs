@@ -49,6 +49,12 @@ pub extern "C" fn QUO_borrow_wanted(q: *mut QUO_t, out_wanted: Out<c_int>) -> c_
     })
 }
 
+/// `QUO_lenders`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_lenders(q: *mut QUO_t, out_lenders: Out<c_int>) -> c_int {
+    entry("QUO_lenders", || out_lenders.place("out_lenders")?.set_number(context(q)?.lenders()))
+}
+
 /// `QUO_give_back`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_give_back(q: *mut QUO_t) -> c_int {

@@ -1,5 +1,5 @@
-/* QUO_lend, QUO_reclaim, QUO_borrow, QUO_borrow_wanted, QUO_give_back: one rank lends its PU, another
- * borrows it; what is refused. */
+/* QUO_lend, QUO_reclaim, QUO_borrow, QUO_borrow_wanted, QUO_lenders, QUO_give_back: one rank lends its PU,
+ * another borrows it; what is refused. */
 #include "check.h"
 
 int
@@ -9,7 +9,7 @@ main(int argc, char **argv)
     QUO_context q = NULL, lending = NULL;
     struct check_pus pus;
     char before[4096];
-    int rank = 0, size = 0, cpus = -1, threads = -1, wanted = -1, own = 0, alone = 0;
+    int rank = 0, size = 0, cpus = -1, threads = -1, wanted = -1, lenders = -1, own = 0, alone = 0;
 
     check_init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -29,6 +29,8 @@ main(int argc, char **argv)
     CHECK_INT(threads, 1);
     CHECK_OK(QUO_borrow_wanted(q, &wanted));
     CHECK_INT(wanted, 0);
+    CHECK_OK(QUO_lenders(q, &lenders));
+    CHECK_INT(lenders, 0);
     CHECK_CODE(QUO_give_back(q), QUO_SUCCESS_ALREADY_DONE);
     CHECK_CODE(QUO_reclaim(q), QUO_SUCCESS_ALREADY_DONE);
     CHECK_OK(QUO_barrier(q));
@@ -38,6 +40,9 @@ main(int argc, char **argv)
         CHECK_OK(QUO_lend(q));
         CHECK_CODE(QUO_lend(q), QUO_SUCCESS_ALREADY_DONE);
     }
+    CHECK_OK(QUO_barrier(q));
+    CHECK_OK(QUO_lenders(q, &lenders));
+    CHECK_INT(lenders, 0 == rank ? size - 1 : size - 2);
     CHECK_OK(QUO_barrier(q));
     if (0 == rank) {
         CHECK_OK(QUO_borrow(q, &cpus, &threads));
@@ -80,15 +85,17 @@ main(int argc, char **argv)
 
     CHECK_OK(QUO_detach(q));
     CHECK_CODE(QUO_lend(q), QUO_ERR_DETACHED);
-    cpus = threads = wanted = 42;
+    cpus = threads = wanted = lenders = 42;
     CHECK_CODE(QUO_borrow(q, NULL, &threads), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_borrow(q, &cpus, NULL), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_borrow_wanted(q, NULL), QUO_ERR_INVLD_ARG);
+    CHECK_CODE(QUO_lenders(q, NULL), QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(QUO_lend(bad));
     CHECK_REFUSES_BAD_HANDLES(QUO_reclaim(bad));
     CHECK_REFUSES_BAD_HANDLES(QUO_borrow(bad, &cpus, &threads));
     CHECK_REFUSES_BAD_HANDLES(QUO_borrow_wanted(bad, &wanted));
+    CHECK_REFUSES_BAD_HANDLES(QUO_lenders(bad, &lenders));
     CHECK_REFUSES_BAD_HANDLES(QUO_give_back(bad));
-    CHECK_INT(cpus + threads + wanted, 3 * 42);
+    CHECK_INT(cpus + threads + wanted + lenders, 4 * 42);
     CHECK_END(q);
 }

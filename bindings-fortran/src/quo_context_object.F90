@@ -14,7 +14,8 @@ module quo_context_object
     quo_nobjs_by_type, quo_nobjs_in_type_by_type, quo_npus, quo_nsockets
   use quo_devices, only: quo_assign_device, quo_device, quo_device_in_type, quo_device_is_near, &
     quo_ndevices, quo_visible_devices
-  use quo_lending, only: quo_borrow, quo_borrow_wanted, quo_give_back, quo_lend, quo_reclaim
+  use quo_lending, only: quo_borrow, quo_borrow_wanted, quo_give_back, quo_lend, quo_lenders, &
+    quo_reclaim
   use quo_members, only: quo_attach, quo_dead_qids, quo_detach, quo_expel
   use quo_ownership, only: A_CONTEXT, free, held, kept, let_go, own, refer, share
   use quo_ranks, only: quo_bound, quo_cpuset_in_type, quo_explain, quo_id, quo_nqids, &
@@ -83,6 +84,7 @@ module quo_context_object
     procedure :: reclaim => context_reclaim
     procedure :: borrow => context_borrow
     procedure :: borrow_wanted => context_borrow_wanted
+    procedure :: lenders => context_lenders
     procedure :: give_back => context_give_back
     procedure :: detach => context_detach
     procedure :: attach => context_attach
@@ -679,6 +681,16 @@ contains
     integer(c_int), intent(out) :: ierr
     call quo_borrow_wanted(self%handle(), wanted, ierr)
   end subroutine context_borrow_wanted
+
+  !> Counts the other ranks of the node that lend now. Local.
+  subroutine context_lenders(self, lenders, ierr)
+    class(quo_context), intent(in) :: self
+    !> Number of ranks, without the caller.
+    integer(c_int), intent(out) :: lenders
+    !> As for [[quo_lenders]].
+    integer(c_int), intent(out) :: ierr
+    call quo_lenders(self%handle(), lenders, ierr)
+  end subroutine context_lenders
 
   !> Gives back what `borrow` got. Local.
   subroutine context_give_back(self, ierr)

@@ -5,7 +5,7 @@ module quo_lending
   implicit none
   private
 
-  public :: quo_borrow, quo_borrow_wanted, quo_give_back, quo_lend, quo_reclaim
+  public :: quo_borrow, quo_borrow_wanted, quo_give_back, quo_lend, quo_lenders, quo_reclaim
 
   interface
     function c_lend(q) result(ierr) bind(c, name="QUO_lend")
@@ -38,6 +38,14 @@ module quo_lending
       integer(c_int), intent(inout) :: out_wanted
       integer(c_int) :: ierr
     end function c_borrow_wanted
+
+    function c_lenders(q, out_lenders) result(ierr) bind(c, name="QUO_lenders")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: q
+      integer(c_int), intent(inout) :: out_lenders
+      integer(c_int) :: ierr
+    end function c_lenders
 
     function c_give_back(q) result(ierr) bind(c, name="QUO_give_back")
       import :: c_int, c_ptr
@@ -98,6 +106,19 @@ contains
     ierr = c_borrow_wanted(q, answer)
     wanted = truth(answer)
   end subroutine quo_borrow_wanted
+
+  !> Counts the other ranks of the node that lend now, whether or not somebody has borrowed from them.
+  !> Local.
+  subroutine quo_lenders(q, lenders, ierr)
+    !> A context.
+    type(c_ptr), value :: q
+    !> Number of ranks, without the caller.
+    integer(c_int), intent(out) :: lenders
+    !> Return code.
+    integer(c_int), intent(out) :: ierr
+    lenders = 0
+    ierr = c_lenders(q, lenders)
+  end subroutine quo_lenders
 
   !> Gives everything back that [[quo_borrow]] got, and undoes its push. Local.
   subroutine quo_give_back(q, ierr)

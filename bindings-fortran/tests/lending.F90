@@ -5,7 +5,7 @@ program lending
   use quo
   implicit none
   integer :: mpierr, rank, size
-  integer(c_int) :: ierr, cpus, threads, pus
+  integer(c_int) :: ierr, cpus, threads, pus, lenders
   logical :: wanted
   type(c_ptr) :: q
   type(quo_context) :: node
@@ -27,6 +27,9 @@ program lending
   end if
   call quo_barrier(q, ierr)
   if (rank == 0) then
+    call quo_lenders(q, lenders, ierr)
+    call done(ierr, 'quo_lenders')
+    call true(lenders == size - 1, 'lenders without the caller')
     call quo_borrow(q, cpus, threads, ierr)
     call done(ierr, 'quo_borrow')
     call true(cpus >= 0 .and. cpus < pus, 'borrowed CPUs')
@@ -54,6 +57,9 @@ program lending
   call node%borrow_wanted(wanted, ierr)
   call done(ierr, 'borrow_wanted')
   call node%give_back(ierr)
+  call node%lenders(lenders, ierr)
+  call done(ierr, 'lenders')
+  call true(lenders >= 0 .and. lenders < size, 'lenders of the method')
   call node%lend(ierr)
   call done(ierr, 'lend')
   call node%reclaim(ierr)

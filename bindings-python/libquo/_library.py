@@ -223,6 +223,7 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ("QUO_reclaim", [_context]),
     ("QUO_borrow", [_context, _int_out, _int_out]),
     ("QUO_borrow_wanted", [_context, _int_out]),
+    ("QUO_lenders", [_context, _int_out]),
     ("QUO_give_back", [_context]),
     ("QUO_detach", [_context]),
     ("QUO_attach", [_context]),

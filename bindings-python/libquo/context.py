@@ -441,6 +441,10 @@ class Context(_Handle):
         """Returns true if an owner wants borrowed CPUs back: :meth:`give_back` is next. Local."""
         return bool(library.number("QUO_borrow_wanted", self._handle))
 
+    def lenders(self) -> int:
+        """Returns the number of other ranks of the node that lend now. Local."""
+        return library.number("QUO_lenders", self._handle)
+
     def give_back(self) -> None:
         """Gives borrowed CPUs back, and restores the binding. Local."""
         library.call("QUO_give_back", self._handle)

@@ -55,7 +55,11 @@ def main():
                 pass
         context.lend()
         context.barrier()
+        expect(context.lenders() == comm.size - 1, f"{context.lenders()} lenders")
+        context.barrier()
         context.reclaim()
+        context.barrier()
+        expect(context.lenders() == 0, f"{context.lenders()} lenders after all came back")
         borrowed, threads = context.borrow()
         expect(borrowed >= 0 and threads >= 1, f"{borrowed} borrowed, {threads} threads")
         expect(not context.is_wanted() or borrowed > 0, "only what was borrowed is wanted")

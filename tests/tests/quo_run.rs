@@ -16,6 +16,7 @@ const TESTS: &[Test] = &[
     ("malleable_program_is_told_the_most_threads", malleable),
     ("number_in_a_clause_is_kept", clause),
     ("killed_borrower_leaves_nothing_behind", dies),
+    ("rank_without_the_object_is_not_waited_for", absent),
     ("commands_status_is_quo_runs", status),
 ];
 
@@ -172,6 +173,25 @@ fn dies() -> Result<()> {
     ensure!(outcome.leftovers.is_empty(), "{:?}", outcome.leftovers);
     // The next job on these cores lends and borrows as if nothing had been.
     expect_counts(&[], "free", "most 2").map(drop)
+}
+
+fn absent() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("tests/programs/thread_counts.c", folder.path())?;
+    // As a static program is: the loader of rank 1 loads nothing for it.
+    let rank = r#"
+        case ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} in 1) unset LD_PRELOAD ;; esac
+        exec "$0" asks"#;
+    let shell = Path::new("/bin/sh");
+    let arguments = ["-c", rank, program.to_str().context("a path that is no text")?];
+    let outcome = two_ranks(Some(&["--report"]), BindTo::Core, shell, &arguments)?;
+    outcome.expect_success()?;
+    ensure!(outcome.stdout.contains("fewest 1, most 1"), "{}", outcome.stdout);
+    let note = "quo-run: no rank of this node lends: rank 1 of the node does not take part";
+    ensure!(outcome.stderr.matches(note).count() == 1, "{}", outcome.stderr);
+    let report = "quo-run: rank 0 of its node does not lend: rank 1 of the node";
+    ensure!(outcome.stderr.contains(report), "{}", outcome.stderr);
+    Ok(())
 }
 
 fn status() -> Result<()> {

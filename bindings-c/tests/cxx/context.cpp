@@ -204,6 +204,7 @@ waiting_ranks_lend_their_cpus()
     if (borrows) borrowed = context.borrow_cpus();
     CHECK(borrowed.cpus < context.npus() && borrowed.threads > borrowed.cpus);
     CHECK(!context.borrow_wanted());
+    if (borrows) CHECK_EQUAL(context.lenders(), context.nqids() - 1);
     context.barrier();
     if (!borrows) CHECK(context.reclaim() && !context.reclaim());
     context.barrier();

@@ -235,6 +235,7 @@ impl Context {
     /// The number of other ranks of the node that lend now, whoever has borrowed from them. One load for each rank.
     /// Local.
     #[must_use]
+    #[doc(alias = "QUO_lenders")]
     pub fn lenders(&self) -> usize {
         self.state().node.lenders()
     }

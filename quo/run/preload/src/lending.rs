@@ -11,6 +11,7 @@ use quo::context::CreateOptions;
 use quo::group::LocalGroup;
 
 use crate::job::Place;
+use crate::presence;
 
 static CONTEXT: OnceLock<Context> = OnceLock::new();
 /// Why there is no context, where making it failed.
@@ -49,11 +50,27 @@ pub fn keep_threads() -> usize {
     give_back()
 }
 
-/// Meets the other ranks of the node. Called once, when MPI has begun: all of them are on their way.
-pub fn begin(place: &Place) {
-    if let Err(reason) = meet(place) {
-        let _ = TROUBLE.set(reason);
+/// Meets the other ranks of the node. Called once, when MPI has begun: all of them are on their way. Returns a line for
+/// the user where some will not come.
+pub fn begin(place: &Place) -> Option<String> {
+    let absent = match presence::absent(place) {
+        Ok(absent) => absent,
+        Err(error) => {
+            let _ = TROUBLE.set(format!("cannot ask for the other ranks of the node: {error}"));
+            return None;
+        }
+    };
+    if absent.is_empty() {
+        if let Err(reason) = meet(place) {
+            let _ = TROUBLE.set(reason);
+        }
+        return None;
     }
+    let reason = presence::reason(&absent);
+    let is_first = (0..place.rank).all(|rank| absent.contains(&rank));
+    let note = is_first.then(|| format!("no rank of this node lends: {reason}"));
+    let _ = TROUBLE.set(reason);
+    note
 }
 
 fn meet(place: &Place) -> Result<(), String> {

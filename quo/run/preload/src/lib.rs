@@ -2,6 +2,7 @@
 //! regions of other ranks of its node take them up.
 //!
 //! - `job`: which ranks of the node belong together, from the environment;
+//! - `presence`: which of them will meet, before any of them waits for another;
 //! - `wait`: when a wait lends, and how long it sleeps between two looks of MPI, as a pure function;
 //! - `lending`: this rank's context, its loan and its numbers of threads;
 //! - `openmp`: the entries of OpenMP regions;
@@ -11,12 +12,13 @@
 //!
 //! Nothing here stops a program: where something fails, the rank goes on without lending.
 //!
-//! floors: job < wait < lending < openmp < mpi < patch < start
+//! floors: job < presence < wait < lending < openmp < mpi < patch < start
 
 mod job;
 mod lending;
 mod mpi;
 mod openmp;
 mod patch;
+mod presence;
 mod start;
 mod wait;

@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use memprof_boundary::thunks::{self, Observer};
 use memprof_boundary::{functions, thread};
@@ -101,6 +101,9 @@ static BEGIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 static FINALIZE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 static YIELD: AtomicUsize = AtomicUsize::new(0);
 
+/// A call with which MPI begins goes through this module.
+static BEGINS: AtomicBool = AtomicBool::new(false);
+
 /// Has calls that return told to this module. To be called before [`target`].
 pub fn start() {
     AFTER.store(wait::after(std::env::var("QUO_RUN_AFTER").ok().as_deref()), Relaxed);
@@ -124,9 +127,20 @@ pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
         _ => {
             let name = functions::find(symbol).filter(|_| may_wait(symbol))?;
             let entry = thunks::entry(name)?;
-            thunks::set_real(name, found).then_some(entry)
+            let is_set = thunks::set_real(name, found);
+            BEGINS.fetch_or(is_set && is_beginning(name.function), Relaxed);
+            is_set.then_some(entry)
         }
     }
+}
+
+/// Returns true if the rank will come here when MPI has begun.
+pub fn begins() -> bool {
+    BEGINS.load(Relaxed)
+}
+
+fn is_beginning(function: usize) -> bool {
+    BEGIN.iter().any(|word| word.load(Relaxed) == function + 1)
 }
 
 /// Returns true if a rank may wait for others in the function of this name, or if MPI begins with it.
@@ -152,10 +166,11 @@ extern "C" fn left(function: usize) {
         return;
     }
     lending::reclaim();
-    if BEGIN.iter().any(|word| word.load(Relaxed) == function + 1)
+    if is_beginning(function)
         && let Some(place) = job::Place::read()
+        && let Some(note) = lending::begin(&place)
     {
-        lending::begin(&place);
+        say(&note);
     }
 }
 
@@ -205,10 +220,15 @@ fn end() {
         && std::env::var_os("QUO_RUN_REPORT").is_some()
     {
         let rank = job::Place::read().map_or(0, |place| place.rank);
-        let text = format!("quo-run: rank {rank} of its node {line}\n");
-        // SAFETY: as many bytes as there are. One write, so that lines of ranks stay apart.
-        unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+        say(&format!("rank {rank} of its node {line}"));
     }
+}
+
+/// Writes a line to standard error.
+fn say(line: &str) {
+    let text = format!("quo-run: {line}\n");
+    // SAFETY: as many bytes as there are. One write, so that lines of ranks stay apart.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
 extern "C-unwind" fn finalize() -> c_int {

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::{job, lending, mpi, openmp, patch};
+use crate::{job, lending, mpi, openmp, patch, presence};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -10,14 +10,15 @@ static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
     // Launchers, their daemons and shells get the object too.
-    if job::Place::read().is_none() {
-        return;
-    }
+    let Some(place) = job::Place::read() else { return };
     openmp::be_main();
     openmp::start();
     lending::set_room(if binds_threads(|name| std::env::var(name).ok()) { 0 } else { others() });
     mpi::start();
     patch::everything();
+    if mpi::begins() {
+        presence::announce(&place);
+    }
 }
 
 /// Returns true if OpenMP is told to bind its threads: it would keep them on the rank's own CPUs.

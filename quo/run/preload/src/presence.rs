@@ -1,0 +1,86 @@
+//! Presence of ranks: a rank that will meet the others says so before its program begins, so that nobody waits for one
+//! whose program does not load the object.
+//!
+//! The mark is a socket without a file (an abstract address), which goes with its process, however that ends.
+
+use std::hash::Hasher;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::OnceLock;
+
+use crate::job::Place;
+
+/// Open as long as the process runs: others may look late.
+static MARK: OnceLock<UnixDatagram> = OnceLock::new();
+
+/// Says that this rank will meet the others of its node.
+pub fn announce(place: &Place) {
+    // A rank without a mark is told of by the others.
+    if let Ok(mark) = mark(place, place.rank) {
+        let _ = MARK.set(mark);
+    }
+}
+
+fn mark(place: &Place, rank: usize) -> io::Result<UnixDatagram> {
+    UnixDatagram::bind_addr(&address(place, rank)?)
+}
+
+/// Returns the ranks of the node that have not announced themselves. Right once MPI has begun, which waits until all
+/// ranks run.
+pub fn absent(place: &Place) -> io::Result<Vec<usize>> {
+    let asking = UnixDatagram::unbound()?;
+    let mut absent = Vec::new();
+    for rank in (0..place.size).filter(|&rank| rank != place.rank) {
+        match asking.connect_addr(&address(place, rank)?) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => absent.push(rank),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(absent)
+}
+
+/// Says which ranks are absent, and why that may be. Pure.
+pub fn reason(absent: &[usize]) -> String {
+    const SHOWN: usize = 8;
+    let numbers: Vec<String> = absent.iter().take(SHOWN).map(usize::to_string).collect();
+    let more = if absent.len() > SHOWN { ", ..." } else { "" };
+    format!(
+        "rank {}{more} of the node does not take part: its program does not load the object of quo-run, as static \
+         programs, or loads MPI later, as Python",
+        numbers.join(", ")
+    )
+}
+
+/// The address of a rank's mark. Other users can list addresses: the secret is not in them.
+fn address(place: &Place, rank: usize) -> io::Result<SocketAddr> {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(place.secret.as_bytes());
+    SocketAddr::from_abstract_name(format!("quo-run-{:016x}-{rank}", hasher.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_without_a_mark_is_absent() {
+        let secret = format!("{:032x}", std::process::id());
+        let place = Place { secret, rank: 0, size: 3 };
+        let one = mark(&place, 1).unwrap();
+        assert_eq!(absent(&place).unwrap(), [2]);
+        let _two = mark(&place, 2).unwrap();
+        assert_eq!(absent(&place).unwrap(), [0usize; 0]);
+        drop(one);
+        assert_eq!(absent(&place).unwrap(), [1]);
+    }
+
+    #[test]
+    fn many_absent_ranks_are_told_of_in_short() {
+        assert!(reason(&[3]).starts_with("rank 3 of the node"));
+        assert!(reason(&[0, 2]).starts_with("rank 0, 2 of the node"));
+        let all: Vec<usize> = (0..100).collect();
+        assert!(reason(&all).starts_with("rank 0, 1, 2, 3, 4, 5, 6, 7, ... of the node"));
+    }
+}

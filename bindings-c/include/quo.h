@@ -1685,6 +1685,44 @@ QUO_split_by_weight(QUO_context q,
  * @retval QUO_ERR_DISAGREE  The ranks gave different splits.
  *
  * @code{.c}
+/**
+ * As QUO_split_by_weight(), with a part for each device that some rank of the node names: the
+ * objects near it. Since quo 0.1.
+ *
+ * Collective over the context. Objects near several of these devices are dealt out among them, as
+ * evenly as nearness allows; those near none belong to no part. Ranks that name the same device of
+ * their node have one scope, and so have ranks of several nodes whose devices have the same place
+ * in the order of the bus, those that the environment hides included.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  type      Type of the objects that are not cut; the same on every rank.
+ * @param[in]  kind      Kind of device; the same on every rank.
+ * @param[in]  index     The caller's device, among those of QUO_ndevices(); QUO_assign_device() finds
+ *                       one for each rank.
+ * @param[out] out_scope The scope, to be freed with QUO_free(); NULL on failure.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG An argument is out of range on some rank, or a device has no object near
+ *                           it that the ranks may use.
+ * @retval QUO_ERR_NOT_FOUND The machine has no object of the type.
+ * @retval QUO_ERR_DISAGREE  The ranks gave different types or kinds.
+ *
+ * @code{.c}
+ * int gpu = -1;
+ * QUO_context scope = NULL;
+ * QUO_assign_device(q, QUO_DEVICE_GPU, &gpu);
+ * if (QUO_SUCCESS == QUO_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, gpu, &scope)) {
+ *     QUO_barrier(scope);
+ *     QUO_free(scope);
+ * }
+ * @endcode
+ */
+int
+QUO_split_by_device(QUO_context q,
+                    QUO_obj_type_t type,
+                    QUO_device_kind_t kind,
+                    int index,
+                    QUO_context *out_scope);
+
  * const int counts[] = {1, 1};
  * QUO_context scope = NULL;
  * QUO_split_by_count(q, QUO_OBJ_PACKAGE, 2, counts, 0, &scope);

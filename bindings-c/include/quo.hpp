@@ -962,6 +962,14 @@ public:
     /** As QUO_split_by_weight(): a context of the ranks that name the same part, confined to it.
         Collective over this context. */
     Context split_by_weight(ObjectType type, const std::vector<int> &weights, int part) const
+    /** As QUO_split_by_device(): a context of the ranks that name the same device, confined to the
+        objects near it. Collective over this context. */
+    Context split_by_device(ObjectType type, DeviceKind kind, int index) const
+    {
+        QUO_context scope = nullptr;
+        detail::check(QUO_split_by_device(handle_, plain(type), plain(kind), index, &scope));
+        return Context(scope, true);
+    }
     {
         QUO_context scope = nullptr;
         detail::check(QUO_split_by_weight(handle_, plain(type), static_cast<int>(weights.size()),

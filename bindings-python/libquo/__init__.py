@@ -20,6 +20,7 @@ release the interpreter's lock, so that other Python threads run while a rank sl
 from .context import (
     Context,
     Cores,
+    DeviceKind,
     Distribution,
     MemoryPolicy,
     NamedBarrier,
@@ -76,6 +77,7 @@ __all__ = [
     "Context",
     "Cores",
     "DeadMemberError",
+    "DeviceKind",
     "DetachedError",
     "DisagreeError",
     "Distribution",

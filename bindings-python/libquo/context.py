@@ -63,6 +63,14 @@ class Cores(enum.IntEnum):
     ALL = 0
     FASTEST = 1
 
+class DeviceKind(enum.IntEnum):
+    """A kind of device, by its class on the PCI bus."""
+
+    GPU = 0
+    NETWORK = 1
+    STORAGE = 2
+
+
 
 class Sharing(enum.IntEnum):
     """Conduct of a phase whose CPUs another one has."""
@@ -374,6 +382,35 @@ class Context(_Handle):
 
     def split_by_weight(self, kind: ObjectType, weights: Sequence[int], part: int) -> "Context":
         """Splits the node's hardware in proportion to weights, and returns the caller's scope.
+    def split_by_device(self, kind: ObjectType, device: DeviceKind, index: int) -> "Context":
+        """As :meth:`split_by_weight`, with a part for each device that a rank of the node names.
+
+        A part has the objects near its device; what several devices are near is dealt out among
+        them. ``index`` is the caller's device among those of :meth:`ndevices`; see
+        :meth:`assign_device`. ``kind`` and ``device`` are the same on every rank.
+        """
+        out = c_void_p()
+        library.call(
+            "QUO_split_by_device", self._handle, int(kind), int(device), int(index), out
+        )
+        return Context._of(out)
+
+    def ndevices(self, device: DeviceKind) -> int:
+        """Number of the node's devices of a kind, without GPUs that the environment hides.
+
+        Local.
+        """
+        return library.number("QUO_ndevices", self._handle, int(device))
+
+    def assign_device(self, device: DeviceKind) -> Optional[int]:
+        """Index of the device that this rank should use, ``None`` where there is none.
+
+        Each device has as many ranks of the node as any other, or one more, and near ones as far
+        as that allows. Collective over the node; ``device`` is the same on every rank.
+        """
+        index = library.number("QUO_assign_device", self._handle, int(device))
+        return index if index >= 0 else None
+
 
         A scope is a context of the ranks that name the same part, confined to it. Collective over
         the context; ``weights`` is the same on every rank.

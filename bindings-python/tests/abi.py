@@ -20,6 +20,7 @@ ENUMERATIONS = [
     (context.Wait, "QUO_WAIT_"),
     (context.Threads, "QUO_THREADS_"),
     (context.Cores, "QUO_CORES_"),
+    (context.DeviceKind, "QUO_DEVICE_"),
     (context.Sharing, "QUO_SHARING_"),
     (context.MemoryPolicy, "QUO_MEMORY_"),
     (elastic.Status, "QUO_WORLD_"),

@@ -225,6 +225,13 @@ devices_are_shared_out()
             CHECK(!device.bus.empty());
             CHECK(context.device_in_type(kind, index, quo::ObjectType::machine, 0));
             (void)context.device_is_near(kind, index);
+        if (count > 0) {
+            const quo::Context scope =
+                context.split_by_device(quo::ObjectType::core, kind, 0);
+            CHECK(scope.npus() > 0 && scope.nqids() == context.nqids());
+        }
+        CHECK_THROWS(context.split_by_device(quo::ObjectType::core, kind, count),
+                     RecoverableError, invalid_argument, "there is no");
         }
         CHECK_THROWS(context.device(kind, count), RecoverableError, invalid_argument, "there is no");
     }

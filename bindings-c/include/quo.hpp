@@ -150,24 +150,10 @@ operator|(CreateFlags one, CreateFlags other) noexcept
     return static_cast<CreateFlags>(static_cast<int>(one) | static_cast<int>(other));
 }
 
-/** Way in which ranks wait for each other. */
-enum class Wait : int {
-    /** The value of the environment variable QUO_WAIT, else futex. */
-    automatic = QUO_WAIT_DEFAULT,
-    /** Spin for about as long as a wake-up costs, then sleep in the kernel. */
-    futex = QUO_WAIT_FUTEX,
-    /** A process-shared pthread barrier: no timeouts, dead ranks are not noticed. To compare. */
-    pthread = QUO_WAIT_PTHREAD,
-    /** MPI_Barrier: usually spins and keeps the core busy. To compare. */
-    mpi = QUO_WAIT_MPI
-};
-
 /** Options of a new context; the same on every rank. */
 struct CreateOptions {
     /** CPUs that the context shows. */
     CreateFlags flags = CreateFlags::none;
-    /** Way in which ranks wait. */
-    Wait wait = Wait::automatic;
 };
 
 /** Policy of Context::auto_distrib(). */
@@ -962,14 +948,6 @@ public:
     /** As QUO_split_by_weight(): a context of the ranks that name the same part, confined to it.
         Collective over this context. */
     Context split_by_weight(ObjectType type, const std::vector<int> &weights, int part) const
-    /** As QUO_split_by_device(): a context of the ranks that name the same device, confined to the
-        objects near it. Collective over this context. */
-    Context split_by_device(ObjectType type, DeviceKind kind, int index) const
-    {
-        QUO_context scope = nullptr;
-        detail::check(QUO_split_by_device(handle_, plain(type), plain(kind), index, &scope));
-        return Context(scope, true);
-    }
     {
         QUO_context scope = nullptr;
         detail::check(QUO_split_by_weight(handle_, plain(type), static_cast<int>(weights.size()),
@@ -982,6 +960,14 @@ public:
         QUO_context scope = nullptr;
         detail::check(QUO_split_by_count(handle_, plain(type), static_cast<int>(counts.size()),
                                          counts.data(), part, &scope));
+        return Context(scope, true);
+    }
+    /** As QUO_split_by_device(): a context of the ranks that name the same device, confined to the
+        objects near it. Collective over this context. */
+    Context split_by_device(ObjectType type, DeviceKind kind, int index) const
+    {
+        QUO_context scope = nullptr;
+        detail::check(QUO_split_by_device(handle_, plain(type), plain(kind), index, &scope));
         return Context(scope, true);
     }
     /** Takes over a context that was made with the C interface. */
@@ -1318,7 +1304,6 @@ private:
     {
         QUO_create_options_t all = QUO_CREATE_OPTIONS_INIT;
         all.flags = static_cast<int>(options.flags);
-        all.wait = static_cast<int>(options.wait);
         return all;
     }
     int number(int (*ask)(QUO_context, int *)) const

@@ -30,7 +30,6 @@ from .context import (
     SharedMemory,
     Sharing,
     Threads,
-    Wait,
     Worker,
 )
 from .elastic import (
@@ -77,8 +76,8 @@ __all__ = [
     "Context",
     "Cores",
     "DeadMemberError",
-    "DeviceKind",
     "DetachedError",
+    "DeviceKind",
     "DisagreeError",
     "Distribution",
     "Error",
@@ -110,7 +109,6 @@ __all__ = [
     "Threads",
     "TimeoutExpiredError",
     "TopologyError",
-    "Wait",
     "Window",
     "Worker",
     "WorkFailedError",

@@ -28,7 +28,7 @@ _FILE = "libquo.so.8"
 class CreateOptions(Structure):
     """QUO_create_options_t."""
 
-    _fields_ = [("size", c_size_t), ("flags", c_int), ("wait", c_int)]
+    _fields_ = [("size", c_size_t), ("flags", c_int)]
 
 
 class PhaseSpec(Structure):

@@ -34,15 +34,6 @@ class ObjectType(enum.IntEnum):
     L1CACHE = 9
 
 
-class Wait(enum.IntEnum):
-    """Ways in which ranks wait for each other."""
-
-    DEFAULT = 0
-    FUTEX = 1
-    PTHREAD = 2
-    MPI = 3
-
-
 class Distribution(enum.IntEnum):
     """Rules of :meth:`Context.select`."""
 
@@ -63,14 +54,6 @@ class Cores(enum.IntEnum):
     ALL = 0
     FASTEST = 1
 
-class DeviceKind(enum.IntEnum):
-    """A kind of device, by its class on the PCI bus."""
-
-    GPU = 0
-    NETWORK = 1
-    STORAGE = 2
-
-
 
 class Sharing(enum.IntEnum):
     """Conduct of a phase whose CPUs another one has."""
@@ -78,6 +61,14 @@ class Sharing(enum.IntEnum):
     OVERLAP = 0
     WAIT = 1
     LEFT = 2
+
+
+class DeviceKind(enum.IntEnum):
+    """A kind of device, by its class on the PCI bus."""
+
+    GPU = 0
+    NETWORK = 1
+    STORAGE = 2
 
 
 class MemoryPolicy(enum.IntEnum):
@@ -189,12 +180,11 @@ class Context(_Handle):
         *,
         hide_smt: bool = False,
         lends: bool = False,
-        wait: Wait = Wait.DEFAULT,
     ) -> None:
         """Creates a context over ``comm``, by default ``MPI.COMM_WORLD``.
 
-        ``hide_smt`` hides all but one hardware thread of each core; it and ``wait`` are the same on
-        every rank. ``lends`` lends this rank's CPUs while it waits in a barrier or at a phase's end.
+        ``hide_smt`` hides all but one hardware thread of each core; it is the same on every rank.
+        ``lends`` lends this rank's CPUs while it waits in a barrier or at a phase's end.
         """
         super().__init__("context")
         library.load()
@@ -202,7 +192,7 @@ class Context(_Handle):
 
         comm = MPI.COMM_WORLD if comm is None else comm
         options = library.CreateOptions(
-            ctypes.sizeof(library.CreateOptions), int(bool(hide_smt)) | 2 * int(bool(lends)), int(wait)
+            ctypes.sizeof(library.CreateOptions), int(bool(hide_smt)) | 2 * int(bool(lends))
         )
         library.call("QUO_create_with_options_f2c", self._value, comm.py2f(), options)
 
@@ -382,6 +372,16 @@ class Context(_Handle):
 
     def split_by_weight(self, kind: ObjectType, weights: Sequence[int], part: int) -> "Context":
         """Splits the node's hardware in proportion to weights, and returns the caller's scope.
+
+        A scope is a context of the ranks that name the same part, confined to it. Collective over
+        the context; ``weights`` is the same on every rank.
+        """
+        return self._split("QUO_split_by_weight", kind, weights, part)
+
+    def split_by_count(self, kind: ObjectType, counts: Sequence[int], part: int) -> "Context":
+        """As :meth:`split_by_weight`, with a number of objects for each part."""
+        return self._split("QUO_split_by_count", kind, counts, part)
+
     def split_by_device(self, kind: ObjectType, device: DeviceKind, index: int) -> "Context":
         """As :meth:`split_by_weight`, with a part for each device that a rank of the node names.
 
@@ -410,16 +410,6 @@ class Context(_Handle):
         """
         index = library.number("QUO_assign_device", self._handle, int(device))
         return index if index >= 0 else None
-
-
-        A scope is a context of the ranks that name the same part, confined to it. Collective over
-        the context; ``weights`` is the same on every rank.
-        """
-        return self._split("QUO_split_by_weight", kind, weights, part)
-
-    def split_by_count(self, kind: ObjectType, counts: Sequence[int], part: int) -> "Context":
-        """As :meth:`split_by_weight`, with a number of objects for each part."""
-        return self._split("QUO_split_by_count", kind, counts, part)
 
     def _split(
         self, function: str, kind: ObjectType, shares: Sequence[int], part: int

@@ -168,21 +168,9 @@ typedef enum {
     /** Hide all but one hardware thread of each core. */
     QUO_CREATE_NO_MT = 1,
     /** Lend the caller's CPUs while it waits in QUO_barrier() or QUO_phase_end(), see QUO_borrow().
-        Ranks may differ in this. Without effect with #QUO_WAIT_MPI. Since quo 0.1. */
+        Ranks may differ in this. Since quo 0.1. */
     QUO_CREATE_LEND = 2
 } QUO_create_flags_t;
-
-/** Way in which ranks wait for each other. Since quo 0.1. */
-typedef enum {
-    /** The value of the environment variable QUO_WAIT (futex, pthread, mpi), else futex. */
-    QUO_WAIT_DEFAULT = 0,
-    /** Spin for about as long as a wake-up costs, then sleep in the kernel. */
-    QUO_WAIT_FUTEX,
-    /** A process-shared pthread barrier: no timeouts, dead ranks are not noticed. To compare. */
-    QUO_WAIT_PTHREAD,
-    /** MPI_Barrier: usually spins and keeps the core busy. To compare. */
-    QUO_WAIT_MPI
-} QUO_wait_t;
 
 /** Options of QUO_create_with_options(). Start from #QUO_CREATE_OPTIONS_INIT. Since quo 0.1. */
 typedef struct QUO_create_options_t {
@@ -190,14 +178,12 @@ typedef struct QUO_create_options_t {
     size_t size;
     /** A combination of #QUO_create_flags_t. */
     int flags;
-    /** One of #QUO_wait_t. */
-    int wait;
 } QUO_create_options_t;
 
-/** Initialiser: no flags, default wait. */
+/** Initialiser: no flags. */
 #define QUO_CREATE_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(QUO_create_options_t), QUO_CREATE_NO_FLAGS, QUO_WAIT_DEFAULT                        \
+        sizeof(QUO_create_options_t), QUO_CREATE_NO_FLAGS                                          \
     }
 
 /** Policy of QUO_auto_distrib_with_policy(). Since quo 0.1. */
@@ -331,7 +317,7 @@ QUO_create_with_flags(QUO_context *q,
  *
  * @code{.c}
  * QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
- * options.wait = QUO_WAIT_PTHREAD;
+ * options.flags = QUO_CREATE_NO_MT | QUO_CREATE_LEND;
  * QUO_create_with_options(&q, MPI_COMM_WORLD, &options);
  * @endcode
  */
@@ -802,8 +788,8 @@ QUO_barrier(QUO_context q);
  * @param[in] seconds How long to wait; 0 only looks whether everyone else is there.
  * @retval QUO_ERR_TIMEOUT       The time ran out before everyone came.
  * @retval QUO_ERR_INVLD_ARG     seconds is negative or not a number, or q is NULL.
- * @retval QUO_ERR_NOT_SUPPORTED The context waits with #QUO_WAIT_PTHREAD or #QUO_WAIT_MPI;
- *                               otherwise as QUO_barrier().
+ * @retval QUO_ERR_NOT_SUPPORTED The environment says QUO_WAIT=pthread or QUO_WAIT=mpi; otherwise as
+ *                               QUO_barrier().
  */
 int
 QUO_barrier_timed(QUO_context q,
@@ -895,7 +881,7 @@ QUO_get_mpi_comm_by_type(QUO_context q,
  * @param[in] q A context.
  * @retval QUO_SUCCESS              Done.
  * @retval QUO_SUCCESS_ALREADY_DONE The caller had detached before.
- * @retval QUO_ERR_NOT_SUPPORTED    The context waits with #QUO_WAIT_PTHREAD.
+ * @retval QUO_ERR_NOT_SUPPORTED    The environment says QUO_WAIT=pthread.
  */
 int
 QUO_detach(QUO_context q);
@@ -909,7 +895,7 @@ QUO_detach(QUO_context q);
  * @param[in] q A context.
  * @retval QUO_SUCCESS              Done.
  * @retval QUO_SUCCESS_ALREADY_DONE The caller is attached.
- * @retval QUO_ERR_NOT_SUPPORTED    The context waits with #QUO_WAIT_PTHREAD.
+ * @retval QUO_ERR_NOT_SUPPORTED    The environment says QUO_WAIT=pthread.
  */
 int
 QUO_attach(QUO_context q);
@@ -1719,6 +1705,44 @@ QUO_split_by_count(QUO_context q,
                    const int *counts,
                    int part,
                    QUO_context *out_scope);
+
+/**
+ * As QUO_split_by_weight(), with a part for each device that some rank of the node names: the
+ * objects near it. Since quo 0.1.
+ *
+ * Collective over the context. Objects near several of these devices are dealt out among them, as
+ * evenly as nearness allows; those near none belong to no part. Ranks that name the same device of
+ * their node have one scope, and so have ranks of several nodes whose devices have the same place
+ * in the order of the bus, those that the environment hides included.
+ *
+ * @param[in]  q         A context.
+ * @param[in]  type      Type of the objects that are not cut; the same on every rank.
+ * @param[in]  kind      Kind of device; the same on every rank.
+ * @param[in]  index     The caller's device, among those of QUO_ndevices(); QUO_assign_device() finds
+ *                       one for each rank.
+ * @param[out] out_scope The scope, to be freed with QUO_free(); NULL on failure.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG An argument is out of range on some rank, or a device has no object near
+ *                           it that the ranks may use.
+ * @retval QUO_ERR_NOT_FOUND The machine has no object of the type.
+ * @retval QUO_ERR_DISAGREE  The ranks gave different types or kinds.
+ *
+ * @code{.c}
+ * int gpu = -1;
+ * QUO_context scope = NULL;
+ * QUO_assign_device(q, QUO_DEVICE_GPU, &gpu);
+ * if (QUO_SUCCESS == QUO_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, gpu, &scope)) {
+ *     QUO_barrier(scope);
+ *     QUO_free(scope);
+ * }
+ * @endcode
+ */
+int
+QUO_split_by_device(QUO_context q,
+                    QUO_obj_type_t type,
+                    QUO_device_kind_t kind,
+                    int index,
+                    QUO_context *out_scope);
 
 /** @} */
 /** @name For Fortran: communicators as integers */

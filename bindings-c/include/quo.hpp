@@ -150,24 +150,10 @@ operator|(CreateFlags one, CreateFlags other) noexcept
     return static_cast<CreateFlags>(static_cast<int>(one) | static_cast<int>(other));
 }
 
-/** Way in which ranks wait for each other. */
-enum class Wait : int {
-    /** The value of the environment variable QUO_WAIT, else futex. */
-    automatic = QUO_WAIT_DEFAULT,
-    /** Spin for about as long as a wake-up costs, then sleep in the kernel. */
-    futex = QUO_WAIT_FUTEX,
-    /** A process-shared pthread barrier: no timeouts, dead ranks are not noticed. To compare. */
-    pthread = QUO_WAIT_PTHREAD,
-    /** MPI_Barrier: usually spins and keeps the core busy. To compare. */
-    mpi = QUO_WAIT_MPI
-};
-
 /** Options of a new context; the same on every rank. */
 struct CreateOptions {
     /** CPUs that the context shows. */
     CreateFlags flags = CreateFlags::none;
-    /** Way in which ranks wait. */
-    Wait wait = Wait::automatic;
 };
 
 /** Policy of Context::auto_distrib(). */
@@ -976,6 +962,14 @@ public:
                                          counts.data(), part, &scope));
         return Context(scope, true);
     }
+    /** As QUO_split_by_device(): a context of the ranks that name the same device, confined to the
+        objects near it. Collective over this context. */
+    Context split_by_device(ObjectType type, DeviceKind kind, int index) const
+    {
+        QUO_context scope = nullptr;
+        detail::check(QUO_split_by_device(handle_, plain(type), plain(kind), index, &scope));
+        return Context(scope, true);
+    }
     /** Takes over a context that was made with the C interface. */
     static Context adopt(QUO_context handle) noexcept { return Context(handle, true); }
     /** Uses a context that somebody else frees, such as the C or Fortran caller of a library. */
@@ -1312,7 +1306,6 @@ private:
     {
         QUO_create_options_t all = QUO_CREATE_OPTIONS_INIT;
         all.flags = static_cast<int>(options.flags);
-        all.wait = static_cast<int>(options.wait);
         return all;
     }
     int number(int (*ask)(QUO_context, int *)) const

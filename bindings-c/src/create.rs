@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use quo::context::{CreateOptions, Wait};
+use quo::context::CreateOptions;
 use quo::{Context, Error};
 use quo_mpi::communicator::marked;
 use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running, is_usable};
@@ -27,8 +27,6 @@ pub struct QUO_create_options_t {
     pub size: usize,
     /// `QUO_create_flags_t`.
     pub flags: c_int,
-    /// `QUO_wait_t`.
-    pub wait: c_int,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers.
@@ -63,23 +61,16 @@ pub(crate) fn context(q: *mut QUO_t) -> Result<Held<Context>, Failure> {
 /// fails everywhere.
 pub(crate) type Request = Result<CreateOptions, Failure>;
 
-pub(crate) fn request(flags: c_int, wait: c_int) -> Request {
+pub(crate) fn request(flags: c_int) -> Request {
     if flags & !(NO_MT | LEND) != 0 {
         return Err(Failure::invalid(format!("flags {flags:#x} ({flags}) hold an unknown flag")));
     }
     let options = CreateOptions::new().with_no_smt(flags & NO_MT != 0);
-    let options = options.with_lending(flags & LEND != 0);
-    Ok(match wait {
-        0 => options,
-        1 => options.with_wait(Wait::Futex),
-        2 => options.with_wait(Wait::Pthread),
-        3 => options.with_wait(Wait::Mpi),
-        _ => return Err(Failure::invalid(format!("wait {wait} is not a QUO_wait_t"))),
-    })
+    Ok(options.with_lending(flags & LEND != 0))
 }
 
 pub(crate) fn options_request(options: In<QUO_create_options_t>) -> Request {
-    options.read()?.map_or(Ok(CreateOptions::new()), |options| request(options.flags, options.wait))
+    options.read()?.map_or(Ok(CreateOptions::new()), |options| request(options.flags))
 }
 
 pub(crate) fn create(
@@ -119,13 +110,13 @@ pub(crate) fn keep_context(context: Context) -> Result<*mut QUO_t, Failure> {
 /// `QUO_create`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create(q: Out<*mut QUO_t>, comm: MPI_Comm) -> c_int {
-    entry("QUO_create", || create(q, comm, request(0, 0)))
+    entry("QUO_create", || create(q, comm, request(0)))
 }
 
 /// `QUO_create_with_flags`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_flags(q: Out<*mut QUO_t>, comm: MPI_Comm, flags: c_int) -> c_int {
-    entry("QUO_create_with_flags", || create(q, comm, request(flags, 0)))
+    entry("QUO_create_with_flags", || create(q, comm, request(flags)))
 }
 
 /// `QUO_create_with_options`.

@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int};
 
 use quo::Context;
+use quo::context::Split;
 use quo::topology::{Device, DeviceKind, shown_devices, visible_devices};
 
 use crate::collective::refuse_selection;
@@ -33,6 +34,18 @@ fn device(context: &Context, kind: c_int, index: c_int) -> Result<Device, Failur
     device.ok_or_else(|| {
         Failure::invalid(format!("there is no {kind} device {index}, the node shows {count}"))
     })
+}
+
+/// The kind of a device, and the part of a split by its kind that is near it.
+pub(crate) fn part_near(
+    context: &Context,
+    kind: c_int,
+    index: c_int,
+) -> Result<(DeviceKind, usize), Failure> {
+    let device = device(context, kind, index)?;
+    let part = Split::part_near(&context.topology(), &device);
+    let part = part.ok_or_else(|| Failure::invalid(format!("{device} is no longer there")))?;
+    Ok((device.kind, part))
 }
 
 /// `QUO_ndevices`.

@@ -16,7 +16,7 @@ fn create_from(q: Out<*mut QUO_t>, comm: MPI_Fint, flags: c_int) -> Result<(), F
     mpi_usable()?;
     // SAFETY: the right MPI is running, and by the contract of the C interface the number is a handle.
     let comm = unsafe { Comm::from_fortran(comm) };
-    create(q, comm, request(flags, 0))
+    create(q, comm, request(flags))
 }
 
 /// `QUO_create_f2c`.

@@ -371,8 +371,8 @@ pub extern "C" fn QUO_reshape_world() -> MPI_Comm {
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_world_f2c(out_comm: FintPlace) -> c_int {
     entry("QUO_reshape_world_f2c", || {
-        let place = out_comm.place("out_comm")?;
-        place.set(current()?);
+        let comm = current()?;
+        out_comm.place("out_comm")?.set(comm);
         Ok(())
     })
 }

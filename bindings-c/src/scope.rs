@@ -3,9 +3,11 @@
 
 use std::ffi::c_int;
 
+use quo::Context;
 use quo::context::Split;
 
 use crate::create::{context, keep_context};
+use crate::devices::part_near;
 use crate::guard::{Failure, entry};
 use crate::types::{Ints, Out, QUO_t, object_type};
 
@@ -43,24 +45,28 @@ fn spec(by: By, kind: c_int, count: c_int, numbers: Ints) -> Result<Split, Failu
     Ok(split.over(kind))
 }
 
-/// Wrong arguments take part, so that the split fails on every rank.
+/// Makes the scope of one part. Wrong arguments take part, so that the split fails on every rank.
 fn split(
     q: *mut QUO_t,
-    split: Result<Split, Failure>,
-    part: c_int,
+    request: impl FnOnce(&Context) -> Result<(Split, usize), Failure>,
     out_scope: Out<*mut QUO_t>,
 ) -> Result<(), Failure> {
     let place = out_scope.null_place("out_scope");
     let context = context(q)?;
-    let checked = place.and_then(|place| Ok((place, split?)));
-    let request = checked.as_ref().map(|(_, split)| split);
-    let request = request.map_err(|failure| failure.text().to_owned());
-    // A negative number is as wrong as one that is too large.
-    let part = usize::try_from(part).unwrap_or(usize::MAX);
+    let checked = place.and_then(|place| Ok((place, request(&context)?)));
+    let (request, part) = match &checked {
+        Ok((_, (split, part))) => (Ok(split), *part),
+        Err(failure) => (Err(failure.text().to_owned()), 0),
+    };
     let scope = context.split_request(request, part)?;
     let (place, _) = checked?;
     place.set(keep_context(scope.into_context())?);
     Ok(())
+}
+
+/// The number of a part; a negative one is as wrong as one that is too large.
+fn number(part: c_int) -> usize {
+    usize::try_from(part).unwrap_or(usize::MAX)
 }
 
 /// `QUO_split_by_weight`.
@@ -74,7 +80,8 @@ pub extern "C" fn QUO_split_by_weight(
     out_scope: Out<*mut QUO_t>,
 ) -> c_int {
     entry("QUO_split_by_weight", || {
-        split(q, spec(By::Weight, r#type, nparts, weights), part, out_scope)
+        let request = |_: &Context| Ok((spec(By::Weight, r#type, nparts, weights)?, number(part)));
+        split(q, request, out_scope)
     })
 }
 
@@ -89,6 +96,26 @@ pub extern "C" fn QUO_split_by_count(
     out_scope: Out<*mut QUO_t>,
 ) -> c_int {
     entry("QUO_split_by_count", || {
-        split(q, spec(By::Count, r#type, nparts, counts), part, out_scope)
+        let request = |_: &Context| Ok((spec(By::Count, r#type, nparts, counts)?, number(part)));
+        split(q, request, out_scope)
+    })
+}
+
+/// `QUO_split_by_device`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_split_by_device(
+    q: *mut QUO_t,
+    r#type: c_int,
+    kind: c_int,
+    index: c_int,
+    out_scope: Out<*mut QUO_t>,
+) -> c_int {
+    entry("QUO_split_by_device", || {
+        let request = |context: &Context| {
+            let over = object_type(r#type)?;
+            let (kind, part) = part_near(context, kind, index)?;
+            Ok((Split::near(kind).over(over), part))
+        };
+        split(q, request, out_scope)
     })
 }

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 
 use elastic::data::Element;
 use quo::ObjectType;
-use quo_mpi::Comm;
+use quo_mpi::{Comm, is_running};
 
 use crate::codes::Code;
 use crate::guard::Failure;
@@ -152,8 +152,10 @@ impl FintPlace {
         Self(pointer)
     }
 
-    /// The same, or the error that the argument `name` is NULL.
+    /// The same, or the error that the argument `name` is NULL, or that MPI does not run: outside its
+    /// life it ends a program that asks for a number.
     pub(crate) fn place(self, name: &str) -> Result<Self, Failure> {
+        is_running().map_err(quo::Error::from)?;
         Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
     }
 

@@ -1,10 +1,13 @@
-/* QUO_create_with_options: every wait kind works, bad structures are refused. */
+/* QUO_create_with_options: every way to wait that the environment names works, bad structures are
+ * refused. */
+#define _POSIX_C_SOURCE 200112L
 #include "check.h"
 
 int
 main(int argc, char **argv)
 {
     QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
+    static const char *const waits[] = {"futex", "pthread", "mpi"};
     QUO_context q = NULL;
     struct {
         QUO_create_options_t options;
@@ -12,16 +15,21 @@ main(int argc, char **argv)
     } longer;
 
     check_init(&argc, &argv);
-    for (int wait = QUO_WAIT_DEFAULT; wait <= QUO_WAIT_MPI; ++wait) {
-        options.wait = wait;
+    for (int wait = 0; wait < CHECK_COUNT(waits); ++wait) {
+        CHECK(0 == setenv("QUO_WAIT", waits[wait], 1));
         CHECK_OK(QUO_create_with_options(&q, MPI_COMM_WORLD, &options));
         for (int round = 0; round < 5; ++round) CHECK_OK(QUO_barrier(q));
+        CHECK_CODE(QUO_barrier_timed(q, 60.0), wait ? QUO_ERR_NOT_SUPPORTED : QUO_SUCCESS);
         CHECK_OK(QUO_free(q));
     }
+    CHECK(0 == setenv("QUO_WAIT", "9", 1));
+    CHECK_CODE_EVERYWHERE(QUO_create_with_options(&q, MPI_COMM_WORLD, &options),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_ERROR_NAMES("QUO_WAIT=9");
+    CHECK(0 == unsetenv("QUO_WAIT"));
     CHECK_OK(QUO_create_with_options(&q, MPI_COMM_WORLD, NULL));
     CHECK_OK(QUO_free(q));
 
-    options.wait = QUO_WAIT_DEFAULT;
     options.flags = QUO_CREATE_NO_MT;
     CHECK_OK(QUO_create_with_options(&q, MPI_COMM_WORLD, &options));
     CHECK_INT(check_nobjs(q, QUO_OBJ_PU), check_nobjs(q, QUO_OBJ_CORE));
@@ -32,11 +40,6 @@ main(int argc, char **argv)
                           QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("128");
     options.flags = QUO_CREATE_NO_FLAGS;
-    options.wait = 9;
-    CHECK_CODE_EVERYWHERE(QUO_create_with_options(&q, MPI_COMM_WORLD, &options),
-                          QUO_ERR_INVLD_ARG);
-    CHECK_ERROR_NAMES("9");
-    options.wait = QUO_WAIT_DEFAULT;
     options.size = 3;
     CHECK_CODE(QUO_create_with_options(&q, MPI_COMM_SELF, &options), QUO_ERR_INVLD_ARG);
     options.size = 0;

@@ -20,13 +20,13 @@ main(int argc, char **argv)
     CHECK_CODE_EVERYWHERE(QUO_create_with_flags_f2c(&q, world, 77), QUO_ERR_INVLD_ARG);
     CHECK(NULL == q);
 
-    options.wait = QUO_WAIT_PTHREAD;
+    options.flags = QUO_CREATE_NO_MT;
     CHECK_OK(QUO_create_with_options_f2c(&q, world, &options));
-    CHECK_CODE(QUO_barrier_timed(q, 1), QUO_ERR_NOT_SUPPORTED);
+    CHECK_INT(check_nobjs(q, QUO_OBJ_PU), check_nobjs(q, QUO_OBJ_CORE));
     CHECK_OK(QUO_free(q));
     CHECK_OK(QUO_create_with_options_f2c(&q, world, NULL));
     CHECK_OK(QUO_free(q));
-    options.wait = 9;
+    options.flags = 77;
     CHECK_CODE_EVERYWHERE(QUO_create_with_options_f2c(&q, world, &options), QUO_ERR_INVLD_ARG);
     CHECK(NULL == q);
 

@@ -451,10 +451,6 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_CREATE_NO_FLAGS", 0);
     constant("QUO_CREATE_NO_MT", 1);
     constant("QUO_CREATE_LEND", 2);
-    constant("QUO_WAIT_DEFAULT", 0);
-    constant("QUO_WAIT_FUTEX", 1);
-    constant("QUO_WAIT_PTHREAD", 2);
-    constant("QUO_WAIT_MPI", 3);
     constant("QUO_DISTRIB_SPREAD", 0);
     constant("QUO_DISTRIB_LIBQUO_COMPAT", 1);
     constant("QUO_THREADS_KEEP", 0);
@@ -542,7 +538,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
             );)*
         };
     }
-    structure!(QUO_create_options_t, size as "size", flags as "flags", wait as "wait");
+    structure!(QUO_create_options_t, size as "size", flags as "flags");
     structure!(QUO_phase_spec_t, size as "size", r#type as "type",
         max_per_object as "max_per_object", threads as "threads", name as "name", cores as "cores",
         sharing as "sharing", sharing_limit as "sharing_limit");

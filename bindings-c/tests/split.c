@@ -1,4 +1,4 @@
-/* QUO_split_by_weight, QUO_split_by_count: parts, phases inside them, what is refused. */
+/* QUO_split_by_weight, QUO_split_by_count, QUO_split_by_device: parts, phases inside them, what is refused. */
 #include "check.h"
 
 /* The CPUs of a scope as a list. */
@@ -28,6 +28,57 @@ check_phase(QUO_context scope, int runs)
         CHECK_OK(QUO_phase_end(phase));
     }
     CHECK_OK(QUO_phase_free(phase));
+}
+
+/* On the golden machine with two GPUs each has a package; what is refused on any machine. */
+static void
+check_devices(QUO_context q, int rank, int size)
+{
+    QUO_context scope = NULL;
+    char *list = NULL, *before = NULL, *after = NULL;
+    int count = 0, gpu = -1, nqids = 0;
+
+    CHECK_OK(QUO_ndevices(q, QUO_DEVICE_GPU, &count));
+    if (2 == count && 8 == check_nobjs(q, QUO_OBJ_PU)) {
+        CHECK_OK(QUO_stringify_cbind(q, &before));
+        gpu = rank % 2;
+        CHECK_OK(QUO_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, gpu, &scope));
+        list = cpus_of(scope);
+        CHECK_STRING(list, gpu ? "4-7" : "0-3");
+        CHECK_OK(QUO_ptr_free(list));
+        CHECK_OK(QUO_nqids(scope, &nqids));
+        CHECK_INT(nqids, (size + 1 - gpu) / 2);
+        check_phase(scope, 2);
+        CHECK_OK(QUO_free(scope));
+        CHECK_OK(QUO_stringify_cbind(q, &after));
+        CHECK_STRING(after, before);
+        CHECK_OK(QUO_ptr_free(before));
+        CHECK_OK(QUO_ptr_free(after));
+        /* Every rank at one GPU: the cores near the other one belong to nobody. */
+        CHECK_OK(QUO_split_by_device(q, QUO_OBJ_PACKAGE, QUO_DEVICE_GPU, 1, &scope));
+        CHECK_INT(check_nobjs(scope, QUO_OBJ_CORE), 4);
+        CHECK_OK(QUO_free(scope));
+        if (size > 1) {
+            CHECK_CODE_EVERYWHERE(QUO_split_by_device(q, QUO_OBJ_CORE,
+                                                      rank ? QUO_DEVICE_GPU : QUO_DEVICE_NETWORK,
+                                                      0, &scope),
+                                  QUO_ERR_DISAGREE);
+        }
+    }
+    scope = (QUO_context)check_handle(1);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, count, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK(NULL == scope);
+    CHECK_ERROR_NAMES("no gpu device");
+    CHECK_CODE_EVERYWHERE(QUO_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, -1, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_device(q, QUO_OBJ_CORE, (QUO_device_kind_t)3, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_device(q, (QUO_obj_type_t)44, QUO_DEVICE_GPU, 0, &scope),
+                          QUO_ERR_INVLD_ARG);
+    CHECK_CODE_EVERYWHERE(QUO_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, 0,
+                                              rank ? &scope : NULL),
+                          QUO_ERR_INVLD_ARG);
 }
 
 int
@@ -94,6 +145,8 @@ main(int argc, char **argv)
                               QUO_ERR_DISAGREE);
         CHECK_ERROR_NAMES("weights 1,1 over pu");
     }
+    check_devices(q, rank, size);
+    CHECK_REFUSES_BAD_HANDLES(QUO_split_by_device(bad, QUO_OBJ_PU, QUO_DEVICE_GPU, 0, &scope));
     CHECK_REFUSES_BAD_HANDLES(QUO_split_by_weight(bad, QUO_OBJ_PU, 1, NULL, 0, &scope));
     CHECK_REFUSES_BAD_HANDLES(QUO_split_by_count(bad, QUO_OBJ_PU, 1, one, 0, &scope));
     CHECK_OK(QUO_ptr_free(before));

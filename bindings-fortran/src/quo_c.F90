@@ -12,7 +12,6 @@ module quo_c
   type, bind(c), public :: c_create_options
     integer(c_size_t) :: size
     integer(c_int) :: flags
-    integer(c_int) :: wait
   end type c_create_options
 
   !> `QUO_phase_spec_t`

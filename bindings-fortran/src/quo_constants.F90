@@ -125,17 +125,6 @@ module quo_constants
   !> In place of a NUMA node in `quo_memory_on_node`: bytes that have no page.
   integer(c_int), parameter, public :: QUO_MEMORY_ABSENT = -1
 
-  ! How ranks wait for each other.
-
-  !> The value of the environment variable QUO_WAIT (futex, pthread, mpi), else futex.
-  integer(c_int), parameter, public :: QUO_WAIT_DEFAULT = 0
-  !> Spin for about as long as a wake-up costs, then sleep in the kernel.
-  integer(c_int), parameter, public :: QUO_WAIT_FUTEX = 1
-  !> A process-shared pthread barrier: no timeouts, dead ranks are not noticed. To compare.
-  integer(c_int), parameter, public :: QUO_WAIT_PTHREAD = 2
-  !> MPI_Barrier: usually spins and keeps the core busy. To compare.
-  integer(c_int), parameter, public :: QUO_WAIT_MPI = 3
-
   ! What `quo_auto_distrib_with_policy` computes.
 
   !> At most the given number per object; bound ranks before unbound ones, each on an object it is

@@ -68,7 +68,6 @@ contains
     type(c_create_options) :: wanted
     wanted%size = c_sizeof(wanted)
     wanted%flags = options%flags
-    wanted%wait = options%wait
     ierr = c_create_with_options(q, int(comm, c_int), wanted)
   end subroutine quo_create_with_options
 

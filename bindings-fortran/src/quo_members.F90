@@ -23,7 +23,7 @@ contains
     !> A context.
     type(c_ptr), value :: q
     !> `QUO_SUCCESS_ALREADY_DONE` when the caller had detached before, `QUO_ERR_NOT_SUPPORTED` when
-    !> the context waits with `QUO_WAIT_PTHREAD`.
+    !> the environment says QUO_WAIT=pthread.
     integer(c_int), intent(out) :: ierr
     ierr = c_detach(q)
   end subroutine quo_detach
@@ -34,7 +34,7 @@ contains
     !> A context.
     type(c_ptr), value :: q
     !> `QUO_SUCCESS_ALREADY_DONE` when the caller is attached, `QUO_ERR_NOT_SUPPORTED` when the
-    !> context waits with `QUO_WAIT_PTHREAD`.
+    !> environment says QUO_WAIT=pthread.
     integer(c_int), intent(out) :: ierr
     ierr = c_attach(q)
   end subroutine quo_attach

@@ -160,7 +160,8 @@ contains
     end if
   end subroutine quo_program_run
 
-  !> Runs a program in this process alone, without MPI: blocks do not ask for the communicator of the world. Local.
+  !> Runs a program in this process alone, without MPI: there is no communicator of the world, and
+  !> asking for it is an error. Local.
   subroutine quo_program_serial(program, ierr)
     !> A program.
     type(quo_program_t), target, intent(in) :: program

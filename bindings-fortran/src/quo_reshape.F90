@@ -230,7 +230,7 @@ contains
     !> `QUO_ERR_STATE` when the program has not begun.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: number
-    number = 0
+    number = -1
     ierr = c_reshape_world(number)
     comm = int(number)
   end subroutine reshape_comm_world

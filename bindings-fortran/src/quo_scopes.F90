@@ -4,7 +4,7 @@ module quo_scopes
   implicit none
   private
 
-  public :: quo_split_by_count, quo_split_by_weight
+  public :: quo_split_by_count, quo_split_by_device, quo_split_by_weight
 
   interface
     function c_split_by_weight(q, type, nparts, weights, part, out_scope) result(ierr) &
@@ -32,6 +32,18 @@ module quo_scopes
       type(c_ptr), intent(inout) :: out_scope
       integer(c_int) :: ierr
     end function c_split_by_count
+
+    function c_split_by_device(q, type, kind, index, out_scope) result(ierr) &
+      bind(c, name="QUO_split_by_device")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: q
+      integer(c_int), value :: type
+      integer(c_int), value :: kind
+      integer(c_int), value :: index
+      type(c_ptr), intent(inout) :: out_scope
+      integer(c_int) :: ierr
+    end function c_split_by_device
   end interface
 
 contains
@@ -78,4 +90,25 @@ contains
     scope = c_null_ptr
     ierr = c_split_by_count(q, obj_type, size(counts, kind=c_int), counts, part, scope)
   end subroutine quo_split_by_count
+
+  !> As [[quo_split_by_weight]], with a part for each device that some rank of the node names: the
+  !> objects near it. What several of these devices are near is dealt out among them, what none is
+  !> near belongs to no part. Collective over the context.
+  subroutine quo_split_by_device(q, obj_type, kind, index, scope, ierr)
+    !> A context.
+    type(c_ptr), value :: q
+    !> Type of the objects that are not cut; the same on every rank.
+    integer(c_int), value :: obj_type
+    !> One of `QUO_DEVICE_...`; the same on every rank.
+    integer(c_int), value :: kind
+    !> The caller's device, from 0 to `quo_ndevices` - 1; `quo_assign_device` finds one.
+    integer(c_int), value :: index
+    !> The scope, to be freed with `quo_free`.
+    type(c_ptr), intent(out) :: scope
+    !> As for [[quo_split_by_weight]], and `QUO_ERR_INVLD_ARG` when a device has no object near it
+    !> that the ranks may use.
+    integer(c_int), intent(out) :: ierr
+    scope = c_null_ptr
+    ierr = c_split_by_device(q, obj_type, kind, index, scope)
+  end subroutine quo_split_by_device
 end module quo_scopes

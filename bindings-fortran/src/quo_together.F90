@@ -38,7 +38,7 @@ contains
     !> Seconds to wait; 0 only looks whether everyone else is there.
     real(c_double), value :: seconds
     !> `QUO_ERR_TIMEOUT`; `QUO_ERR_INVLD_ARG` when the seconds are negative or not a number;
-    !> `QUO_ERR_NOT_SUPPORTED` when the context waits with `QUO_WAIT_PTHREAD` or `QUO_WAIT_MPI`;
+    !> `QUO_ERR_NOT_SUPPORTED` when the environment says QUO_WAIT=pthread or QUO_WAIT=mpi;
     !> otherwise as [[quo_barrier]].
     integer(c_int), intent(out) :: ierr
     ierr = c_barrier_timed(q, seconds)

@@ -2,17 +2,15 @@
 module quo_types
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_null_ptr, c_ptr, c_size_t
   use quo_constants, only: QUO_CORES_ALL, QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, &
-    QUO_SHARING_OVERLAP, QUO_THREADS_OPENMP, QUO_WAIT_DEFAULT
+    QUO_SHARING_OVERLAP, QUO_THREADS_OPENMP
   implicit none
   private
 
   !> Options of a context; the same on every rank. `quo_create_options_t()` is what `quo_create`
-  !> takes, `quo_create_options_t(wait=QUO_WAIT_MPI)` changes one of them.
+  !> takes, `quo_create_options_t(flags=QUO_CREATE_NO_MT)` changes one of them.
   type, public :: quo_create_options_t
     !> A combination of the flags `QUO_CREATE_...`.
     integer(c_int) :: flags = QUO_CREATE_NO_FLAGS
-    !> One of `QUO_WAIT_...`.
-    integer(c_int) :: wait = QUO_WAIT_DEFAULT
   end type quo_create_options_t
 
   !> Specification of a phase; the same on every rank. Without changes: one worker per package,

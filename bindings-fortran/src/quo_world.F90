@@ -209,12 +209,12 @@ contains
   subroutine quo_world_comm(w, comm, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> The communicator; MPI_COMM_NULL for one who is no rank.
+    !> The communicator; MPI_COMM_NULL for one who is no rank, no communicator after a failure.
     integer, intent(out) :: comm
-    !> As `quo_elastic` says.
+    !> As `quo_elastic` says, and `QUO_ERR_CALL_BEFORE_INIT` in a serial program without MPI.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: number
-    number = 0
+    number = -1
     ierr = c_world_comm(w, number)
     comm = int(number)
   end subroutine quo_world_comm
@@ -283,7 +283,7 @@ contains
     !> `QUO_ERR_STATE` outside of a resize, `QUO_ERR_INVLD_ARG`.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: number
-    number = 0
+    number = -1
     ierr = c_window_comm(w, which, number)
     comm = int(number)
   end subroutine quo_window_comm

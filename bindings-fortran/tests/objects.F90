@@ -208,8 +208,8 @@ program objects
   call code(ierr, QUO_ERR_INVLD_ARG, 'a phase of nothing')
   call nothing%create(MPI_COMM_NULL, ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'a null communicator')
-  call nothing%create(MPI_COMM_WORLD, quo_create_options_t(wait=17), ierr)
-  call code(ierr, QUO_ERR_INVLD_ARG, 'an unknown way to wait')
+  call nothing%create(MPI_COMM_WORLD, quo_create_options_t(flags=128), ierr)
+  call code(ierr, QUO_ERR_INVLD_ARG, 'an unknown flag')
 
   call node%free(ierr)
   call done(ierr, 'free')

@@ -5,7 +5,7 @@ program scopes
   use quo
   implicit none
   integer :: mpierr, rank, size, part
-  integer(c_int) :: ierr, pus, inside, nqids, threads
+  integer(c_int) :: ierr, pus, inside, nqids, threads, gpus
   logical :: selected
   type(c_ptr) :: q, scope, phase
   type(quo_context) :: node, half
@@ -66,6 +66,28 @@ program scopes
   call quo_split_by_weight(q, 77, [1], 0, scope, ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'an unknown type')
   call says('77')
+
+  call quo_ndevices(q, QUO_DEVICE_GPU, gpus, ierr)
+  call done(ierr, 'quo_ndevices')
+  call quo_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, gpus, scope, ierr)
+  call code(ierr, QUO_ERR_INVLD_ARG, 'a GPU that is not there')
+  call says('no gpu device')
+  call true(.not. c_associated(scope), 'no scope without a GPU')
+  node = quo_context(q)
+  call half%split_by_device(node, QUO_OBJ_CORE, QUO_DEVICE_GPU, -1, ierr)
+  call code(ierr, QUO_ERR_INVLD_ARG, 'a GPU before the first')
+  if (gpus > 0) then
+    call quo_split_by_device(q, QUO_OBJ_CORE, QUO_DEVICE_GPU, 0, scope, ierr)
+    call done(ierr, 'quo_split_by_device')
+    call quo_npus(scope, inside, ierr)
+    call quo_free(scope, ierr)
+    call done(ierr, 'quo_free')
+    call half%split_by_device(node, QUO_OBJ_CORE, QUO_DEVICE_GPU, 0, ierr)
+    call done(ierr, 'split_by_device')
+    call equal(half%npus(), inside, 'PUs near the GPU')
+    call true(inside > 0 .and. inside <= pus, 'some PUs')
+    call half%free(ierr)
+  end if
   call quo_free(q, ierr)
   call done(ierr, 'quo_free')
   call mpi_finalize(mpierr)

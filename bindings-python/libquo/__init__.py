@@ -20,6 +20,7 @@ release the interpreter's lock, so that other Python threads run while a rank sl
 from .context import (
     Context,
     Cores,
+    DeviceKind,
     Distribution,
     MemoryPolicy,
     NamedBarrier,
@@ -29,7 +30,6 @@ from .context import (
     SharedMemory,
     Sharing,
     Threads,
-    Wait,
     Worker,
 )
 from .elastic import (
@@ -77,6 +77,7 @@ __all__ = [
     "Cores",
     "DeadMemberError",
     "DetachedError",
+    "DeviceKind",
     "DisagreeError",
     "Distribution",
     "Error",
@@ -108,7 +109,6 @@ __all__ = [
     "Threads",
     "TimeoutExpiredError",
     "TopologyError",
-    "Wait",
     "Window",
     "Worker",
     "WorkFailedError",

@@ -28,7 +28,7 @@ _FILE = "libquo.so.8"
 class CreateOptions(Structure):
     """QUO_create_options_t."""
 
-    _fields_ = [("size", c_size_t), ("flags", c_int), ("wait", c_int)]
+    _fields_ = [("size", c_size_t), ("flags", c_int)]
 
 
 class PhaseSpec(Structure):
@@ -244,6 +244,9 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ("QUO_phase_free", [_object]),
     ("QUO_split_by_weight", [_context, c_int, c_int, _int_out, c_int, POINTER(_context)]),
     ("QUO_split_by_count", [_context, c_int, c_int, _int_out, c_int, POINTER(_context)]),
+    ("QUO_split_by_device", [_context, c_int, c_int, c_int, POINTER(_context)]),
+    ("QUO_ndevices", [_context, c_int, _int_out]),
+    ("QUO_assign_device", [_context, c_int, _int_out]),
     ("QUO_xpm_allocate", [_context, c_size_t, POINTER(_object)]),
     ("QUO_xpm_allocate_by_qids", [_context, _int_out, c_int, c_size_t, POINTER(_object)]),
     ("QUO_xpm_free", [_object]),

@@ -34,15 +34,6 @@ class ObjectType(enum.IntEnum):
     L1CACHE = 9
 
 
-class Wait(enum.IntEnum):
-    """Ways in which ranks wait for each other."""
-
-    DEFAULT = 0
-    FUTEX = 1
-    PTHREAD = 2
-    MPI = 3
-
-
 class Distribution(enum.IntEnum):
     """Rules of :meth:`Context.select`."""
 
@@ -70,6 +61,14 @@ class Sharing(enum.IntEnum):
     OVERLAP = 0
     WAIT = 1
     LEFT = 2
+
+
+class DeviceKind(enum.IntEnum):
+    """A kind of device, by its class on the PCI bus."""
+
+    GPU = 0
+    NETWORK = 1
+    STORAGE = 2
 
 
 class MemoryPolicy(enum.IntEnum):
@@ -181,12 +180,11 @@ class Context(_Handle):
         *,
         hide_smt: bool = False,
         lends: bool = False,
-        wait: Wait = Wait.DEFAULT,
     ) -> None:
         """Creates a context over ``comm``, by default ``MPI.COMM_WORLD``.
 
-        ``hide_smt`` hides all but one hardware thread of each core; it and ``wait`` are the same on
-        every rank. ``lends`` lends this rank's CPUs while it waits in a barrier or at a phase's end.
+        ``hide_smt`` hides all but one hardware thread of each core; it is the same on every rank.
+        ``lends`` lends this rank's CPUs while it waits in a barrier or at a phase's end.
         """
         super().__init__("context")
         library.load()
@@ -194,7 +192,7 @@ class Context(_Handle):
 
         comm = MPI.COMM_WORLD if comm is None else comm
         options = library.CreateOptions(
-            ctypes.sizeof(library.CreateOptions), int(bool(hide_smt)) | 2 * int(bool(lends)), int(wait)
+            ctypes.sizeof(library.CreateOptions), int(bool(hide_smt)) | 2 * int(bool(lends))
         )
         library.call("QUO_create_with_options_f2c", self._value, comm.py2f(), options)
 
@@ -383,6 +381,35 @@ class Context(_Handle):
     def split_by_count(self, kind: ObjectType, counts: Sequence[int], part: int) -> "Context":
         """As :meth:`split_by_weight`, with a number of objects for each part."""
         return self._split("QUO_split_by_count", kind, counts, part)
+
+    def split_by_device(self, kind: ObjectType, device: DeviceKind, index: int) -> "Context":
+        """As :meth:`split_by_weight`, with a part for each device that a rank of the node names.
+
+        A part has the objects near its device; what several devices are near is dealt out among
+        them. ``index`` is the caller's device among those of :meth:`ndevices`; see
+        :meth:`assign_device`. ``kind`` and ``device`` are the same on every rank.
+        """
+        out = c_void_p()
+        library.call(
+            "QUO_split_by_device", self._handle, int(kind), int(device), int(index), out
+        )
+        return Context._of(out)
+
+    def ndevices(self, device: DeviceKind) -> int:
+        """Number of the node's devices of a kind, without GPUs that the environment hides.
+
+        Local.
+        """
+        return library.number("QUO_ndevices", self._handle, int(device))
+
+    def assign_device(self, device: DeviceKind) -> Optional[int]:
+        """Index of the device that this rank should use, ``None`` where there is none.
+
+        Each device has as many ranks of the node as any other, or one more, and near ones as far
+        as that allows. Collective over the node; ``device`` is the same on every rank.
+        """
+        index = library.number("QUO_assign_device", self._handle, int(device))
+        return index if index >= 0 else None
 
     def _split(
         self, function: str, kind: ObjectType, shares: Sequence[int], part: int

@@ -17,10 +17,10 @@ from libquo import _library as library
 #: Enumerations, and the beginning of their names in C.
 ENUMERATIONS = [
     (context.ObjectType, "QUO_OBJ_"),
-    (context.Wait, "QUO_WAIT_"),
     (context.Threads, "QUO_THREADS_"),
     (context.Cores, "QUO_CORES_"),
     (context.Sharing, "QUO_SHARING_"),
+    (context.DeviceKind, "QUO_DEVICE_"),
     (context.MemoryPolicy, "QUO_MEMORY_"),
     (elastic.Status, "QUO_WORLD_"),
     (elastic.RequestKind, "QUO_REQUEST_"),

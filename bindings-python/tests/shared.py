@@ -7,7 +7,7 @@ from check import expect, expect_raises, run
 from mpi4py import MPI
 
 import libquo
-from libquo import Context, ObjectType
+from libquo import Context, DeviceKind, ObjectType
 
 
 def mappings():
@@ -54,6 +54,18 @@ def main():
                 expect(cpus[0] != cpus[1], f"{cpus}")
             with context.split_by_weight(ObjectType.CORE, [1, 1], comm.rank) as scope:
                 scope.barrier()
+        gpus = context.ndevices(DeviceKind.GPU)
+        arguments = (ObjectType.CORE, DeviceKind.GPU)
+        expect_raises(
+            libquo.InvalidArgumentError, "no gpu", context.split_by_device, *arguments, gpus
+        )
+        if gpus == 2:
+            gpu = context.assign_device(DeviceKind.GPU)
+            with context.split_by_device(*arguments, gpu) as scope:
+                expect(scope.count(ObjectType.CORE) == 4, f"{scope.binding()}")
+                expect(scope.cpus_of(ObjectType.MACHINE, 0) == scope.binding(), "unbound before")
+        else:
+            expect(gpus or context.assign_device(DeviceKind.GPU) is None, "none")
 
 
 run(main)

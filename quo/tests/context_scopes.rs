@@ -26,6 +26,8 @@ fn main() {
         ("scope_is_not_adapted", scope_is_not_adapted),
         ("scopes_of_hidden_threads_leave_them_hidden", scopes_leave_hidden_threads_hidden),
         ("devices_are_shared_out_near_ranks", devices_are_shared_out_near_ranks),
+        ("scopes_near_devices_have_the_cores_near_them", scopes_near_devices_have_their_cores),
+        ("device_that_is_not_there_fails_on_every_rank", missing_device_fails_on_every_rank),
         ("kernel_holds_each_rank_in_its_part", kernel_holds_each_rank_in_its_part),
     ]);
 }
@@ -229,6 +231,48 @@ fn devices_are_shared_out_near_ranks() {
         let kind = [DeviceKind::Gpu, DeviceKind::Network][context.rank()];
         let error = context.assign_device(kind).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Disagreement);
+    });
+}
+
+const GPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/gpus.xml");
+
+fn scopes_near_devices_have_their_cores() {
+    let machine = [("QUO_TOPOLOGY", GPUS), ("QUO_BINDING", "0;4;1;5")];
+    with_contexts(4, &machine, |context| {
+        let before = context.binding().unwrap();
+        let gpu = context.assign_device(DeviceKind::Gpu).unwrap().unwrap();
+        let part = Split::part_near(&context.topology(), &gpu).unwrap();
+        assert_eq!(part, context.rank() % 2);
+        let scope = context.split(&Split::near(DeviceKind::Gpu), part).unwrap();
+        assert_eq!(scope.cpus(), set(["0-3", "4-7"][part]));
+        assert_eq!((scope.size(), scope.part()), (2, part));
+        // A scope is split by devices in turn; one that nobody names takes nothing.
+        let half = scope.split(&Split::near(DeviceKind::Gpu), part).unwrap();
+        assert_eq!(half.cpus(), scope.cpus());
+        half.free().unwrap();
+        scope.free().unwrap();
+        assert_eq!(context.binding().unwrap(), before);
+    });
+}
+
+fn missing_device_fails_on_every_rank() {
+    with_contexts(3, &[("QUO_TOPOLOGY", GPUS)], |context| {
+        let gpus = Split::near(DeviceKind::Gpu);
+        let part = if context.rank() == 1 { 2 } else { 0 };
+        let error = context.split(&gpus, part).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        assert!(text.contains("rank 1") && text.contains("no gpu device 2"), "{text}");
+        // The second GPU is near the other package only.
+        let package = context.split(&Split::equally(2).over(ObjectType::Package), 0).unwrap();
+        let error = package.split(&gpus, 1).unwrap_err().to_string();
+        assert!(error.contains("device 1, one of 1, gets no object"), "{error}");
+        package.barrier().unwrap();
+        let kinds = [DeviceKind::Gpu, DeviceKind::Gpu, DeviceKind::Network];
+        let split = Split::near(kinds[context.rank()]);
+        let error = context.split(&split, 0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Disagreement);
+        assert!(error.to_string().contains("near each network over core on rank 2"), "{error}");
     });
 }
 

@@ -21,6 +21,7 @@ const TESTS: &[Test] = &[
     ("wrong_c_programs_fail_with_words", c_wrong),
     ("killed_joiner_ends_the_parents_program_with_an_error", killed_joiner),
     ("fortran_program_matches_serial_over_parked_ranks", fortran_parked),
+    ("serial_fortran_program_has_no_communicator", fortran_serial),
     ("sparse_matrix_survives_all_rank_pairs_in_rust", rust_compressed),
     ("sparse_matrix_survives_resizes_in_c_and_fortran", c_and_fortran_compressed),
 ];
@@ -212,6 +213,15 @@ fn fortran_parked() -> Result<()> {
     let right = format!("column 4: 4 ranks\ncolumn 13: 2 ranks\n{serial}");
     let said = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
     ensure!(said(&outcome.stdout) == said(&right), "{right}: {}", outcome.report());
+    Ok(())
+}
+
+fn fortran_serial() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = in_fortran("tests/programs/elastic_serial.F90", folder.path())?;
+    let said = alone(&program, &[])?;
+    let right = ["before init T: ", "MPI has not been initialised", "rank 0"];
+    ensure!(right.iter().all(|words| said.contains(words)), "{said}");
     Ok(())
 }
 

@@ -17,6 +17,10 @@ use quo_tests::{STRICT, compile_modules, fortran_support, module_sources, mpifor
 const MACHINES: [(&str, &str, usize); 2] =
     [("pack:2 numa:2 core:2 pu:2", "4 2 8 16", 4), ("pack:1 numa:1 core:2 pu:4", "1 1 2 8", 3)];
 
+/// A machine with devices, and the programs that ask for them.
+const WITH_GPUS: &str = "quo/tests/machines/gpus.xml";
+const OF_DEVICES: [&str; 2] = ["devices", "scopes"];
+
 /// Runs for which the real machine matters: number of ranks, and their binding.
 const LIVE: [(usize, BindTo); 2] = [(1, BindTo::None), (2, BindTo::Core)];
 
@@ -51,6 +55,10 @@ fn passes(name: &str, flags: &[&str]) -> Result<()> {
     for (description, counts, ranks) in MACHINES {
         let job = Job::new(ranks, &program).topology(description).env("QUO_TEST_EXPECT", counts);
         job.run()?.expect_success().with_context(|| description)?;
+    }
+    if OF_DEVICES.contains(&name) {
+        let job = Job::new(4, &program).topology(WITH_GPUS).env("QUO_TEST_EXPECT", "2 2 8 8");
+        job.run()?.expect_success().with_context(|| WITH_GPUS)?;
     }
     Ok(())
 }

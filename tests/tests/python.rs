@@ -68,7 +68,11 @@ fn job(ranks: usize, program: &str) -> Result<Job> {
 
 /// Runs a program, of which every rank says that it passed.
 fn passes(ranks: usize, program: &str) -> Result<()> {
-    let outcome = job(ranks, program)?.run()?;
+    all_pass(ranks, job(ranks, program)?)
+}
+
+fn all_pass(ranks: usize, job: Job) -> Result<()> {
+    let outcome = job.run()?;
     outcome.expect_success().with_context(|| format!("{ranks} ranks"))?;
     let passed = outcome.stdout.matches("passed").count();
     ensure!(passed == ranks, "{passed} of {ranks} ranks passed\n{}", outcome.report());
@@ -91,7 +95,9 @@ fn phases() -> Result<()> {
 }
 
 fn shared() -> Result<()> {
-    [1, 2, 3].into_iter().try_for_each(|ranks| passes(ranks, "shared.py"))
+    [1, 2, 3].into_iter().try_for_each(|ranks| passes(ranks, "shared.py"))?;
+    let gpus = Checkout::find()?.root().join("quo/tests/machines/gpus.xml");
+    all_pass(2, job(2, "shared.py")?.env("QUO_TOPOLOGY", gpus))
 }
 
 fn worlds() -> Result<()> {

@@ -13,10 +13,9 @@ every_way_to_create()
     CHECK_EQUAL(one_thread.npus(), one_thread.ncores());
     quo::CreateOptions options;
     options.flags = quo::CreateFlags::no_mt;
-    options.wait = quo::Wait::mpi;
-    const quo::Context spinning(MPI_COMM_WORLD, options);
-    CHECK_EQUAL(spinning.npus(), one_thread.npus());
-    spinning.barrier();
+    const quo::Context with_options(MPI_COMM_WORLD, options);
+    CHECK_EQUAL(with_options.npus(), one_thread.npus());
+    with_options.barrier();
     const MPI_Fint world = MPI_Comm_c2f(MPI_COMM_WORLD);
     const quo::Context from_fortran = quo::Context::from_fortran(world);
     CHECK_EQUAL(from_fortran.nqids(), plain.nqids());
@@ -32,7 +31,7 @@ what_cannot_be_created_throws_everywhere()
 {
     constexpr auto no_flag = static_cast<quo::CreateFlags>(64);
     quo::CreateOptions options;
-    options.wait = static_cast<quo::Wait>(17);
+    options.flags = no_flag;
     CHECK_THROWS(quo::Context(MPI_COMM_NULL), RecoverableError, invalid_argument, "QUO_create");
     CHECK_THROWS(quo::Context(MPI_COMM_WORLD, no_flag), RecoverableError, invalid_argument,
                  "QUO_create_with_flags");
@@ -227,6 +226,13 @@ devices_are_shared_out()
             CHECK(context.device_in_type(kind, index, quo::ObjectType::machine, 0));
             (void)context.device_is_near(kind, index);
         }
+        if (count > 0) {
+            const quo::Context scope =
+                context.split_by_device(quo::ObjectType::core, kind, 0);
+            CHECK(scope.npus() > 0 && scope.nqids() == context.nqids());
+        }
+        CHECK_THROWS(context.split_by_device(quo::ObjectType::core, kind, count),
+                     RecoverableError, invalid_argument, "there is no");
         CHECK_THROWS(context.device(kind, count), RecoverableError, invalid_argument, "there is no");
     }
     CHECK_THROWS(context.visible_devices(-1), RecoverableError, invalid_argument, "gpu");

@@ -149,20 +149,24 @@ impl Group for MpiGroup {
         is_running()
     }
 
+    /// To rank 0 and from there to all: MPIs send a message from each rank to each other one for
+    /// `MPI_Iallgather`.
     fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
-        const CALL: &str = "MPI_Iallgather";
+        const CALL: &str = "MPI_Igather";
         is_running()?;
-        let count = c_int::try_from(mine.len()).map_err(|_| GroupError::Unsuitable {
-            call: CALL,
-            reason: "a record is too long".into(),
+        let total = mine.len() * self.size;
+        let counts = c_int::try_from(mine.len()).and_then(|count| Ok((count, total.try_into()?)));
+        let (count, total_count) = counts.map_err(|_| {
+            let reason = format!("{total} bytes are too many for one gather");
+            GroupError::Unsuitable { call: CALL, reason: reason.into() }
         })?;
         // Both buffers belong to the operation until it completes; when the wait is given up they
         // are leaked on purpose, since MPI may still write to them.
         let sent = Box::leak(mine.to_vec().into_boxed_slice());
-        let all = Box::leak(vec![0_u8; mine.len() * self.size].into_boxed_slice());
+        let all = Box::leak(vec![0_u8; total].into_boxed_slice());
         // SAFETY: `sent` and `all` have the lengths given and live until the operation completes.
         let begun = Operation::begin(CALL, |place| unsafe {
-            raw::quo_mpi_iallgather(
+            raw::quo_mpi_igather(
                 self.comm.0,
                 sent.as_ptr().cast::<c_void>(),
                 all.as_mut_ptr().cast::<c_void>(),
@@ -173,8 +177,28 @@ impl Group for MpiGroup {
         begun.wait(limits)?;
         // SAFETY: leaked above, complete, and referred to by nobody else.
         drop(unsafe { Box::from_raw(sent) });
+        // SAFETY: `all` has the length given and lives until the operation completes.
+        let begun = Operation::begin("MPI_Ibcast", |place| unsafe {
+            raw::quo_mpi_ibcast(self.comm.0, all.as_mut_ptr().cast(), total_count, 0, place)
+        })?;
+        begun.wait(limits)?;
         // SAFETY: as above.
         Ok(unsafe { Box::from_raw(all) }.into_vec())
+    }
+
+    fn all(&self, mine: bool, limits: &WaitLimits<'_>) -> Result<bool, GroupError> {
+        is_running()?;
+        // Leaked when the wait is given up, as the buffers of a gather.
+        let numbers = Box::leak(Box::new([c_int::from(mine), 0]));
+        let [mine, all] = &mut *numbers;
+        // SAFETY: both numbers live until the operation completes.
+        let begun = Operation::begin("MPI_Iallreduce", |place| unsafe {
+            raw::quo_mpi_iall(self.comm.0, mine, all, place)
+        })?;
+        begun.wait(limits)?;
+        // SAFETY: leaked above, complete, and referred to by nobody else.
+        let [_, all] = *unsafe { Box::from_raw(numbers) };
+        Ok(all != 0)
     }
 
     fn gather(

@@ -153,11 +153,19 @@ int quo_mpi_comm_idup(uint64_t comm, quo_mpi_operation **out)
     return quo_mpi_begun(MPI_Comm_idup(handle(comm), &made->duplicate, &made->request), made, out);
 }
 
-int quo_mpi_iallgather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **out)
+int quo_mpi_igather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **out)
 {
     quo_mpi_operation *made = quo_mpi_begin();
     if (made == NULL) return MPI_ERR_NO_MEM;
-    int code = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, handle(comm), &made->request);
+    int code = MPI_Igather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, handle(comm), &made->request);
+    return quo_mpi_begun(code, made, out);
+}
+
+int quo_mpi_iall(uint64_t comm, const int *mine, int *all, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = quo_mpi_begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    int code = MPI_Iallreduce(mine, all, 1, MPI_INT, MPI_LAND, handle(comm), &made->request);
     return quo_mpi_begun(code, made, out);
 }
 

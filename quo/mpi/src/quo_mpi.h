@@ -62,7 +62,9 @@ int quo_mpi_comm_free(uint64_t comm);
 
 /* Begin operations. The buffers belong to MPI until the operation has completed. */
 int quo_mpi_comm_idup(uint64_t comm, quo_mpi_operation **operation);
-int quo_mpi_iallgather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **operation);
+int quo_mpi_igather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **operation);
+/* 1 in `all` if every rank gives another number than 0, else 0. */
+int quo_mpi_iall(uint64_t comm, const int *mine, int *all, quo_mpi_operation **operation);
 
 int quo_mpi_test(quo_mpi_operation *operation, int *done);
 

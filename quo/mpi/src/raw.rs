@@ -36,11 +36,17 @@ unsafe extern "C" {
     -> c_int;
     pub(crate) fn quo_mpi_comm_free(comm: u64) -> c_int;
     pub(crate) fn quo_mpi_comm_idup(comm: u64, operation: *mut *mut Operation) -> c_int;
-    pub(crate) fn quo_mpi_iallgather(
+    pub(crate) fn quo_mpi_igather(
         comm: u64,
         mine: *const c_void,
         all: *mut c_void,
         bytes: c_int,
+        operation: *mut *mut Operation,
+    ) -> c_int;
+    pub(crate) fn quo_mpi_iall(
+        comm: u64,
+        mine: *const c_int,
+        all: *mut c_int,
         operation: *mut *mut Operation,
     ) -> c_int;
     pub(crate) fn quo_mpi_test(operation: *mut Operation, done: *mut c_int) -> c_int;

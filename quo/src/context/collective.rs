@@ -47,7 +47,7 @@ impl Context {
     /// Waits until every rank of this node has come, and leaves the core to others meanwhile.
     /// Collective over the node.
     ///
-    /// How it waits was chosen when the context was made, see [`Wait`].
+    /// Spins for about as long as a wake-up costs, then sleeps in the kernel.
     ///
     /// # Errors
     /// [`Error::DeadMember`] on every waiting rank when a member ended without coming.

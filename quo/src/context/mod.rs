@@ -55,7 +55,8 @@ pub(crate) use exchange::Operation;
 pub use launcher::Launcher;
 pub use lending::Borrowed;
 pub use limit::limit_cpus;
-pub use options::{CreateOptions, Wait};
+pub use options::CreateOptions;
+pub(crate) use options::Wait;
 pub use placement::MemoryPlaces;
 pub use registry::Registered;
 pub use scope::{Scope, Split};
@@ -179,8 +180,7 @@ impl Context {
     }
 
     /// The way ranks wait in [`barrier`](Self::barrier). Local.
-    #[must_use]
-    pub fn wait(&self) -> Wait {
+    pub(crate) fn wait(&self) -> Wait {
         self.shared.settings.wait
     }
 

@@ -7,10 +7,10 @@ use crate::environment;
 use crate::error::Error;
 use crate::plan::Policy;
 
-/// The way ranks wait in [`Context::barrier`](super::Context::barrier).
+/// The way ranks wait in [`Context::barrier`](super::Context::barrier); `QUO_WAIT` has one of the
+/// ways to compare with in place of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Wait {
+pub(crate) enum Wait {
     /// Spin briefly, then sleep on a futex shared by the node. Timeouts work, dead ranks are
     /// noticed.
     Futex,
@@ -30,15 +30,14 @@ impl Wait {
 /// Options of [`Context::create_with`](super::Context::create_with). All ranks give the same.
 ///
 /// ```
-/// use quo::context::{CreateOptions, Wait};
-/// let options = CreateOptions::new().with_no_smt(true).with_wait(Wait::Futex);
+/// use quo::context::CreateOptions;
+/// let options = CreateOptions::new().with_no_smt(true).with_lending(true);
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct CreateOptions {
     pub(super) no_smt: bool,
     pub(super) lending: bool,
-    pub(super) wait: Option<Wait>,
     pub(super) policy: Option<Policy>,
     pub(super) directory: Option<PathBuf>,
     pub(super) create_timeout: Option<Duration>,
@@ -61,16 +60,10 @@ impl CreateOptions {
 
     /// Lends this rank's CPUs while it waits in [`barrier`](super::Context::barrier) or at the end of
     /// a phase, so that other ranks of the node can [borrow](super::Context::borrow) them. Ranks may
-    /// differ in this. Has no effect with [`Wait::Mpi`], which keeps the CPU busy.
+    /// differ in this. Has no effect with `QUO_WAIT=mpi`, which keeps the CPU busy.
     #[doc(alias = "QUO_CREATE_LEND")]
     pub fn with_lending(mut self, lending: bool) -> Self {
         self.lending = lending;
-        self
-    }
-
-    /// The way to wait; otherwise `QUO_WAIT`, otherwise futex.
-    pub fn with_wait(mut self, wait: Wait) -> Self {
-        self.wait = Some(wait);
         self
     }
 
@@ -115,10 +108,7 @@ impl CreateOptions {
         Ok(Settings {
             no_smt: self.no_smt,
             lending: self.lending,
-            wait: match self.wait {
-                Some(wait) => wait,
-                None => named(&environment::WAIT, &Wait::NAMES)?.unwrap_or(Wait::Futex),
-            },
+            wait: named(&environment::WAIT, &Wait::NAMES)?.unwrap_or(Wait::Futex),
             policy: match self.policy {
                 Some(policy) => policy,
                 None => {

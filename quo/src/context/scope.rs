@@ -18,8 +18,8 @@ use super::state::Shared;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::{Group, WaitLimits};
-use crate::plan::{counted, shares};
-use crate::topology::{ObjectType, Topology, TopologyError};
+use crate::plan::{counted, near, shares};
+use crate::topology::{Device, DeviceKind, ObjectType, Topology, TopologyError};
 
 const CALL: &str = "split";
 
@@ -40,13 +40,14 @@ const CALL: &str = "split";
 #[must_use]
 pub struct Split {
     over: ObjectType,
-    numbers: Numbers,
+    by: By,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Numbers {
+enum By {
     Weights(Vec<u32>),
     Counts(Vec<u32>),
+    Near(DeviceKind),
 }
 
 impl Split {
@@ -60,13 +61,58 @@ impl Split {
     /// node's ranks may use.
     #[doc(alias = "QUO_split_by_weight")]
     pub fn weights(weights: &[u32]) -> Self {
-        Self { over: ObjectType::Core, numbers: Numbers::Weights(weights.to_vec()) }
+        Self { over: ObjectType::Core, by: By::Weights(weights.to_vec()) }
     }
 
     /// A part for each count, with that many whole objects; what is left over belongs to no part.
     #[doc(alias = "QUO_split_by_count")]
     pub fn counts(counts: &[u32]) -> Self {
-        Self { over: ObjectType::Core, numbers: Numbers::Counts(counts.to_vec()) }
+        Self { over: ObjectType::Core, by: By::Counts(counts.to_vec()) }
+    }
+
+    /// A part for each device of a kind that some rank of the node names, with the objects near it.
+    /// What several of these devices are near is dealt out among them, as evenly as nearness allows;
+    /// what none is near belongs to no part. The number of a part is that of its device among all of
+    /// the kind in the order of the bus, see [`part_near`](Self::part_near), so nodes may have
+    /// different numbers of devices.
+    ///
+    /// ```
+    /// use quo::context::Split;
+    /// use quo::topology::{DeviceKind, Topology};
+    /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/gpus.xml");
+    /// let machine = Topology::from_xml_file(file.as_ref())?;
+    /// let parts = Split::near(DeviceKind::Gpu).parts(&machine)?;
+    /// assert_eq!(parts[0].to_string(), "0-3");
+    /// assert_eq!(parts[1].to_string(), "4-7");
+    /// # Ok::<(), quo::Error>(())
+    /// ```
+    #[doc(alias = "QUO_split_by_device")]
+    pub fn near(kind: DeviceKind) -> Self {
+        Self { over: ObjectType::Core, by: By::Near(kind) }
+    }
+
+    /// The part of a [split by devices](Self::near) that is near this one: its number among the
+    /// devices of its kind in the order of the bus, those that the environment hides from the rank
+    /// included. `None` when the machine has no such device. Local.
+    ///
+    /// ```no_run
+    /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
+    /// use quo::context::Split;
+    /// use quo::topology::DeviceKind;
+    /// // Ranks that use the same GPU share the cores near it.
+    /// if let Some(gpu) = context.assign_device(DeviceKind::Gpu)?
+    ///     && let Some(part) = Split::part_near(&context.topology(), &gpu)
+    /// {
+    ///     let scope = context.split(&Split::near(DeviceKind::Gpu), part)?;
+    /// #   scope.free()?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn part_near(machine: &Topology, device: &Device) -> Option<usize> {
+        let devices = devices_of(machine, device.kind);
+        devices.iter().position(|known| known.bus == device.bus)
     }
 
     /// The type of the objects that are not cut: cores, unless told otherwise.
@@ -75,54 +121,79 @@ impl Split {
         self
     }
 
-    /// The number of parts.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.numbers().len()
-    }
-
-    /// Returns true if there are no parts.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.numbers().is_empty()
-    }
-
-    fn numbers(&self) -> &[u32] {
-        match &self.numbers {
-            Numbers::Weights(numbers) | Numbers::Counts(numbers) => numbers,
-        }
-    }
-
     /// The CPUs of each part on a machine: disjoint, and of whole objects as far as these are
-    /// allowed. Pure, the same on every rank.
+    /// allowed; by devices, as if each of them had been named. Pure, the same on every rank.
     ///
     /// # Errors
     /// [`Error::Topology`] when the machine has no object of the type, [`Error::Plan`] when it has
-    /// too few of them or a number is 0.
+    /// too few of them, a number is 0, or a device has no allowed object near it.
     pub fn parts(&self, machine: &Topology) -> Result<Vec<CpuSet>, Error> {
+        self.parts_where(machine, |_| true)
+    }
+
+    /// As [`parts`](Self::parts), where devices that are not named get nothing.
+    fn parts_where(
+        &self,
+        machine: &Topology,
+        is_named: impl Fn(usize) -> bool,
+    ) -> Result<Vec<CpuSet>, Error> {
         let objects = machine.objects(self.over);
         if objects.is_empty() {
             return Err(TopologyError::NoSuchObject { kind: self.over, index: 0, count: 0 }.into());
         }
         let units: Vec<CpuSet> = objects.iter().map(|object| object.cpuset.clone()).collect();
-        let allowed = machine.allowed();
-        Ok(match &self.numbers {
-            Numbers::Weights(weights) => {
-                shares(allowed, &units, |unit| machine.weight_of(unit), weights)?
+        let (allowed, weight) = (machine.allowed(), |unit: &CpuSet| machine.weight_of(unit));
+        Ok(match &self.by {
+            By::Weights(weights) => shares(allowed, &units, weight, weights)?,
+            By::Counts(counts) => counted(allowed, &units, counts)?,
+            By::Near(kind) => {
+                let devices: Vec<CpuSet> =
+                    devices_of(machine, *kind).into_iter().map(|device| device.cpuset).collect();
+                let named: Vec<usize> = (0..devices.len()).filter(|&it| is_named(it)).collect();
+                let mut parts = vec![CpuSet::new(); devices.len()];
+                if named.is_empty() {
+                    return Ok(parts);
+                }
+                let places: Vec<CpuSet> = named.iter().map(|&it| devices[it].clone()).collect();
+                let own = near(allowed, &units, weight, &places)
+                    .map_err(|error| error.of_device(|device| named[device]))?;
+                named.into_iter().zip(own).for_each(|(device, cpus)| parts[device] = cpus);
+                parts
             }
-            Numbers::Counts(counts) => counted(allowed, &units, counts)?,
         })
     }
+
+    /// The CPUs of one part on a node whose ranks name these.
+    fn part(&self, machine: &Topology, part: usize, named: &[usize]) -> Result<CpuSet, Error> {
+        let mut parts = self.parts_where(machine, |device| named.contains(&device))?;
+        if part < parts.len() {
+            return Ok(parts.swap_remove(part));
+        }
+        let count = parts.len();
+        let reason = match self.by {
+            By::Near(kind) => format!("there is no {kind} device {part}, the node has {count}"),
+            By::Weights(_) | By::Counts(_) => {
+                format!("there is no part {part}, the split has {count}")
+            }
+        };
+        Err(Error::InvalidArgument { call: CALL, reason })
+    }
+}
+
+/// The devices of a kind in the order of the bus.
+fn devices_of(machine: &Topology, kind: DeviceKind) -> Vec<Device> {
+    machine.devices().into_iter().filter(|device| device.kind == kind).collect()
 }
 
 impl fmt::Display for Split {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.numbers {
-            Numbers::Weights(_) => "weights",
-            Numbers::Counts(_) => "counts",
+        let (name, numbers) = match &self.by {
+            By::Weights(numbers) => ("weights", numbers),
+            By::Counts(numbers) => ("counts", numbers),
+            By::Near(kind) => return write!(out, "near each {kind} over {}", self.over),
         };
-        let numbers: Vec<String> = self.numbers().iter().map(ToString::to_string).collect();
-        write!(out, "{what} {} over {}", numbers.join(","), self.over)
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        write!(out, "{name} {} over {}", numbers.join(","), self.over)
     }
 }
 
@@ -204,6 +275,8 @@ impl Context {
     /// # }
     /// ```
     #[doc(alias = "QUO_split_by_weight")]
+    #[doc(alias = "QUO_split_by_count")]
+    #[doc(alias = "QUO_split_by_device")]
     pub fn split(&self, split: &Split, part: usize) -> Result<Scope, Error> {
         self.split_request(Ok(split), part)
     }
@@ -228,17 +301,18 @@ impl Context {
         let text = split.as_ref().map(ToString::to_string).unwrap_or_default();
         let own = renewed.and_then(|()| {
             let split = split.map_err(invalid)?;
-            let mut parts = split.parts(&state.machine().topology)?;
-            if part >= parts.len() {
-                let parts = parts.len();
-                return Err(invalid(format!("there is no part {part}, the split has {parts}")));
-            }
-            Ok(parts.swap_remove(part))
+            Ok((split, split.part(&state.machine().topology, part, &[part])?))
         });
         let limits = WaitLimits::for_at_most(self.shared.settings.create_timeout);
-        let records = state.group.allgather(&record(own.as_ref().err(), &text), &limits)?;
-        check_records(&records)?;
-        let own = own?;
+        let records = state.group.allgather(&record(own.as_ref().err(), &text, part), &limits)?;
+        let named = check_records(&records)?;
+        let (split, mut own) = own?;
+        if let By::Near(_) = split.by {
+            // Ranks of this node may name other devices near the same CPUs.
+            let named: Vec<usize> = state.members.iter().map(|&rank| named[rank]).collect();
+            let shared = split.part(&state.machine().topology, part, &named);
+            own = agree(&*state.group, CALL, shared, &limits)?;
+        }
         let colour = u32::try_from(part).ok();
         let group = state.group.split(colour, state.rank)?.ok_or_else(|| Error::NotSupported {
             call: CALL,
@@ -297,27 +371,34 @@ impl Context {
 /// Room for the text of a split; what is longer is told apart by its digest.
 const TEXT_BYTES: usize = 64;
 
-/// What a rank tells the others: its failure if any, and the split it was given.
-fn record(failure: Option<&Error>, split: &str) -> Vec<u8> {
+/// What a rank tells the others: its failure if any, the part it names, and the split it was given.
+fn record(failure: Option<&Error>, split: &str, part: usize) -> Vec<u8> {
     let mut record = encode_status(failure).to_vec();
+    record.extend((part as u64).to_ne_bytes());
     record.extend(digest(split.bytes()).to_ne_bytes());
     record.extend(split.bytes().chain(std::iter::repeat(0)).take(TEXT_BYTES));
     record
 }
 
-fn check_records(records: &[u8]) -> Result<(), Error> {
-    let length = STATUS_BYTES + size_of::<u64>() + TEXT_BYTES;
-    let (mut statuses, mut splits) = (Vec::new(), Vec::new());
+/// The part that each rank names.
+fn check_records(records: &[u8]) -> Result<Vec<usize>, Error> {
+    const NUMBER: usize = size_of::<u64>();
+    let length = STATUS_BYTES + 2 * NUMBER + TEXT_BYTES;
+    let (mut statuses, mut parts, mut splits) = (Vec::new(), Vec::new(), Vec::new());
     for (rank, record) in records.chunks_exact(length).enumerate() {
-        let (status, split) = record.split_at(STATUS_BYTES);
+        let (status, rest) = record.split_at(STATUS_BYTES);
+        let (part, split) = rest.split_at(NUMBER);
         statuses.extend_from_slice(status);
+        let part = part.try_into().map_or(u64::MAX, u64::from_ne_bytes);
+        parts.push(usize::try_from(part).unwrap_or(usize::MAX));
         splits.push((rank, split));
     }
     first_failure(CALL, &statuses)?;
     require_agreement(CALL, "the split", &splits, |split| {
-        let text = split.get(size_of::<u64>()..).unwrap_or_default();
+        let text = split.get(NUMBER..).unwrap_or_default();
         String::from_utf8_lossy(text).trim_end_matches('\0').to_owned()
-    })
+    })?;
+    Ok(parts)
 }
 
 #[cfg(test)]
@@ -345,6 +426,37 @@ mod tests {
         let xml = include_str!("../../tests/machines/fast-and-slow-cores.xml");
         let machine = Topology::from_xml(xml).unwrap();
         assert_eq!(texts(&Split::equally(2), &machine), ["0-5,12-15", "6-11,16-19"]);
+    }
+
+    #[test]
+    fn cores_near_the_named_devices_are_dealt_out() {
+        let xml = include_str!("../../tests/machines/gpus.xml");
+        let machine = Topology::from_xml(xml).unwrap();
+        let gpus = Split::near(DeviceKind::Gpu);
+        assert_eq!(texts(&gpus, &machine), ["0-3", "4-7"]);
+        assert_eq!(texts(&gpus.clone().over(ObjectType::Package), &machine), ["0-3", "4-7"]);
+        assert_eq!(texts(&Split::near(DeviceKind::Network), &machine), ["0-3"]);
+        let part = |part, named: &[usize]| gpus.part(&machine, part, named).unwrap().to_string();
+        assert_eq!((part(0, &[0, 0]), part(1, &[0, 1])), ("0-3".to_owned(), "4-7".to_owned()));
+        let devices = machine.devices();
+        let found: Vec<_> =
+            devices.iter().map(|device| Split::part_near(&machine, device)).collect();
+        assert_eq!(found, [Some(0), Some(0), Some(0), Some(1)]);
+        let elsewhere = Topology::from_synthetic("core:2 pu:1").unwrap();
+        assert_eq!(Split::part_near(&elsewhere, &devices[0]), None);
+        assert!(texts(&gpus, &elsewhere).is_empty());
+    }
+
+    #[test]
+    fn devices_without_a_near_core_are_refused_by_number() {
+        let xml = include_str!("../../tests/machines/gpus.xml");
+        let machine = Topology::from_xml(xml).unwrap();
+        let machine = machine.with_allowed(&"0-2".parse().unwrap()).unwrap();
+        let gpus = Split::near(DeviceKind::Gpu);
+        let error = |part| gpus.part(&machine, part, &[part]).unwrap_err().to_string();
+        assert!(error(1).contains("device 1") && error(1).contains("4-7"), "{}", error(1));
+        assert!(error(2).contains("no gpu device 2, the node has 2"), "{}", error(2));
+        assert_eq!(gpus.part(&machine, 0, &[0]).unwrap().to_string(), "0-2");
     }
 
     #[test]

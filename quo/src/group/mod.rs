@@ -1,7 +1,7 @@
 //! The ranks a context is made over: who they are and how they agree.
 //!
-//! A [`Group`] is all that the runtime asks of a communication library: rank, size, one gather of
-//! equal-sized records, a barrier for comparison, and a split. Two implementations exist: MPI
+//! A [`Group`] is all that the runtime asks of a communication library: rank, size, a gather of
+//! equal-sized records, a common yes or no, a barrier for comparison, and a split. Two implementations exist: MPI
 //! communicators, in the crate `quo-mpi`, and local processes without MPI ([`local`]), for programs
 //! that fork and for tests. This crate itself never meets MPI.
 
@@ -38,6 +38,14 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`GroupError::Dead`] and [`GroupError::Late`] as `limits` allow, else the library's own.
     fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError>;
+
+    /// Returns true on every rank if every rank gives true. Collective.
+    ///
+    /// # Errors
+    /// As [`allgather`](Self::allgather).
+    fn all(&self, mine: bool, limits: &WaitLimits<'_>) -> Result<bool, GroupError> {
+        Ok(self.allgather(&[u8::from(mine)], limits)?.iter().all(|&one| one == 1))
+    }
 
     /// Gathers a text of any length from every rank on rank 0; the others get `None`. Collective.
     ///

@@ -53,4 +53,29 @@ pub enum PlanError {
         /// The objects that are needed.
         parts: usize,
     },
+    /// A device was to get objects near it, and there are none for it.
+    #[error(
+        "split: device {device}, one of {devices}, gets no object of the type: none that may be used \
+         is left of the CPUs {cpus} near it; leave the device out, or split by a smaller type"
+    )]
+    NothingNear {
+        /// The device, from 0.
+        device: usize,
+        /// The CPUs near it, as a CPU list.
+        cpus: crate::CpuSet,
+        /// Number of devices among which they were to be split.
+        devices: usize,
+    },
+}
+
+impl PlanError {
+    /// The error of a request for some of the devices, with its device's number among all.
+    pub(crate) fn of_device(self, number: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::NothingNear { device, cpus, devices } => {
+                Self::NothingNear { device: number(device), cpus, devices }
+            }
+            other => other,
+        }
+    }
 }

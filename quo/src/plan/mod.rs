@@ -11,6 +11,7 @@
 //! | the same, by the published algorithm to the letter | [`Policy::LibquoCompat`] | `libquo_compat.rs` |
 //! | which CPUs does each of several workers get? | [`split`] | `split.rs` |
 //! | the same in given proportions, or by cores that differ in speed | [`shares`], [`counted`] | `shares.rs` |
+//! | the same by nearness to devices | [`near`] | `near.rs` |
 //! | how many threads does each worker run? | [`threads_per_worker`] | `threads.rs` |
 //! | which ranks hand their data to which worker? | [`blocks`] | `blocks.rs` |
 //! | which device does each rank use? | [`assign_devices`] | `devices.rs` |
@@ -22,6 +23,7 @@ mod devices;
 mod distribute;
 mod error;
 mod libquo_compat;
+mod near;
 mod reassign;
 mod shares;
 mod split;
@@ -34,6 +36,7 @@ pub use blocks::blocks;
 pub use devices::assign_devices;
 pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
 pub use error::PlanError;
+pub use near::near;
 pub use reassign::Vacancy;
 pub use shares::{counted, shares};
 pub use split::{split, split_by_weight};

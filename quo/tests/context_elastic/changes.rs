@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quo::affinity::Target;
-use quo::context::{AdaptOptions, CreateOptions, Wait};
+use quo::context::{AdaptOptions, CreateOptions};
 use quo::group::local::LocalSpace;
 use quo::group::{LocalGroup, WaitLimits};
 use quo::phase::{PhasePlan, PhaseSpec};
@@ -121,7 +121,7 @@ pub fn who_joins_takes_over_what_there_is() {
     let places = Places::new(4);
     let trace = places.segments.path().join("trace.json");
     let ranks = Ranks::fork(3, |rank| {
-        let made = places.options().with_no_smt(true).with_wait(Wait::Pthread).with_trace(&trace);
+        let made = places.options().with_no_smt(true).with_trace(&trace);
         let context = match rank {
             0 => {
                 let context = Context::create_with(places.meet(0, 0, 1), made).unwrap();
@@ -137,7 +137,7 @@ pub fn who_joins_takes_over_what_there_is() {
             }
         };
         if rank < 2 {
-            assert!(context.hides_smt() && context.wait() == Wait::Pthread);
+            assert!(context.hides_smt());
             let refused = context.adapt(places.meet(2, rank, 3)).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Disagreement);
             assert!(refused.to_string().contains("adapt"), "{refused}");
@@ -287,11 +287,11 @@ pub fn a_retired_rank_comes_back() {
 }
 
 pub fn every_way_to_wait() {
-    for wait in [Wait::Futex, Wait::Pthread, Wait::Mpi] {
+    for wait in ["futex", "pthread", "mpi"] {
         let places = Places::new(3);
         let ranks = Ranks::fork(3, |rank| {
-            let options = places.options().with_wait(wait);
-            let context = Context::create_with(places.meet(0, rank, 3), options).unwrap();
+            set("QUO_WAIT", wait);
+            let context = places.create(0, rank, 3);
             check(&context, rank, 3);
             if rank == 2 {
                 context.retire().unwrap();

@@ -75,6 +75,19 @@ pub enum Stage {
     Ended,
 }
 
+/// The whole run of a job that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The key of the job.
+    pub job: String,
+    /// The instant of the start, since 1970.
+    pub begun: Time,
+    /// The instant of the end, since 1970.
+    pub ended: Time,
+    /// The names of the nodes that it ran on.
+    pub nodes: Vec<String>,
+}
+
 /// Makes the lines of a record.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
@@ -138,19 +151,28 @@ impl Recorder {
         written(&lines)
     }
 
-    /// Takes in the end of a job, and returns its lines. A job that ran between two looks was only seen waiting: `nodes`
-    /// are those that it began on. Nothing comes of a job that was never seen, or whose end is in the record.
-    pub fn end(&mut self, job: &str, begun: Time, at: Time, nodes: Vec<String>) -> Vec<String> {
-        let Some(known) = self.known.remove(job) else { return Vec::new() };
-        let (begun, at) = (begun.max(self.last), at.max(self.last));
-        let mut lines = Vec::new();
-        if known.stage == Stage::Waits {
-            let job = Sighting { stage: Stage::Runs(begun), nodes, ..known.clone() };
-            lines.push(Line::Job { at: begun, job });
+    /// Takes in jobs that have ended, and returns the lines of their ends, in order of time. A job that ran between two
+    /// looks was only seen waiting: its start is a line, too. Nothing comes of a job that was never seen, or whose end is
+    /// in the record.
+    pub fn end(&mut self, runs: Vec<Run>) -> Vec<String> {
+        let mut moments = Vec::new();
+        for run in runs {
+            let Some(known) = self.known.remove(&run.job) else { continue };
+            let begun = run.begun.max(self.last);
+            let at = run.ended.max(begun);
+            let is_new = known.stage == Stage::Waits;
+            if is_new {
+                let stage = Stage::Runs(begun);
+                let job = Sighting { stage, nodes: run.nodes, ..known.clone() };
+                moments.push((begun, 1, Line::Job { at: begun, job }));
+            }
+            // At one instant, nodes are left before others take them.
+            let order = if is_new && begun == at { 2 } else { 0 };
+            moments.push((at, order, ended(known, at)));
         }
-        lines.push(ended(known, at));
-        self.last = at;
-        written(&lines)
+        moments.sort_by_key(|(at, order, _)| (*at, *order));
+        self.last = moments.last().map_or(self.last, |(at, ..)| *at);
+        written(&moments.into_iter().map(|(_, _, line)| line).collect::<Vec<Line>>())
     }
 }
 
@@ -408,6 +430,11 @@ mod tests {
         text
     }
 
+    fn run(job: &str, begun: u64, ended: u64, node: &str) -> Run {
+        let at = |second: u64| Time::seconds(1000 + second);
+        Run { job: job.into(), begun: at(begun), ended: at(ended), nodes: vec![node.to_owned()] }
+    }
+
     #[test]
     fn job_between_two_looks_has_run() {
         let mut recorder = Recorder::default();
@@ -415,11 +442,9 @@ mod tests {
         let waits = |job| seen(job, Class::Rigid, Stage::Waits, &[]);
         let runs = seen("a", Class::Rigid, Stage::Runs(at(0)), &["q0"]);
         let mut lines = recorder.observe(at(0), "easy", &machine(), vec![runs, waits("b")]);
-        let nodes = |name: &str| vec![name.to_owned()];
-        lines.extend(recorder.end("a", at(0), at(4), nodes("q0")));
-        lines.extend(recorder.end("b", at(5), at(7), nodes("q1")));
-        lines.extend(recorder.end("b", at(5), at(7), nodes("q1")));
-        lines.extend(recorder.end("never", at(5), at(7), nodes("q1")));
+        lines.extend(recorder.end(vec![run("a", 0, 4, "q0")]));
+        lines.extend(recorder.end(vec![run("b", 5, 7, "q1"), run("never", 5, 7, "q1")]));
+        lines.extend(recorder.end(vec![run("b", 5, 7, "q1")]));
         lines.extend(recorder.observe(at(9), "easy", &machine(), Vec::new()));
         let (_, outcome) = read(&(lines.join("\n") + "\n")).unwrap();
         let [a, b] = outcome.records[..] else { panic!("{:?}", outcome.records) };
@@ -428,6 +453,29 @@ mod tests {
             (b.wait(), b.execution(), b.node_time),
             (Span::seconds(5), Span::seconds(2), 2_000)
         );
+    }
+
+    #[test]
+    fn jobs_that_ran_at_once_between_looks_overlap() {
+        let mut recorder = Recorder::default();
+        let at = |second: u64| Time::seconds(1000 + second);
+        let waits = |job| seen(job, Class::Rigid, Stage::Waits, &[]);
+        let jobs = ["a", "b", "c", "d"].map(waits).to_vec();
+        let mut lines = recorder.observe(at(0), "easy", &machine(), jobs);
+        // The last one takes the node of the first, and ends at once.
+        let runs = [("a", 1, 6, "q0"), ("b", 2, 8, "q1"), ("c", 0, 1, "q0"), ("d", 6, 6, "q0")];
+        let runs = runs.map(|(job, begun, ended, node)| run(job, begun, ended, node)).to_vec();
+        lines.extend(recorder.end(runs));
+        lines.extend(recorder.observe(at(9), "easy", &machine(), Vec::new()));
+        let (_, outcome) = read(&(lines.join("\n") + "\n")).unwrap();
+        let told: Vec<(Span, u64)> =
+            outcome.records.iter().map(|job| (job.execution(), job.node_time)).collect();
+        let seconds = Span::seconds;
+        assert_eq!(
+            told,
+            [(seconds(5), 5_000), (seconds(6), 6_000), (seconds(1), 1_000), (seconds(0), 0)]
+        );
+        assert_eq!(outcome.load.iter().map(|load| load.busy).max(), Some(2));
     }
 
     #[test]

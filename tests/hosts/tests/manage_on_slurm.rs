@@ -1,6 +1,7 @@
 //! `quo-elastic manage --slurm` on a real Slurm: elastic jobs fill idle nodes and give them back for a rigid one.
 #![allow(clippy::print_stdout)] // The figures are what it is for.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, ExitCode, Stdio};
@@ -17,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const TESTS: &[Test] = &[
     ("elastic_jobs_fill_nodes_and_give_them_back", given_back),
     ("elastic_jobs_use_more_of_the_nodes_than_static_ones", compared),
+    ("job_between_two_looks_is_recorded_with_its_run", between_looks),
     ("manager_goes_on_after_the_controller_was_away", controller_away),
     ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
 ];
@@ -169,12 +171,17 @@ impl Bed {
         format!("jobs: {:?}\n{}", self.jobs(), parts.concat())
     }
 
+    /// A line for each job that is.
+    fn squeue(&self, format: &str) -> Result<String> {
+        let format = format!("--format={format}");
+        let output = self.slurm.command("squeue").args(["--noheader", &format]).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
     /// The state and the name of all jobs that are.
     fn jobs(&self) -> Result<Vec<(String, String)>> {
-        let output =
-            self.slurm.command("squeue").args(["--noheader", "--format=%T|%j"]).output()?;
-        ensure!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout)?;
+        let text = self.squeue("%T|%j")?;
         let pair = |line: &str| {
             let (state, name) = line.split_once('|').context("squeue")?;
             Ok((state.to_owned(), name.to_owned()))
@@ -333,17 +340,66 @@ fn managed() -> Result<(Figures, Duration)> {
     Ok((bed.finish()?, arrival))
 }
 
+/// A job that waits at one look and has ended at the next one has run, in the record.
+fn between_looks() -> Result<()> {
+    let bed = Bed::up("looks")?;
+    let submit = |name: &str, nodes: usize, program: &str| {
+        let mut command = bed.slurm.command("sbatch");
+        command.args(["--exclusive", "--time=10", "--output=/dev/null"]);
+        command.arg(format!("--job-name={name}")).arg(format!("--nodes={nodes}"));
+        let submitted = command.arg(format!("--wrap={program}")).output()?;
+        ensure!(submitted.status.success(), "{submitted:?}");
+        anyhow::Ok(())
+    };
+    let look = || {
+        let mut command = bed.slurm.command(Checkout::find()?.program("quo-elastic")?);
+        command.args(["manage", "--slurm", "--once", "--record"]).arg(bed.file("record"));
+        let output = command.env("QUO_ELASTIC_DIR", SOCKETS).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        anyhow::Ok(())
+    };
+    submit("first", NODES, "sleep 600")?;
+    bed.until("the first job runs", || bed.runs("first"))?;
+    submit("second", 1, "true")?;
+    submit("never", 1, "true")?;
+    // Slurm names the cause of the wait when it has looked at the job.
+    let waits = |reason: &str| matches!(reason, "Resources" | "Priority");
+    bed.until("both wait for nodes", || {
+        Ok(bed.squeue("%r")?.lines().filter(|it| waits(it)).count() == 2)
+    })?;
+    look()?;
+    for name in ["never", "first"] {
+        let output = bed.slurm.command("scancel").arg(format!("--name={name}")).output()?;
+        ensure!(output.status.success(), "{output:?}");
+    }
+    bed.until("all jobs have ended", || Ok(bed.jobs()?.is_empty()))?;
+    look()?;
+    let record = bed.read("record");
+    let summary = &simulated(&bed, &[])?["policies"][0][0];
+    let told = (&summary["jobs"], &summary["all"]["jobs"], &summary["rejected"]);
+    ensure!(told == (&3.into(), &2.into(), &1.into()), "{summary}\n{record}");
+    // Written once: a third look adds nothing.
+    look()?;
+    ensure!(bed.read("record") == record, "{record}\n{}", bed.read("record"));
+    bed.slurm.down()
+}
+
+/// What `simulate` tells of the record.
+fn simulated(bed: &Bed, words: &[&OsStr]) -> Result<serde_json::Value> {
+    let mut command = std::process::Command::new(Checkout::find()?.program("quo-elastic")?);
+    command.arg("--json").arg("simulate").arg(bed.file("record")).args(words);
+    let output = command.output()?;
+    ensure!(output.status.success(), "{output:?}");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 /// Draws the record of both managers, and keeps the picture.
 fn drawn(bed: &Bed) -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = checkout.build_folder().join("tmp");
     fs::create_dir_all(&folder)?;
     let picture = folder.join("managed.svg");
-    let mut command = std::process::Command::new(checkout.program("quo-elastic")?);
-    command.arg("--json").arg("simulate").arg(bed.file("record")).arg("--svg").arg(&picture);
-    let output = command.output()?;
-    ensure!(output.status.success(), "{output:?}");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let report = simulated(bed, &["--svg".as_ref(), picture.as_os_str()])?;
     let all = &report["policies"][0][0]["all"];
     // Two growths and two shrinkages.
     ensure!(all["jobs"] == 3 && all["resizes"] == 4, "{report}\n{}", bed.read("record"));

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use scheduler::record::{Recorder, Sighting};
+use scheduler::record::{Recorder, Run, Sighting};
 use scheduler::time::Time;
 
 /// A record, to which lines are appended.
@@ -48,12 +48,12 @@ impl Recording {
         self.append(&lines)
     }
 
-    /// Appends the end of a job that began on these nodes, unless it is there.
+    /// Appends the ends of jobs, but of those whose ends are there.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end(&mut self, job: &str, begun: Time, at: Time, nodes: Vec<String>) -> Result<()> {
-        let lines = self.recorder.end(job, begun, at, nodes);
+    pub fn end(&mut self, runs: Vec<Run>) -> Result<()> {
+        let lines = self.recorder.end(runs);
         self.append(&lines)
     }
 

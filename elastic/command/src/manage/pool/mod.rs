@@ -21,6 +21,7 @@ use scheduler::action::{Action, Choice};
 use scheduler::job::Class;
 use scheduler::live::{Decided, Snapshot, Stage, decide};
 use scheduler::policy::Policy;
+use scheduler::record::Run;
 use scheduler::time::{Span, Time};
 
 use super::contact::{Contact, here, there};
@@ -247,12 +248,13 @@ impl Pool {
     fn record_ends(&mut self, names: &[String], fates: &[Fate]) -> Result<()> {
         let Some(recording) = &mut self.recording else { return Ok(()) };
         let slots = slot_names(&self.hosts);
-        for (name, fate) in names.iter().zip(fates) {
-            let Fate::Ended(start, _, at) = fate else { continue };
+        let run = |(name, fate): (&String, &Fate)| {
+            let Fate::Ended(start, _, ended) = fate else { return None };
             let held = start.slots.iter().filter_map(|slot| slots.get(*slot as usize).cloned());
-            recording.end(name, start.at, *at, held.collect())?;
-        }
-        Ok(())
+            let (job, nodes) = (name.clone(), held.collect());
+            Some(Run { job, begun: start.at, ended: *ended, nodes })
+        };
+        recording.end(names.iter().zip(fates).filter_map(run).collect())
     }
 
     /// Asks the elastic jobs that run. Those that do not answer are left out.

@@ -24,7 +24,7 @@ use super::orders::{Change, EVENTS, Orders, is_busy, open};
 use super::recording::Recording;
 use super::{Manage, decision_line, now};
 use crate::output::{complain, say, say_json};
-use plan::{Flight, Pictured, View, adopted, picture, request, sightings};
+use plan::{Flight, Pictured, View, adopted, picture, request, runs, sightings};
 use text::{JOB_FORMAT, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
 
 const EVERY: Duration = Duration::from_secs(10);
@@ -93,7 +93,8 @@ impl Manager {
         let mut statuses = Elastic::new();
         // Before Slurm is asked: nodes that came before an answer are known to Slurm.
         self.take(&mut statuses, here()?);
-        let (jobs, nodes) = self.look()?;
+        let (mut jobs, nodes) = self.look()?;
+        let ended: Vec<SlurmJob> = jobs.extract_if(.., |job| job.phase == Phase::Ended).collect();
         // Jobs on other nodes may take seconds to answer.
         let seen = now();
         self.ask_there(&mut statuses, &jobs);
@@ -129,6 +130,7 @@ impl Manager {
         };
         let recorded = self.recording.as_mut().map(|recording| {
             let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+            recording.end(runs(ended.iter().chain(&jobs), seen))?;
             recording.observe(seen, &names, sightings(&view, seen))
         });
         let pictured = picture(&view, &self.orders, now);
@@ -154,7 +156,12 @@ impl Manager {
             query(program, &words.collect::<Vec<String>>(), COMMAND_LIMIT)
                 .map_err(|error| anyhow!(error))
         };
-        let (jobs, mut wrong) = text::jobs(&ask("squeue", &["--noheader", "--array", JOB_FORMAT])?);
+        let mut words = vec!["--noheader", "--array", JOB_FORMAT];
+        if self.recording.is_some() {
+            // With jobs that have ended, as long as Slurm keeps them.
+            words.push("--states=all");
+        }
+        let (jobs, mut wrong) = text::jobs(&ask("squeue", &words)?);
         let (nodes, others) = text::nodes(&ask("sinfo", &["--noheader", "--Node", NODE_FORMAT])?);
         wrong.extend(others);
         wrong.into_iter().for_each(|line| self.complain_once(line));

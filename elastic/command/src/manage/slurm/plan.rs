@@ -10,7 +10,7 @@ use scheduler::job::{Class, Limits};
 use scheduler::live::{Decided, Seen, Snapshot, Stage};
 use scheduler::memory::{NodeRoom, TooLittleMemory};
 use scheduler::nodes::NodeList;
-use scheduler::record::{self, Sighting};
+use scheduler::record::{self, Run, Sighting};
 use scheduler::time::{Span, Time};
 
 use super::super::measured;
@@ -232,6 +232,21 @@ fn rooms(
         NodeRoom { name: node.host.clone(), ranks, free: node.free.max(of_all).unwrap_or(u64::MAX) }
     };
     held.iter().map(room).collect()
+}
+
+/// Returns the runs of jobs that have ended by an instant. A job that was cancelled while it waited had no nodes.
+pub fn runs<'a>(jobs: impl Iterator<Item = &'a SlurmJob>, now: Time) -> Vec<Run> {
+    let is_over = |job: &&SlurmJob| {
+        matches!(job.phase, Phase::Ends | Phase::Ended)
+            && job.holds_for.is_none()
+            && !job.nodes.is_empty()
+    };
+    let run = |job: &SlurmJob| {
+        let begun = job.start?.min(now);
+        let ended = job.end.unwrap_or(now).min(now);
+        Some(Run { job: job.id.clone(), begun, ended, nodes: job.nodes.clone() })
+    };
+    jobs.filter(is_over).filter_map(run).collect()
 }
 
 /// Lists the jobs that wait for nodes and those that run, each with its nodes and those that other jobs hold for it.

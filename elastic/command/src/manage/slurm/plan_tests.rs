@@ -175,6 +175,28 @@ fn sightings_have_the_nodes_that_others_hold_for_a_job() {
 }
 
 #[test]
+fn runs_are_of_jobs_that_had_nodes_and_have_ended() {
+    let ended = |number: u32, state: &str, nodes: &str, times: &str, name: &str| {
+        format!("{number}|{number}|0|{state}|1|{nodes}|n/a|{times}|10:00|None|{name}|(null)\n")
+    };
+    let text = ended(1, "COMPLETED", "q0", "3|5", "a")
+        + &ended(2, "COMPLETING", "q1", "4|60", "b")
+        + &ended(3, "CANCELLED", "", "5|5", "waited")
+        + &ended(4, "TIMEOUT", "q2", "3|5", "quo-elastic-7-1")
+        + &ended(5, "RUNNING", "q3", "3|60", "c");
+    let (jobs, wrong) = jobs(&text);
+    assert_eq!(wrong, Vec::<String>::new());
+    let second = Time::seconds;
+    let run = |job: &str, begun, ended, node: &str| Run {
+        job: job.to_owned(),
+        begun: second(begun),
+        ended: second(ended),
+        nodes: vec![node.to_owned()],
+    };
+    assert_eq!(runs(jobs.iter(), second(9)), [run("1", 3, 5, "q0"), run("2", 4, 9, "q1")]);
+}
+
+#[test]
 fn foreign_and_empty_nodes_are_not_given_back() {
     let waiting = job(11, "PENDING", 3, "", "Resources|wide");
     let cluster =

@@ -24,8 +24,10 @@ pub enum Phase {
     Held,
     /// Has nodes.
     Runs,
-    /// Gives its nodes back.
+    /// Gives its nodes back; only those that Slurm has not back yet are named.
     Ends,
+    /// Has ended.
+    Ended,
 }
 
 /// A job of Slurm.
@@ -126,6 +128,14 @@ fn job(line: &str) -> Result<SlurmJob, String> {
         ("RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT", _) => {
             Phase::Runs
         }
+        ("REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD", _) => {
+            Phase::Held
+        }
+        (
+            "BOOT_FAIL" | "CANCELLED" | "COMPLETED" | "DEADLINE" | "FAILED" | "NODE_FAIL"
+            | "OUT_OF_MEMORY" | "PREEMPTED" | "REVOKED" | "TIMEOUT",
+            _,
+        ) => Phase::Ended,
         _ => return Err(format!("{state:?} is no known state")),
     };
     let nodes = match nodes {

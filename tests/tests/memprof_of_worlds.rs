@@ -144,6 +144,8 @@ fn moves() -> Result<()> {
     for way in ["shared", "messages", "background"] {
         let job = run(4, "arrays", &[way, "1", "4", "2", "3", "1"], &[])?.expect_ranks(4)?;
         job.expect_good_books().with_context(|| way.to_owned())?;
+        // Drawn in the timeline, with the peak of the move.
+        job.expect_phases(&["resize"])?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Recursion as tasks over ranks: `mpirun -n 2 tasks bench` has times beside a sequential run and rayon alone;
 //! `tasks check` compares all policies with sequential results; `tasks resizes SEED` computes while ranks come and go;
-//! `tasks fail` has a task that fails.
+//! `tasks fail` has a task that fails; `tasks nodes TURNS STEPS` compares one rank with all ranks of a world on regular
+//! work, and says what each rank did.
 #![allow(clippy::print_stdout)]
 
 mod problems;
@@ -11,7 +12,7 @@ use elastic::change::{Request, RequestKind};
 use elastic::manager::Requests;
 use elastic::tasks::{self, Options, Policy, Release, Task, TaskError};
 use elastic::{Status, World, WorldOptions};
-use problems::{Fibonacci, Mandelbrot, Primes, Product, Queens, Sort};
+use problems::{Fibonacci, Mandelbrot, Primes, Product, Queens, Sort, Walks};
 use quo::group::WaitLimits;
 use quo_mpi::Mpi;
 use quo_mpi::communicator::Communicator;
@@ -28,7 +29,8 @@ fn main() -> Outcome {
         ["check"] => check(),
         ["resizes", seed, count] => resizes(seed.parse()?, count.parse()?),
         ["fail"] => fail(),
-        _ => Err("tasks bench | check | resizes SEED COUNT | fail".into()),
+        ["nodes", turns, steps] => nodes(turns.parse()?, steps.parse()?),
+        _ => Err("tasks bench | check | resizes SEED COUNT | fail | nodes TURNS STEPS".into()),
     }
 }
 
@@ -269,4 +271,57 @@ fn fail() -> Outcome {
         }
     }
     Ok(ranks.free()?)
+}
+
+/// Compares rank 0 alone with all ranks of a world, turn by turn, since other work on the machine comes and goes.
+fn nodes(turns: usize, steps: u64) -> Outcome {
+    const WALKS: u64 = 256;
+    let mut world = World::create(WorldOptions::new())?;
+    let alone = Communicator::alone()?;
+    let is_first = world.rank() == 0;
+    let options = Options::new().threads(1).workers(64).threshold(WALKS / 64);
+    let root = || is_first.then_some(Walks { first: 0, end: WALKS, steps });
+    let right = root().map(|root| root.sequential()).transpose()?;
+    let (mut ones, mut all, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut counts = tasks::Counts::default();
+    for _ in 0..turns {
+        let begin = Instant::now();
+        if is_first && tasks::run(&alone, root(), &options)?.output != right {
+            return Err("one rank: a wrong result".into());
+        }
+        let one = begin.elapsed().as_secs_f64();
+        world.communicator().ok_or("no rank")?.barrier(&limits())?;
+        let begin = Instant::now();
+        let done = tasks::run_in_world(&mut world, root(), &options)?;
+        if done.output != right {
+            return Err("all ranks: a wrong result".into());
+        }
+        let taken = begin.elapsed().as_secs_f64();
+        (ones.push(one), all.push(taken), ratios.push(one / taken));
+        counts.leaves += done.counts.leaves;
+        counts.sent += done.counts.sent;
+        counts.sent_away += done.counts.sent_away;
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let tasks::Counts { leaves, sent, sent_away, .. } = counts;
+    println!(
+        "rank {} on {}: {leaves} leaves, {sent} tasks sent, {sent_away} of them to other nodes",
+        world.rank(),
+        host.trim()
+    );
+    if is_first {
+        let mut middle = |times: &mut Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+        };
+        let (one, taken, ratio) = (middle(&mut ones), middle(&mut all), middle(&mut ratios));
+        println!(
+            "one rank {:.1} ms, {} ranks {:.1} ms, speed-up {ratio:.2}",
+            one * 1e3,
+            world.size(),
+            taken * 1e3
+        );
+    }
+    alone.free()?;
+    Ok(world.end()?)
 }

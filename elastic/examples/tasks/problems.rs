@@ -1,4 +1,4 @@
-//! Six computations as small tasks.
+//! Seven computations as small tasks.
 
 use elastic::tasks::{Task, TaskError};
 use serde::{Deserialize, Serialize};
@@ -288,5 +288,37 @@ impl Task for Primes {
 
     fn merge(&self, results: Vec<Vec<u64>>) -> Result<Vec<u64>, TaskError> {
         Ok(results.concat())
+    }
+}
+
+/// Sum of the ends of walks, which all take as many steps: regular work with small messages.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Walks {
+    pub first: u64,
+    pub end: u64,
+    pub steps: u64,
+}
+
+impl Task for Walks {
+    type Output = u64;
+
+    fn size(&self) -> u64 {
+        self.end - self.first
+    }
+
+    fn split(&self) -> Result<Vec<Self>, TaskError> {
+        let middle = self.first.midpoint(self.end);
+        let part = |first, end| Self { first, end, ..*self };
+        Ok(vec![part(self.first, middle), part(middle, self.end)])
+    }
+
+    fn sequential(&self) -> Result<u64, TaskError> {
+        let step = |at: u64, _| at.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e);
+        let ends = (self.first..self.end).map(|walk| (0..self.steps).fold(walk, step));
+        Ok(ends.fold(0, u64::wrapping_add))
+    }
+
+    fn merge(&self, results: Vec<u64>) -> Result<u64, TaskError> {
+        Ok(results.into_iter().fold(0, u64::wrapping_add))
     }
 }

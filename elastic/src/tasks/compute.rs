@@ -26,22 +26,35 @@ pub(crate) enum Job<T, O> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome<T, O> {
     Children(T, Vec<T>),
-    Output {
+    Merged(O),
+    Computed {
         output: O,
         /// Tasks that were computed sequentially.
         leaves: u64,
-        /// Work that was computed, and the seconds that it took all threads together; none for a merge.
-        speed: Option<(u64, f64)>,
+        work: u64,
+        /// Seconds that it took all threads together.
+        seconds: f64,
     },
     /// Given back uncomputed.
     Interrupted(T),
     Failed(Failure),
 }
 
-/// Word from the rank's main thread to its jobs.
+/// Words between the rank's main thread and its jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     pub interrupt: AtomicBool,
+    /// Work and nanoseconds of sequential calls since they were last taken.
+    leaves: (AtomicU64, AtomicU64),
+}
+
+impl Control {
+    /// Takes the work and the seconds of the sequential calls since the last time.
+    pub fn take_leaves(&self) -> (u64, f64) {
+        let (work, nanoseconds) = &self.leaves;
+        // Of a call that ends now one may be taken later than the other, which a mean bears.
+        (work.swap(0, Ordering::Relaxed), nanoseconds.swap(0, Ordering::Relaxed) as f64 / 1e9)
+    }
 }
 
 /// End of a recursion without a result.
@@ -63,18 +76,27 @@ impl Recursion<'_> {
             return Err(Stopped::Interrupted);
         }
         if task.size() <= self.threshold {
-            let begin = Instant::now();
-            let output = task.sequential().map_err(Stopped::Failed)?;
-            let taken = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.nanoseconds.fetch_add(taken, Ordering::Relaxed);
+            let (output, taken) = self.timed(|| task.sequential())?;
+            self.control.leaves.0.fetch_add(task.work(), Ordering::Relaxed);
+            self.control.leaves.1.fetch_add(taken, Ordering::Relaxed);
             self.leaves.fetch_add(1, Ordering::Relaxed);
             return Ok(output);
         }
-        let children = split(task).map_err(Stopped::Failed)?;
+        let (children, _) = self.timed(|| split(task))?;
         // The first error that is found ends the rest; a real one is preferred by `run`'s caller only among ranks.
         let results: Result<Vec<_>, _> =
             children.par_iter().with_max_len(1).map(|child| self.compute(child)).collect();
-        task.merge(results?).map_err(Stopped::Failed)
+        let results = results?;
+        Ok(self.timed(|| task.merge(results))?.0)
+    }
+
+    /// Does a step and adds its time up; returns the nanoseconds, too.
+    fn timed<R>(&self, step: impl FnOnce() -> Result<R, TaskError>) -> Result<(R, u64), Stopped> {
+        let begin = Instant::now();
+        let done = step().map_err(Stopped::Failed)?;
+        let taken = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(taken, Ordering::Relaxed);
+        Ok((done, taken))
     }
 }
 
@@ -114,15 +136,15 @@ pub(crate) fn run<T: Task>(
             match recursion.compute(&task) {
                 Ok(output) => {
                     let seconds = recursion.nanoseconds.into_inner() as f64 / 1e9;
-                    let speed = Some((task.work(), seconds));
-                    Outcome::Output { output, leaves: recursion.leaves.into_inner(), speed }
+                    let (leaves, work) = (recursion.leaves.into_inner(), task.work());
+                    Outcome::Computed { output, leaves, work, seconds }
                 }
                 Err(Stopped::Interrupted) => Outcome::Interrupted(task),
                 Err(Stopped::Failed(error)) => failed(error),
             }
         }
         Job::Merge(task, results) => match task.merge(results) {
-            Ok(output) => Outcome::Output { output, leaves: 0, speed: None },
+            Ok(output) => Outcome::Merged(output),
             Err(error) => failed(error),
         },
     };
@@ -151,7 +173,7 @@ mod tests {
             for threshold in [0, 1, 2, 7, 1 << 40] {
                 let job = Job::Compute(tree.clone());
                 let outcome = pool(threads).install(|| run(0, job, threshold, &Control::default()));
-                let Outcome::Output { output, leaves, .. } = outcome else {
+                let Outcome::Computed { output, leaves, .. } = outcome else {
                     panic!("{outcome:?}");
                 };
                 assert_eq!(output, tree.answer());
@@ -163,9 +185,20 @@ mod tests {
     #[test]
     fn interrupted_recursion_gives_the_task_back() {
         let tree = Tree::random(12, 4);
-        let control = Control { interrupt: AtomicBool::new(true) };
+        let control = Control { interrupt: AtomicBool::new(true), ..Control::default() };
         let outcome = pool(2).install(|| run(0, Job::Compute(tree.clone()), 0, &control));
         assert_eq!(outcome, Outcome::Interrupted(tree));
+    }
+
+    #[test]
+    fn leaves_are_counted_while_a_job_runs() {
+        let tree = Tree::regular(2, 5);
+        let control = Control::default();
+        pool(2).install(|| run(0, Job::Compute(tree), 0, &control));
+        // The work of a leaf is one.
+        let (work, seconds) = control.take_leaves();
+        assert!(work == 32 && seconds > 0.0, "{work} {seconds}");
+        assert_eq!(control.take_leaves(), (0, 0.0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Tasks that can be taken are in a deque: the rank takes the newest, others get the oldest, which is the largest. A rank
 //! without work asks its parent in the tree of ranks, which passes the request on to its own parent and then to a rank
 //! that it gave a task to, until one has a task; the last one answers that there is none, and the rank asks anew later.
+//! It asks on its own node first.
 //!
 //! A run ends in two steps. A rank that is told to stop starts nothing more, and is *quiet* when nothing is computed and
 //! all it sent is answered or acknowledged. When all are quiet no message is under way, and all leave.
@@ -11,8 +12,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::compute::{Job, Outcome};
+use super::cost::{SendCost, Speed, Trips};
 use super::message::{Failure, Handover, Message, Origin, Returned};
-use super::policy::{Decision, Place, Policy, SendCost, Speed};
+use super::neighbours::{Neighbours, Scope};
+use super::policy::{Decision, Place, Policy};
 use super::{Counts, Task};
 
 /// Time after which a rank asks again that was told there is no task: at first, and at most.
@@ -22,12 +25,14 @@ const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub rank: usize,
-    pub size: usize,
+    /// Node of each rank.
+    pub nodes: Vec<usize>,
     pub threads: usize,
     pub policy: Policy,
     pub threshold: u64,
     pub workers: u64,
-    pub cost: SendCost,
+    /// None: measured.
+    pub cost: Option<SendCost>,
 }
 
 type Output<T> = <T as Task>::Output;
@@ -51,6 +56,21 @@ struct Ready<T> {
     origin: Option<Origin>,
     /// The last child of a task that stays where it was split.
     stays: bool,
+    /// Bytes of its message, once somebody has asked for it; none where it cannot be serialised.
+    bytes: Option<Option<usize>>,
+}
+
+impl<T> Ready<T> {
+    fn new(task: T, place: Place, origin: Option<Origin>) -> Self {
+        Self { task, place, origin, stays: false, bytes: None }
+    }
+}
+
+/// A task of this rank that another one has.
+struct Away {
+    rank: usize,
+    since: Duration,
+    bytes: usize,
 }
 
 struct Waiting<T: Task> {
@@ -76,6 +96,8 @@ enum Phase {
 
 pub(crate) struct Ledger<T: Task> {
     setting: Setting,
+    size: usize,
+    neighbours: Neighbours,
     next: u64,
     ready: VecDeque<Ready<T>>,
     waiting: BTreeMap<u64, Waiting<T>>,
@@ -84,6 +106,9 @@ pub(crate) struct Ledger<T: Task> {
     running: BTreeMap<u64, Running>,
     /// Ranks that were given a task and have not asked since.
     lent: BTreeSet<usize>,
+    /// This rank's tasks that were sent, and other ranks' tasks with the times at which they came.
+    away: BTreeMap<Origin, Away>,
+    taken: BTreeMap<Origin, Duration>,
     is_asking: bool,
     refusals: u32,
     ask_at: Duration,
@@ -96,6 +121,8 @@ pub(crate) struct Ledger<T: Task> {
     quiet: usize,
     is_quiet: bool,
     speed: Speed,
+    /// To ranks of the own node, and to those of others.
+    trips: [Trips; 2],
     counts: Counts,
     actions: Vec<Action<T, Output<T>>>,
 }
@@ -103,14 +130,19 @@ pub(crate) struct Ledger<T: Task> {
 impl<T: Task> Ledger<T> {
     pub fn new(setting: Setting) -> Self {
         let random = (setting.rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let neighbours = Neighbours::new(setting.rank, setting.nodes.clone());
         Self {
+            size: setting.nodes.len(),
             setting,
+            neighbours,
             next: 0,
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             complete: Vec::new(),
             running: BTreeMap::new(),
             lent: BTreeSet::new(),
+            away: BTreeMap::new(),
+            taken: BTreeMap::new(),
             is_asking: false,
             refusals: 0,
             ask_at: Duration::ZERO,
@@ -122,6 +154,7 @@ impl<T: Task> Ledger<T> {
             quiet: 0,
             is_quiet: false,
             speed: Speed::default(),
+            trips: [Trips::default(); 2],
             counts: Counts::default(),
             actions: Vec::new(),
         }
@@ -130,8 +163,7 @@ impl<T: Task> Ledger<T> {
     /// Takes the root, on rank 0.
     pub fn begin(&mut self, root: T) {
         self.counts.given_out += 1;
-        let origin = None;
-        self.ready.push_back(Ready { task: root, place: Place::ROOT, origin, stays: false });
+        self.ready.push_back(Ready::new(root, Place::ROOT, None));
     }
 
     /// Takes what all ranks of before have handed back, on rank 0.
@@ -156,7 +188,7 @@ impl<T: Task> Ledger<T> {
                 numbers.get(&(other, node)).map(|&node| Origin { rank, node, slot })
             });
             let Some(results) = results else {
-                self.ready.push_back(Ready { task, place, origin, stays: false });
+                self.ready.push_back(Ready::new(task, place, origin));
                 continue;
             };
             let failed = |result: &Option<_>| matches!(result, Some(Err(_)));
@@ -188,20 +220,22 @@ impl<T: Task> Ledger<T> {
     }
 
     /// Takes a message of another rank.
-    pub fn receive(&mut self, from: usize, message: MessageOf<T>) {
+    pub fn receive(&mut self, from: usize, message: MessageOf<T>, now: Duration) {
         match message {
-            Message::Request { thief, seen } => self.answer(thief, seen),
+            Message::Request { thief, seen, scope } => self.answer(thief, seen, scope, now),
             Message::Task { task, place, origin } => {
                 (self.is_asking, self.refusals) = (false, 0);
-                self.ready.push_back(Ready { task, place, origin, stays: false });
+                self.taken.extend(origin.map(|origin| (origin, now)));
+                self.ready.push_back(Ready::new(task, place, origin));
             }
             Message::None => {
                 self.is_asking = false;
                 self.refusals = self.refusals.saturating_add(1);
             }
-            Message::Result { origin, result } => {
+            Message::Result { origin, result, held } => {
                 self.send(from, Message::Acknowledged);
-                self.deliver(origin, result);
+                self.came_back(origin, from, held, now);
+                self.deliver(origin, result, now);
             }
             Message::Cancel => {
                 self.send(from, Message::Acknowledged);
@@ -215,8 +249,13 @@ impl<T: Task> Ledger<T> {
         }
     }
 
+    /// Takes the work and the seconds of sequential calls.
+    pub fn measured(&mut self, (work, seconds): (u64, f64)) {
+        self.speed.of_leaves.measured(work as f64, seconds);
+    }
+
     /// Takes the outcome of a job.
-    pub fn finish(&mut self, job: u64, outcome: Outcome<T, Output<T>>) {
+    pub fn finish(&mut self, job: u64, outcome: Outcome<T, Output<T>>, now: Duration) {
         let Some(Running { place, origin, last_in_place }) = self.running.remove(&job) else {
             return;
         };
@@ -230,22 +269,19 @@ impl<T: Task> Ledger<T> {
                     self.counts.given_out += u64::from(!stays);
                     let origin = Some(Origin { rank: self.setting.rank, node, slot });
                     let place = place.child(count);
-                    self.ready.push_back(Ready { task, place, origin, stays });
+                    self.ready.push_back(Ready { stays, ..Ready::new(task, place, origin) });
                 }
             }
-            Outcome::Output { output, leaves, speed } => {
-                if let Some((work, seconds)) = speed {
-                    self.counts.computed += 1;
-                    self.counts.leaves += leaves;
-                    self.speed.measured(work, seconds);
-                }
-                self.deliver(origin, Ok(output));
+            Outcome::Computed { output, leaves, work, seconds } => {
+                self.counts.computed += 1;
+                self.counts.leaves += leaves;
+                self.speed.of_tasks.measured(work as f64, seconds);
+                self.deliver(origin, Ok(output), now);
             }
-            Outcome::Interrupted(task) => {
-                self.ready.push_back(Ready { task, place, origin, stays: false });
-            }
+            Outcome::Merged(output) => self.deliver(origin, Ok(output), now),
+            Outcome::Interrupted(task) => self.ready.push_back(Ready::new(task, place, origin)),
             Outcome::Failed(failure) => {
-                self.deliver(origin, Err(failure));
+                self.deliver(origin, Err(failure), now);
             }
         }
     }
@@ -259,8 +295,8 @@ impl<T: Task> Ledger<T> {
     }
 
     /// Takes a failure in place of a result: of a task that could not be sent.
-    pub fn fail(&mut self, origin: Option<Origin>, failure: Failure) {
-        self.deliver(origin, Err(failure));
+    pub fn fail(&mut self, origin: Option<Origin>, failure: Failure, now: Duration) {
+        self.deliver(origin, Err(failure), now);
     }
 
     /// Returns true if the rank's threads have something to do.
@@ -299,10 +335,10 @@ impl<T: Task> Ledger<T> {
     fn work(&mut self, now: Duration) {
         if self.has_failed {
             while let Some(ready) = self.ready.pop_back() {
-                self.deliver(ready.origin, Err(Failure::Skipped));
+                self.deliver(ready.origin, Err(Failure::Skipped), now);
             }
         }
-        self.merge();
+        self.merge(now);
         while self.running.len() < self.setting.threads
             && let Some(ready) = self.ready.pop_back()
         {
@@ -310,7 +346,7 @@ impl<T: Task> Ledger<T> {
         }
         if let (0, Some(output)) = (self.setting.rank, &self.output) {
             let end = output.as_ref().map(drop).map_err(Clone::clone);
-            for rank in 1..self.setting.size {
+            for rank in 1..self.size {
                 self.send(rank, Message::Stop(end.clone()));
             }
             self.phase = Phase::Stopping(Some(end));
@@ -321,7 +357,7 @@ impl<T: Task> Ledger<T> {
     }
 
     /// Merges what is complete: failures go on at once, and may complete others.
-    fn merge(&mut self) {
+    fn merge(&mut self, now: Duration) {
         while let Some(node) = self.complete.pop() {
             let Some(Waiting { task, place, origin, results }) = self.waiting.remove(&node) else {
                 continue;
@@ -330,7 +366,7 @@ impl<T: Task> Ledger<T> {
             let failures = || results.iter().filter_map(|result| result.as_ref().err());
             let real = failures().find(|failure| **failure != Failure::Skipped);
             if let Some(failure) = real.or_else(|| failures().next()).cloned() {
-                self.deliver(origin, Err(failure));
+                self.deliver(origin, Err(failure), now);
                 continue;
             }
             let outputs = results.into_iter().flatten().collect();
@@ -358,11 +394,16 @@ impl<T: Task> Ledger<T> {
     }
 
     /// Brings a result to where it is waited for.
-    fn deliver(&mut self, origin: Option<Origin>, result: Result<Output<T>, Failure>) {
+    fn deliver(
+        &mut self,
+        origin: Option<Origin>,
+        result: Result<Output<T>, Failure>,
+        now: Duration,
+    ) {
         if matches!(result, Err(Failure::Failed { .. })) && !self.has_failed {
             self.cancel();
             let own = self.setting.rank;
-            for rank in (0..self.setting.size).filter(|&rank| rank != own) {
+            for rank in (0..self.size).filter(|&rank| rank != own) {
                 self.unacknowledged += 1;
                 self.send(rank, Message::Cancel);
             }
@@ -371,7 +412,9 @@ impl<T: Task> Ledger<T> {
         let owner = origin.map_or(0, |origin| origin.rank);
         if owner != self.setting.rank {
             self.unacknowledged += 1;
-            return self.send(owner, Message::Result { origin, result });
+            let since = origin.and_then(|origin| self.taken.remove(&origin));
+            let held = since.map(|since| now.saturating_sub(since));
+            return self.send(owner, Message::Result { origin, result, held });
         }
         let Some(origin) = origin else {
             self.output = Some(result);
@@ -392,43 +435,73 @@ impl<T: Task> Ledger<T> {
     }
 
     /// Answers a rank without work, or passes its request on.
-    fn answer(&mut self, thief: usize, mut seen: Vec<usize>) {
+    fn answer(&mut self, thief: usize, mut seen: Vec<usize>, scope: Scope, now: Duration) {
         self.lent.remove(&thief);
         if self.phase != Phase::Working || self.has_failed {
             return self.send(thief, Message::None);
         }
-        if let Some(Ready { task, place, origin, .. }) = self.take_oldest() {
+        if let Some((Ready { task, place, origin, .. }, bytes)) = self.take_oldest(thief) {
             self.lent.insert(thief);
             self.counts.sent += 1;
+            self.counts.sent_away += u64::from(!self.neighbours.is_mate(thief));
+            if let Some(origin) = origin {
+                self.taken.remove(&origin);
+                if origin.rank == self.setting.rank {
+                    self.away.insert(origin, Away { rank: thief, since: now, bytes });
+                }
+            }
             return self.send(thief, Message::Task { task, place, origin });
         }
         seen.push(self.setting.rank);
-        let can_ask = |rank: &usize| *rank != thief && !seen.contains(rank);
-        let next = self.parent().filter(can_ask);
-        match next.or_else(|| self.lent.iter().copied().find(can_ask)) {
-            Some(next) => self.send(next, Message::Request { thief, seen }),
+        match self.neighbours.next(thief, scope, &seen, &self.lent) {
+            Some(next) => self.send(next, Message::Request { thief, seen, scope }),
             None => self.send(thief, Message::None),
         }
     }
 
+    /// Measures the way of a task, unless it went on to another rank.
+    fn came_back(
+        &mut self,
+        origin: Option<Origin>,
+        from: usize,
+        held: Option<Duration>,
+        now: Duration,
+    ) {
+        let away = origin.and_then(|origin| self.away.remove(&origin));
+        if let (Some(Away { rank, since, bytes }), Some(held)) = (away, held)
+            && rank == from
+        {
+            let under_way = now.saturating_sub(since).saturating_sub(held);
+            self.trips_to(from).measured(bytes, under_way);
+        }
+    }
+
+    fn trips_to(&mut self, other: usize) -> &mut Trips {
+        let [near, far] = &mut self.trips;
+        if self.neighbours.is_mate(other) { near } else { far }
+    }
+
     /// The oldest task that others can take, if it is worth its message: younger ones are smaller. None where the
     /// rank's own idle threads need all: ranks would give the same task to each other for ever.
-    fn take_oldest(&mut self) -> Option<Ready<T>> {
+    fn take_oldest(&mut self, thief: usize) -> Option<(Ready<T>, usize)> {
         let idle = self.setting.threads.saturating_sub(self.running.len());
         if self.ready.len() <= idle {
             return None;
         }
         let index = self.ready.iter().position(|ready| !ready.stays)?;
-        let task = &self.ready[index].task;
+        let Ready { task, bytes, .. } = self.ready.get_mut(index)?;
         // A task that cannot be serialised stays.
-        let bytes = postcard::experimental::serialized_size(task).ok()?;
-        let is_worth = self.setting.cost.is_worth(bytes, self.speed.expects(task.work()));
-        if is_worth { self.ready.remove(index) } else { None }
+        let bytes =
+            *bytes.get_or_insert_with(|| postcard::experimental::serialized_size(task).ok());
+        let (bytes, work) = (bytes?, task.work());
+        let cost = self.setting.cost.unwrap_or_else(|| self.trips_to(thief).cost());
+        let is_worth = cost.is_worth(bytes, work, &self.speed);
+        if is_worth { Some((self.ready.remove(index)?, bytes)) } else { None }
     }
 
     fn ask(&mut self, now: Duration) {
         let is_idle = self.running.len() < self.setting.threads && self.ready.is_empty();
-        if !is_idle || self.is_asking || self.has_failed || self.setting.size == 1 {
+        if !is_idle || self.is_asking || self.has_failed {
             return;
         }
         if self.refusals > 0 {
@@ -438,30 +511,15 @@ impl<T: Task> Ledger<T> {
                 return;
             }
         }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let victim = self.neighbours.victim(self.refusals, &self.lent, self.random);
+        let Some((victim, scope)) = victim else { return };
         self.ask_at = now;
         self.is_asking = true;
-        let seen = vec![self.setting.rank];
-        let victim = self.victim();
-        self.send(victim, Message::Request { thief: self.setting.rank, seen });
-    }
-
-    /// The parent or a debtor, and each second time a random rank.
-    fn victim(&mut self) -> usize {
-        let near = self.parent().or_else(|| self.lent.first().copied());
-        match near {
-            Some(rank) if self.refusals.is_multiple_of(2) => rank,
-            _ => {
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                let other = (self.random % (self.setting.size as u64 - 1)) as usize;
-                other + usize::from(other >= self.setting.rank)
-            }
-        }
-    }
-
-    fn parent(&self) -> Option<usize> {
-        (self.setting.rank > 0).then(|| (self.setting.rank - 1) / 2)
+        let thief = self.setting.rank;
+        self.send(victim, Message::Request { thief, seen: vec![thief], scope });
     }
 
     /// Says that this rank is quiet, once; rank 0 lets all leave when all are.
@@ -473,8 +531,8 @@ impl<T: Task> Ledger<T> {
                 }
                 true
             });
-        if self.setting.rank == 0 && self.is_quiet && self.quiet + 1 == self.setting.size {
-            for rank in 1..self.setting.size {
+        if self.setting.rank == 0 && self.is_quiet && self.quiet + 1 == self.size {
+            for rank in 1..self.size {
                 self.send(rank, Message::Leave);
             }
             self.leave();
@@ -486,6 +544,18 @@ impl<T: Task> Ledger<T> {
             Phase::Working => Phase::Left(None),
             Phase::Stopping(end) | Phase::Left(end) => Phase::Left(end.clone()),
         };
+    }
+
+    /// Numbers of the jobs that are running.
+    #[cfg(test)]
+    pub fn running_jobs(&self) -> impl Iterator<Item = u64> {
+        self.running.keys().copied()
+    }
+
+    /// Costs of messages to a rank, as known now.
+    #[cfg(test)]
+    pub fn cost_to(&mut self, other: usize) -> SendCost {
+        self.trips_to(other).cost()
     }
 
     fn send(&mut self, to: usize, message: MessageOf<T>) {

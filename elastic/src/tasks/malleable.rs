@@ -16,6 +16,7 @@ struct Elastic<'a> {
     world: &'a mut World,
     watch: LivenessCheck,
     interval: Duration,
+    node: usize,
     probes: &'a mut u64,
 }
 
@@ -28,6 +29,10 @@ impl Around for Elastic<'_> {
 
     fn interval(&self) -> Option<Duration> {
         Some(self.interval)
+    }
+
+    fn node(&self) -> Option<usize> {
+        Some(self.node)
     }
 
     fn look(&self) -> Result<(), GroupError> {
@@ -76,9 +81,8 @@ pub fn run_in_world<T: Task>(
             .communicator()
             .ok_or(Error::InvalidState { call: "tasks", reason: "only ranks compute tasks" })?;
         let mail = Mail::over(ranks, &unlimited(&look))?;
-        let watch = world.watch();
-        let interval = options.probe;
-        let mut around = Elastic { world, watch, interval, probes: &mut probes };
+        let (watch, node, interval) = (world.watch(), world.node_index(), options.probe);
+        let mut around = Elastic { world, watch, interval, node, probes: &mut probes };
         match session::run(mail, begin, options, &mut around)? {
             End::Done(output, more) => {
                 counts.add(more);

@@ -1,7 +1,10 @@
 //! Messages between the ranks of a run, and the state that is handed back before ranks change.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+use super::neighbours::Scope;
 use super::policy::Place;
 
 /// Cause for which a task has no result.
@@ -14,7 +17,7 @@ pub(crate) enum Failure {
 }
 
 /// Position to which a result goes: a node of a rank's ledger, and the number of the child.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Origin {
     pub rank: usize,
     pub node: u64,
@@ -27,6 +30,7 @@ pub(crate) enum Message<T, O> {
     Request {
         thief: usize,
         seen: Vec<usize>,
+        scope: Scope,
     },
     /// The answer: a task.
     Task {
@@ -40,6 +44,8 @@ pub(crate) enum Message<T, O> {
     Result {
         origin: Option<Origin>,
         result: Result<O, Failure>,
+        /// Time for which the sender had the task; none where it got it in another way than by a message.
+        held: Option<Duration>,
     },
     /// A task has failed: the others need not be computed. Acknowledged.
     Cancel,

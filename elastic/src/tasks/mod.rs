@@ -42,7 +42,9 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | which tasks are given out, and which are worth a message | `policy.rs` |
+//! | which tasks are given out | `policy.rs` |
+//! | which tasks are worth a message, by given or measured costs | `cost.rs` |
+//! | whom a rank without work asks: its own node first | `neighbours.rs` |
 //! | a rank's tasks as a state machine: steals, results, failures, the end | `ledger.rs` |
 //! | steps of tasks on the rank's threads | `compute.rs` |
 //! | messages, and what is handed back before ranks change | `message.rs` |
@@ -52,11 +54,13 @@
 //! Source: explicit tasks of M. C. Cera (UFRGS, 2012).
 
 mod compute;
+mod cost;
 mod error;
 mod ledger;
 mod mail;
 mod malleable;
 mod message;
+mod neighbours;
 mod policy;
 mod session;
 #[cfg(test)]
@@ -69,9 +73,10 @@ use serde::de::DeserializeOwned;
 
 use quo_mpi::communicator::Communicator;
 
+pub use cost::{Rate, SendCost, Speed, Trips};
 pub use error::{TaskError, TasksError};
 pub use malleable::run_in_world;
-pub use policy::{Decision, Place, Policy, SendCost, Speed};
+pub use policy::{Decision, Place, Policy};
 
 /// Input of a recursive computation. It and its output travel between ranks as bytes.
 pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -116,14 +121,15 @@ pub enum Release {
     Interrupt,
 }
 
-/// Options of a run. All but the number of threads are the same on all ranks.
+/// Options of a run. All but the number of threads and the node are the same on all ranks.
 #[derive(Clone, Debug)]
 pub struct Options {
     policy: Policy,
     threshold: u64,
     threads: Option<usize>,
     workers: Option<u64>,
-    cost: SendCost,
+    cost: Option<SendCost>,
+    node: Option<usize>,
     release: Release,
     probe: Duration,
 }
@@ -135,7 +141,8 @@ impl Default for Options {
             threshold: 1,
             threads: None,
             workers: None,
-            cost: SendCost { latency: 100e-6, per_byte: 1e-9 },
+            cost: None,
+            node: None,
             release: Release::default(),
             probe: Duration::from_millis(20),
         }
@@ -174,10 +181,19 @@ impl Options {
         Self { workers: Some(workers), ..self }
     }
 
-    /// Sets the cost of messages that tasks have to outweigh to be sent.
+    /// Sets the cost of messages that tasks have to outweigh to be sent. Measured, where nothing is said: each rank
+    /// takes the times for which tasks that it sent were under way, apart for its own node and for others.
     #[must_use]
     pub fn send_cost(self, cost: SendCost) -> Self {
-        Self { cost, ..self }
+        Self { cost: Some(cost), ..self }
+    }
+
+    /// Sets the number of this rank's node, as [`node_index`](quo::Context::node_index) of a context over the ranks has
+    /// it: a rank without work asks ranks of its own node first. One node, where nothing is said; in a world the nodes
+    /// are known.
+    #[must_use]
+    pub fn node(self, number: usize) -> Self {
+        Self { node: Some(number), ..self }
     }
 
     /// Sets the behaviour of tasks that are being computed when the ranks of a world change.
@@ -201,7 +217,7 @@ impl Options {
         if self.workers == Some(0) {
             return Some(("workers", "0 workers compute nothing: give 1 or more"));
         }
-        let is_right = is_cost(self.cost.latency) && is_cost(self.cost.per_byte);
+        let is_right = self.cost.is_none_or(|cost| is_cost(cost.latency) && is_cost(cost.per_byte));
         (!is_right).then_some(("send_cost", "a cost is finite and not negative"))
     }
 
@@ -222,6 +238,8 @@ pub struct Counts {
     pub leaves: u64,
     /// Tasks that were sent to other ranks.
     pub sent: u64,
+    /// Those of them that went to other nodes.
+    pub sent_away: u64,
     /// Tasks that were handed back when ranks changed.
     pub returned: u64,
 }
@@ -232,6 +250,7 @@ impl Counts {
         self.computed += more.computed;
         self.leaves += more.leaves;
         self.sent += more.sent;
+        self.sent_away += more.sent_away;
         self.returned += more.returned;
     }
 }
@@ -259,14 +278,15 @@ pub fn run_alone<T: Task>(root: T, options: &Options) -> Result<Done<T::Output>,
     let job = compute::Job::Compute(root);
     let control = compute::Control::default();
     match pool.install(|| compute::run(0, job, options.threshold, &control)) {
-        compute::Outcome::Output { output, leaves, .. } => {
+        compute::Outcome::Computed { output, leaves, .. } => {
             let counts = Counts { given_out: 1, computed: 1, leaves, ..Counts::default() };
             Ok(Done { output: Some(output), counts })
         }
         compute::Outcome::Failed(failure) => Err(failure.into()),
-        compute::Outcome::Interrupted(_) | compute::Outcome::Children(..) => {
-            Err(message::Failure::Skipped.into())
-        }
+        // The job computes to its end.
+        compute::Outcome::Interrupted(_)
+        | compute::Outcome::Children(..)
+        | compute::Outcome::Merged(_) => Err(message::Failure::Skipped.into()),
     }
 }
 

@@ -67,46 +67,6 @@ impl Policy {
     }
 }
 
-/// Costs that a task has to outweigh to be sent to another rank.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub struct SendCost {
-    /// Seconds that a message takes at least.
-    pub latency: f64,
-    /// Seconds for each byte.
-    pub per_byte: f64,
-}
-
-impl SendCost {
-    /// Returns true if computing takes longer than sending the task and receiving its result. Tasks whose computing
-    /// time is unknown are worth it. Pure.
-    #[must_use]
-    pub fn is_worth(self, bytes: usize, expected_seconds: Option<f64>) -> bool {
-        let sending = 2.0 * self.latency + bytes as f64 * self.per_byte;
-        expected_seconds.is_none_or(|computing| computing > sending)
-    }
-}
-
-/// Seconds of computing for each unit of work, as measured so far.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Speed {
-    seconds: f64,
-    work: f64,
-}
-
-impl Speed {
-    /// Adds a measurement.
-    pub fn measured(&mut self, work: u64, seconds: f64) {
-        self.work += work as f64;
-        self.seconds += seconds;
-    }
-
-    /// Expected seconds for so much work; none before the first measurement. Pure.
-    #[must_use]
-    pub fn expects(&self, work: u64) -> Option<f64> {
-        (self.work > 0.0).then(|| work as f64 * self.seconds / self.work)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,18 +138,5 @@ mod tests {
     fn adaptive_stops_at_the_threshold_too() {
         assert_eq!(counts(Policy::Adaptive, 4, 1, 2, 1000), (7, 4));
         assert_eq!(counts(Policy::AdaptiveInPlace, 1, 1, 2, 1000), (1, 1));
-    }
-
-    #[test]
-    fn task_cheaper_than_its_message_stays() {
-        let cost = SendCost { latency: 1e-4, per_byte: 1e-9 };
-        let mut speed = Speed::default();
-        assert_eq!(speed.expects(5), None);
-        assert!(cost.is_worth(1 << 30, speed.expects(5)));
-        speed.measured(1000, 1e-3);
-        assert!(!cost.is_worth(0, speed.expects(200)));
-        assert!(cost.is_worth(0, speed.expects(201)));
-        assert!(!cost.is_worth(1_000_000, speed.expects(1200)));
-        assert!(cost.is_worth(1_000_000, speed.expects(1201)));
     }
 }

@@ -42,6 +42,9 @@ pub(super) trait Around {
     /// Time between two words of rank 0 to probe; none: the ranks stay.
     fn interval(&self) -> Option<Duration>;
 
+    /// Number of this rank's node; none where nobody knows it.
+    fn node(&self) -> Option<usize>;
+
     /// Fails when a rank has ended.
     fn look(&self) -> Result<(), GroupError>;
 }
@@ -55,6 +58,10 @@ impl Around for Steady {
     }
 
     fn interval(&self) -> Option<Duration> {
+        None
+    }
+
+    fn node(&self) -> Option<usize> {
         None
     }
 
@@ -87,7 +94,7 @@ pub(super) fn run<T: Task, A: Around>(
     options: &Options,
     around: &mut A,
 ) -> Result<End<T>, TasksError> {
-    let (rank, size) = (mail.group().rank(), mail.group().size());
+    let rank = mail.group().rank();
     let threads = options.thread_count();
     let pool = match options.unusable() {
         Some((option, reason)) => Err(format!("option {option}: {reason}")),
@@ -99,20 +106,21 @@ pub(super) fn run<T: Task, A: Around>(
         _ => String::new(),
     };
     // All begin, or none.
-    let words = agree(&mail, around, &(threads as u64, reason))?;
-    if let Some((rank, (_, reason))) =
-        words.iter().enumerate().find(|(_, (_, reason))| !reason.is_empty())
+    let node = around.node().or(options.node).unwrap_or(0);
+    let words = agree(&mail, around, &(threads as u64, node as u64, reason))?;
+    if let Some((rank, (_, _, reason))) =
+        words.iter().enumerate().find(|(_, (_, _, reason))| !reason.is_empty())
     {
         return Err(TasksError::Start { rank, reason: reason.clone() });
     }
     let threads = pool.map_err(|reason| TasksError::Start { rank, reason })?;
     let mut ledger = Ledger::new(Setting {
         rank,
-        size,
+        nodes: words.iter().map(|(_, node, _)| usize::try_from(*node).unwrap_or(0)).collect(),
         threads: threads.current_num_threads(),
         policy: options.policy,
         threshold: options.threshold,
-        workers: options.workers.unwrap_or_else(|| words.iter().map(|(threads, _)| threads).sum()),
+        workers: options.workers.unwrap_or_else(|| words.iter().map(|(threads, ..)| threads).sum()),
         cost: options.cost,
     });
     match begin {
@@ -138,12 +146,11 @@ pub(super) fn run<T: Task, A: Around>(
     session.run()
 }
 
-/// Word of each rank: its number of threads, and the reason why it cannot go on, or nothing.
-fn agree(
-    mail: &Mail,
-    around: &impl Around,
-    mine: &(u64, String),
-) -> Result<Vec<(u64, String)>, TasksError> {
+/// Number of threads and node of a rank, and the reason why it cannot go on, or nothing.
+type Word = (u64, u64, String);
+
+/// Word of each rank.
+fn agree(mail: &Mail, around: &impl Around, mine: &Word) -> Result<Vec<Word>, TasksError> {
     let unreadable = |error: postcard::Error| GroupError::Unsuitable {
         call: "tasks",
         reason: format!("a word of a rank cannot be exchanged: {error}").into(),
@@ -158,9 +165,10 @@ fn agree(
 impl<T: Task, A: Around> Session<'_, T, A> {
     fn run(mut self) -> Result<End<T>, TasksError> {
         let end = loop {
+            self.ledger.measured(self.control.0.take_leaves());
             let mut is_busy = self.receive()?;
             while let Ok((job, outcome)) = self.finished.1.try_recv() {
-                self.ledger.finish(job, outcome);
+                self.ledger.finish(job, outcome, self.begun.elapsed());
                 is_busy = true;
             }
             self.announce_probe()?;
@@ -199,7 +207,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
                 let reason = format!("an unreadable message of rank {rank}: {error}").into();
                 GroupError::Unsuitable { call, reason }
             })?;
-            self.ledger.receive(from, message);
+            self.ledger.receive(from, message, self.begun.elapsed());
             has_any = true;
         }
         Ok(has_any)
@@ -261,11 +269,11 @@ impl<T: Task, A: Around> Session<'_, T, A> {
         // The failure goes where the result would have gone.
         match message {
             Message::Task { origin, .. } => {
-                self.ledger.fail(origin, failure);
+                self.ledger.fail(origin, failure, self.begun.elapsed());
                 self.send(to, Message::None)
             }
-            Message::Result { origin, .. } => {
-                self.send(to, Message::Result { origin, result: Err(failure) })
+            Message::Result { origin, held, .. } => {
+                self.send(to, Message::Result { origin, result: Err(failure), held })
             }
             _ => Err(failure.into()),
         }
@@ -276,7 +284,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
         if self.mail.is_sending() {
             std::thread::yield_now();
         } else if let Ok((job, outcome)) = self.finished.1.recv_timeout(nap) {
-            self.ledger.finish(job, outcome);
+            self.ledger.finish(job, outcome, self.begun.elapsed());
         }
         if self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
@@ -295,8 +303,8 @@ fn hand_over<T: Task>(
     let bytes = postcard::to_stdvec(handover);
     let failed = |error: &postcard::Error| format!("its tasks cannot be serialised: {error}");
     let reason = bytes.as_ref().err().map(failed).unwrap_or_default();
-    let words = agree(mail, around, &(0, reason))?;
-    let reasons = words.into_iter().map(|(_, reason)| reason).enumerate();
+    let words = agree(mail, around, &(0, 0, reason))?;
+    let reasons = words.into_iter().map(|(.., reason)| reason).enumerate();
     if let Some((rank, reason)) = reasons.into_iter().find(|(_, reason)| !reason.is_empty()) {
         return Err(TasksError::Task { rank, reason });
     }

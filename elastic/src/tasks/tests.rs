@@ -7,10 +7,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::compute::{self, Control, Job};
+use super::compute::{self, Control, Job, Outcome};
+use super::cost::SendCost;
 use super::ledger::{Action, Ledger, MessageOf, Setting};
-use super::message::{Failure, Handover};
-use super::policy::{Policy, SendCost};
+use super::message::{Failure, Handover, Message, Origin};
+use super::neighbours::Scope;
+use super::policy::Policy;
 use super::{Counts, Options, Task, TaskError, run_alone};
 
 /// A tree as a task: its output lists the leaves in order.
@@ -154,16 +156,31 @@ enum End {
     Resize(Vec<Handover<Tree, Vec<u64>>>),
 }
 
+const FREE: SendCost = SendCost { latency: 0.0, per_byte: 0.0 };
+
+/// Of a rank of two on one node, with a thread each.
+fn of_two(rank: usize, cost: Option<SendCost>) -> Setting {
+    let (nodes, threads, policy, threshold, workers) = (vec![0, 0], 1, Policy::Fork, 0, 2);
+    Setting { rank, nodes, threads, policy, threshold, workers, cost }
+}
+
 impl Simulation {
     fn new(size: usize, threads: usize, policy: Policy, threshold: u64, interrupts: bool) -> Self {
         let workers = (size * threads) as u64;
-        let cost = SendCost { latency: 0.0, per_byte: 0.0 };
+        let (nodes, cost) = (vec![0; size], Some(FREE));
+        let rank = 0;
+        Self::of(Setting { rank, nodes, threads, policy, threshold, workers, cost }, interrupts)
+    }
+
+    /// Ranks with these settings, but for their numbers.
+    fn of(setting: Setting, interrupts: bool) -> Self {
+        let threshold = setting.threshold;
         let rank = |rank| Rank {
-            ledger: Ledger::new(Setting { rank, size, threads, policy, threshold, workers, cost }),
+            ledger: Ledger::new(Setting { rank, ..setting.clone() }),
             jobs: Vec::new(),
             control: Control::default(),
         };
-        let ranks = (0..size).map(rank).collect();
+        let ranks = (0..setting.nodes.len()).map(rank).collect();
         Self { ranks, under_way: BTreeMap::new(), threshold, interrupts, now: Duration::ZERO }
     }
 
@@ -200,7 +217,8 @@ impl Simulation {
                     let rank = &mut self.ranks[at];
                     let (number, job) = rank.jobs.swap_remove(random.below(rank.jobs.len()));
                     let outcome = compute::run(at, job, self.threshold, &rank.control);
-                    rank.ledger.finish(number, outcome);
+                    rank.ledger.finish(number, outcome, self.now);
+                    rank.ledger.measured(rank.control.take_leaves());
                 }
                 1 => {
                     let full = self.under_way.iter().filter(|(_, queue)| !queue.is_empty());
@@ -208,7 +226,7 @@ impl Simulation {
                     if !full.is_empty() {
                         let (from, to) = full[random.below(full.len())];
                         let message = self.under_way.get_mut(&(from, to)).unwrap().pop_front();
-                        self.ranks[to].ledger.receive(from, message.unwrap());
+                        self.ranks[to].ledger.receive(from, message.unwrap(), self.now);
                     }
                 }
                 _ => self.act(at),
@@ -230,6 +248,7 @@ impl Simulation {
             all.computed += counts.computed;
             all.leaves += counts.leaves;
             all.sent += counts.sent;
+            all.sent_away += counts.sent_away;
         };
         match ends[0].clone() {
             Some(end) => {
@@ -265,7 +284,12 @@ fn run(seed: u64, tree: &Tree, resizes: usize) -> (Result<Vec<u64>, Failure>, u6
     let (mut handovers, mut leaves) = (None, 0);
     for turn in 0.. {
         let (size, threads) = (1 + random.below(7), 1 + random.below(3));
-        let mut simulation = Simulation::new(size, threads, policy, threshold, interrupts);
+        let nodes = (0..size).map(|_| random.below(3)).collect();
+        let (rank, workers) = (0, (size * threads) as u64);
+        // Measured, too, in the time of the simulation.
+        let cost = (random.below(2) == 0).then_some(FREE);
+        let setting = Setting { rank, nodes, threads, policy, threshold, workers, cost };
+        let mut simulation = Simulation::of(setting, interrupts);
         match handovers.take() {
             None => simulation.ranks[0].ledger.begin(tree.clone()),
             Some(handovers) => simulation.ranks[0].ledger.take_back(handovers),
@@ -365,29 +389,27 @@ fn leaves_are_computed_once_where_nothing_is_interrupted() {
 
 #[test]
 fn costly_messages_keep_all_tasks_on_one_rank() {
-    let cost = SendCost { latency: 1e6, per_byte: 0.0 };
-    let policy = Policy::Fork;
-    let (rank, size, threads, threshold, workers) = (0, 2, 1, 0, 2);
-    let setting = Setting { rank, size, threads, policy, threshold, workers, cost };
-    let mut ledger = Ledger::new(setting);
+    let cost = SendCost { latency: 1e6, per_byte: 1e9 };
+    let mut ledger = Ledger::new(of_two(0, Some(cost)));
+    let (now, scope) = (Duration::ZERO, Scope::Node);
     ledger.begin(Tree::regular(2, 8));
     let (mut sent, mut refused) = (0, 0);
     while ledger.is_working() {
-        for action in ledger.actions(Duration::ZERO) {
+        for action in ledger.actions(now) {
             match action {
                 Action::Start(number, job) => {
-                    // From the first leaf on the rank knows its speed.
                     let is_leaf = matches!(job, Job::Compute(_));
-                    ledger.finish(number, compute::run(0, job, 0, &Control::default()));
+                    ledger.finish(number, compute::run(0, job, 0, &Control::default()), now);
                     if is_leaf {
-                        ledger.receive(1, MessageOf::<Tree>::Request { thief: 1, seen: vec![1] });
+                        let (thief, seen) = (1, vec![1]);
+                        ledger.receive(1, MessageOf::<Tree>::Request { thief, seen, scope }, now);
                     }
                 }
                 Action::Send(1, MessageOf::<Tree>::Task { .. }) => sent += 1,
                 Action::Send(1, MessageOf::<Tree>::None) => refused += 1,
                 // The other rank has no task either.
                 Action::Send(1, MessageOf::<Tree>::Request { .. }) => {
-                    ledger.receive(1, MessageOf::<Tree>::None);
+                    ledger.receive(1, MessageOf::<Tree>::None, now);
                 }
                 _ => {}
             }
@@ -430,19 +452,114 @@ fn run_alone_has_the_result_and_counts_leaves() {
 
 #[test]
 fn task_that_an_idle_thread_needs_is_not_given_away() {
-    let cost = SendCost { latency: 0.0, per_byte: 0.0 };
-    let policy = Policy::Fork;
-    let (rank, size, threads, threshold, workers) = (1, 2, 1, 0, 2);
-    let setting = Setting { rank, size, threads, policy, threshold, workers, cost };
-    let mut ledger = Ledger::new(setting);
+    let mut ledger = Ledger::new(of_two(1, Some(FREE)));
+    let (now, scope) = (Duration::ZERO, Scope::Node);
     // The task and the next request come before the rank acts.
     let place = super::policy::Place::ROOT;
     let task = Tree::regular(2, 3);
-    ledger.receive(0, MessageOf::<Tree>::Task { task, place, origin: None });
-    ledger.receive(0, MessageOf::<Tree>::Request { thief: 0, seen: vec![0] });
-    let actions = ledger.actions(Duration::ZERO);
+    ledger.receive(0, MessageOf::<Tree>::Task { task, place, origin: None }, now);
+    ledger.receive(0, MessageOf::<Tree>::Request { thief: 0, seen: vec![0], scope }, now);
+    let actions = ledger.actions(now);
     assert!(
         matches!(actions[..], [Action::Send(0, MessageOf::<Tree>::None), Action::Start(..)]),
         "{actions:?}"
     );
+}
+
+/// Gives rank 0 of two a root of many tasks, of which the other asks for one after the other; each is under way for so
+/// long beside its computing. Returns the tasks that were sent, and the refusals.
+fn sent_with(under_way: Duration) -> (usize, usize) {
+    let mut ledger = Ledger::new(of_two(0, None));
+    let (mut now, scope) = (Duration::ZERO, Scope::Node);
+    let held = Duration::from_millis(1);
+    ledger.begin(Tree::Node((0..60).map(|_| Tree::regular(2, 3)).collect()));
+    let split = ledger.actions(now);
+    let [Action::Start(number, Job::Split(_))] = &split[..] else { panic!("{split:?}") };
+    let number = *number;
+    let Some(Action::Start(_, job)) = split.into_iter().next() else { unreachable!() };
+    ledger.finish(number, compute::run(0, job, 0, &Control::default()), now);
+    ledger.actions(now);
+    let (mut sent, mut refused) = (0, 0);
+    for _ in 0..20 {
+        let request = MessageOf::<Tree>::Request { thief: 1, seen: vec![1], scope };
+        ledger.receive(1, request, now);
+        for action in ledger.actions(now) {
+            match action {
+                Action::Send(1, Message::Task { origin, .. }) => {
+                    sent += 1;
+                    now += under_way + held;
+                    let (result, held) = (Ok(Vec::new()), Some(held));
+                    ledger.receive(1, Message::Result { origin, result, held }, now);
+                }
+                Action::Send(1, Message::None) => refused += 1,
+                _ => {}
+            }
+        }
+        // Whole tasks, which all have a work of 15, take a millisecond.
+        let outcome = Outcome::Computed { output: Vec::new(), leaves: 8, work: 15, seconds: 1e-3 };
+        let job = ledger.running_jobs().next().unwrap();
+        ledger.finish(job, outcome, now);
+    }
+    (sent, refused)
+}
+
+#[test]
+fn tasks_go_while_their_measured_way_is_short() {
+    assert_eq!(sent_with(Duration::from_micros(900)), (20, 0));
+}
+
+#[test]
+fn tasks_stay_once_their_way_is_measured_as_long() {
+    // The first goes before anything is known, and is enough to know.
+    assert_eq!(sent_with(Duration::from_micros(1100)), (1, 19));
+}
+
+#[test]
+fn way_over_a_third_rank_is_not_measured() {
+    let mut ledger = Ledger::new(of_two(0, None));
+    let (now, scope) = (Duration::ZERO, Scope::Node);
+    ledger.begin(Tree::Node(vec![Tree::Leaf(1); 3]));
+    let Some(Action::Start(number, job)) = ledger.actions(now).into_iter().next() else {
+        panic!("nothing to do")
+    };
+    ledger.finish(number, compute::run(0, job, 0, &Control::default()), now);
+    ledger.actions(now);
+    ledger.receive(1, MessageOf::<Tree>::Request { thief: 1, seen: vec![1], scope }, now);
+    let actions = ledger.actions(now);
+    let Some(&Action::Send(1, Message::Task { origin: Some(origin), .. })) = actions.first() else {
+        panic!("{actions:?}")
+    };
+    let Origin { rank: 0, .. } = origin else { panic!("{origin:?}") };
+    let before = ledger.cost_to(1);
+    let (result, held) = (Ok(Vec::new()), Some(Duration::ZERO));
+    let message = Message::Result { origin: Some(origin), result, held };
+    // From another rank than the one that was given the task.
+    ledger.receive(0, message, Duration::from_secs(5));
+    assert_eq!(ledger.cost_to(1), before);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nodes_with_work_and_idle_ranks_share_it(seed in any::<u64>(), nodes in 1_usize..4, each in 1_usize..4) {
+        let setting = Setting {
+            rank: 0,
+            nodes: (0..nodes * each).map(|rank| rank % nodes).collect(),
+            threads: 1,
+            policy: Policy::Fork,
+            threshold: 0,
+            workers: 1,
+            cost: Some(FREE),
+        };
+        let tree = Tree::regular(3, 5);
+        let mut simulation = Simulation::of(setting, false);
+        simulation.ranks[0].ledger.begin(tree.clone());
+        let (end, counts) = simulation.run(&mut Random::new(seed), None);
+        let End::Run(result) = end else { panic!("a resize") };
+        prop_assert_eq!(result, Ok(tree.answer()));
+        prop_assert_eq!(counts.leaves, 243);
+        prop_assert!(counts.sent > 0 || nodes * each == 1);
+        prop_assert_eq!(counts.sent_away > 0, nodes > 1, "{:?}", counts);
+    }
 }

@@ -330,6 +330,11 @@ impl World {
         LivenessCheck::over(self.lifecycle.mailbox().cloned())
     }
 
+    /// Number of this process's node, which the processes of each node share; 0 in a process that is not in the world.
+    pub(crate) fn node_index(&self) -> usize {
+        self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
+    }
+
     fn read_order(&self, call: &'static str) -> Result<Order, Error> {
         serde_json::from_slice(&self.mailbox(call)?.mail())
             .map_err(|error| Error::Node { call, reason: format!("an unreadable order: {error}") })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memprof_hooks::{Origin, Region};
 use quo::group::{GroupError, WaitLimits};
 use quo_mpi::communicator::{Communicator, Intercommunicator};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,8 @@ pub struct Window<'a> {
     closed: bool,
     /// The number of the node, once those who were started have met the others.
     node: Option<usize>,
+    /// The resize in a memory profile, to the end of the window.
+    _region: Region,
 }
 
 /// How a process has met the others of the world to come.
@@ -83,6 +86,7 @@ impl<'a> Window<'a> {
             call: CALL,
             reason: "no resize is pending: probe or wait first",
         })?;
+        let region = Region::begin("resize", Origin::Quo);
         let part = resize.part_of(world.process);
         let watch = world.watch();
         let look = || watch.look();
@@ -141,6 +145,7 @@ impl<'a> Window<'a> {
             doomed,
             closed,
             node: None,
+            _region: region,
         };
         if let Some(next) = window.next() {
             next.set_tag(tag).map_err(&failed)?;

@@ -1,0 +1,193 @@
+//! Costs that decide if a task goes to another rank: those of messages and of computing, given or measured.
+
+use std::time::Duration;
+
+/// Costs of messages, which the work of a task has to outweigh for the task to be sent.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct SendCost {
+    /// Seconds that a message takes at least, until the other rank has taken it.
+    pub latency: f64,
+    /// Seconds for each byte of a task, with its result's way back.
+    pub per_byte: f64,
+}
+
+impl SendCost {
+    /// Costs before any are measured: those of numbers that are packed, copied and unpacked on the way there and back.
+    pub const UNMEASURED: Self = Self { latency: 100e-6, per_byte: 10e-9 };
+
+    /// Seconds that a task of so many bytes and its result are under way. Pure.
+    #[must_use]
+    pub fn sending(self, bytes: usize) -> f64 {
+        2.0 * self.latency + bytes as f64 * self.per_byte
+    }
+
+    /// Returns true if computing is expected to take longer than sending the task and receiving its result. While no
+    /// task has been computed, small ones are worth it, and large ones by the time of the leaves so far. Pure.
+    #[must_use]
+    pub fn is_worth(self, bytes: usize, work: u64, speed: &Speed) -> bool {
+        let sending = self.sending(bytes);
+        let is_longer = |computing: f64| computing > sending;
+        match speed.of_tasks.expects(work) {
+            Some(computing) => is_longer(computing),
+            // Messages are lost time then, but not much.
+            None if sending <= 4.0 * self.latency => true,
+            None => speed.of_leaves.expects(work).is_some_and(is_longer),
+        }
+    }
+}
+
+/// Seconds for each unit, as measured so far.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Rate {
+    seconds: f64,
+    units: f64,
+}
+
+impl Rate {
+    /// Adds a measurement.
+    pub fn measured(&mut self, units: f64, seconds: f64) {
+        self.units += units;
+        self.seconds += seconds;
+    }
+
+    /// As [`measured`](Self::measured), with the latest ten or so counting most.
+    fn measured_lately(&mut self, units: f64, seconds: f64) {
+        const KEPT: f64 = 0.9;
+        *self = Self { seconds: self.seconds * KEPT, units: self.units * KEPT };
+        self.measured(units, seconds);
+    }
+
+    /// Seconds for a unit; none before the first measurement. Pure.
+    #[must_use]
+    pub fn per_unit(&self) -> Option<f64> {
+        (self.units > 0.0).then(|| self.seconds / self.units)
+    }
+
+    /// Expected seconds for so much work; none before the first measurement. Pure.
+    #[must_use]
+    pub fn expects(&self, work: u64) -> Option<f64> {
+        self.per_unit().map(|seconds| work as f64 * seconds)
+    }
+}
+
+/// Speed of a rank's computing, in seconds for each unit of work.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Speed {
+    /// Of whole tasks that were computed. They are as large as those that are sent.
+    pub of_tasks: Rate,
+    /// Of sequential calls, also inside of tasks that are still being computed.
+    pub of_leaves: Rate,
+}
+
+/// Costs of messages as measured by the tasks of this rank that others computed.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub struct Trips {
+    /// Of small tasks, there and back.
+    small: Rate,
+    /// Of the bytes of large tasks.
+    bytes: Rate,
+}
+
+impl Trips {
+    /// Bytes from which on a trip tells of bytes rather than of messages.
+    const LARGE: usize = 64 << 10;
+
+    /// Adds a trip: a task of so many bytes was under way for so long, there and back, without the time that the
+    /// other rank had it.
+    pub fn measured(&mut self, bytes: usize, under_way: Duration) {
+        let seconds = under_way.as_secs_f64();
+        if bytes < Self::LARGE {
+            self.small.measured_lately(1.0, seconds);
+        } else {
+            let rest = seconds - 2.0 * self.cost().latency;
+            self.bytes.measured_lately(bytes as f64, rest.max(0.0));
+        }
+    }
+
+    /// Costs by these trips; [`SendCost::UNMEASURED`] where there were none. Pure.
+    #[must_use]
+    pub fn cost(&self) -> SendCost {
+        let SendCost { latency, per_byte } = SendCost::UNMEASURED;
+        SendCost {
+            latency: self.small.per_unit().map_or(latency, |there_and_back| there_and_back / 2.0),
+            per_byte: self.bytes.per_unit().unwrap_or(per_byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn computed(work: f64, seconds: f64) -> Speed {
+        let mut speed = Speed::default();
+        speed.of_tasks.measured(work, seconds);
+        speed
+    }
+
+    #[test]
+    fn task_cheaper_than_its_message_stays() {
+        let cost = SendCost { latency: 1e-4, per_byte: 1e-9 };
+        let speed = computed(1000.0, 1e-3);
+        assert!(!cost.is_worth(0, 200, &speed));
+        assert!(cost.is_worth(0, 201, &speed));
+        assert!(!cost.is_worth(1_000_000, 1200, &speed));
+        assert!(cost.is_worth(1_000_000, 1201, &speed));
+    }
+
+    #[test]
+    fn first_task_goes_if_small_or_worth_it_by_leaves() {
+        let cost = SendCost { latency: 1e-4, per_byte: 1e-8 };
+        let mut speed = Speed::default();
+        assert!(cost.is_worth(20_000, 5, &speed));
+        assert!(!cost.is_worth(20_001, u64::MAX, &speed), "nothing is known of a large one");
+        speed.of_leaves.measured(1000.0, 1e-3);
+        assert!(!cost.is_worth(1_000_000, 10_200, &speed));
+        assert!(cost.is_worth(1_000_000, 10_201, &speed));
+        assert!(cost.is_worth(0, 1, &speed), "leaves say too little of small ones");
+    }
+
+    #[test]
+    fn whole_tasks_count_more_than_leaves() {
+        let cost = SendCost { latency: 1e-4, per_byte: 1e-8 };
+        let mut speed = computed(1.0, 1.0);
+        speed.of_leaves.measured(1.0, 1e-9);
+        assert!(cost.is_worth(1_000_000, 1, &speed));
+    }
+
+    #[test]
+    fn trips_measure_latency_and_bytes_apart() {
+        let mut trips = Trips::default();
+        assert_eq!(trips.cost(), SendCost::UNMEASURED);
+        for _ in 0..50 {
+            trips.measured(100, Duration::from_micros(600));
+        }
+        let cost = trips.cost();
+        assert!((cost.latency - 300e-6).abs() < 1e-12, "{cost:?}");
+        assert_eq!(cost.per_byte, SendCost::UNMEASURED.per_byte);
+        for _ in 0..50 {
+            trips.measured(1_000_000, Duration::from_micros(2_600));
+        }
+        let cost = trips.cost();
+        assert!((cost.latency - 300e-6).abs() < 1e-12, "{cost:?}");
+        assert!((cost.per_byte - 2e-9).abs() < 1e-15, "{cost:?}");
+    }
+
+    #[test]
+    fn trip_quicker_than_the_latency_costs_no_bytes() {
+        let mut trips = Trips::default();
+        trips.measured(1 << 20, Duration::from_micros(150));
+        let cost = trips.cost();
+        assert_eq!(cost, SendCost { per_byte: 0.0, ..SendCost::UNMEASURED });
+    }
+
+    #[test]
+    fn late_trips_outweigh_early_ones() {
+        let mut trips = Trips::default();
+        for micros in [1000; 20].into_iter().chain([100; 20]) {
+            trips.measured(0, Duration::from_micros(micros));
+        }
+        let latency = trips.cost().latency;
+        assert!((50e-6..120e-6).contains(&latency), "{latency}");
+    }
+}

@@ -278,7 +278,7 @@ class Context(_Handle):
         return library.text("QUO_explain", self._handle, 0)
 
     def explained(self) -> Any:
-        """Returns what :meth:`explain` says as dictionaries and lists. Local."""
+        """Returns the bindings of :meth:`explain` as dictionaries and lists. Local."""
         return json_module.loads(library.text("QUO_explain", self._handle, 1))
 
     # Changing the binding

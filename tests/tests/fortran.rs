@@ -303,31 +303,39 @@ fn another_compiler_takes_the_sources() -> Result<()> {
     Ok(())
 }
 
-fn the_example_of_the_guide_compiles_and_runs() -> Result<()> {
-    let checkout = Checkout::find()?;
+/// The Fortran program of the guide.
+fn example_of_the_guide(checkout: &Checkout) -> Result<String> {
     let page = fs::read_to_string(checkout.root().join("docs/languages.md"))?;
     let (_, rest) =
         page.split_once("```fortran file=program.f90\n").context("no Fortran example")?;
     let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
+    Ok(example.to_owned())
+}
+
+/// The program compiles, and runs with a worker of two threads on each of two packages.
+fn expect_two_workers(checkout: &Checkout, program: &str, flags: &[&str]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("example.f90");
-    fs::write(&source, example)?;
+    fs::write(&source, program)?;
     let source = source.to_str().context("a path that is text")?;
-    let program = checkout.compile_fortran(source, folder.path(), &[])?;
-    let outcome = Job::new(4, &program).topology("pack:2 core:2 pu:1").run()?;
+    let program = checkout.compile_fortran(source, folder.path(), flags)?;
+    let job = Job::new(4, &program).topology("pack:2 core:2 pu:1").env("OMP_NUM_THREADS", "1");
+    let outcome = job.run()?;
     outcome.expect_success()?;
     let lines: Vec<&str> = outcome.stdout.lines().map(str::trim).collect();
     ensure!(lines == ["a worker with 2 threads"; 2], "{lines:?}");
     Ok(())
 }
 
+fn the_example_of_the_guide_compiles_and_runs() -> Result<()> {
+    let checkout = Checkout::find()?;
+    expect_two_workers(&checkout, &example_of_the_guide(&checkout)?, &[])
+}
+
 /// The guide's example with a parallel region in the worker, and one after the phase.
 fn openmp_follows_the_phase_in_the_guide_example() -> Result<()> {
     let checkout = Checkout::find()?;
-    let page = fs::read_to_string(checkout.root().join("docs/languages.md"))?;
-    let (_, rest) =
-        page.split_once("```fortran file=program.f90\n").context("no Fortran example")?;
-    let (example, _) = rest.split_once("```").context("the Fortran example has no end")?;
+    let example = example_of_the_guide(&checkout)?;
     let team = "contains
   integer function team()
     team = 0
@@ -345,17 +353,7 @@ end program example";
         )
         .replacen("end program example", team, 1);
     ensure!(with.matches("team()").count() == 3, "another example than expected:\n{with}");
-    let folder = tempfile::tempdir()?;
-    let source = folder.path().join("team.f90");
-    fs::write(&source, with)?;
-    let source = source.to_str().context("a path that is text")?;
-    let program = checkout.compile_fortran(source, folder.path(), &["-fopenmp"])?;
-    let job = Job::new(4, &program).topology("pack:2 core:2 pu:1").env("OMP_NUM_THREADS", "1");
-    let outcome = job.run()?;
-    outcome.expect_success()?;
-    let lines: Vec<&str> = outcome.stdout.lines().map(str::trim).collect();
-    ensure!(lines == ["a worker with 2 threads"; 2], "{lines:?}");
-    Ok(())
+    expect_two_workers(&checkout, &with, &["-fopenmp"])
 }
 
 macro_rules! tests {

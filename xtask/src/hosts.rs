@@ -120,7 +120,8 @@ pub fn run(options: &Options) -> Result<()> {
             None => single(&Hosts::open(set)?, run),
         },
         Action::Slurm { command } => {
-            let (program, arguments) = command.split_first().context("a command to run")?;
+            let (program, arguments) =
+                command.split_first().context("hosts slurm: name a command after --")?;
             let mut command = slurm::command(&Hosts::open(set)?, program);
             command.args(arguments);
             finish(command)
@@ -157,7 +158,7 @@ fn list(set: &str) -> Result<()> {
         Ok(hosts) => hosts,
         Err(error) => match Hosts::sets() {
             sets if sets.is_empty() => return Err(error),
-            sets => bail!("{error}; there are those of {}", sets.join(", ")),
+            sets => bail!("{error}; there are the sets {}", sets.join(", ")),
         },
     };
     for index in 0..hosts.len() {
@@ -195,7 +196,8 @@ fn finish(mut command: Command) -> Result<()> {
 fn launch(hosts: &Hosts, ranks: usize, run: &Run) -> Result<()> {
     let chosen = if run.hosts.is_empty() { (0..hosts.len()).collect() } else { run.hosts.clone() };
     chosen.iter().try_for_each(|&host| check(hosts, host))?;
-    let (program, arguments) = run.command.split_first().context("a program to run")?;
+    let (program, arguments) =
+        run.command.split_first().context("hosts run: name a program after --")?;
     let path = project::find_program(program).unwrap_or_else(|| PathBuf::from(program));
     let mut job = hosts.job(&shared(ranks, &chosen), std::path::absolute(path)?);
     job = job.limit(Duration::from_secs(run.limit));
@@ -203,7 +205,9 @@ fn launch(hosts: &Hosts, ranks: usize, run: &Run) -> Result<()> {
         job = job.arg(argument);
     }
     for variable in &run.env {
-        let (name, value) = variable.split_once('=').context("--env takes NAME=VALUE")?;
+        let (name, value) = variable
+            .split_once('=')
+            .with_context(|| format!("--env {variable}: expected NAME=VALUE"))?;
         job = job.env(name, value);
     }
     let outcome = job.run()?;
@@ -211,7 +215,7 @@ fn launch(hosts: &Hosts, ranks: usize, run: &Run) -> Result<()> {
     eprint!("{}", outcome.stderr);
     outcome.leftovers.iter().for_each(|left| eprintln!("left behind: {left}"));
     if outcome.out_of_time {
-        bail!("ended after {} s", run.limit);
+        bail!("the program was ended after {} s: --limit allows more", run.limit);
     }
     if !outcome.status.success() {
         std::process::exit(outcome.status.code().unwrap_or(1));

@@ -25,7 +25,7 @@ pub fn run(tables: &[String], seeds: u64, json: bool) -> Result<u8> {
     let mut replayed = Vec::new();
     for name in reproduce::names().filter(|name| is_chosen(name)) {
         let Some(table) = reproduce::replay(name, seeds.max(SEEDS)) else {
-            bail!("no table {name}")
+            bail!("there is no table {name:?} to replay")
         };
         let table = table.with_context(|| format!("replaying {name}"))?;
         if !json {

@@ -434,7 +434,7 @@ fn simulate(
     is_first: bool,
 ) -> Result<Outcome> {
     let Some(mut policy) = scheduler::named::policy_predicting(name, arguments.predict) else {
-        bail!("no scheduler {name:?}")
+        bail!("there is no scheduler {name:?}")
     };
     let measures = || workload.jobs.iter().any(|job| job.work.measures_mpi());
     let tick = arguments.tick.or_else(|| measures().then_some(TICK));

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_value_is_named_with_line_and_field() {
+    fn wrong_value_is_named_with_line_and_field() {
         for (line, bad, field, word) in [
             ("nx = 96", "nx = \"many\"", "mesh.nx", "string"),
             ("nx = 96", "nz = 4\nnx = 96", "mesh.nz", "unknown field"),

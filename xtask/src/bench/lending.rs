@@ -70,7 +70,7 @@ impl Programs {
         let outcome = Running::start(&mut command, &description, LIMIT)?.finish()?;
         outcome.expect_success()?;
         let seconds = outcome.stdout.split(' ').next().and_then(|number| number.parse().ok());
-        seconds.with_context(|| format!("no seconds: {}", outcome.report()))
+        seconds.with_context(|| format!("the example printed no seconds: {}", outcome.report()))
     }
 }
 

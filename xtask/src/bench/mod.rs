@@ -40,33 +40,37 @@ pub struct Options {
     /// Also write the tables into PAGE, with the machine and the revision: docs/benchmarks.md.
     #[arg(long, value_name = "PAGE")]
     write: Option<PathBuf>,
-    /// Leave out the microbenchmarks of the Rust crate.
-    #[arg(long)]
-    operations_only: bool,
-    /// Only the cost of the memory profiler.
-    #[arg(long, conflicts_with = "operations_only")]
-    memprof_only: bool,
-    /// Only the rates of messages under the memory profiler, on the MPI that `--mpi` names.
-    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only"])]
-    messages_only: bool,
-    /// Only the longer run of the coupled example under the memory profiler: in as many turns as tell half a percent, or
-    /// as there is time for.
-    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only"])]
-    long_only: bool,
+    #[command(flatten)]
+    only: Only,
     /// Longest time of `--long-only`.
     #[arg(long, default_value_t = 4, requires = "long_only", value_parser = clap::value_parser!(u8).range(1..=120))]
     minutes: u8,
     /// For `--long-only`, the deck of `cargo xtask demo`, of some 15 seconds.
     #[arg(long, requires = "long_only")]
     large_deck: bool,
+}
+
+#[derive(Args)]
+#[group(multiple = false)]
+struct Only {
+    /// Only the cost of the memory profiler.
+    #[arg(long)]
+    memprof_only: bool,
+    /// Only the rates of messages under the memory profiler, on the MPI that `--mpi` names.
+    #[arg(long)]
+    messages_only: bool,
+    /// Only the longer run of the coupled example under the memory profiler: in as many turns as tell half a percent, or
+    /// as there is time for.
+    #[arg(long)]
+    long_only: bool,
     /// Only the cost of a world's resizes.
-    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only"])]
+    #[arg(long)]
     elastic_only: bool,
     /// Only what programs gain and lose whose ranks lend in MPI, by quo-run.
-    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
+    #[arg(long)]
     lending_only: bool,
     /// Only the times of recursive tasks.
-    #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only", "lending_only"])]
+    #[arg(long)]
     tasks_only: bool,
 }
 
@@ -76,7 +80,7 @@ pub fn run(options: &Options) -> Result<()> {
         page::check(file)?;
     }
     setup::ensure()?;
-    if options.elastic_only {
+    if options.only.elastic_only {
         let measured = elastic::run(options.rounds)?;
         let lines = elastic::lines(&measured);
         println!("\n{}", table::lines(&elastic::HEADINGS, &lines, false));
@@ -85,35 +89,35 @@ pub fn run(options: &Options) -> Result<()> {
         println!("\n{synthetic}");
         return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
     }
-    if options.lending_only {
+    if options.only.lending_only {
         let measured = lending::run(options.rounds)?;
         println!("\n{}", table::lines(&lending::HEADINGS, &measured.lines(), false));
         write_page(options, "lending", table::lines(&lending::HEADINGS, &measured.lines(), true))?;
         return write_json(options, &json!({"lending": measured.to_json()}));
     }
-    if options.tasks_only {
+    if options.only.tasks_only {
         let rows = tasks::run()?;
         println!("\n{}", table::lines(&tasks::HEADINGS, &rows, false));
         write_page(options, "tasks", table::lines(&tasks::HEADINGS, &rows, true))?;
         return write_json(options, &json!({"tasks": rows}));
     }
-    if options.messages_only || options.long_only {
+    if options.only.messages_only || options.only.long_only {
         let folder = project::target()?.join("xtask/benches/memprof");
-        let measured = match options.long_only {
+        let measured = match options.only.long_only {
             true => {
                 let time = Duration::from_secs(60 * u64::from(options.minutes));
                 memprof::long(time, options.large_deck)?
             }
             false => memprof::messages(&folder)?,
         };
-        let part = match options.long_only {
+        let part = match options.only.long_only {
             true => "memprof long".to_owned(),
             false => format!("memprof messages {}", crate::mpi::chosen().unwrap_or_default()),
         };
         print_profiled(&measured, part.trim_end(), options)?;
         return write_json(options, &json!({"memprof": measured.to_json()}));
     }
-    if options.memprof_only {
+    if options.only.memprof_only {
         let measured = profiled(options)?;
         return write_json(options, &json!({"memprof": measured.to_json()}));
     }
@@ -139,11 +143,8 @@ pub fn run(options: &Options) -> Result<()> {
     write_page(options, "operations", table::markdown(&rows))?;
     let waiting = table::lines(&quiescence::HEADINGS, &quiescence.lines(), true);
     write_page(options, "waiting", waiting)?;
-    let micro = if options.operations_only { Vec::new() } else { micro::run()? };
-    let profiled = match options.operations_only {
-        true => memprof::Measured::default(),
-        false => profiled(options)?,
-    };
+    let micro = micro::run()?;
+    let profiled = profiled(options)?;
     let everything = json!({
         "ours": measurements.ours,
         "reference": measurements.reference,
@@ -251,7 +252,7 @@ fn plain_output(program: &Path) -> Result<Value> {
 fn parse(output: &str) -> Result<Value> {
     // Launchers may add lines of their own.
     let Some(line) = output.lines().find(|line| line.starts_with('{')) else {
-        bail!("the benchmark printed no result");
+        bail!("the benchmark printed no line of JSON: {output:?}");
     };
     serde_json::from_str(line).context("reading the benchmark's result")
 }

@@ -34,11 +34,12 @@ fn rows(output: &str) -> Result<Vec<[String; 6]>> {
 }
 
 fn row(line: &str) -> Result<[String; 6]> {
-    let (name, figures) =
-        line.split_at_checked(NAME).with_context(|| format!("no row: {line:?}"))?;
+    let (name, figures) = line
+        .split_at_checked(NAME)
+        .with_context(|| format!("a line without a name and figures: {line:?}"))?;
     let mut cells = vec![name.trim().to_owned()];
     cells.extend(figures.split_whitespace().map(str::to_owned));
-    cells.try_into().ok().with_context(|| format!("no row of five figures: {line:?}"))
+    cells.try_into().ok().with_context(|| format!("a line without five figures: {line:?}"))
 }
 
 #[cfg(test)]

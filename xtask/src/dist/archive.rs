@@ -34,5 +34,7 @@ fn commit_time() -> Result<u64> {
     let mut git = Command::new("git");
     git.current_dir(project::root()).args(["log", "-1", "--format=%ct"]);
     let time = run::captured(&mut git).context("asking git for the time of the commit")?;
-    time.trim().parse().with_context(|| format!("the time of the commit: {:?}", time.trim()))
+    time.trim()
+        .parse()
+        .with_context(|| format!("git log: {:?} is not the time of a commit", time.trim()))
 }

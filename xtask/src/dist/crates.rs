@@ -51,17 +51,21 @@ fn rename_all(tree: &Path) -> Result<Vec<String>> {
     let root = tree.join("Cargo.toml");
     let mut manifest = read(&root)?;
     let names = manifest["workspace"]["metadata"]["registry"].clone();
-    let names = names.as_table().context("workspace.metadata.registry is no table")?;
+    let names = names.as_table().context("Cargo.toml: workspace.metadata.registry is no table")?;
     let mut renamed = Vec::new();
     for (ours, theirs) in names {
-        let theirs = theirs.as_str().with_context(|| format!("the name of {ours}"))?;
+        let theirs = theirs.as_str().with_context(|| {
+            format!("workspace.metadata.registry: the name of {ours} is no text")
+        })?;
         let dependency = manifest["workspace"]["dependencies"].get_mut(ours.as_str());
         let dependency = dependency.and_then(Value::as_table_mut);
-        let dependency = dependency.with_context(|| format!("{ours} is no dependency"))?;
+        let dependency = dependency
+            .with_context(|| format!("Cargo.toml: workspace.dependencies has no {ours}"))?;
         dependency.insert("package".to_owned(), theirs.into());
         let folder = dependency.get("path").and_then(Value::as_str);
-        let file =
-            tree.join(folder.with_context(|| format!("{ours} has no path"))?).join("Cargo.toml");
+        let file = tree
+            .join(folder.with_context(|| format!("Cargo.toml: the dependency {ours} has no path"))?)
+            .join("Cargo.toml");
         let mut package = read(&file)?;
         rename(&mut package, ours, theirs).with_context(|| format!("{}", file.display()))?;
         write(&file, &package)?;
@@ -73,7 +77,7 @@ fn rename_all(tree: &Path) -> Result<Vec<String>> {
 
 fn rename(manifest: &mut Table, ours: &str, theirs: &str) -> Result<()> {
     let package = manifest.get_mut("package").and_then(Value::as_table_mut);
-    let package = package.context("no package")?;
+    let package = package.context("there is no [package]")?;
     package.insert("name".to_owned(), theirs.into());
     package.insert("publish".to_owned(), true.into());
     let library = manifest.entry("lib").or_insert_with(|| Table::new().into());

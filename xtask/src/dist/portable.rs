@@ -87,7 +87,7 @@ fn profile(debug: bool) -> &'static str {
 /// Copies a file with its mode, and a program without the information for debuggers.
 fn place(from: &Path, to: &Path) -> Result<()> {
     let copied = || -> Result<()> {
-        fs::create_dir_all(to.parent().context("it has no folder")?)?;
+        fs::create_dir_all(to.parent().context("the new path has no folder")?)?;
         fs::copy(from, to)?;
         if to.parent().is_some_and(|folder| folder.ends_with("bin") || folder.ends_with("lib")) {
             run::captured(Command::new("strip").arg("--strip-debug").arg(to))?;

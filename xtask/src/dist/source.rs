@@ -144,7 +144,7 @@ fn empty(folder: &Path) -> Result<()> {
 
 /// The manifest with an empty library for all its targets, whose files are gone.
 fn without_other_targets(manifest: &str) -> Result<String> {
-    let mut manifest: toml::Table = manifest.parse().context("its Cargo.toml")?;
+    let mut manifest: toml::Table = manifest.parse().context("reading Cargo.toml of a crate")?;
     for target in ["bin", "example", "test", "bench"] {
         manifest.remove(target);
     }

@@ -82,7 +82,8 @@ impl Root {
         for entry in fs::read_dir(added)? {
             let file = entry?.path();
             if file.extension().is_some_and(|extension| extension == "crt") {
-                let name = file.file_name().context("a file without a name")?;
+                let name =
+                    file.file_name().with_context(|| format!("{} has no name", file.display()))?;
                 fs::copy(&file, self.path.join(ADDED).join(name))?;
             }
         }

@@ -192,7 +192,9 @@ impl Prefix<'_> {
     fn set_aside(&self, path: &str) -> Result<String> {
         let free = (1..).map(|number| format!("{path}.changed-{number}"));
         let mut free = free.filter(|name| self.folder.join(name).symlink_metadata().is_err());
-        let name = free.next().context("no free name")?;
+        let name = free
+            .next()
+            .with_context(|| format!("{path}: no free name to keep the changed file"))?;
         let (from, to) = (self.folder.join(path), self.folder.join(&name));
         fs::rename(&from, &to).with_context(|| format!("renaming {}", from.display()))?;
         Ok(name)

@@ -85,7 +85,7 @@ pub fn of(mpi: &Mpi, home: &Home, again: bool) -> Result<Capabilities> {
     eprintln!("finding out what {} can do", mpi.name);
     let mut found = Probe::new(mpi, home)?.all();
     found["key"] = json!(key);
-    let folder = kept.parent().context("a file in no folder")?;
+    let folder = kept.parent().with_context(|| format!("{} is in no folder", kept.display()))?;
     fs::create_dir_all(folder)?;
     let new = folder.join(format!(".new-{}", std::process::id()));
     fs::write(&new, format!("{found:#}\n"))?;

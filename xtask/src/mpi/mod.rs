@@ -106,7 +106,9 @@ pub fn home_in_use() -> Result<Option<Home>> {
     match chosen() {
         None => Ok(None),
         Some(name) => Ok(Some(Home {
-            folder: std::env::var_os("MPI_HOME").context("an MPI without a folder")?.into(),
+            folder: std::env::var_os("MPI_HOME")
+                .context("an MPI was chosen, and MPI_HOME is not set")?
+                .into(),
             build: project::target()?,
             name,
         })),

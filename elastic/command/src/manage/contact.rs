@@ -56,7 +56,7 @@ impl Contact {
     pub fn status(&self) -> Result<WorldStatus> {
         match self.ask(&Call::Status {})? {
             Answer::Status(status) => Ok(*status),
-            other => bail!("a status was expected: {other:?}"),
+            other => bail!("asking the job for its status: the answer is {other:?}"),
         }
     }
 }
@@ -82,7 +82,8 @@ pub fn there(words: &[String]) -> Result<Vec<(WorldStatus, Contact)>> {
     let text = remote(words, &["--json", "list"])?;
     let mut found = Vec::new();
     for line in text.lines() {
-        let answer = serde_json::from_str(line).with_context(|| format!("a status: {line}"))?;
+        let answer = serde_json::from_str(line)
+            .with_context(|| format!("reading the status of a job: {line:?}"))?;
         if let Answer::Status(status) = answer {
             let contact = Contact::There(words.to_vec(), status.job.clone());
             found.push((*status, contact));
@@ -94,8 +95,12 @@ pub fn there(words: &[String]) -> Result<Vec<(WorldStatus, Contact)>> {
 /// Runs this program on another node, and returns its output.
 fn remote(words: &[String], arguments: &[&str]) -> Result<String> {
     let own = std::env::current_exe().context("finding this program")?;
-    let own = own.into_os_string().into_string().map_err(|name| anyhow!("{name:?} is no text"))?;
-    let (program, options) = words.split_first().context("no command for other nodes")?;
+    let own = own
+        .into_os_string()
+        .into_string()
+        .map_err(|name| anyhow!("the path of this program, {name:?}, is not UTF-8"))?;
+    let (program, options) =
+        words.split_first().context("the command that reaches other nodes is empty")?;
     let mut all = options.to_vec();
     all.push(own);
     all.extend(arguments.iter().map(|&word| word.to_owned()));

@@ -57,14 +57,6 @@ impl Default for Ageing {
 }
 
 impl Ageing {
-    /// Ignores walltimes and sizes: the order of arrival.
-    pub const ARRIVAL: Ageing = Ageing {
-        qfactor_weight: 0.0,
-        queue_time_weight: 1.0,
-        nodes_weight: 0.0,
-        qfactor_limit: 1.0,
-    };
-
     /// Returns the priority of a job that has waited `queued` seconds, asks for `nodes` nodes and has `walltime`
     /// seconds to run. For a running job, `queued` is the time it waited and `walltime` the time it has left.
     #[must_use]

@@ -253,24 +253,29 @@ fn preload() -> Result<PathBuf> {
 
 fn all_traces(folder: &Path) -> Result<Vec<Trace>> {
     let open = |file: &PathBuf| Trace::open_with(file, Options { history: false, detail: true });
-    traces_in(folder)?.iter().map(|file| open(file).context("reading a trace")).collect()
+    traces_in(folder)?
+        .iter()
+        .map(|file| open(file).with_context(|| format!("reading the trace {}", file.display())))
+        .collect()
 }
 
 /// The share of a processor that the sampler took, of the rank where it took most.
 fn duty(traces: &Path) -> Result<f64> {
     let mut most: Option<f64> = None;
     for trace in all_traces(traces)? {
-        let spent = trace.summary.as_ref().context("a trace without a sample")?.head.cpu_ns;
+        let spent =
+            trace.summary.as_ref().context("reading a trace: it has no sample")?.head.cpu_ns;
         let share = spent as f64 / trace.last_time().max(1) as f64;
         most = Some(most.map_or(share, |most| most.max(share)));
     }
-    most.context("no trace")
+    most.with_context(|| format!("no trace in {}", traces.display()))
 }
 
 /// Bytes that the profiler held.
 fn tool(traces: &Path) -> Result<u64> {
-    let trace = all_traces(traces)?.pop().context("no trace")?;
-    Ok(trace.summary.context("a trace without a sample")?.head.tool)
+    let trace = all_traces(traces)?.pop();
+    let trace = trace.with_context(|| format!("no trace in {}", traces.display()))?;
+    Ok(trace.summary.context("reading a trace: it has no sample")?.head.tool)
 }
 
 fn clear(traces: &Path) -> Result<()> {

@@ -23,7 +23,8 @@ pub fn messages(programs: &Programs) -> Result<Turns> {
         let job = SIZES.iter().fold(job, |job, size| job.arg(size));
         let measured = crate::bench::program_output(&programs.job(job, Some(folder.path())))?;
         check(&measured)?;
-        rounds.extend(each_round(&measured).context("no rates of both sides")?);
+        rounds
+            .extend(each_round(&measured).context("the benchmark printed no rates of both sides")?);
     }
     println!("memory profiler, messages: {} rounds of blocks in {JOBS} jobs", rounds.len());
     Ok(Turns::of_pairs(rounds))
@@ -32,7 +33,10 @@ pub fn messages(programs: &Programs) -> Result<Turns> {
 /// Checks that the calls of the one side go to the profiler, and those of the other to the MPI
 /// library.
 fn check(measured: &Value) -> Result<()> {
-    let objects = measured.get("objects").and_then(Value::as_array).context("no objects")?;
+    let objects = measured
+        .get("objects")
+        .and_then(Value::as_array)
+        .context("the benchmark printed no names of objects")?;
     let names = objects.iter().map(|name| name.as_str().unwrap_or_default()).collect::<Vec<_>>();
     let (without, with) = names.split_at(names.len() / 2);
     let to_profiler = |name: &&str| name.starts_with("libmemprof_preload");

@@ -153,8 +153,10 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             text => text.with_context(|| format!("reading {}", path.display()))?,
         };
-        let status =
-            text.trim().parse().with_context(|| format!("{}: {text:?}", path.display()))?;
+        let status = text
+            .trim()
+            .parse()
+            .with_context(|| format!("{}: {text:?} is not an exit status", path.display()))?;
         let at = fs::metadata(&path).map_or(Time::ZERO, |found| written(&found));
         Ok(Some((status, at)))
     }

@@ -457,7 +457,10 @@ impl Pool {
         let (mut failed, mut last) = (0, self.origin);
         for job in &self.queue.jobs {
             let Fate::Ended(start, status, at) = self.folder.fate(&job.name)? else {
-                bail!("{}: it runs again", job.name)
+                bail!(
+                    "job {:?} is recorded as running after the end of the queue: was its folder changed?",
+                    job.name
+                )
             };
             failed += usize::from(status != Some(0));
             last = last.max(at);

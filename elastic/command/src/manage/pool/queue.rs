@@ -90,7 +90,7 @@ pub fn read(text: &str, slots: u32) -> Result<Queue> {
 
 fn queued(entry: Entry) -> Result<QueuedJob> {
     let Entry { name, command, ranks, min, max, sizes, time } = entry;
-    ensure!(!command.is_empty(), "command: it has no words");
+    ensure!(!command.is_empty(), "command: the list is empty");
     let (class, mut limits) = match (ranks, min, max) {
         (Some(ranks), None, None) if sizes.is_none() => (Class::Rigid, Limits::exactly(ranks)),
         (None, min, Some(max)) => {

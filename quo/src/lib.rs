@@ -58,5 +58,5 @@ pub mod topology;
 pub use context::Context;
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind};
-pub use node::{MemoryView, NodeError, SegmentName, SharedMemory};
+pub use node::{MemoryView, NodeError, SharedMemory};
 pub use topology::{ObjectType, Topology, TopologyError};

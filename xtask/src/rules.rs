@@ -6,6 +6,7 @@ mod index;
 mod links;
 mod names;
 pub mod summary;
+mod surface;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -253,6 +254,7 @@ pub fn check() -> Result<Findings> {
     findings.errors.extend(index::wrong(root, &promises));
     findings.errors.extend(floors::wrong(root)?);
     findings.errors.extend(figures::wrong(root));
+    findings.errors.extend(surface::wrong(root));
     Ok(findings)
 }
 

@@ -1,6 +1,6 @@
 //! The protocol in which ranks come together: for a new context, and for one whose ranks change.
 //!
-//! Three gathers over the group, whatever its size: [`gather_records`] (who is where, and do all want the same),
+//! Three exchanges over the group, whatever its size: [`gather_records`] (who is where, and do all want the same),
 //! [`make_segment`] (has every node leader made its segment), [`attach`] (has everyone attached to it). Settings of the
 //! machine that differ take one more, in which the ranks tell each other the values for the error. After each, all
 //! ranks reach the same verdict, so no rank waits for one that gave up. A rank's old state is not touched: the caller
@@ -153,7 +153,7 @@ struct Gathered {
     version: u64,
 }
 
-/// First gather: who is where, and do all ranks want the same. Also returns this rank's own settings. Collective.
+/// First exchange: who is where, and do all ranks want the same. Also returns this rank's own settings. Collective.
 fn gather_records(
     group: &dyn Group,
     role: Role,
@@ -195,7 +195,7 @@ struct Made {
     segment: Option<CreatedSegment>,
 }
 
-/// Second gather: has every node leader made its segment. Collective.
+/// Second exchange: has every node leader made its segment. Collective.
 fn make_segment(
     group: &dyn Group,
     gathered: &Gathered,
@@ -219,14 +219,14 @@ fn make_segment(
     })
 }
 
-/// What this rank brings to the third gather.
+/// What this rank brings to the third exchange.
 struct Own<'a> {
     prepare: &'a mut dyn FnMut() -> Result<(), Error>,
     backend: Option<Arc<dyn Backend>>,
     claimed: &'a CpuSet,
 }
 
-/// Third gather: has everyone attached to the segment of its node. Also returns the settings. Collective.
+/// Third exchange: has everyone attached to the segment of its node. Also returns the settings. Collective.
 fn attach(
     group: &dyn Group,
     gathered: &Gathered,

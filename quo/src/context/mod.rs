@@ -1,6 +1,6 @@
 //! The context: one handle for a set of ranks, their machine and their bindings.
 //!
-//! - [`options`]: the options, and the environment that fills the gaps;
+//! - `options`: the options, and the environment that fills the gaps;
 //! - `record`, `process`, `machine`: data that ranks exchange at creation, and their subjects;
 //! - `form`: the protocol in which ranks come together, `state` its result;
 //! - `create`: the collective creation and release, `adapt`: the same context over other ranks,
@@ -27,12 +27,12 @@ mod create;
 mod devices;
 mod exchange;
 mod handshake;
-pub mod launcher;
+mod launcher;
 mod lending;
 mod limit;
 mod machine;
 mod members;
-pub mod options;
+mod options;
 pub(crate) mod overlap;
 mod peer_identity;
 mod placement;

@@ -37,7 +37,7 @@ pub use devices::assign_devices;
 pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
 pub use error::PlanError;
 pub use near::near;
-pub use reassign::Vacancy;
+pub(crate) use reassign::Vacancy;
 pub use shares::{counted, shares};
 pub use split::{split, split_by_weight};
 pub use threads::threads_per_worker;

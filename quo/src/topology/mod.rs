@@ -42,5 +42,6 @@ pub use error::TopologyError;
 pub use hwloc::hwloc_version;
 pub use kinds::CoreKind;
 pub use object::{Object, ObjectType, ParseObjectTypeError};
-pub use snapshot::{MAX_CPU, MAX_NUMA_NODES, MAX_PUS, Origin, Topology};
+pub use snapshot::{MAX_CPU, Origin, Topology};
+use snapshot::{MAX_NUMA_NODES, MAX_PUS};
 pub use source::TOPOLOGY_VARIABLE;

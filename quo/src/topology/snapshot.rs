@@ -92,7 +92,7 @@ impl Topology {
     /// [`TopologyError::Invalid`] when the objects contradict each other: a PU without exactly one
     /// CPU, two objects of a type that share a CPU (NUMA nodes may), an object other than a NUMA
     /// node without CPUs, CPUs that no PU has, several machines, nothing allowed, or more than
-    /// [`MAX_PUS`], [`MAX_NUMA_NODES`] or [`MAX_CPU`].
+    /// 16,384 PUs, 1,024 NUMA nodes or CPU number [`MAX_CPU`].
     pub fn from_objects(
         objects: impl IntoIterator<Item = Object>,
         allowed: &CpuSet,

@@ -310,7 +310,7 @@ fn nodes(turns: usize, steps: u64) -> Outcome {
         host.trim()
     );
     if is_first {
-        let mut middle = |times: &mut Vec<f64>| {
+        let middle = |times: &mut Vec<f64>| {
             times.sort_by(f64::total_cmp);
             times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
         };

@@ -504,7 +504,8 @@ impl<T: Task> Ledger<T> {
         if !is_idle || self.is_asking || self.has_failed {
             return;
         }
-        if self.refusals > 0 {
+        // One whose node has nothing goes on to the others at once.
+        if self.refusals > 0 && self.neighbours.scope(self.refusals - 1) == Scope::All {
             let (first, most) = PAUSE;
             let pause = first.saturating_mul(1 << self.refusals.min(10)).min(most);
             if now < self.ask_at + pause {

@@ -1,12 +1,13 @@
-/* An array of 64 MiB over two ranks goes to four and back to two, as elements whose names a memory profile has:
- * `mpirun -n 4 elastic_peak --start 2`. */
+/* An array of 128 MiB over three ranks goes to four and then to two, as elements whose names a memory profile has:
+ * `mpirun -n 4 elastic_peak`. */
 
+#include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
 
 #include "quo-program.h"
 
-enum { ELEMENTS = 1 << 23 };
+enum { ELEMENTS = 1 << 24 };
 
 /* The number of ranks now and the next one, and 1 if that has been asked for. */
 static struct state {
@@ -72,19 +73,24 @@ follow(QUO_world w, void *data)
 
 static const QUO_element_t elements[] = {
     {QUO_ELEMENT_INIT, "init", init, NULL, NULL, NULL, NULL},
-    {QUO_ELEMENT_RIGID, "two", NULL, hold, NULL, NULL, NULL},
+    {QUO_ELEMENT_RIGID, "three", NULL, hold, NULL, NULL, NULL},
     {QUO_ELEMENT_ELASTIC, "grow", NULL, step, follow, again, NULL},
     {QUO_ELEMENT_RIGID, "four", NULL, hold, NULL, NULL, NULL},
     {QUO_ELEMENT_ELASTIC, "shrink", NULL, step, follow, again, NULL},
     {QUO_ELEMENT_RIGID, "end", NULL, hold, NULL, NULL, NULL},
 };
 
-const QUO_program_t QUO_program = QUO_PROGRAM(elements);
-
 int
 main(int argc, char **argv)
 {
-    int code = QUO_program_main(&QUO_program, argc, argv);
+    const QUO_program_t program = QUO_PROGRAM(elements);
+    QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
+    int code;
+    options.start = 3;
+    options.messages = 1; /* as between nodes: nothing of another rank is mapped */
+    MPI_Init(&argc, &argv);
+    code = QUO_program_run(&program, &options, argc, argv);
     if (QUO_SUCCESS != code) fprintf(stderr, "%s\n", QUO_last_error());
+    MPI_Finalize();
     return QUO_SUCCESS != code;
 }

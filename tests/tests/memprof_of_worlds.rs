@@ -156,25 +156,27 @@ fn predicted() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/elastic_peak.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
-    let job = run_file(4, &program, &["--start", "2"], &[])?.expect_ranks(4)?;
+    let job = run_file(4, &program, &[], &[])?.expect_ranks(4)?;
     job.expect_good_books()?;
     // Of the rank that has most.
     let most = |phase: &str, ranks: usize| {
         let peaks = job.books[..ranks].iter().map(|one| one.phase_peaks(phase, |_| true));
-        let owned = peaks.map(|peaks| Ok(peaks?.0)).collect::<Result<Vec<u64>>>()?;
-        Ok::<u64, anyhow::Error>(owned.into_iter().max().unwrap_or(0))
+        let resident = peaks.map(|peaks| Ok(peaks?.1)).collect::<Result<Vec<u64>>>()?;
+        Ok::<u64, anyhow::Error>(resident.into_iter().max().unwrap_or(0))
     };
-    let (before, now) = ((2, most("two", 2)?), (4, most("four", 4)?));
+    let (before, now) = ((3, most("three", 3)?), (4, most("four", 4)?));
     let footprint = Footprint::of_two(before, now).context("ranks did not get smaller")?;
     let kept = NodeRoom { name: "here".to_owned(), ranks: 2, free: 0 };
     let Err(refused) = footprint.check_shrink(1, &[kept]) else {
         return Err(anyhow!("a shrink for which nothing is free is not refused"));
     };
-    let measured = 2 * most("shrink", 2)?;
+    // Samples may miss it; the kernel does not, and there is no larger one before.
+    let peaks = job.books[..2].iter().filter_map(Books::kernel_peak);
+    let measured = 2 * peaks.max().context("the kernel has no peak")?;
     let apart = refused.needed.abs_diff(measured);
     let said = format!("{} B predicted, {measured} B measured", refused.needed);
     println!("{said}");
-    ensure!(measured > 2 * (16 + 32) * MEBI, "{said}: the data were not there twice");
+    ensure!(measured > 2 * (32 + 64) * MEBI, "{said}: the data were not there twice");
     ensure!(apart * 10 <= measured, "{said}");
     Ok(())
 }

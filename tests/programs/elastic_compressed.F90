@@ -1,4 +1,5 @@
-! A sparse matrix in compressed columns follows its ranks to four, one and three: `mpirun -n 4 elastic_compressed`.
+! A sparse matrix in compressed columns goes from each number of ranks to each other one and back:
+! `mpirun -n 8 elastic_compressed`. Each rank checks its values and column pointers after each resize.
 module matrix
   use, intrinsic :: iso_c_binding
   use quo
@@ -6,8 +7,9 @@ module matrix
   use quo_program
   implicit none
 
-  integer, parameter :: COLUMNS = 29, SIZES(3) = [4, 1, 3]
+  integer, parameter :: COLUMNS = 29
 
+  integer, allocatable :: sizes(:)
   ! The next of the sizes, and 1 if it has been asked for.
   integer(c_int), target :: now(2) = [1, 0]
   integer(c_size_t) :: starts(COLUMNS + 1)
@@ -19,14 +21,17 @@ contains
     integer(c_int), value :: argc
     type(c_ptr), intent(out) :: data
     real(c_double), pointer :: values(:)
-    integer(c_int) :: status
-    integer :: column
+    integer(c_int) :: status, most
+    integer :: column, p, q
     data = c_loc(now)
     if (argc > 0 .and. c_associated(argv)) continue ! not needed here
     starts(1) = 0
     do column = 1, COLUMNS
       starts(column + 1) = starts(column) + mod(column * column, 5)
     end do
+    call quo_world_capacity(w, most, init)
+    if (init /= QUO_SUCCESS) return
+    sizes = [(p, (q, p, q=1, p - 1), p=2, most)]
     call quo_world_status(w, status, init)
     if (init /= QUO_SUCCESS .or. status /= QUO_WORLD_NEW) return
     call quo_world_array_add_compressed(w, "values", 8_c_size_t, starts, init)
@@ -45,8 +50,8 @@ contains
     if (c_associated(data)) continue ! not needed here
     call quo_world_rank(w, rank, follow)
     call quo_world_size(w, ranks, follow)
-    if (ranks /= SIZES(now(1))) then
-      if (now(2) == 0 .and. rank == 0) call quo_world_request(w, SIZES(now(1)), request, follow)
+    if (ranks /= sizes(now(1))) then
+      if (now(2) == 0 .and. rank == 0) call quo_world_request(w, sizes(now(1)), request, follow)
       now(2) = 1
       return
     end if
@@ -64,7 +69,7 @@ contains
   integer(c_int) function goes_on(data) bind(c)
     type(c_ptr), value :: data
     if (c_associated(data)) continue ! not needed here
-    goes_on = merge(1, 0, now(1) <= size(SIZES))
+    goes_on = merge(1, 0, now(1) <= size(sizes))
   end function goes_on
 
   integer(c_int) function tell(w, data) bind(c)

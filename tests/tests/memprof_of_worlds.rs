@@ -13,6 +13,7 @@ use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
     APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, Running, fortran_support, until,
 };
+use scheduler::memory::{Footprint, NodeRoom};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
@@ -20,6 +21,7 @@ const TESTS: &[Test] = &[
     ("ranks_that_sleep_and_come_back_close_their_books", parked),
     ("started_ranks_that_leave_have_books_of_their_own", started),
     ("arrays_that_move_between_ranks_are_the_applications", moves),
+    ("peak_of_a_shrink_is_predicted_within_ten_percent", predicted),
     ("dissertation_skeleton_closes_its_books_in_every_language", skeleton),
     ("coupled_example_with_resizes_closes_its_books", coupled),
     ("sets_and_benchmarks_of_worlds_close_their_books", others),
@@ -147,6 +149,36 @@ fn moves() -> Result<()> {
         // Drawn in the timeline, with the peak of the move.
         job.expect_phases(&["resize"])?;
     }
+    Ok(())
+}
+
+/// A manager refuses a shrink by what the profiler measured before: old data and new ones, on the ranks that stay.
+fn predicted() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = "tests/programs/elastic_peak.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
+    let job = run_file(4, &program, &[], &[])?.expect_ranks(4)?;
+    job.expect_good_books()?;
+    // Of the rank that has most.
+    let most = |phase: &str, ranks: usize| {
+        let peaks = job.books[..ranks].iter().map(|one| one.phase_peaks(phase, |_| true));
+        let resident = peaks.map(|peaks| Ok(peaks?.1)).collect::<Result<Vec<u64>>>()?;
+        Ok::<u64, anyhow::Error>(resident.into_iter().max().unwrap_or(0))
+    };
+    let (before, now) = ((3, most("three", 3)?), (4, most("four", 4)?));
+    let footprint = Footprint::of_two(before, now).context("ranks did not get smaller")?;
+    let kept = NodeRoom { name: "here".to_owned(), ranks: 2, free: 0 };
+    let Err(refused) = footprint.check_shrink(1, &[kept]) else {
+        return Err(anyhow!("a shrink for which nothing is free is not refused"));
+    };
+    // Samples may miss it; the kernel does not, and there is no larger one before.
+    let peaks = job.books[..2].iter().filter_map(Books::kernel_peak);
+    let measured = 2 * peaks.max().context("the kernel has no peak")?;
+    let apart = refused.needed.abs_diff(measured);
+    let said = format!("{} B predicted, {measured} B measured", refused.needed);
+    println!("{said}");
+    ensure!(measured > 2 * (32 + 64) * MEBI, "{said}: the data were not there twice");
+    ensure!(apart * 10 <= measured, "{said}");
     Ok(())
 }
 

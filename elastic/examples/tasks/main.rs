@@ -297,7 +297,9 @@ fn nodes(turns: usize, steps: u64) -> Outcome {
             return Err("all ranks: a wrong result".into());
         }
         let taken = begin.elapsed().as_secs_f64();
-        (ones.push(one), all.push(taken), ratios.push(one / taken));
+        ones.push(one);
+        all.push(taken);
+        ratios.push(one / taken);
         counts.leaves += done.counts.leaves;
         counts.sent += done.counts.sent;
         counts.sent_away += done.counts.sent_away;
@@ -310,7 +312,7 @@ fn nodes(turns: usize, steps: u64) -> Outcome {
         host.trim()
     );
     if is_first {
-        let mut middle = |times: &mut Vec<f64>| {
+        let middle = |times: &mut Vec<f64>| {
             times.sort_by(f64::total_cmp);
             times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
         };

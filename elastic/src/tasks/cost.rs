@@ -12,7 +12,7 @@ pub struct SendCost {
 }
 
 impl SendCost {
-    /// Costs before any are measured: those of numbers that are packed, copied and unpacked on the way there and back.
+    /// Costs before any are measured.
     pub const UNMEASURED: Self = Self { latency: 100e-6, per_byte: 10e-9 };
 
     /// Seconds that a task of so many bytes and its result are under way. Pure.
@@ -90,7 +90,11 @@ pub struct Trips {
 
 impl Trips {
     /// Bytes from which on a trip tells of bytes rather than of messages.
-    const LARGE: usize = 64 << 10;
+    pub const LARGE: usize = 64 << 10;
+
+    /// Times that packing a task fits into its way: the task is unpacked, its result packed and unpacked, and either
+    /// is copied by messages.
+    const PACKINGS: f64 = 8.0;
 
     /// Adds a trip: a task of so many bytes was under way for so long, there and back, without the time that the
     /// other rank had it.
@@ -99,19 +103,24 @@ impl Trips {
         if bytes < Self::LARGE {
             self.small.measured_lately(1.0, seconds);
         } else {
-            let rest = seconds - 2.0 * self.cost().latency;
+            let rest = seconds - 2.0 * self.latency();
             self.bytes.measured_lately(bytes as f64, rest.max(0.0));
         }
     }
 
-    /// Costs by these trips; [`SendCost::UNMEASURED`] where there were none. Pure.
+    fn latency(&self) -> f64 {
+        let there_and_back = self.small.per_unit();
+        there_and_back.map_or(SendCost::UNMEASURED.latency, |seconds| seconds / 2.0)
+    }
+
+    /// Costs by these trips. Before the first one of a large task bytes cost what packing one of this rank's took;
+    /// before that, [`SendCost::UNMEASURED`]. Pure.
     #[must_use]
-    pub fn cost(&self) -> SendCost {
-        let SendCost { latency, per_byte } = SendCost::UNMEASURED;
-        SendCost {
-            latency: self.small.per_unit().map_or(latency, |there_and_back| there_and_back / 2.0),
-            per_byte: self.bytes.per_unit().unwrap_or(per_byte),
-        }
+    pub fn cost(&self, packing: &Rate) -> SendCost {
+        let packed = || packing.per_unit().map(|seconds| seconds * Self::PACKINGS);
+        let per_byte = self.bytes.per_unit().or_else(packed);
+        let per_byte = per_byte.unwrap_or(SendCost::UNMEASURED.per_byte);
+        SendCost { latency: self.latency(), per_byte }
     }
 }
 
@@ -157,27 +166,36 @@ mod tests {
 
     #[test]
     fn trips_measure_latency_and_bytes_apart() {
-        let mut trips = Trips::default();
-        assert_eq!(trips.cost(), SendCost::UNMEASURED);
+        let (mut trips, unpacked) = (Trips::default(), Rate::default());
+        assert_eq!(trips.cost(&unpacked), SendCost::UNMEASURED);
         for _ in 0..50 {
             trips.measured(100, Duration::from_micros(600));
         }
-        let cost = trips.cost();
+        let cost = trips.cost(&unpacked);
         assert!((cost.latency - 300e-6).abs() < 1e-12, "{cost:?}");
         assert_eq!(cost.per_byte, SendCost::UNMEASURED.per_byte);
         for _ in 0..50 {
             trips.measured(1_000_000, Duration::from_micros(2_600));
         }
-        let cost = trips.cost();
+        let cost = trips.cost(&unpacked);
         assert!((cost.latency - 300e-6).abs() < 1e-12, "{cost:?}");
         assert!((cost.per_byte - 2e-9).abs() < 1e-15, "{cost:?}");
+    }
+
+    #[test]
+    fn bytes_cost_packings_until_a_large_trip() {
+        let (mut trips, mut packing) = (Trips::default(), Rate::default());
+        packing.measured(1e6, 1e-3);
+        assert!((trips.cost(&packing).per_byte - 8e-9).abs() < 1e-15);
+        trips.measured(1_000_000, Duration::from_micros(3_200));
+        assert!((trips.cost(&packing).per_byte - 3e-9).abs() < 1e-15);
     }
 
     #[test]
     fn trip_quicker_than_the_latency_costs_no_bytes() {
         let mut trips = Trips::default();
         trips.measured(1 << 20, Duration::from_micros(150));
-        let cost = trips.cost();
+        let cost = trips.cost(&Rate::default());
         assert_eq!(cost, SendCost { per_byte: 0.0, ..SendCost::UNMEASURED });
     }
 
@@ -187,7 +205,7 @@ mod tests {
         for micros in [1000; 20].into_iter().chain([100; 20]) {
             trips.measured(0, Duration::from_micros(micros));
         }
-        let latency = trips.cost().latency;
+        let latency = trips.cost(&Rate::default()).latency;
         assert!((50e-6..120e-6).contains(&latency), "{latency}");
     }
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::compute::{Job, Outcome};
-use super::cost::{SendCost, Speed, Trips};
+use super::cost::{Rate, SendCost, Speed, Trips};
 use super::message::{Failure, Handover, Message, Origin, Returned};
 use super::neighbours::{Neighbours, Scope};
 use super::policy::{Decision, Place, Policy};
@@ -123,12 +123,15 @@ pub(crate) struct Ledger<T: Task> {
     speed: Speed,
     /// To ranks of the own node, and to those of others.
     trips: [Trips; 2],
+    /// Packs a task to measure it, and returns the seconds.
+    pack: fn(&T) -> f64,
+    packing: Rate,
     counts: Counts,
     actions: Vec<Action<T, Output<T>>>,
 }
 
 impl<T: Task> Ledger<T> {
-    pub fn new(setting: Setting) -> Self {
+    pub fn new(setting: Setting, pack: fn(&T) -> f64) -> Self {
         let random = (setting.rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let neighbours = Neighbours::new(setting.rank, setting.nodes.clone());
         Self {
@@ -155,6 +158,8 @@ impl<T: Task> Ledger<T> {
             is_quiet: false,
             speed: Speed::default(),
             trips: [Trips::default(); 2],
+            pack,
+            packing: Rate::default(),
             counts: Counts::default(),
             actions: Vec::new(),
         }
@@ -494,8 +499,10 @@ impl<T: Task> Ledger<T> {
         let bytes =
             *bytes.get_or_insert_with(|| postcard::experimental::serialized_size(task).ok());
         let (bytes, work) = (bytes?, task.work());
-        let cost = self.setting.cost.unwrap_or_else(|| self.trips_to(thief).cost());
-        let is_worth = cost.is_worth(bytes, work, &self.speed);
+        if bytes >= Trips::LARGE && self.setting.cost.is_none() && self.packing == Rate::default() {
+            self.packing.measured(bytes as f64, (self.pack)(task));
+        }
+        let is_worth = self.cost_to(thief).is_worth(bytes, work, &self.speed);
         if is_worth { Some((self.ready.remove(index)?, bytes)) } else { None }
     }
 
@@ -504,7 +511,8 @@ impl<T: Task> Ledger<T> {
         if !is_idle || self.is_asking || self.has_failed {
             return;
         }
-        if self.refusals > 0 {
+        // One whose node has nothing goes on to the others at once.
+        if self.refusals > 0 && self.neighbours.scope(self.refusals - 1) == Scope::All {
             let (first, most) = PAUSE;
             let pause = first.saturating_mul(1 << self.refusals.min(10)).min(most);
             if now < self.ask_at + pause {
@@ -553,9 +561,9 @@ impl<T: Task> Ledger<T> {
     }
 
     /// Costs of messages to a rank, as known now.
-    #[cfg(test)]
     pub fn cost_to(&mut self, other: usize) -> SendCost {
-        self.trips_to(other).cost()
+        let (given, packing) = (self.setting.cost, self.packing);
+        given.unwrap_or_else(|| self.trips_to(other).cost(&packing))
     }
 
     fn send(&mut self, to: usize, message: MessageOf<T>) {

@@ -49,8 +49,13 @@ impl Neighbours {
         self.nodes.get(other) == self.nodes.get(self.rank)
     }
 
-    /// The rank to ask after so many refusals, and how far it passes the request on: twice within the node, then
-    /// twice beyond. Each second time it is a random rank. None: there is no other rank.
+    /// Scope of a request after so many refusals: twice the node, then twice all.
+    pub fn scope(&self, refusals: u32) -> Scope {
+        if refusals % 4 < 2 && !self.mates.is_empty() { Scope::Node } else { Scope::All }
+    }
+
+    /// The rank to ask after so many refusals, and how far it passes the request on. Each second time it is a random
+    /// rank. None: there is no other rank.
     pub fn victim(
         &self,
         refusals: u32,
@@ -61,8 +66,7 @@ impl Neighbours {
             let index = random.checked_rem(ranks.len() as u64)?;
             ranks.get(index as usize).copied()
         };
-        let scope =
-            if refusals % 4 < 2 && !self.mates.is_empty() { Scope::Node } else { Scope::All };
+        let scope = self.scope(refusals);
         let is_inside = |other: &usize| scope == Scope::All || self.is_mate(*other);
         let known = self.parent.filter(is_inside);
         let known = known.or_else(|| lent.iter().copied().find(is_inside));

@@ -114,7 +114,7 @@ pub(super) fn run<T: Task, A: Around>(
         return Err(TasksError::Start { rank, reason: reason.clone() });
     }
     let threads = pool.map_err(|reason| TasksError::Start { rank, reason })?;
-    let mut ledger = Ledger::new(Setting {
+    let setting = Setting {
         rank,
         nodes: words.iter().map(|(_, node, _)| usize::try_from(*node).unwrap_or(0)).collect(),
         threads: threads.current_num_threads(),
@@ -122,7 +122,8 @@ pub(super) fn run<T: Task, A: Around>(
         threshold: options.threshold,
         workers: options.workers.unwrap_or_else(|| words.iter().map(|(threads, ..)| threads).sum()),
         cost: options.cost,
-    });
+    };
+    let mut ledger = Ledger::new(setting, pack);
     match begin {
         Begin::Root(Some(root)) if rank == 0 => ledger.begin(root),
         Begin::Returned(handovers) => ledger.take_back(handovers),
@@ -144,6 +145,14 @@ pub(super) fn run<T: Task, A: Around>(
         looked: now,
     };
     session.run()
+}
+
+/// Packs a task as [`Session::send`] does, and returns the seconds.
+fn pack<T: Task>(task: &T) -> f64 {
+    let begin = Instant::now();
+    // What cannot be packed is not sent.
+    drop(postcard::to_stdvec(task));
+    begin.elapsed().as_secs_f64()
 }
 
 /// Number of threads and node of a rank, and the reason why it cannot go on, or nothing.

@@ -176,7 +176,7 @@ impl Simulation {
     fn of(setting: Setting, interrupts: bool) -> Self {
         let threshold = setting.threshold;
         let rank = |rank| Rank {
-            ledger: Ledger::new(Setting { rank, ..setting.clone() }),
+            ledger: Ledger::new(Setting { rank, ..setting.clone() }, |_| 0.0),
             jobs: Vec::new(),
             control: Control::default(),
         };
@@ -390,7 +390,7 @@ fn leaves_are_computed_once_where_nothing_is_interrupted() {
 #[test]
 fn costly_messages_keep_all_tasks_on_one_rank() {
     let cost = SendCost { latency: 1e6, per_byte: 1e9 };
-    let mut ledger = Ledger::new(of_two(0, Some(cost)));
+    let mut ledger = Ledger::new(of_two(0, Some(cost)), |_| 0.0);
     let (now, scope) = (Duration::ZERO, Scope::Node);
     ledger.begin(Tree::regular(2, 8));
     let (mut sent, mut refused) = (0, 0);
@@ -452,7 +452,7 @@ fn run_alone_has_the_result_and_counts_leaves() {
 
 #[test]
 fn task_that_an_idle_thread_needs_is_not_given_away() {
-    let mut ledger = Ledger::new(of_two(1, Some(FREE)));
+    let mut ledger = Ledger::new(of_two(1, Some(FREE)), |_| 0.0);
     let (now, scope) = (Duration::ZERO, Scope::Node);
     // The task and the next request come before the rank acts.
     let place = super::policy::Place::ROOT;
@@ -469,7 +469,7 @@ fn task_that_an_idle_thread_needs_is_not_given_away() {
 /// Gives rank 0 of two a root of many tasks, of which the other asks for one after the other; each is under way for so
 /// long beside its computing. Returns the tasks that were sent, and the refusals.
 fn sent_with(under_way: Duration) -> (usize, usize) {
-    let mut ledger = Ledger::new(of_two(0, None));
+    let mut ledger = Ledger::new(of_two(0, None), |_| 0.0);
     let (mut now, scope) = (Duration::ZERO, Scope::Node);
     let held = Duration::from_millis(1);
     ledger.begin(Tree::Node((0..60).map(|_| Tree::regular(2, 3)).collect()));
@@ -516,7 +516,7 @@ fn tasks_stay_once_their_way_is_measured_as_long() {
 
 #[test]
 fn way_over_a_third_rank_is_not_measured() {
-    let mut ledger = Ledger::new(of_two(0, None));
+    let mut ledger = Ledger::new(of_two(0, None), |_| 0.0);
     let (now, scope) = (Duration::ZERO, Scope::Node);
     ledger.begin(Tree::Node(vec![Tree::Leaf(1); 3]));
     let Some(Action::Start(number, job)) = ledger.actions(now).into_iter().next() else {
@@ -562,4 +562,33 @@ proptest! {
         prop_assert!(counts.sent > 0 || nodes * each == 1);
         prop_assert_eq!(counts.sent_away > 0, nodes > 1, "{:?}", counts);
     }
+}
+
+/// Asks rank 0 of two for a task of 100,000 bytes whose sibling's first leaf has taken a millisecond, where packing takes
+/// so long. Returns true if it goes.
+fn large_goes(pack: fn(&Tree) -> f64) -> bool {
+    let mut ledger = Ledger::new(of_two(0, None), pack);
+    let (now, scope) = (Duration::ZERO, Scope::Node);
+    let large = Tree::Node(vec![Tree::Leaf(1); 50_000]);
+    ledger.begin(Tree::Node(vec![large.clone(), large]));
+    let Some(Action::Start(number, job)) = ledger.actions(now).into_iter().next() else {
+        panic!("nothing to do")
+    };
+    ledger.finish(number, compute::run(0, job, 0, &Control::default()), now);
+    ledger.actions(now);
+    let mut asked = || {
+        ledger.receive(1, MessageOf::<Tree>::Request { thief: 1, seen: vec![1], scope }, now);
+        matches!(ledger.actions(now)[..], [Action::Send(1, Message::Task { .. })])
+    };
+    assert!(!asked(), "nothing is known of its computing");
+    ledger.measured((1, 1e-6));
+    ledger.receive(1, MessageOf::<Tree>::Request { thief: 1, seen: vec![1], scope }, now);
+    matches!(ledger.actions(now)[..], [Action::Send(1, Message::Task { .. })])
+}
+
+#[test]
+fn large_task_goes_if_packing_is_short_beside_computing() {
+    // Its work is 50,001, so computing takes 50 ms.
+    assert!(large_goes(|_| 6.2e-3));
+    assert!(!large_goes(|_| 6.3e-3));
 }

@@ -11,6 +11,10 @@ use quo_tests::{BindTo, Launcher, Network, Outcome, Running, describe};
 use crate::hosts::{Hosts, REMOTE_SHELL};
 use crate::layout::{SUBNET, front_address};
 
+/// Binds a rank to the processor with the number of its host, which are named `host0`, `host1` and so on.
+const PINNED: &str =
+    r#"host=$(cat /proc/sys/kernel/hostname); exec taskset -c "${host#host}" "$0" "$@""#;
+
 /// A program to run under the launcher, over hosts.
 #[derive(Clone, Debug)]
 pub struct HostJob<'a> {
@@ -22,6 +26,7 @@ pub struct HostJob<'a> {
     options: Vec<OsString>,
     under: Vec<OsString>,
     bind_to: BindTo,
+    pinned: bool,
     survives: bool,
     limit: Duration,
 }
@@ -37,6 +42,7 @@ impl<'a> HostJob<'a> {
             options: Vec::new(),
             under: Vec::new(),
             bind_to: BindTo::None,
+            pinned: false,
             survives: false,
             limit: Duration::from_secs(60),
         }
@@ -74,6 +80,13 @@ impl<'a> HostJob<'a> {
     #[must_use]
     pub fn bind_to(mut self, bind_to: BindTo) -> Self {
         self.bind_to = bind_to;
+        self
+    }
+
+    /// Binds the ranks of each host to one processor, another one for each host: there are enough of them.
+    #[must_use]
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
         self
     }
 
@@ -137,7 +150,8 @@ impl<'a> HostJob<'a> {
         for (name, value) in &self.variables {
             launcher.pass(&mut command, name, value);
         }
-        command.args(guard).arg(&self.program).args(&self.arguments);
+        let pinning = if self.pinned { &["/bin/sh", "-c", PINNED][..] } else { &[] };
+        command.args(guard).args(pinning).arg(&self.program).args(&self.arguments);
         Ok(command)
     }
 }

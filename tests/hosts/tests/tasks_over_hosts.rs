@@ -17,10 +17,6 @@ const TESTS: &[Test] = &[
 const LEAVES: u64 = 64;
 const TURNS: u64 = 3;
 
-/// Binds each rank to the processor with the number of its host.
-const PINNED: &str =
-    r#"host=$(cat /proc/sys/kernel/hostname); exec taskset -c "${host#host}" "$0" "$@""#;
-
 fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
@@ -63,11 +59,9 @@ fn with_arguments(job: HostJob<'_>) -> HostJob<'_> {
 fn pinned() -> Result<()> {
     let program = Checkout::find()?.program("examples/tasks")?;
     let hosts = Hosts::up(&suite::set("taskspinned"), 2)?;
+    let job = hosts.job(&[(0, 1), (1, 1)], program);
     let processors = std::thread::available_parallelism()?.get();
-    let job = match processors {
-        1 => hosts.job(&[(0, 1), (1, 1)], program),
-        _ => hosts.job(&[(0, 1), (1, 1)], "/bin/sh").arg("-c").arg(PINNED).arg(program),
-    };
+    let job = if processors > 1 { job.pinned() } else { job };
     let outcome = with_arguments(job).run()?;
     let all = all_did(&outcome)?;
     let hosts_of: Vec<&str> = all.iter().map(|did| did.host.as_str()).collect();

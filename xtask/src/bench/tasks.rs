@@ -1,6 +1,9 @@
-//! Times of recursive tasks, beside a sequential run and rayon alone.
+//! Times of recursive tasks, beside a sequential run and rayon alone; those of regular work on two hosts.
+
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use quo_hosts::Hosts;
 use quo_tests::{BindTo, Job};
 
 use super::LIMIT;
@@ -23,7 +26,32 @@ pub fn run() -> Result<Vec<[String; 6]>> {
     let job = Job::new(2, &program).bind_to(BindTo::None).arg("bench").limit(LIMIT);
     let outcome = job.run()?;
     outcome.expect_success()?;
-    rows(&outcome.stdout)
+    let mut rows = rows(&outcome.stdout)?;
+    match quo_hosts::why_not() {
+        Some(reason) => println!("not over hosts: {reason}"),
+        None => rows.push(over_hosts(&program)?),
+    }
+    Ok(rows)
+}
+
+/// Regular work on two hosts of this machine, each with a processor of its own.
+fn over_hosts(program: &Path) -> Result<[String; 6]> {
+    let hosts = Hosts::up(&format!("tasks-{}", std::process::id()), 2)?;
+    let job = hosts.job(&[(0, 1), (1, 1)], program).pinned();
+    let outcome = job.arg("nodes").arg("9").arg("1000000").limit(LIMIT).run()?;
+    outcome.expect_success()?;
+    hosts.down()?;
+    let row = outcome.stdout.lines().find_map(row_of_hosts);
+    row.with_context(|| format!("the program measured nothing: {:?}", outcome.stdout))
+}
+
+/// `one rank 100.0 ms, 2 ranks 52.0 ms, speed-up 1.92`.
+fn row_of_hosts(line: &str) -> Option<[String; 6]> {
+    let words: Vec<&str> = line.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let ["one", "rank", one, "ms", "2", "ranks", two, "ms", "speed-up", ratio] = words[..] else {
+        return None;
+    };
+    Some(["regular, on two hosts", "", "", one, two, ratio].map(str::to_owned))
 }
 
 /// Rows below the two lines of headings.
@@ -45,6 +73,13 @@ fn row(line: &str) -> Result<[String; 6]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn row_of_hosts_has_no_sequential_times() {
+        let row = row_of_hosts("one rank 100.0 ms, 2 ranks 52.0 ms, speed-up 1.92").unwrap();
+        assert_eq!(row, ["regular, on two hosts", "", "", "100.0", "52.0", "1.92"]);
+        assert_eq!(row_of_hosts("rank 0 on host0: 96 leaves"), None);
+    }
 
     #[test]
     fn rows_are_read_with_names_of_two_words() {

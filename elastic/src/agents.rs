@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::common_loops::RankLoops;
 use crate::error::Error;
 use crate::mailbox::NodeMailbox;
 use crate::order::Order;
@@ -36,6 +37,8 @@ pub(crate) enum Call {
     Lost(usize),
     /// The load of the node.
     Load,
+    /// The loops that these running ranks, named by their node ranks, have told in an epoch.
+    Loops(u64, Vec<usize>),
     /// Nobody calls any more.
     Bye,
     /// Let nobody wait for these processes, named by their node ranks, which have ended.
@@ -65,6 +68,8 @@ pub(crate) enum Answer {
     Dead(Vec<usize>),
     /// Busy processors by processors, in thousandths; none where that is not known.
     Load(Option<u64>),
+    /// Loops of ranks.
+    Loops(RankLoops),
     /// It could not be done.
     Failed(String),
 }
@@ -88,6 +93,12 @@ pub(crate) fn serve(mailbox: &NodeMailbox, call: &Call) -> Answer {
             return Answer::Dead(missed.map(|member| mailbox.name_of(member)).collect());
         }
         Call::Load => return Answer::Load(load_of_this_node()),
+        Call::Loops(epoch, running) => {
+            let mut loops = RankLoops::default();
+            let told = running.iter().filter_map(|&member| mailbox.loops(member, *epoch));
+            told.for_each(|rank| loops.add_rank(&rank));
+            return Answer::Loops(loops);
+        }
         Call::Lost(rank) => mailbox.note_loss(*rank, true),
         Call::Bye => {}
         Call::StrikeOff(members) => mailbox.strike_off(members),
@@ -266,6 +277,19 @@ impl Agents {
             Answer::Load(Some(thousandths)) => Some(thousandths as f64 / 1000.0),
             _ => None,
         }
+    }
+
+    /// Returns the loops that running ranks have told in an epoch.
+    pub(crate) fn loops(&mut self, epoch: u64, running: &[usize]) -> Result<RankLoops, Error> {
+        let nodes = self.by_node(running.iter().copied()).into_iter();
+        let calls = nodes.map(|members| Call::Loops(epoch, members)).collect();
+        let mut loops = RankLoops::default();
+        for answer in self.ask("ask for loops", calls)? {
+            if let Answer::Loops(of) = answer {
+                loops.add(&of);
+            }
+        }
+        Ok(loops)
     }
 
     /// Ends the processes of all nodes that have guards.

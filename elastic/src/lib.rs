@@ -17,7 +17,8 @@
 //! - [`tasks`]: recursion as tasks over threads and ranks, and over ranks that come and go;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
-//! floors: member < process_identity < malloc_trim < measured < round < mailbox < host_probe < room < back_end < sets < layout < place <
+//! floors: member < process_identity < malloc_trim < measured < common_loops < round < mailbox < host_probe < room <
+//!     back_end < sets < layout < place <
 //!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
 //!     guard < coordinator < manager < set_service < world < program < tasks <
 //!     reshape
@@ -40,6 +41,7 @@ pub mod world;
 mod acceptor;
 mod agents;
 mod back_end;
+mod common_loops;
 mod coordinator;
 mod endpoint;
 mod error;

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use memprof_hooks::{Lookup, Table};
@@ -28,7 +29,24 @@ struct Hooks {
     time: Option<unsafe extern "C" fn(*mut Times) -> c_int>,
     lend: [usize; 2],
     loops: Option<unsafe extern "C" fn(u32)>,
+    loop_copies: Option<&'static AtomicU64>,
+    outermost_loops: Option<unsafe extern "C" fn(*mut LoopFigures, u32) -> c_int>,
 }
+
+/// A loop of a process, as `memprof.h` has it: loops with one number are one. Times are in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LoopFigures {
+    pub id: u64,
+    pub iterations: u64,
+    pub elapsed: u64,
+    pub mpi: u64,
+    pub recent_elapsed: u64,
+    pub recent_mpi: u64,
+}
+
+/// Number of loops of a process that others are told of, those with most time.
+pub(crate) const LOOPS: usize = 4;
 
 // SAFETY: the beginning of the table.
 unsafe impl Table for Hooks {}
@@ -42,6 +60,11 @@ fn times() -> Option<Times> {
     // SAFETY: it fills a struct of this layout.
     let status = unsafe { time(&raw mut times) };
     (status == 0).then_some(times)
+}
+
+/// Forgets all loops, and has calls of MPI be no part of any until [`resume_loops`].
+pub(crate) fn forget_loops() {
+    tell_loops(3);
 }
 
 /// Has calls of MPI be no part of loops until [`resume_loops`].
@@ -64,6 +87,52 @@ fn tell_loops(action: u32) {
     if let Some(loops) = PROFILER.find().and_then(|table| table.loops) {
         // SAFETY: any number is understood, by any thread.
         unsafe { loops(action) }
+    }
+}
+
+/// Returns true if the profiler looks for loops.
+pub(crate) fn looks_for_loops() -> bool {
+    outermost(&mut []).is_some()
+}
+
+/// Fills in the loops of the process that are in no other; their number, or none where they are not looked for or cannot
+/// be told now.
+fn outermost(into: &mut [LoopFigures]) -> Option<usize> {
+    let tell = PROFILER.find()?.outermost_loops?;
+    // SAFETY: it fills as many structs of this layout as there is room for.
+    let count = unsafe { tell(into.as_mut_ptr(), u32::try_from(into.len()).unwrap_or(0)) };
+    usize::try_from(count).ok()
+}
+
+/// Loops of the process, and whether there are newer figures of them.
+#[derive(Debug, Default)]
+pub(crate) struct LoopMeter {
+    copies: Option<&'static AtomicU64>,
+    seen: u64,
+}
+
+impl LoopMeter {
+    /// Begins to look for newer figures, where the profiler looks for loops.
+    #[cold]
+    pub(crate) fn begin() -> Self {
+        let copies = PROFILER.find().filter(|_| looks_for_loops()).and_then(|it| it.loop_copies);
+        Self { copies, seen: copies.map_or(0, |copies| copies.load(Ordering::Relaxed)) }
+    }
+
+    /// Returns true if there are newer figures.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.copies.is_some_and(|copies| copies.load(Ordering::Relaxed) != self.seen)
+    }
+
+    /// Returns the newest figures, unless they cannot be told now.
+    #[cold]
+    pub(crate) fn take(&mut self) -> Option<Vec<LoopFigures>> {
+        let copies = self.copies?.load(Ordering::Relaxed);
+        let mut loops = [LoopFigures::default(); LOOPS];
+        let count = outermost(&mut loops)?;
+        self.seen = copies;
+        Some(loops[..count.min(LOOPS)].to_vec())
     }
 }
 

@@ -77,19 +77,20 @@ impl Recorded {
         Recorded::started(&[], launch, program, arguments)
     }
 
-    /// As [`run`](Self::run), for a program that takes longer than others: the job is ended after `limit`.
+    /// As [`run_with`](Self::run_with), for a program that takes longer than others: the job is ended after `limit`.
     ///
     /// # Errors
     ///
     /// As [`run`](Self::run).
     pub fn run_within(
         limit: Duration,
+        options: &[&str],
         ranks: usize,
         program: &Path,
         arguments: &[&str],
     ) -> Result<Recorded> {
         let launch = Launcher::find()?.command(ranks, BindTo::None);
-        let recorded = Recorded::of_job(begun(limit, &[], &launch, program, arguments)?)?;
+        let recorded = Recorded::of_job(begun(limit, options, &launch, program, arguments)?)?;
         recorded.outcome.expect_success()?;
         recorded.expect_ranks(ranks)
     }

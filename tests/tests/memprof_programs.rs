@@ -15,6 +15,7 @@ use serde_json::Value;
 
 const TESTS: &[Test] = &[
     ("lammps_closes_its_books_and_pprof_reads_its_stacks", lammps),
+    ("lammps_computes_for_the_time_that_it_tells_itself", lammps_times),
     ("hpcc_adds_up_to_the_kernels_peak", hpcc),
     ("quantum_espresso_adds_up_to_the_kernels_peak", quantum_espresso),
     ("mpi4py_passes_its_own_tests_and_adds_up", mpi4py),
@@ -57,6 +58,44 @@ fn lammps() -> Result<()> {
     job.expect_said("Loop time of")?.expect_good_books()?;
     check(&job, &["app.lib:liblammps.so.0", "mpi.core:libmpi.so.40"])?;
     expect_pprof_reads(&job, folder.path())
+}
+
+/// LAMMPS tells how long its ranks compute the forces between pairs, which is no MPI and most of its time, and every time
+/// step is an iteration of a loop of all ranks.
+fn lammps_times() -> Result<()> {
+    const STEPS: u64 = 100;
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("in.lj"), LIQUID)?;
+    let job = run_with(&["--loops"], folder.path(), "lmp", &["-in", "in.lj", "-log", "none"])?;
+    job.expect_said("Loop time of")?;
+    let mut time = Command::new(Checkout::find()?.program("memprof")?);
+    let output = time.arg("time").arg(job.traces()).arg("--json").output()?;
+    ensure!(output.status.success(), "{}", text(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout)?;
+    // Pair    | 1.1608     | 1.1787     | 1.1966     |   1.6 | 41.68
+    let pairs = job.outcome.stdout.lines().find(|line| line.trim_start().starts_with("Pair "));
+    let pairs = pairs.and_then(|line| line.split('|').nth(2)).context("no time of pairs")?;
+    let pairs: f64 = pairs.trim().parse()?;
+    let ranks = told["regions"][0]["ranks"].as_array().context("no ranks")?;
+    ensure!(ranks.len() == RANKS, "{told}");
+    let mean = |name: &str| {
+        ranks.iter().filter_map(|rank| rank[name].as_f64()).sum::<f64>() / RANKS as f64 / 1e9
+    };
+    let (useful, elapsed) = (mean("useful_ns"), mean("elapsed_ns"));
+    println!("{pairs} s of pairs, {useful} s useful of {elapsed} s");
+    ensure!(useful >= 0.99 * pairs && useful < elapsed, "{pairs} s of pairs: {told}");
+    ensure!(mean("point_to_point_ns") > 0.0 && mean("collective_ns") > 0.0, "{told}");
+    let loops = told["loops"]["loops"].as_array().context("no loops")?;
+    ensure!(loops.iter().any(|of| is_loop_of(of, STEPS)), "{}", told["loops"]);
+    Ok(())
+}
+
+/// Returns true if the loop, or one inside, is of all ranks and has about so many iterations.
+fn is_loop_of(of: &Value, steps: u64) -> bool {
+    let iterations = of["iterations"].as_u64().unwrap_or(0);
+    let is_it = of["is_everywhere"] == true && iterations.abs_diff(steps) <= steps / 10;
+    let inner = of["inner"].as_array();
+    is_it || inner.is_some_and(|inner| inner.iter().any(|of| is_loop_of(of, steps)))
 }
 
 /// The exported call stacks are read by the program they are for, which finds functions of LAMMPS in them.
@@ -182,6 +221,16 @@ fn perfetto() -> Result<()> {
 
 /// A program for the MPI of the distribution.
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<Recorded> {
+    run_with(&[], folder, program, arguments)
+}
+
+/// The same with options of `memprof run`.
+fn run_with(
+    options: &[&str],
+    folder: &Path,
+    program: &str,
+    arguments: &[&str],
+) -> Result<Recorded> {
     if std::env::var_os("QUO_TESTS_MPIRUN").is_some() {
         bail!(Skipped("these programs are for the MPI of the distribution".to_owned()));
     }
@@ -189,7 +238,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<Recorded> {
     ensure!(found.status.success(), "there is no {program}: cargo xtask setup installs it");
     let folder = folder.to_str().context("a path that is no text")?;
     let arguments: Vec<&str> = ["-C", folder, program].iter().chain(arguments).copied().collect();
-    Recorded::run_within(RUN_LIMIT, RANKS, Path::new("env"), &arguments)
+    Recorded::run_within(RUN_LIMIT, options, RANKS, Path::new("env"), &arguments)
 }
 
 /// The sums of all ranks are the kernel's, no component has more than it owns, components of these names, or that begin so,

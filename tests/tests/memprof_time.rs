@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::PROGRAMS;
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{BindTo, Checkout, Launcher, Recorded, Running, fortran_support, until};
+use quo_tests::{BindTo, Checkout, Launcher, Recorded, Running, fortran_support, mpicc, until};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[
@@ -17,7 +17,12 @@ const TESTS: &[Test] = &[
     ("time_in_quos_barrier_is_lent_and_not_mpi", lent),
     ("run_without_times_names_the_option", without),
     ("report_without_a_ratio_has_the_measured_one", reported),
+    ("time_in_parallel_regions_of_gnu_is_the_programs_own", gnu_openmp),
+    ("time_in_parallel_regions_of_llvm_is_the_programs_own", llvm_openmp),
     ("loops_of_a_program_are_found_with_lines_and_times", loops),
+    ("loops_of_a_running_job_are_as_old_as_their_period", periods),
+    ("status_has_the_common_loop_of_an_elastic_job", common_loop),
+    ("status_of_ranks_in_different_loops_has_none_in_common", no_common_loop),
     ("fortran_program_reads_its_own_time", fortran),
 ];
 
@@ -43,8 +48,12 @@ fn truths(job: &Recorded) -> BTreeMap<(u64, String), Vec<u64>> {
 
 /// What `memprof time --json` says, or its words on standard error where it fails.
 fn told(job: &Recorded) -> Result<Result<Value, String>> {
+    told_of(&job.traces())
+}
+
+fn told_of(traces: &Path) -> Result<Result<Value, String>> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
-    let output = command.arg("time").arg(job.traces()).arg("--json").output()?;
+    let output = command.arg("time").arg(traces).arg("--json").output()?;
     if !output.status.success() {
         return Ok(Err(String::from_utf8(output.stderr)?));
     }
@@ -141,6 +150,48 @@ fn lent() -> Result<()> {
     Ok(())
 }
 
+fn gnu_openmp() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = format!("{PROGRAMS}/parallel.c");
+    let program = Checkout::find()?.compile_c(&source, folder.path(), &["-fopenmp"])?;
+    expect_parallel(&program)
+}
+
+/// Compiled by the same wrapper, which every MPI lets call another compiler.
+fn llvm_openmp() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (source, program) = (format!("{PROGRAMS}/parallel.c"), folder.path().join("parallel"));
+    let mut command = Command::new(mpicc());
+    for variable in ["OMPI_CC", "MPICH_CC", "I_MPI_CC"] {
+        command.env(variable, "clang");
+    }
+    command.args(["-O2", "-fopenmp", "-o"]).arg(&program);
+    let output = command.arg(Checkout::find()?.root().join(source)).output()?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Skipped(format!("no clang with its OpenMP (libomp-dev): {words}")).into());
+    }
+    expect_parallel(&program)
+}
+
+/// The program's own time in parallel regions, of its main thread.
+fn expect_parallel(program: &Path) -> Result<()> {
+    let job = Recorded::run_with(&["--time"], 2, program, &[])?;
+    let told = told(&job)?.map_err(anyhow::Error::msg)?;
+    let truths = truths(&job);
+    ensure!(truths.len() == 2, "{truths:?} {}", job.outcome.report());
+    for ((rank, region), truth) in &truths {
+        let [whole, parallel, regions] = truth[..] else { anyhow::bail!("{truth:?}") };
+        let entry = rank_of(&told, region, *rank)?;
+        expect_close("parallel", number(entry, "openmp_ns")?, parallel, whole)?;
+        ensure!(number(entry, "openmp_regions")? == regions, "{entry} {truth:?}");
+        ensure!(number(entry, "openmp_ns")? < number(entry, "useful_ns")?, "{entry}");
+        let all = rank_of(&told, "whole", *rank)?;
+        ensure!(number(all, "openmp_regions")? == regions + 1, "one before the region: {all}");
+    }
+    Ok(())
+}
+
 fn without() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program =
@@ -192,20 +243,76 @@ fn reported() -> Result<()> {
 
 /// The report of a job, once it is of this iteration.
 fn last_report(folder: &Path, iteration: u64) -> Result<Value> {
+    let is_last = |status: &Value| status["report"]["iteration"] == iteration;
+    Ok(status_when(folder, "it has reported all iterations", is_last)?["report"].take())
+}
+
+/// The status of a job, once it is as wanted.
+fn status_when(folder: &Path, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Value> {
     const LIMIT: Duration = Duration::from_secs(60);
     let sockets = folder.join("sockets");
     until(LIMIT, "it has a socket", || Ok(sockets.join("test.sock").exists()))?;
-    let mut report = Value::Null;
-    until(LIMIT, "it has reported all iterations", || {
+    let mut status = Value::Null;
+    until(LIMIT, what, || {
         let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
         command.args(["status", "test", "--json"]).env("QUO_ELASTIC_DIR", &sockets);
         let outcome = Running::start(&mut command, "status", LIMIT)?.finish()?;
         outcome.expect_success()?;
-        let status: Value = serde_json::from_str(&outcome.stdout)?;
-        report = status["status"]["report"].clone();
-        Ok(report["iteration"] == iteration)
+        status = serde_json::from_str::<Value>(&outcome.stdout)?["status"].take();
+        Ok(is_wanted(&status))
     })?;
-    Ok(report)
+    Ok(status)
+}
+
+/// The loops in the status of a job of two ranks, once they are as wanted, and the job when it has ended.
+fn loops_of_job(mode: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<(Value, Recorded)> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let program = checkout.compile_c("tests/programs/elastic_loops.c", folder.path(), &[])?;
+    let launch = Launcher::find()?.command(2, BindTo::None);
+    let path = folder.path().to_str().context("a folder that is no text")?;
+    let recording = Recorded::begun(&["--loops=0.05"], &launch, &program, &[path, mode])?;
+    let status = status_when(folder.path(), "its ranks have loops", |it| is_wanted(&it["loops"]));
+    // However that ended, the job does.
+    std::fs::write(folder.path().join("stop"), "")?;
+    let job = Recorded::of_job(recording)?;
+    job.outcome.expect_success()?;
+    let mut status = status.with_context(|| job.outcome.report())?;
+    Ok((status["loops"].take(), job))
+}
+
+fn common_loop() -> Result<()> {
+    let has_loop = |loops: &Value| loops["common"]["iterations"].as_u64() >= Some(100);
+    let (loops, job) = loops_of_job("common", has_loop)?;
+    ensure!(loops["ranks"] == 2, "{loops}");
+    let common = &loops["common"];
+    let mut sums = [0.0; 2];
+    for line in job.outcome.stdout.lines() {
+        let words: Vec<&str> =
+            line.split(' ').skip_while(|word| !word.ends_with("truth")).collect();
+        if let [_, _, time, in_mpi] = words[..] {
+            sums[0] += time.parse::<f64>()?;
+            sums[1] += in_mpi.parse::<f64>()?;
+        }
+    }
+    let [time, in_mpi] = sums;
+    ensure!(in_mpi > 0.0, "{}", job.outcome.report());
+    // The status is of a part of the run, and a rank may be stopped anywhere.
+    let share = |name: &str| common[name].as_f64().map(|ratio| ratio / (1.0 + ratio));
+    for name in ["mpi_ratio", "recent_mpi_ratio"] {
+        let share = share(name).with_context(|| format!("no {name} in {loops}"))?;
+        ensure!((share - in_mpi / time).abs() < 0.2, "{name}: {loops}, not {in_mpi} of {time}");
+    }
+    let seconds = |name: &str| common[name].as_f64().context("no time");
+    let (time, in_mpi) = (seconds("seconds")?, seconds("mpi_seconds")?);
+    let ratio = common["mpi_ratio"].as_f64().context("no ratio")?;
+    ensure!((in_mpi / (time - in_mpi) - ratio).abs() < 1e-6 * ratio.max(1.0), "{loops}");
+    Ok(())
+}
+
+fn no_common_loop() -> Result<()> {
+    let (loops, _) = loops_of_job("apart", |loops| loops["ranks"] == 2)?;
+    ensure!(loops["common"].is_null(), "{loops}");
+    Ok(())
 }
 
 /// The loop of a list that begins with a call of this function.
@@ -263,6 +370,42 @@ fn loops() -> Result<()> {
     let output = Command::new(memprof).arg("time").arg(job.traces()).arg("--loops").output()?;
     let text = String::from_utf8(output.stdout)?;
     ensure!(text.contains("MPI_Bcast") && text.contains(place), "{text}");
+    Ok(())
+}
+
+/// Iterations of the loop that a job's traces have while it runs, once they are of three seconds and have so many.
+fn iterations_seen(option: &str, least: u64) -> Result<u64> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let program = checkout.compile_c(&format!("{PROGRAMS}/steps_until.c"), folder.path(), &[])?;
+    let stop = folder.path().join("stop");
+    let path = stop.to_str().context("a folder that is no text")?;
+    let launch = Launcher::find()?.command(2, BindTo::None);
+    let recording = Recorded::begun(&[option], &launch, &program, &[path])?;
+    let traces = recording.traces();
+    let mut seen = 0;
+    let waited = until(LIMIT, "traces of three seconds have the loop", || {
+        let Ok(Ok(told)) = told_of(&traces) else { return Ok(false) };
+        seen = told["loops"]["loops"][0]["iterations"].as_u64().unwrap_or(0);
+        let elapsed = told["regions"][0]["elapsed_ns"].as_u64().unwrap_or(0);
+        Ok(elapsed > 3_000_000_000 && seen >= least)
+    });
+    // However that ended, the job does.
+    std::fs::write(&stop, "")?;
+    let job = Recorded::of_job(recording)?;
+    job.outcome.expect_success()?;
+    waited.with_context(|| job.outcome.report())?;
+    let told = told(&job)?.map_err(anyhow::Error::msg)?;
+    let all = loop_of(&told["loops"]["loops"], "MPI_Bcast")?["iterations"].as_u64();
+    ensure!(all > Some(100), "at the end all have been written, in any period: {told}");
+    Ok(seen)
+}
+
+fn periods() -> Result<()> {
+    ensure!(iterations_seen("--loops=0.01", 500)? >= 500, "until said so");
+    // The copy when the loop was found is the only one before the end.
+    let seen = iterations_seen("--loops=3600", 1)?;
+    ensure!(seen == 2, "{seen} iterations");
     Ok(())
 }
 

@@ -80,6 +80,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/interpose/loader.rs",
     "memprof/preload/src/interpose/mappings.rs",
     "memprof/preload/src/interpose/mod.rs",
+    "memprof/preload/src/interpose/openmp.rs",
     "memprof/preload/src/interpose/patch.rs",
     "memprof/preload/src/interpose/special.rs",
     "memprof/preload/src/interpose/subscription.rs",

@@ -18,7 +18,7 @@ use clap::{CommandFactory, Parser};
 use elastic::change::{Event, Happening, Step};
 use elastic::manager::control::wire::{Answer, Call};
 use elastic::manager::control::{Client, ClientError, Folders, jobs, socket_of};
-use elastic::manager::{LatestReport, WorldStatus};
+use elastic::manager::{JobLoops, LatestReport, WorldStatus};
 
 use quo_pages::{Names, Words};
 
@@ -194,6 +194,9 @@ fn status_text(status: &WorldStatus) -> String {
     if let Some(report) = &status.report {
         text.push_str(&report_text(report));
     }
+    if let Some(loops) = &status.loops {
+        text.push_str(&loops_text(loops, status.size));
+    }
     for host in &status.hosts {
         let ranks: Vec<String> = host.ranks.iter().map(u64::to_string).collect();
         let ranks = if ranks.is_empty() { "none".to_owned() } else { ranks.join(" ") };
@@ -225,6 +228,24 @@ fn report_text(report: &LatestReport) -> String {
     }
     if let Some(left) = report.remaining_seconds {
         text.push_str(&format!("; ends in {}", seconds(left)));
+    }
+    text + "\n"
+}
+
+/// Describes the loop that all ranks are in.
+fn loops_text(loops: &JobLoops, size: u64) -> String {
+    let JobLoops { ranks, common } = loops;
+    let Some(common) = common else {
+        return format!("no loop of all ranks: {ranks} of {size} have loops\n");
+    };
+    let mut text = format!(
+        "loop of all ranks: {} iterations in {}, {} of it in MPI",
+        common.iterations,
+        seconds(common.seconds),
+        seconds(common.mpi_seconds)
+    );
+    if let (Some(ratio), Some(recent)) = (common.mpi_ratio, common.recent_mpi_ratio) {
+        text.push_str(&format!("; MPI to computing {recent:.3}, {ratio:.3} on this size"));
     }
     text + "\n"
 }
@@ -317,5 +338,19 @@ mod tests {
             iteration 20: 1.50 s on 4 ranks, 1.25 s in the mean of 2 reports; MPI to computing 0.040, 0.050 on this \
             size; last resize 250.000 ms; 3.0 GiB a rank; ends in 300 s\n";
         assert_eq!(status_text(&status), expected);
+    }
+
+    #[test]
+    fn status_shows_the_loop_of_all_ranks_or_none() {
+        let loops = |loops: &str| {
+            let loops: JobLoops = serde_json::from_str(loops).unwrap();
+            loops_text(&loops, 4)
+        };
+        let common = r#"{"ranks":4,"common":{"iterations":20,"seconds":30.0,"mpi_seconds":2.0,"mpi_ratio":0.0714,
+            "recent_mpi_ratio":0.05}}"#;
+        let expected = "loop of all ranks: 20 iterations in 30.0 s, 2.00 s of it in MPI; MPI to computing 0.050, 0.071 on \
+            this size\n";
+        assert_eq!(loops(common), expected);
+        assert_eq!(loops(r#"{"ranks":3}"#), "no loop of all ranks: 3 of 4 have loops\n");
     }
 }

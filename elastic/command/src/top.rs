@@ -190,7 +190,7 @@ fn cells(row: &Row) -> [String; 9] {
         nodes.to_string(),
         of(report.map(|report| report.iteration.to_string())),
         of(report.map(|report| seconds(report.iteration_seconds))),
-        of(report.and_then(|report| report.mpi_ratio).map(|ratio| format!("{ratio:.3}"))),
+        of(status.mpi_ratio().map(|(_, recent)| format!("{recent:.3}"))),
         of(report.and_then(|report| report.remaining_seconds).map(|left| age((left * 1e6) as u64))),
         of(last.as_ref().map(|last| last.words(status))),
     ];

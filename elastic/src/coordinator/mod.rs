@@ -7,6 +7,7 @@
 mod arbiter;
 mod journal;
 mod loads;
+mod loops;
 mod requests;
 mod resource_manager;
 mod shared;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use crate::agents::Agents;
 use crate::change::{Cause, CauseKind, RequestId, Step};
 use crate::error::Error;
+use crate::measured::looks_for_loops;
 use crate::order::{Losses, Order, ResizePlan};
 use crate::progress::Progress;
 use crate::starter::{Failure, SpawnCommand, SpawnHelper, Unit, end_launcher};
@@ -110,6 +112,8 @@ struct State {
     wake: Option<Duration>,
     /// When a node is asked for its load, and how many were.
     next_load: (Duration, u64),
+    /// When ranks are asked for their loops; none where the memory profiler looks for none.
+    next_loops: Option<Duration>,
     /// Ends the job when a process of another node has ended: this one's guard sees those of its own.
     has_guards: bool,
 }
@@ -157,6 +161,7 @@ impl Coordinator {
             untold: 0,
             wake: Some(Duration::ZERO),
             next_load: (Duration::ZERO, 0),
+            next_loops: looks_for_loops().then_some(Duration::ZERO),
             has_guards,
         };
         let thread = std::thread::Builder::new()
@@ -247,6 +252,7 @@ impl State {
             }
             self.look_for_late_ranks();
             self.look_at_loads();
+            self.look_at_loops();
             if self.looks_at_nodes()
                 && let Some(rank) = self.agents.missed()
             {
@@ -332,6 +338,7 @@ impl State {
         let look = self.looks_at_nodes().then(|| now + LOOK);
         let goes_by_load = self.shared.arbiter().goes_by_load();
         let look = look.into_iter().chain(goes_by_load.then_some(self.next_load.0));
+        let look = look.chain(self.next_loops.filter(|_| self.busy.is_none()));
         match deadline.into_iter().chain(self.wake).chain(start).chain(look).min() {
             None => messages.recv().map_or(Some(Message::Over), Some),
             Some(at) => match messages.recv_timeout(at.saturating_sub(now)) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{Arbiter, Message, WorldStatus};
 use crate::change::Cause;
+use crate::common_loops::RankLoops;
 use crate::progress::Reports;
 
 /// What the coordinator's thread shares with those who ask.
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(super) awaited: AtomicU64,
     /// Held for a few stores only, so that rank 0 never waits for long.
     reports: Mutex<Reports>,
+    /// The loops of the ranks of an epoch.
+    loops: Mutex<(u64, RankLoops)>,
     /// Rung when sets or what lies at them have changed, and when a resize has ended.
     changed: Condvar,
     is_closed: AtomicBool,
@@ -36,6 +39,7 @@ impl Shared {
             iteration: AtomicU64::new(0),
             awaited: AtomicU64::new(u64::MAX),
             reports: Mutex::default(),
+            loops: Mutex::default(),
             changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
             is_stuck: AtomicBool::new(false),
@@ -57,6 +61,10 @@ impl Shared {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn loops(&self) -> MutexGuard<'_, (u64, RankLoops)> {
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the state of the job, with what the program has reported.
     pub(crate) fn status(&self) -> WorldStatus {
         let (mut status, redistribution) = {
@@ -64,6 +72,9 @@ impl Shared {
             (arbiter.status(), arbiter.redistribution_seconds())
         };
         status.report = self.reports().latest(redistribution);
+        let loops = self.loops();
+        status.loops = loops.1.of_job(status.size).filter(|_| loops.0 == status.epoch);
+        drop(loops);
         status
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::change::{RequestId, Step};
+use crate::common_loops::JobLoops;
 use crate::member::UnitId;
 use crate::place::SizeLimits;
 use crate::progress::LatestReport;
@@ -44,12 +45,30 @@ pub struct WorldStatus {
     /// The last [report](crate::World::report) of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<LatestReport>,
+    /// The loops of the ranks, as of the last second or two, where the memory profiler looks for them (`memprof run --loops`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loops: Option<JobLoops>,
     /// The number of the Slurm job that rank 0 runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm_job: Option<u32>,
     /// Why the file of the event log has not all events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_trouble: Option<String>,
+}
+
+impl WorldStatus {
+    /// Returns the time in MPI by the time of computing on the present ranks: since the last resize, and lately. Where loops
+    /// are looked for it is that of the loop that all ranks are in, and none without one; else that of the reports.
+    #[must_use]
+    pub fn mpi_ratio(&self) -> Option<(f64, f64)> {
+        if let Some(loops) = &self.loops {
+            let common = loops.common.as_ref()?;
+            return common.mpi_ratio.zip(common.recent_mpi_ratio);
+        }
+        let report = self.report.as_ref().filter(|report| report.size == self.size)?;
+        let recent = report.mpi_ratio?;
+        Some((report.mpi_ratio_total.unwrap_or(recent), recent))
+    }
 }
 
 /// One node of a job.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use quo::Context;
 
+use crate::measured::LoopFigures;
 use crate::round::{Hold, Interrupted, Probe, floor, probe};
 use words::{Words, sleep, wake};
 
@@ -217,6 +218,16 @@ impl NodeMailbox {
                 return Err(MailboxError::Dead(self.name_of(member)));
             }
         }
+    }
+
+    /// Publishes the loops of this process.
+    pub(crate) fn tell_loops(&self, epoch: u64, loops: &[LoopFigures]) {
+        self.words.write_loops(self.own, epoch, loops);
+    }
+
+    /// Returns the loops that a process of the node has told in an epoch. For the agent.
+    pub(crate) fn loops(&self, member: usize, epoch: u64) -> Option<Vec<LoopFigures>> {
+        self.words.read_loops(member, epoch)
     }
 
     /// Publishes the state of this process.

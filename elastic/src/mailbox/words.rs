@@ -1,12 +1,13 @@
 #![allow(unsafe_code)]
 //! The words of a node in shared memory.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use quo::node::SharedMemory;
 use rustix::thread::futex;
 
+use crate::measured::{LOOPS, LoopFigures};
 use crate::round::{Signal, Slot};
 
 /// Bytes of the mailbox.
@@ -33,6 +34,18 @@ struct Own {
     ready: AtomicU32,
     seat: AtomicU32,
     _rest: [u32; LINE / 4 - 3],
+    loops: LoopWords,
+}
+
+/// Figures of a process's loops. It alone writes them.
+#[repr(C, align(128))]
+struct LoopWords {
+    /// Odd while they are written.
+    version: AtomicU64,
+    /// One more than the epoch that they are of.
+    epoch: AtomicU64,
+    count: AtomicU64,
+    figures: [[AtomicU64; 6]; LOOPS],
 }
 
 /// The words of a node: the first process's part begins with the common words and the mailbox.
@@ -100,6 +113,45 @@ impl Words {
     /// The [`Seat`](super::Seat) of this process, encoded.
     pub(super) fn seat(&self, member: usize) -> &AtomicU32 {
         &self.own(member).seat
+    }
+
+    /// Writes the loops of this process.
+    pub(super) fn write_loops(&self, own: usize, epoch: u64, loops: &[LoopFigures]) {
+        let words = &self.own(own).loops;
+        let version = words.version.load(Ordering::Relaxed);
+        words.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        words.epoch.store(epoch + 1, Ordering::Relaxed);
+        words.count.store(loops.len().min(LOOPS) as u64, Ordering::Relaxed);
+        for (words, of) in words.figures.iter().zip(loops) {
+            let LoopFigures { id, iterations, elapsed, mpi, recent_elapsed, recent_mpi } = *of;
+            let values = [id, iterations, elapsed, mpi, recent_elapsed, recent_mpi];
+            words.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        }
+        words.version.store(version + 2, Ordering::Release);
+    }
+
+    /// Reads the loops of a process; none where it has told none in this epoch, or writes them all the while.
+    pub(super) fn read_loops(&self, member: usize, epoch: u64) -> Option<Vec<LoopFigures>> {
+        const ATTEMPTS: usize = 1000;
+        let words = &self.own(member).loops;
+        for _ in 0..ATTEMPTS {
+            let version = words.version.load(Ordering::Acquire);
+            let is_of = words.epoch.load(Ordering::Relaxed) == epoch + 1;
+            let count = usize::try_from(words.count.load(Ordering::Relaxed)).unwrap_or(0);
+            let loops = words.figures.iter().take(count).map(|words| {
+                let [id, iterations, elapsed, mpi, recent_elapsed, recent_mpi] =
+                    words.each_ref().map(|word| word.load(Ordering::Relaxed));
+                LoopFigures { id, iterations, elapsed, mpi, recent_elapsed, recent_mpi }
+            });
+            let loops: Vec<_> = loops.collect();
+            fence(Ordering::Acquire);
+            if version.is_multiple_of(2) && words.version.load(Ordering::Relaxed) == version {
+                return is_of.then_some(loops);
+            }
+            std::hint::spin_loop();
+        }
+        None
     }
 
     pub(super) fn rings(&self, member: usize) -> u32 {

@@ -16,6 +16,7 @@ mod notices;
 mod script;
 pub mod slurm;
 
+pub use crate::common_loops::{CommonLoop, JobLoops};
 pub use crate::coordinator::{
     Accepted, HostStatus, Moment, Next, Requests, ResourceManager, Supply, UnitStatus, WorldStatus,
 };

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::guard::Guard;
 use crate::mailbox::Seat;
 use crate::manager::Term;
-use crate::measured::{self, RatioMeter};
+use crate::measured::{self, LoopMeter, RatioMeter};
 use crate::member::MemberId;
 use crate::process_identity::Life;
 use crate::process_table::Limits;
@@ -25,7 +25,7 @@ use crate::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
-    measured::pause_loops();
+    measured::forget_loops();
     let group = Error::group(CALL);
     let term = options.takes_term.then(Term::hold);
     let own = Communicator::world().map_err(&group)?;
@@ -131,6 +131,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
         data: crate::data::Registry::new(seat),
         patience: PATIENCE,
         mpi_ratio: RatioMeter::default(),
+        loops: LoopMeter::default(),
     })
 }
 
@@ -202,6 +203,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         data: crate::data::Registry::new(None),
         patience: PATIENCE,
         mpi_ratio: RatioMeter::default(),
+        loops: LoopMeter::default(),
     };
     match welcome {
         Welcome::Go => parent.free().map_err(&group)?,

@@ -67,7 +67,7 @@ use crate::guard::Guard;
 use crate::liveness::{Absence, LivenessCheck, wait_limits};
 use crate::mailbox::NodeMailbox;
 use crate::manager::{Requests, Term};
-use crate::measured::{RatioMeter, resume_loops};
+use crate::measured::{LoopMeter, RatioMeter, pause_loops, resume_loops};
 use crate::member::MemberId;
 use crate::order::{Losses, Order};
 use crate::progress::Progress;
@@ -139,6 +139,8 @@ pub struct World {
     patience: Duration,
     /// Of the process that reports.
     mpi_ratio: RatioMeter,
+    /// From the first probe of an epoch on.
+    loops: LoopMeter,
     /// Holds SIGTERM, where that was asked for.
     _term: Option<Term>,
 }
@@ -297,6 +299,12 @@ impl World {
         if self.round == 0 {
             // The first one of the program, or after a resize.
             resume_loops();
+            self.loops = LoopMeter::begin();
+        }
+        if self.loops.has_news()
+            && let Some(loops) = self.loops.take()
+        {
+            mailbox.tell_loops(self.epoch, &loops);
         }
         self.round += 1;
         match mailbox.probe(self.round).map_err(Error::node(CALL))? {
@@ -358,6 +366,7 @@ impl World {
     /// given up from which it has not come back: the process is to end without.
     pub fn end(mut self) -> Result<(), Error> {
         const CALL: &str = "end";
+        pause_loops();
         let failed = Error::group(CALL);
         let watch = self.watch();
         let mut is_free = true;

@@ -72,6 +72,16 @@ typedef struct memprof_time_t {
     uint64_t calls;
 } memprof_time_t;
 
+/** A loop that calls MPI, by its calls. Times are in nanoseconds. */
+typedef struct memprof_loop_t {
+    /** Equal in the processes that are in one loop. */
+    uint64_t id;
+    /** Calls of the first place in it. */
+    uint64_t iterations;
+    /** Time of the iterations that were measured, and the part of it in MPI; the same of the last ten to twenty seconds. */
+    uint64_t elapsed, mpi, recent_elapsed, recent_mpi;
+} memprof_loop_t;
+
 /** Whether the process runs under the profiler: 1 or 0. */
 int memprof_active(void);
 
@@ -137,9 +147,17 @@ typedef struct memprof_hooks_t {
     void (*lend_end)(void);
     /**
      * Calls of MPI by the calling thread, the one that began MPI, are no part of loops from now on (1), are again (0), or
-     * are not until 0 and the times of loops begin anew (2), as after a change of the number of ranks.
+     * are not until 0 and the times of loops begin anew (2), as after a change of the number of ranks, or all loops are
+     * forgotten (3).
      */
     void (*loops)(uint32_t action);
+    /** How often loops were copied, which the next function tells of; the thread that began MPI writes it. */
+    const uint64_t *loop_copies;
+    /**
+     * The outermost loops of the last copy, as many as there is room for, those with most time first: their number, or -1
+     * where loops are not looked for or cannot be told now.
+     */
+    int (*outermost_loops)(memprof_loop_t *out, uint32_t room);
 } memprof_hooks_t;
 
 /** The type of memprof_hooks(); call it with version 1. */

@@ -203,6 +203,11 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         self.interrupt();
     }
 
+    /// Forgets all sites and loops.
+    pub fn clear(&mut self) {
+        *self = Self { interval: self.interval, ..Self::new() };
+    }
+
     /// Calls were not told: the next one is no successor of the last. Sites in no loop are forgotten, since
     /// one that comes again may have come any way.
     pub fn interrupt(&mut self) {

@@ -131,6 +131,18 @@ fn interruption_is_no_iteration_and_no_entry() {
 }
 
 #[test]
+fn cleared_graph_finds_loops_as_a_new_one() {
+    let mut graph = Small::new();
+    graph.set_window(100);
+    run(&mut graph, &[1, 2, 1, 2], 0);
+    graph.clear();
+    assert_eq!(graph.sites().len(), 0);
+    // A site of the loop before begins one of its own.
+    assert_eq!(run(&mut graph, &[2; 40], 1000), [(1, Event::Detected(0))]);
+    assert!((100..=200).contains(&site(&graph, 2).recent().time));
+}
+
+#[test]
 fn recent_times_are_of_the_last_intervals() {
     let mut graph = Small::new();
     graph.set_window(100);

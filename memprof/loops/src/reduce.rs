@@ -18,6 +18,63 @@ pub enum Joins {
     Nothing,
 }
 
+impl Joins {
+    /// Returns the way of a kind of functions, by its number in traces.
+    #[must_use]
+    pub fn of_kind(kind: u32) -> Joins {
+        const POINT_TO_POINT: u32 = 0;
+        const ONE_SIDED: u32 = 2;
+        const WAIT: u32 = 4;
+        match kind {
+            POINT_TO_POINT | WAIT => Joins::PointToPoint,
+            ONE_SIDED => Joins::OneSided,
+            _ => Joins::Nothing,
+        }
+    }
+}
+
+/// Number of a loop, by which processes that run find out that they are in one loop: of equal numbers are the loops that
+/// [`merge`] takes for one. It allocates nothing.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Digest {
+    /// Of the blocks; of joined ones without their sites.
+    bare: u64,
+    /// With their sites.
+    full: u64,
+    last: Option<Joins>,
+    has_call: bool,
+}
+
+impl Digest {
+    /// Takes the next call site of the loop, the head first. The key says where it is, in the same way for all processes.
+    pub fn push(&mut self, joins: Joins, key: u64) {
+        if joins == Joins::Nothing || self.last != Some(joins) {
+            self.bare = mixed(self.bare, joins as u64);
+            self.full = mixed(self.full, joins as u64);
+        }
+        self.full = mixed(self.full, key);
+        if joins == Joins::Nothing {
+            self.bare = mixed(self.bare, key);
+            self.has_call = true;
+        }
+        self.last = Some(joins);
+    }
+
+    /// Returns the number, which is not 0.
+    #[must_use]
+    pub fn finish(&self) -> u64 {
+        (if self.has_call { self.bare } else { self.full }).max(1)
+    }
+}
+
+/// Mixes a word into a number, as one step of a hash.
+fn mixed(into: u64, word: u64) -> u64 {
+    let word = (word ^ into.rotate_left(27)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
 /// Times of a loop in one process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {

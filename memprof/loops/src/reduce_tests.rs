@@ -132,3 +132,26 @@ fn heads_that_cannot_be_are_none() {
     let loops = of_process(&sites);
     assert_eq!((loops.len(), loops[0].blocks.len(), loops[1].blocks.len()), (2, 1, 2));
 }
+
+/// A loop of these sites, and its number.
+fn loop_of(sites: &[(u8, u64)]) -> (Vec<Block<u64>>, u64) {
+    let mut of = Loop { blocks: Vec::new(), figures: Figures::default(), inner: Vec::new() };
+    let mut digest = Digest::default();
+    for (kind, key) in sites {
+        let joins = [Joins::PointToPoint, Joins::OneSided, Joins::Nothing][usize::from(*kind)];
+        of.push(&CallSite { key: *key, joins, around: None, figures: None });
+        digest.push(joins, *key);
+    }
+    (identity(&of.blocks), digest.finish())
+}
+
+proptest::proptest! {
+    #[test]
+    fn digests_are_equal_where_loops_are_merged(
+        one in proptest::collection::vec((0_u8..3, 0_u64..2), 1..5),
+        other in proptest::collection::vec((0_u8..3, 0_u64..2), 1..5),
+    ) {
+        let ((one, first), (other, second)) = (loop_of(&one), loop_of(&other));
+        proptest::prop_assert_eq!(one == other, first == second, "{:?} {:?}", one, other);
+    }
+}

@@ -60,6 +60,10 @@ pub struct RankTime {
     pub elapsed_ns: u64,
     /// Outside of MPI, and not lent.
     pub useful_ns: u64,
+    /// Part of it inside OpenMP's parallel regions; the rest is serial.
+    pub openmp_ns: u64,
+    /// Parallel regions.
+    pub openmp_regions: u64,
     /// In quo's barrier, while others may use the processors.
     pub lent_ns: u64,
     /// Inside MPI at all.
@@ -95,6 +99,8 @@ impl RankTime {
             entries,
             elapsed_ns: row.elapsed_ns,
             useful_ns: share.useful(),
+            openmp_ns: row.openmp_ns,
+            openmp_regions: row.openmp_regions,
             lent_ns: row.lent_ns,
             mpi_ns,
             point_to_point_ns,

@@ -79,18 +79,6 @@ impl From<reduce::Spread> for Spread {
 /// Place in the program: object and offset.
 type Key = (u32, u64);
 
-/// Kinds whose calls join others, by their numbers in traces.
-fn joins(kind: u32) -> Joins {
-    const POINT_TO_POINT: u32 = 0;
-    const ONE_SIDED: u32 = 2;
-    const WAIT: u32 = 4;
-    match kind {
-        POINT_TO_POINT | WAIT => Joins::PointToPoint,
-        ONE_SIDED => Joins::OneSided,
-        _ => Joins::Nothing,
-    }
-}
-
 /// Names of places while traces are read.
 #[derive(Default)]
 struct Places {
@@ -124,7 +112,7 @@ impl Places {
             });
             CallSite {
                 key,
-                joins: joins(row.kind),
+                joins: Joins::of_kind(row.kind),
                 around: number(row.around),
                 figures: (row.is_head == 1).then_some(Figures {
                     iterations: row.calls,

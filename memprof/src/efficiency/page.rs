@@ -18,7 +18,7 @@ const fn part(column: &'static str, colour: &'static str, name: &'static str) ->
     Part { column, colour, name }
 }
 
-/// Parts of a bar from left to right: all columns but the sum of MPI's kinds.
+/// Parts of a bar from left to right: all columns but the sum of MPI's kinds and the part of useful time in OpenMP.
 const PARTS: [Part; 8] = [
     part("useful", "#2a9d57", "useful: outside of MPI"),
     part("lent", "#9aa5b1", "lent: processors are for others"),
@@ -127,10 +127,11 @@ mod tests {
     use crate::efficiency::text;
 
     #[test]
-    fn parts_are_all_columns_but_their_sum() {
+    fn parts_are_all_columns_but_sums_and_their_parts() {
         let columns: Vec<&str> = text::COLUMNS.iter().map(|(name, _)| *name).collect();
         let mut parts: Vec<&str> = PARTS.iter().map(|part| part.column).collect();
-        parts.insert(2, "MPI");
+        parts.insert(1, "omp");
+        parts.insert(3, "MPI");
         assert_eq!(parts, columns);
     }
 

@@ -9,8 +9,9 @@ use crate::units::{count, time};
 type Part = fn(&RankTime) -> u64;
 
 /// Heads of the columns, and their times.
-pub const COLUMNS: [(&str, Part); 9] = [
+pub const COLUMNS: [(&str, Part); 10] = [
     ("useful", |time| time.useful_ns),
+    ("omp", |time| time.openmp_ns),
     ("lent", |time| time.lent_ns),
     ("MPI", |time| time.mpi_ns),
     ("p2p", |time| time.point_to_point_ns),
@@ -60,9 +61,9 @@ pub fn head(times: &Times) -> String {
 /// The table of regions; with `ranks` each rank of each.
 pub fn text(times: &Times, ranks: bool, look: Look) -> String {
     let mut columns = vec![Align::Left; 1];
-    columns.extend([Align::Right; 15]);
+    columns.extend([Align::Right; 16]);
     // On a narrow terminal the kinds go first, then the parts of the balance.
-    let mut grid = Grid::new(&columns).least(&[10, 8, 7, 9, 6, 5, 3, 12, 13]);
+    let mut grid = Grid::new(&columns).least(&[11, 9, 8, 10, 7, 6, 4, 3, 13, 14]);
     let mut heads = vec!["region".to_owned(), "time".to_owned()];
     heads.extend(COLUMNS.iter().map(|(name, _)| format!("{name} %")));
     heads.extend(["balance", "in node", "nodes", "comm", "parallel"].map(String::from));

@@ -48,9 +48,11 @@ pub struct Options {
     /// Take the time inside and outside of MPI, too: `memprof time DIR` shows it
     #[arg(long)]
     pub time: bool,
-    /// Find the loops that call MPI, too, with their times: `memprof time DIR --loops` shows them. Implies --time
-    #[arg(long)]
-    pub loops: bool,
+    /// Find the loops that call MPI, too, with their times: `memprof time DIR --loops` shows them. Implies --time.
+    /// Traces get them at most that often
+    #[arg(long, value_name = "SECONDS", value_parser = period, num_args = 0..=1, require_equals = true,
+          default_missing_value = "1")]
+    pub loops: Option<f64>,
     /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
     #[arg(long, value_name = "BYTES")]
     pub stacks: Option<u64>,
@@ -86,6 +88,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn period(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.01..=3_600.0).contains(&value) => Ok(value),
+        _ => Err("seconds from 0.01 to 3600".to_owned()),
+    }
+}
+
 /// Runs the command; its exit status is ours.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let recorded = match record(options) {
@@ -99,7 +108,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     match options.quiet {
         false => {
             summarize(&recorded);
-            if options.time {
+            if options.time || options.loops.is_some() {
                 summarize_time(&recorded);
             }
         }
@@ -259,8 +268,8 @@ fn variables(
     set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
     set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
     set("MEMPROF_FAULTS", options.faults.then(|| "1".to_owned()));
-    set("MEMPROF_TIME", (options.time || options.loops).then(|| "1".to_owned()));
-    set("MEMPROF_LOOPS", options.loops.then(|| "1".to_owned()));
+    set("MEMPROF_TIME", (options.time || options.loops.is_some()).then(|| "1".to_owned()));
+    set("MEMPROF_LOOPS", options.loops.map(|seconds| seconds.to_string()));
     set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
     set("MEMPROF_MSYNC", options.msync.map(|seconds| seconds.to_string()));
     set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));

@@ -150,7 +150,7 @@ fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<r
         exact: false,
         msync: None,
         stacks: None,
-        loops: false,
+        loops: None,
         time: false,
         components: None,
         report: false,

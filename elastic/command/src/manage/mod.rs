@@ -122,13 +122,10 @@ fn decision_line(at: Span, job: &str, action: &Action, reason: &str) -> String {
 
 /// Returns what the job measured on its present size: the ratio, and the expected end.
 fn measured(status: &WorldStatus, origin: Time, now: Time) -> (Option<MpiRatio>, Option<Time>) {
-    let Some(report) = status.report.as_ref().filter(|report| report.size == status.size) else {
-        return (None, None);
-    };
-    let recent = report.mpi_ratio;
-    let ratio =
-        recent.map(|recent| MpiRatio { total: report.mpi_ratio_total.unwrap_or(recent), recent });
-    let end = report.remaining_seconds.map(|left| now + Span::from_seconds(left));
+    let ratio = status.mpi_ratio().map(|(total, recent)| MpiRatio { total, recent });
+    let report = status.report.as_ref().filter(|report| report.size == status.size);
+    let left = report.and_then(|report| report.remaining_seconds);
+    let end = left.map(|left| now + Span::from_seconds(left));
     (ratio, end.map(|end| Time(end.since(origin).0)))
 }
 

@@ -30,9 +30,15 @@ impl Arbiter {
             units: self.units(),
             limits: Some(self.job.bounds.up_to(most)),
             report: None,
+            loops: None,
             slurm_job: None,
             log_trouble: self.journal.trouble().map(str::to_owned),
         }
+    }
+
+    /// Returns the number of resizes that were committed.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.changes.epoch()
     }
 
     /// Returns the seconds that ranks spent in the last resize.

@@ -5,7 +5,9 @@
 //! < {"status":{"job":"weather","epoch":1,"size":4,"capacity":8,"hosts":[{"host":"n1","slots":4,"ranks":[0,1,2,3]}],
 //!    "limits":{"min":2,"max":8,"allowed":{"multiple_of":2}},
 //!    "report":{"iteration":20,"iteration_seconds":1.5,"mean_seconds":1.25,"reports":2,"size":4,
-//!      "redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0},...}}
+//!      "redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0},
+//!    "loops":{"ranks":4,"common":{"iterations":20,"seconds":30.0,"mpi_seconds":2.0,"mpi_ratio":0.07,
+//!      "recent_mpi_ratio":0.05}},...}}
 //! > {"call":"grow","ranks":2,"wait":true}
 //! < {"accepted":{"request":1}}
 //! < {"event":{"sequence":12,"event":"finalized","request":1,"epoch":1,"size":4,"steps":{...},...}}
@@ -21,7 +23,8 @@
 //!
 //! `limits` and `report` are absent where a job is of an earlier version or its program reports nothing. `allowed` is one
 //! of `"any"`, `{"multiple_of":N}`, `"power_of_two"`, `"square"` and `{"one_of":[...]}`. Times are those of the report, on
-//! its `size`, which is not the job's when it has changed since.
+//! its `size`, which is not the job's when it has changed since. `loops` is there where the memory profiler looks for them;
+//! `common`, the longest loop that all ranks are in, is absent where there is none.
 
 use std::time::Duration;
 
@@ -343,12 +346,22 @@ mod tests {
             r#""hosts":[{"host":"n1","slots":4,"ranks":[0,1,2,3]}],"#,
             r#""limits":{"min":2,"max":8,"allowed":{"one_of":[2,4,8]}},"#,
             r#""report":{"iteration":20,"iteration_seconds":1.5,"mean_seconds":1.25,"reports":2,"size":4,"#,
-            r#""redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0}}}"#,
+            r#""redistribution_seconds":0.25,"mpi_ratio":0.04,"mpi_ratio_total":0.05,"remaining_seconds":300.0},"#,
+            r#""loops":{"ranks":4,"common":{"iterations":20,"seconds":30.0,"mpi_seconds":2.0,"mpi_ratio":0.07,"#,
+            r#""recent_mpi_ratio":0.05}}}}"#,
         );
         let Answer::Status(status) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
         let limits = status.limits.as_ref().unwrap().bounds().unwrap();
         assert_eq!((limits.at_most(7), limits.at_least(5)), (Some(4), Some(8)));
-        assert_eq!(status.report.unwrap().remaining_seconds, Some(300.0));
+        assert_eq!(status.mpi_ratio(), Some((0.07, 0.05)));
+        let mut alone = status.clone();
+        alone.loops = None;
+        assert_eq!(alone.mpi_ratio(), Some((0.05, 0.04)));
+        alone.size = 5;
+        assert_eq!(alone.mpi_ratio(), None, "the report is of four ranks");
+        alone.loops = Some(crate::manager::JobLoops { ranks: 5, common: None });
+        assert_eq!(alone.mpi_ratio(), None);
+        assert_eq!(status.report.as_ref().unwrap().remaining_seconds, Some(300.0));
         assert_eq!(serde_json::to_string(&Answer::Status(status)).unwrap(), line);
     }
 

@@ -70,8 +70,8 @@ pub struct Options {
     pub exact: bool,
     /// Take the time inside and outside of MPI.
     pub time: bool,
-    /// Find the loops that call MPI; needs `time`.
-    pub loops: bool,
+    /// Find the loops that call MPI, and tell of them at most once in so many nanoseconds; 0: no loops. Needs `time`.
+    pub loops: u64,
     /// Have the kernel tell of every page fault.
     pub faults: bool,
     /// The override file; empty: none.
@@ -93,7 +93,7 @@ impl Options {
             duty: 0.003,
             exact: false,
             time: false,
-            loops: false,
+            loops: 0,
             faults: false,
             components: Text::empty(),
             stacks: 512 * 1024,
@@ -174,8 +174,12 @@ pub fn parse<'v>(
         options.time = flag(value)?;
         Some(())
     });
-    set("MEMPROF_LOOPS", "0 or 1", &mut |value| {
-        options.loops = flag(value)?;
+    set("MEMPROF_LOOPS", "seconds from 0.01 to 3600, or 0", &mut |value| {
+        let seconds: f64 = if value.is_empty() { 0.0 } else { number(value)? };
+        if seconds != 0.0 && !(0.01..=3_600.0).contains(&seconds) {
+            return None;
+        }
+        options.loops = (seconds * 1e9) as u64;
         Some(())
     });
     set("MEMPROF_FAULTS", "0 or 1", &mut |value| {
@@ -253,7 +257,7 @@ mod tests {
             ("MEMPROF_DUTY", "1"),
             ("MEMPROF_EXACT", "1"),
             ("MEMPROF_TIME", "1"),
-            ("MEMPROF_LOOPS", "1"),
+            ("MEMPROF_LOOPS", "0.25"),
             ("MEMPROF_COMPONENTS", "/tmp/names"),
             ("MEMPROF_STACKS", "0"),
             ("MEMPROF_QUIET", "1"),
@@ -265,7 +269,8 @@ mod tests {
         assert_eq!(options.record, Record::All);
         assert_eq!(options.interval, 2_500_000);
         assert!((options.duty - 0.01).abs() < 1e-12);
-        assert!(options.exact && options.quiet && options.time && options.loops);
+        assert!(options.exact && options.quiet && options.time);
+        assert_eq!(options.loops, 250_000_000);
         assert_eq!(options.components.as_bytes(), b"/tmp/names");
         assert_eq!(options.stacks, 0);
         assert_eq!(options.file_size, 8 << 20);
@@ -296,6 +301,10 @@ mod tests {
             ("MEMPROF_DUTY", "101"),
             ("MEMPROF_EXACT", "yes"),
             ("MEMPROF_TIME", "yes"),
+            ("MEMPROF_LOOPS", "yes"),
+            ("MEMPROF_LOOPS", "-1"),
+            ("MEMPROF_LOOPS", "0.001"),
+            ("MEMPROF_LOOPS", "3601"),
             ("MEMPROF_COMPONENTS", "names"),
             ("MEMPROF_STACKS", "-5"),
             ("MEMPROF_STACKS", "99999999999999999999"),
@@ -312,7 +321,7 @@ mod tests {
             assert_eq!(options.interval, 20_000_000);
             assert_eq!(options.file_size, 4 << 20);
             assert_eq!(options.stacks, 512 * 1024);
-            assert_eq!(options.flush, 0);
+            assert_eq!((options.flush, options.loops), (0, 0));
         }
     }
 }

@@ -14,6 +14,8 @@ mod loader;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod mappings;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod openmp;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod patch;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod special;

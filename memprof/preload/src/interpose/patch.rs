@@ -14,7 +14,7 @@ use memprof_boundary::elf::Relocation;
 use memprof_boundary::slots::{SlotWriter, word};
 use memprof_boundary::{functions, thunks};
 
-use super::{hooked, special};
+use super::{hooked, openmp, special};
 use crate::base::component::Class;
 use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};
@@ -162,8 +162,8 @@ impl Plan {
     }
 }
 
-/// First letters of the names of MPI's functions and of those of [`hooked`].
-pub const FIRSTS: &[u8] = b"MPbdmpsu";
+/// First letters of the names of MPI's functions and of those of [`hooked`] and [`openmp`].
+pub const FIRSTS: &[u8] = b"GMP_bdmpsu";
 
 fn fill(
     object: &Known,
@@ -196,6 +196,9 @@ fn fill(
         let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
         let real = real.filter(|_| plan.memory);
         real.and_then(|real| hooked::late_target(symbol, real))
+    } else if openmp::is_region(symbol) {
+        let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
+        real.and_then(|real| openmp::target(symbol, real))
     } else {
         hooked::target(symbol, plan.memory, plan.look_ups)
             // One that has not been called yet leads to the object's own table.

@@ -6,6 +6,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};
 use core::fmt::Write;
+use core::sync::atomic::AtomicU64;
 
 use crate::base::component::{self, Component, LIMIT};
 use crate::base::deferred;
@@ -14,6 +15,7 @@ use crate::base::thread::{Guard, local};
 use crate::ledger::heap;
 use crate::ledger::heap::Ledger;
 use crate::lifecycle::start;
+use crate::recording::mpi_time::loops::OutermostLoop;
 use crate::recording::phases::Kind;
 use crate::recording::{mpi_time, phases};
 use crate::sampling::sampler;
@@ -49,8 +51,14 @@ pub struct MemprofHooks {
     /// It uses them again.
     pub lend_end: extern "C" fn(),
     /// Calls of MPI by the thread that began it are no part of loops from now on (1), are again (0), or are not until 0
-    /// and the times of loops begin anew (2), as after a change of the number of ranks.
+    /// and the times of loops begin anew (2), as after a change of the number of ranks, or all loops are forgotten (3).
     pub loops: extern "C" fn(action: u32),
+    /// Number of times that loops were copied, which [`Self::outermost_loops`] tells of; written by the thread that began
+    /// MPI only.
+    pub loop_copies: &'static AtomicU64,
+    /// The outermost loops of the last copy, as many as there is room for, those with most time first: their number, or -1
+    /// where loops are not looked for or cannot be told now.
+    pub outermost_loops: unsafe extern "C" fn(into: *mut OutermostLoop, room: u32) -> c_int,
 }
 
 /// Time of the thread that began MPI, in nanoseconds.
@@ -105,6 +113,8 @@ static HOOKS: MemprofHooks = MemprofHooks {
     lend_begin: mpi_time::lend_begin,
     lend_end: mpi_time::lend_end,
     loops: mpi_time::loops::control,
+    loop_copies: mpi_time::loops::copies(),
+    outermost_loops,
 };
 
 /// The table of this version; null if it is not one that is known, or nobody wants to have anything recorded.
@@ -251,6 +261,18 @@ unsafe extern "C" fn time(into: *mut MemprofTime) -> c_int {
     // SAFETY: the caller gives room for one.
     unsafe { *into = time };
     0
+}
+
+unsafe extern "C" fn outermost_loops(into: *mut OutermostLoop, room: u32) -> c_int {
+    if local().guard.get() > 0 {
+        return -1;
+    }
+    let into = match into.is_null() {
+        true => &mut [],
+        // SAFETY: the caller gives room for so many.
+        false => unsafe { core::slice::from_raw_parts_mut(into, room as usize) },
+    };
+    mpi_time::loops::outermost(into).and_then(|count| c_int::try_from(count).ok()).unwrap_or(-1)
 }
 
 unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {

@@ -164,8 +164,8 @@ extern "C" fn load() {
     } else {
         if options.time {
             mpi_time::start();
-            if options.loops {
-                mpi_time::loops::start();
+            if options.loops > 0 {
+                mpi_time::loops::start(options.loops);
             }
         }
         interpose::start(&MPI_EVENTS);

@@ -115,6 +115,11 @@ impl Known {
         CStr::from_bytes_with_nul(bytes).ok().filter(|path| !path.is_empty())
     }
 
+    /// Hash of the file name.
+    pub fn name_hash(&self) -> u64 {
+        hash(self.name().as_bytes())
+    }
+
     /// The file name.
     pub fn name(&self) -> &str {
         self.path().get(usize::from(self.file_start)..).unwrap_or("?")

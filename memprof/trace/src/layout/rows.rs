@@ -414,8 +414,10 @@ plain! {
         104 calls: [u64; 8],
         /// When this was written.
         168 time: u64,
-        /// Zero.
-        176 reserved: [u64; 2],
+        /// Outside of MPI, in OpenMP's parallel regions.
+        176 openmp_ns: u64,
+        /// Parallel regions.
+        184 openmp_regions: u64,
     }
 }
 

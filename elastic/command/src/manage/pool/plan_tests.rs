@@ -96,6 +96,21 @@ fn ranks_are_put_onto_slots_of_their_hosts_in_order() {
 }
 
 #[test]
+fn ratio_is_of_the_common_loop_where_loops_are_looked_for() {
+    let ratio_of = |loops: serde_json::Value| {
+        let mut status = status("a", &[("n1.site", &[1, 2]), ("me", &[0, 3])]);
+        status.loops = serde_json::from_value(loops).unwrap();
+        Pool::new(vec![started(&[0])], Some(status)).snapshot().0.jobs[0].mpi_ratio
+    };
+    let common = serde_json::json!({"iterations": 9, "seconds": 3.0, "mpi_seconds": 1.0, "mpi_ratio": 0.5,
+        "recent_mpi_ratio": 0.25});
+    let both = Some(MpiRatio { total: 0.5, recent: 0.25 });
+    assert_eq!(ratio_of(serde_json::json!({"ranks": 4, "common": common})), both);
+    // The reports have one, of a rank that may do something else than the others.
+    assert_eq!(ratio_of(serde_json::json!({"ranks": 4})), None);
+}
+
+#[test]
 fn idle_slots_are_grown_into_host_by_host() {
     let ended = Fate::Ended(Start { slots: vec![1], at: Time::ZERO }, Some(0), Time::ZERO);
     let mut pool =

@@ -17,6 +17,7 @@ use crate::base::kernel;
 use crate::recording::phases::LIMIT;
 
 pub mod loops;
+pub mod openmp;
 mod regions;
 
 pub use regions::{Regions, WHOLE};
@@ -76,6 +77,9 @@ pub struct Totals {
     /// Inside MPI in other threads.
     pub others: u64,
     pub others_calls: u64,
+    /// In OpenMP's parallel regions, without MPI and what was lent there; and their number.
+    pub openmp: u64,
+    pub openmp_regions: u64,
 }
 
 impl Totals {
@@ -87,6 +91,8 @@ impl Totals {
         lent_calls: 0,
         others: 0,
         others_calls: 0,
+        openmp: 0,
+        openmp_regions: 0,
     };
 
     /// Adds the difference of two moments.
@@ -101,6 +107,8 @@ impl Totals {
         add(&mut self.lent_calls, from.lent_calls, to.lent_calls);
         add(&mut self.others, from.others, to.others);
         add(&mut self.others_calls, from.others_calls, to.others_calls);
+        add(&mut self.openmp, from.openmp, to.openmp);
+        add(&mut self.openmp_regions, from.openmp_regions, to.openmp_regions);
     }
 
     /// The same in nanoseconds, as a row of the trace.
@@ -112,6 +120,8 @@ impl Totals {
             lent_calls: self.lent_calls,
             others_ns: scaled(self.others),
             others_calls: self.others_calls,
+            openmp_ns: scaled(self.openmp),
+            openmp_regions: self.openmp_regions,
             time,
             ..TimeRow::default()
         };
@@ -146,6 +156,7 @@ pub fn is_on() -> bool {
 pub fn mpi_begins() {
     static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
     if is_on() && !HAS_BEGUN.swap(true, Ordering::Relaxed) {
+        openmp::after_fork();
         take_over();
     }
 }
@@ -290,16 +301,18 @@ pub fn totals() -> Totals {
         totals.others_calls = SUMS.others_calls.load(Ordering::Relaxed);
         let since = LENDS_SINCE.load(Ordering::Relaxed);
         let inside = inside(owner);
+        if let Some((kind, began)) = inside {
+            totals.mpi[kind] += now.saturating_sub(began);
+        } else if since != 0 {
+            totals.lent += now.saturating_sub(since);
+        }
+        let apart = totals.mpi.iter().sum::<u64>() + totals.lent;
+        (totals.openmp, totals.openmp_regions) = openmp::sums(now, apart);
         core::sync::atomic::fence(Ordering::Acquire);
         let after = SUMS.sequence.load(Ordering::Relaxed);
         if sequence != after || sequence & 1 == 1 {
             core::hint::spin_loop();
             continue;
-        }
-        if let Some((kind, began)) = inside {
-            totals.mpi[kind] += now.saturating_sub(began);
-        } else if since != 0 {
-            totals.lent += now.saturating_sub(since);
         }
         break;
     }

@@ -129,10 +129,10 @@ impl Checked for PhaseRow {
 impl Checked for TimeRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
         let mut row = Self::from_bytes(payload)?;
-        let TimeRow { elapsed_ns, lent_ns, lent_calls, others_ns, others_calls, time, .. } =
-            &mut row;
-        let mut mended =
-            cut_counted([elapsed_ns, lent_ns, lent_calls, others_ns, others_calls, time]);
+        let TimeRow { elapsed_ns, lent_ns, lent_calls, others_ns, others_calls, .. } = &mut row;
+        let mut mended = cut_counted([elapsed_ns, lent_ns, lent_calls, others_ns, others_calls]);
+        let TimeRow { openmp_ns, openmp_regions, time, .. } = &mut row;
+        mended |= cut_counted([openmp_ns, openmp_regions, time]);
         for value in row.mpi_ns.iter_mut().chain(&mut row.calls) {
             mended |= cut_counted([value]);
         }

@@ -1,0 +1,132 @@
+//! Calls of the program into OpenMP's runtime that hold a parallel region: those of GNU's, and the one of LLVM's and Intel's.
+//! The runtimes are entered as ever, and the time of the calls is taken.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::recording::mpi_time::{self, openmp};
+
+/// GNU's, of up to eight words.
+const GNU: [(&[u8], Entry); 11] = [
+    (b"GOMP_parallel", gnu::<0>),
+    (b"GOMP_parallel_loop_dynamic", gnu::<1>),
+    (b"GOMP_parallel_loop_guided", gnu::<2>),
+    (b"GOMP_parallel_loop_maybe_nonmonotonic_runtime", gnu::<3>),
+    (b"GOMP_parallel_loop_nonmonotonic_dynamic", gnu::<4>),
+    (b"GOMP_parallel_loop_nonmonotonic_guided", gnu::<5>),
+    (b"GOMP_parallel_loop_nonmonotonic_runtime", gnu::<6>),
+    (b"GOMP_parallel_loop_runtime", gnu::<7>),
+    (b"GOMP_parallel_loop_static", gnu::<8>),
+    (b"GOMP_parallel_reductions", gnu::<9>),
+    (b"GOMP_parallel_sections", gnu::<10>),
+];
+
+type Entry =
+    unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> usize;
+
+static REAL: [AtomicUsize; GNU.len()] = [const { AtomicUsize::new(0) }; GNU.len()];
+
+/// LLVM's: place in the source, number of words, function, and the words for it.
+const LLVM: &[u8] = b"__kmpc_fork_call";
+static REAL_FORK: AtomicUsize = AtomicUsize::new(0);
+/// Words for the function that are handed on. Regions with more are not measured.
+const MOST: usize = 26;
+
+/// Returns true if a call to `symbol` holds a parallel region, and times are taken.
+pub fn is_region(symbol: &[u8]) -> bool {
+    let is_known = symbol == LLVM || GNU.iter().any(|(name, _)| *name == symbol);
+    is_known && mpi_time::is_on()
+}
+
+/// Returns the target of a call to `symbol`, one of those, if it is defined at `found`. None where another runtime has it,
+/// too: its calls go there as they are.
+pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
+    let (real, target) = match GNU.iter().position(|(name, _)| *name == symbol) {
+        Some(at) => (&REAL[at], GNU[at].1 as *const () as usize),
+        None => (&REAL_FORK, fork_call as *const () as usize),
+    };
+    let before = real.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
+    before.err().is_none_or(|before| before == found).then_some(target)
+}
+
+unsafe extern "C-unwind" fn gnu<const AT: usize>(
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    g: usize,
+    h: usize,
+) -> usize {
+    let real = REAL[AT].load(Ordering::Relaxed);
+    // SAFETY: the runtime's function, which takes as many of the words as it has.
+    let real = unsafe { core::mem::transmute::<usize, Entry>(real) };
+    let is_outermost = openmp::begins();
+    // SAFETY: with the caller's words.
+    let result = unsafe { real(a, b, c, d, e, f, g, h) };
+    if is_outermost {
+        openmp::ends();
+    }
+    result
+}
+
+/// Leaves calls with too many words alone.
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn fork_call() {
+    core::arch::naked_asm!(
+        "cmp esi, {most}",
+        "ja 2f",
+        "jmp {measured}",
+        "2:",
+        "jmp qword ptr [rip + {real}]",
+        most = const MOST,
+        measured = sym measured_fork,
+        real = sym REAL_FORK,
+    )
+}
+
+/// The words beyond those that were given are of the frame of the caller, and nobody looks at them.
+#[rustfmt::skip]
+unsafe extern "C-unwind" fn measured_fork(
+    place: usize, count: usize, function: usize,
+    a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize, i: usize, j: usize, k: usize,
+    l: usize, m: usize, n: usize, o: usize, p: usize, q: usize, r: usize, s: usize, t: usize, u: usize, v: usize,
+    w: usize, x: usize, y: usize, z: usize,
+) {
+    type Fork = unsafe extern "C-unwind" fn(usize, usize, usize, ...);
+    // SAFETY: the runtime's function.
+    let real = unsafe { core::mem::transmute::<usize, Fork>(REAL_FORK.load(Ordering::Relaxed)) };
+    let is_outermost = openmp::begins();
+    // SAFETY: with the caller's words.
+    unsafe {
+        real(
+            place, count, function,
+            a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z,
+        );
+    }
+    if is_outermost {
+        openmp::ends();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_among_the_names_that_are_read() {
+        let firsts = super::super::patch::FIRSTS;
+        assert!(GNU.iter().all(|(name, _)| firsts.contains(&name[0])) && firsts.contains(&LLVM[0]));
+    }
+
+    #[test]
+    fn each_runtime_function_has_an_entry_of_its_own() {
+        for (at, (name, entry)) in GNU.iter().enumerate() {
+            assert_eq!(target(name, 64 + at), Some(*entry as *const () as usize));
+            assert_eq!(REAL[at].load(Ordering::Relaxed), 64 + at);
+            assert_eq!(target(name, 4096), None, "a second runtime");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Time of the thread that began MPI in OpenMP's parallel regions, without its calls of MPI there.
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::{SUMS, add, is_on, is_owner, now};
+
+/// Sums of regions that have ended; written as [`SUMS`] are.
+static TICKS: AtomicU64 = AtomicU64::new(0);
+static REGIONS: AtomicU64 = AtomicU64::new(0);
+/// When the outermost region began, 0 outside; and the time in MPI and lent until then.
+static SINCE: AtomicU64 = AtomicU64::new(0);
+static BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// Time in MPI and lent up to now, of calls that have returned.
+fn apart() -> u64 {
+    let ticks = SUMS.ticks.iter().map(|ticks| ticks.load(Ordering::Relaxed)).sum::<u64>();
+    ticks + SUMS.lent.load(Ordering::Relaxed)
+}
+
+/// A region begins. Returns true if it is the outermost one of the thread whose time it is.
+#[inline]
+pub fn begins() -> bool {
+    if !is_on() || !is_owner() || SINCE.load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    write(|| {
+        BEFORE.store(apart(), Ordering::Relaxed);
+        SINCE.store(now(), Ordering::Relaxed);
+    });
+    true
+}
+
+/// That region ends.
+#[inline]
+pub fn ends() {
+    write(|| {
+        let (ticks, regions) = sums(now(), apart());
+        TICKS.store(ticks, Ordering::Relaxed);
+        REGIONS.store(regions, Ordering::Relaxed);
+        SINCE.store(0, Ordering::Relaxed);
+    });
+}
+
+/// Changes the words with readers kept off.
+#[inline]
+fn write(work: impl FnOnce()) {
+    add(&SUMS.sequence, 1);
+    fence(Ordering::Release);
+    work();
+    SUMS.sequence.store(SUMS.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// Ticks in regions, and their number, up to now; with the one that has not ended. `apart` is the time in MPI and lent.
+pub fn sums(now: u64, apart: u64) -> (u64, u64) {
+    let (ticks, regions) = (TICKS.load(Ordering::Relaxed), REGIONS.load(Ordering::Relaxed));
+    match SINCE.load(Ordering::Relaxed) {
+        0 => (ticks, regions),
+        since => {
+            let apart = apart.saturating_sub(BEFORE.load(Ordering::Relaxed));
+            (ticks + now.saturating_sub(since).saturating_sub(apart), regions + 1)
+        }
+    }
+}
+
+/// In a child after fork, whose thread is in no region.
+pub fn after_fork() {
+    SINCE.store(0, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn region_that_goes_on_counts_without_its_calls_of_mpi() {
+        assert_eq!(sums(1_000, 30), (0, 0));
+        BEFORE.store(20, Ordering::Relaxed);
+        SINCE.store(900, Ordering::Relaxed);
+        assert_eq!(sums(1_000, 30), (90, 1));
+        // The clock of another core may be behind.
+        assert_eq!(sums(890, 20), (0, 1));
+        after_fork();
+        assert_eq!(sums(1_000, 30), (0, 0));
+    }
+}

@@ -20,7 +20,7 @@ pub(crate) enum Call {
     Raise(Vec<usize>),
     /// Tell the agreed round.
     Tell(u64),
-    /// Which of these running ranks, named by their node ranks, have not come to a round.
+    /// Ask which of these running ranks, named by their node ranks, have not come to a round.
     Late(u64, Vec<usize>),
     /// Nothing is pending any more.
     Lower,
@@ -28,7 +28,7 @@ pub(crate) enum Call {
     Post(Order),
     /// Ring for sleepers, named by their node ranks.
     Ring(Vec<usize>),
-    /// Which processes of the node have ended without a word.
+    /// Ask for the processes of the node that have ended without a word.
     Dead,
     /// The names of processes of the node that have ended without a word while they were awake.
     Missed,
@@ -36,7 +36,7 @@ pub(crate) enum Call {
     Lost(usize),
     /// The load of the node.
     Load,
-    /// Nobody calls any more.
+    /// End the connection.
     Bye,
     /// Let nobody wait for these processes, named by their node ranks, which have ended.
     StrikeOff(Vec<usize>),
@@ -55,7 +55,7 @@ pub(crate) enum Call {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// It is done.
+    /// The call is carried out.
     Done,
     /// The floor of the node.
     Floor(u64),
@@ -65,7 +65,7 @@ pub(crate) enum Answer {
     Dead(Vec<usize>),
     /// Busy processors by processors, in thousandths; none where that is not known.
     Load(Option<u64>),
-    /// It could not be done.
+    /// The call failed, with the cause.
     Failed(String),
 }
 
@@ -368,7 +368,7 @@ impl Agents {
         Ok(round)
     }
 
-    /// Which of the running ranks have not come to a round, as places in the list.
+    /// Returns the running ranks that have not come to a round, as places in the list.
     pub(crate) fn late(&mut self, round: u64, running: &[usize]) -> Result<Vec<usize>, Error> {
         let nodes = self.by_node(running.iter().copied()).into_iter();
         let calls = nodes.map(|members| Call::Late(round, members)).collect();

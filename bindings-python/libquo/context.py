@@ -702,7 +702,7 @@ class SharedMemory:
     def array(
         self, dtype: Any = float, first: Optional[int] = None, last: Optional[int] = None
     ) -> "numpy.ndarray[Any, Any]":
-        """Returns what :meth:`view` does as a one-dimensional array of NumPy. Local."""
+        """Returns the memory of :meth:`view` as a one-dimensional array of NumPy. Local."""
         import numpy
 
         return numpy.frombuffer(self.view(first, last), dtype=dtype)

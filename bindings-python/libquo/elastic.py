@@ -247,7 +247,7 @@ class World(_Handle):
 
     @property
     def status(self) -> Status:
-        """What this process is to the world. Local."""
+        """The status of this process in the world. Local."""
         return Status(library.number("QUO_world_status", self._handle))
 
     @property
@@ -285,7 +285,7 @@ class World(_Handle):
 
     @property
     def back_end(self) -> str:
-        """What the MPI can do for this world, and how that was found, in a line. Local."""
+        """The MPI's means to resize this world, and how they were found, in a line. Local."""
         return library.text("QUO_world_back_end", self._handle)
 
     @property

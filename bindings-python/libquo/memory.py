@@ -169,7 +169,7 @@ def region(name: str) -> Iterator[None]:
 
 
 def components() -> Dict[str, Component]:
-    """Returns what each component holds, by its name in reports; empty without the profiler."""
+    """Returns the memory of each component, by its name in reports; empty without the profiler."""
     hooks = _profiler()
     found: Dict[str, Component] = {}
     if hooks is None:
@@ -183,7 +183,7 @@ def components() -> Dict[str, Component]:
 
 
 def totals() -> Optional[Totals]:
-    """Returns what the process holds; None without the profiler or before its first sample."""
+    """Returns the memory of the process; None without the profiler or before its first sample."""
     hooks = _profiler()
     raw = _Totals()
     if hooks is None or hooks.totals(raw) != 0:

@@ -75,7 +75,7 @@ def run_c(lines, folders):
 
 
 def expected():
-    """What Python has: name of a C expression and its number."""
+    """Numbers that Python has, by their C expressions."""
     found = {}
     for kind, prefix in ENUMERATIONS:
         assert issubclass(kind, enum.IntEnum)

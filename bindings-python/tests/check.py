@@ -1,4 +1,4 @@
-"""What test programs share: checks that name the rank, and a word at the end."""
+"""Checks of test programs that name the rank, and a word at the end."""
 
 import os
 import sys

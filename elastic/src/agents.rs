@@ -21,7 +21,7 @@ pub(crate) enum Call {
     Raise(Vec<usize>),
     /// Tell the agreed round.
     Tell(u64),
-    /// Which of these running ranks, named by their node ranks, have not come to a round.
+    /// Ask which of these running ranks, named by their node ranks, have not come to a round.
     Late(u64, Vec<usize>),
     /// Nothing is pending any more.
     Lower,
@@ -29,7 +29,7 @@ pub(crate) enum Call {
     Post(Order),
     /// Ring for sleepers, named by their node ranks.
     Ring(Vec<usize>),
-    /// Which processes of the node have ended without a word.
+    /// Ask for the processes of the node that have ended without a word.
     Dead,
     /// The names of processes of the node that have ended without a word while they were awake.
     Missed,
@@ -39,7 +39,7 @@ pub(crate) enum Call {
     Load,
     /// The loops that these running ranks, named by their node ranks, have told in an epoch.
     Loops(u64, Vec<usize>),
-    /// Nobody calls any more.
+    /// End the connection.
     Bye,
     /// Let nobody wait for these processes, named by their node ranks, which have ended.
     StrikeOff(Vec<usize>),
@@ -58,7 +58,7 @@ pub(crate) enum Call {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// It is done.
+    /// The call is carried out.
     Done,
     /// The floor of the node.
     Floor(u64),
@@ -70,7 +70,7 @@ pub(crate) enum Answer {
     Load(Option<u64>),
     /// Loops of ranks.
     Loops(RankLoops),
-    /// It could not be done.
+    /// The call failed, with the cause.
     Failed(String),
 }
 
@@ -392,7 +392,7 @@ impl Agents {
         Ok(round)
     }
 
-    /// Which of the running ranks have not come to a round, as places in the list.
+    /// Returns the running ranks that have not come to a round, as places in the list.
     pub(crate) fn late(&mut self, round: u64, running: &[usize]) -> Result<Vec<usize>, Error> {
         let nodes = self.by_node(running.iter().copied()).into_iter();
         let calls = nodes.map(|members| Call::Late(round, members)).collect();

@@ -30,7 +30,7 @@ impl LivenessCheck {
         Self { mailboxes: mailboxes.into_iter().collect(), joiners: Vec::new() }
     }
 
-    /// And over these.
+    /// Adds joiners to the processes that are checked.
     pub(crate) fn and(self, joiners: Vec<Joiner>) -> Self {
         Self { joiners, ..self }
     }
@@ -94,7 +94,7 @@ impl Absence {
     }
 }
 
-/// So long, and as long as `look` finds everybody.
+/// Limits of a wait of at most `limit`, which also ends when `look` misses a process.
 pub(crate) fn wait_limits(
     limit: Duration,
     look: &dyn Fn() -> Result<(), GroupError>,

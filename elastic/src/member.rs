@@ -26,7 +26,7 @@ impl MemberId {
         MemberId((generation as u64) << 32 | index as u64)
     }
 
-    /// Which start it came from: 0 for the launcher's, one more for each group of joiners.
+    /// Number of the start that the member came from: 0 for the launcher's, one more for each group of joiners.
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }

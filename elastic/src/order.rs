@@ -29,7 +29,7 @@ pub(crate) struct Losses {
 /// One change of the world. Processes are named by their ranks in the communicator of all live processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResizePlan {
-    /// Which one, counted from 1: also given up ones.
+    /// Number of the resize, counted from 1, aborted ones included.
     pub number: u64,
     /// Number of resizes committed before it.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub(crate) enum Part {
     Stays,
     Leaves,
     Joins,
-    /// It sleeps on.
+    /// The process sleeps on.
     None,
 }
 

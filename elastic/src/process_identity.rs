@@ -10,7 +10,7 @@ pub(crate) struct Life {
     process: i32,
     /// When it began, in the kernel's own measure: another process that gets the number has another.
     began: u64,
-    /// Which run of which kernel.
+    /// Identity of the boot of the kernel.
     boot: String,
 }
 
@@ -30,7 +30,7 @@ impl Life {
         self.process
     }
 
-    /// Its number and when it began: no other process of this host has both.
+    /// Returns the number of the process and when it began: no other process of this host has both.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.process, self.began)
     }

@@ -4,7 +4,7 @@ use quo_mpi::{Family, Identity};
 
 use crate::order::ResizePlan;
 
-/// Which unit each live process came with. Processes are named by their ranks in the communicator of all live ones.
+/// The unit that each live process came with. Processes are named by their ranks in the communicator of all live ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessTable {
     sources: Vec<Source>,
@@ -26,34 +26,34 @@ pub(crate) struct ProcessTable {
 /// Source of a live process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Source {
-    /// It was launched with this rank, and can sleep but not end alone.
+    /// The process was launched with this rank, and can sleep but not end alone.
     Launched(usize),
-    /// It was started with this unit.
+    /// The process was started with this unit.
     Unit(u64),
 }
 
 /// Limits of a world's growth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// So many live processes.
+    /// Most live processes.
     pub most: usize,
-    /// So many with those on hosts that are named, beyond the launcher's slots; 0 where none can be started.
+    /// Most live processes with those on named hosts, beyond the launcher's slots; 0 where none can be started.
     pub named: usize,
     /// Processes that the launcher has slots for, where it fails for want of them.
     pub room: Option<usize>,
-    /// The same for processes on hosts that are named.
+    /// Processes that the launcher has slots for on named hosts, where it fails for want of them.
     pub room_named: Option<usize>,
     /// True if nodes can be brought that the launcher did not begin with.
     pub new_nodes: NewNodes,
     /// Hosts that the program knows the slots of.
     pub slots: Vec<(String, u32)>,
-    /// So many in one unit.
+    /// Most processes of one unit.
     pub unit: usize,
     /// Why there can be no more, for who asks for them.
     pub reason: String,
 }
 
-/// Which nodes a launcher takes that are new to it.
+/// Nodes new to a launcher that it takes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NewNodes {
     #[default]

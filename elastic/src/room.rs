@@ -23,16 +23,16 @@ const ALLOCATIONS: [&str; 5] =
 /// Slots that the launcher has for all processes of a job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// So many.
+    /// This number.
     Exactly(usize),
-    /// So many, and perhaps more, by the listed hosts and by the places of ranks.
+    /// This number, and perhaps more, by the listed hosts and by the places of ranks.
     AtLeast(usize),
 }
 
 /// Each launched process's facts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// It is on a node of the job, but not on that of the launcher.
+    /// True if the host is a node of the job, but not that of the launcher.
     is_apart: bool,
     is_allocated: bool,
     /// The nodes of the job, with that of the launcher.

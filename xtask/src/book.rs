@@ -92,18 +92,12 @@ fn moved(summary: &str) -> String {
 /// Names the local links of a folder of HTML pages that lead to no file or to no place in it, one line each.
 fn dead_links(folder: &Path) -> Result<Vec<String>> {
     let mut dead = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).with_context(|| format!("reading {}", next.display()))? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "html") {
-                let text = fs::read_to_string(&path)?;
-                let page = path.strip_prefix(folder).unwrap_or(&path).display();
-                let links = attributes(&text).filter(|link| is_dead(&path, &text, link));
-                dead.extend(links.map(|link| format!("{page}: {link}")));
-            }
+    for path in project::files_below(folder)? {
+        if path.extension().is_some_and(|extension| extension == "html") {
+            let text = fs::read_to_string(&path)?;
+            let page = path.strip_prefix(folder).unwrap_or(&path).display();
+            let links = attributes(&text).filter(|link| is_dead(&path, &text, link));
+            dead.extend(links.map(|link| format!("{page}: {link}")));
         }
     }
     dead.sort();

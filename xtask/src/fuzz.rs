@@ -95,7 +95,7 @@ struct Built {
     folder: PathBuf,
 }
 
-/// In a build folder of its own: the flags would make cargo compile everything again.
+/// Builds the engine in a folder of its own: the flags would make cargo compile everything again.
 fn build(carry_out: &mut dyn FnMut(&mut Command) -> Result<()>) -> Result<Built> {
     let folder = project::target()?.join("fuzz");
     // Named even where it is this machine: build scripts and macros are then not instrumented.

@@ -24,7 +24,7 @@ use crate::project;
   cargo xtask hosts cut 2; cargo xtask hosts restore 2; cargo xtask hosts kill 0
   cargo xtask hosts down")]
 pub struct Options {
-    /// Which set of hosts, when there are several.
+    /// Name of the set of hosts, when there are several.
     #[arg(long, global = true, default_value = "developer", value_name = "NAME")]
     set: String,
     #[command(subcommand)]

@@ -62,6 +62,20 @@ pub fn linker_variable() -> Result<String> {
     Ok(format!("CARGO_TARGET_{triple}_LINKER"))
 }
 
+/// Returns the files below a folder, sorted.
+pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = folders.pop() {
+        let entries = next.read_dir().with_context(|| format!("reading {}", next.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// The full path of a program on `PATH`.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let candidate = Path::new(name);
@@ -72,7 +86,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
-/// The same for programs that administrators run, which others may not have on their `PATH`.
+/// Finds a program of administrators, whose folders others may not have on their `PATH`.
 pub fn find_system_program(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(name));
     find_program(name).or_else(|| folders.into_iter().find(|file| is_executable(file)))

@@ -22,7 +22,7 @@ impl AddAssign for Tally {
 }
 
 impl Tally {
-    /// One check that is not a test program.
+    /// Counts a check that is not a test program.
     pub fn of_check(passed: bool) -> Self {
         Tally { passed: usize::from(passed), failed: usize::from(!passed), skipped: 0 }
     }

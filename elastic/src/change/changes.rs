@@ -76,7 +76,7 @@ pub(super) struct Change {
 /// Time at which a request is dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It may be announced.
+    /// The request may be announced.
     Now,
     /// After this one, which is under way or waits right before it.
     After(RequestId),
@@ -88,7 +88,7 @@ pub enum Acceptance {
     /// The other side or other bound sets have not answered yet: compute on and ask again.
     #[doc(alias = "MPI_ERR_PENDING")]
     Pending,
-    /// Everybody has: switch, then [`Changes::finalize`].
+    /// All have confirmed: switch, then [`Changes::finalize`].
     Complete,
 }
 

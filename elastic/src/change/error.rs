@@ -7,7 +7,7 @@ use crate::sets::SetName;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// There never was such a request, or it ended long ago.
+    /// The request never was, or ended long ago.
     #[error("{call}: there is no {id}, or it ended long ago")]
     Unknown {
         /// The call that was rejected.
@@ -15,7 +15,7 @@ pub enum ChangeError {
         /// The request.
         id: RequestId,
     },
-    /// It has ended already: somebody else was first.
+    /// The request has ended already: somebody else was first.
     #[error("{call}: {id} was {end}{}", .cause.as_ref().map_or(String::new(), |cause| format!(" ({cause})")))]
     #[doc(alias = "MPI_ERR_PORT")]
     Ended {

@@ -11,7 +11,7 @@ use crate::sets::{Domain, SetName};
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_rc_type")]
 pub enum ChangeKind {
-    /// There is none.
+    /// No change.
     #[doc(alias = "MPI_RC_NULL")]
     Null,
     /// Processes join.

@@ -28,11 +28,11 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_rc_status_t")]
 pub enum Step {
-    /// It was asked for.
+    /// The request was made.
     Requested,
-    /// End: it will not happen.
+    /// End: the request was refused and will not be tried.
     Refused,
-    /// It will be tried, when its turn comes.
+    /// The request will be tried, when its turn comes.
     Accepted,
     /// Processes that query are told.
     #[doc(alias = "MPI_RC_STATUS_ANNOUNCED")]

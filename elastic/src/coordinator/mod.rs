@@ -43,7 +43,7 @@ const JOIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Message to the coordinator.
 enum Message {
-    /// There may be something to do: a request, an iteration.
+    /// Look for work: a request or an iteration has come.
     Look,
     /// The running ranks have entered: joiners may come.
     Entered,
@@ -215,7 +215,7 @@ impl Coordinator {
         let _ = self.shared.sender.send(Message::Entered);
     }
 
-    /// Everybody has the data, of which so many bytes went from one rank to another.
+    /// Records that the data have moved, `bytes` of them from one rank to another.
     pub(crate) fn moved(&self, bytes: u64) {
         self.shared.arbiter().moved(bytes);
     }

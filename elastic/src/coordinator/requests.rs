@@ -24,13 +24,13 @@ impl Requests {
         Self(shared)
     }
 
-    /// Makes those of a job of one rank and so many processes, whose coordinator does nothing.
+    /// Makes the requests of a job of one rank and `processes` processes, whose coordinator does nothing.
     #[cfg(test)]
     pub(crate) fn alone(processes: u32) -> Self {
         Self::of_nobody(processes, 1)
     }
 
-    /// The same with all of them ranks.
+    /// Makes the requests of a job of `ranks` ranks, whose coordinator does nothing.
     #[cfg(test)]
     pub(crate) fn with_ranks(ranks: u32) -> Self {
         Self::of_nobody(ranks, ranks as usize)

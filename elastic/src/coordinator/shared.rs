@@ -1,4 +1,4 @@
-//! What the coordinator's thread shares with rank 0 and with those who ask.
+//! State that the coordinator's thread shares with rank 0 and with callers of requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -12,7 +12,7 @@ use crate::change::Cause;
 use crate::common_loops::RankLoops;
 use crate::progress::Reports;
 
-/// What the coordinator's thread shares with those who ask.
+/// State that the coordinator's thread shares with callers of requests.
 #[derive(Debug)]
 pub(crate) struct Shared {
     arbiter: Mutex<Arbiter>,
@@ -93,7 +93,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Nobody is to wait any more.
+    /// Ends all waits for a change.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         // Under the lock, so that nobody is between looking and waiting.

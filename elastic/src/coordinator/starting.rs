@@ -17,9 +17,9 @@ use crate::starter::{
 
 /// Message of a thread that starts processes.
 pub(super) enum Word {
-    /// It begins with the unit of this number.
+    /// The thread begins with the unit of this number.
     Next(usize),
-    /// They are ready to join, or could not be started.
+    /// The units are ready to join, or could not be started.
     Ended(Result<Vec<Unit>, Failure>),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Starting {
     started: Arc<Started>,
 }
 
-/// So many starts may hang: each keeps a thread of this process, and processes.
+/// Number of starts that may hang: each keeps a thread of this process, and processes.
 const MOST_HANGING: usize = 6;
 
 /// A start that nobody waits for any more.
@@ -55,7 +55,7 @@ struct GivenUp {
 pub(super) struct Late {
     pub resize: ResizePlan,
     pub cause: Cause,
-    /// There are places, and it was the first attempt.
+    /// True if there are places, and this was the first attempt.
     pub may_be_tried_again: bool,
 }
 

@@ -12,9 +12,9 @@ pub struct Seats {
     pub old_size: usize,
     /// Number of new ranks.
     pub new_size: usize,
-    /// Which of the old ones this process is; none for one who joins.
+    /// Rank of this process among the old ones; none for a joiner.
     pub old_rank: Option<usize>,
-    /// Which of the new ones; none for one who leaves.
+    /// Rank among the new ones; none for a leaver.
     pub new_rank: Option<usize>,
 }
 

@@ -15,13 +15,13 @@ pub enum DataError {
         /// The call.
         call: &'static str,
     },
-    /// There is one of that name.
+    /// The name is taken.
     #[error("register: there is an array or callback `{name}` already")]
     Twice {
         /// The name.
         name: String,
     },
-    /// There is none of that name, or none any more.
+    /// No array or callback has the name, or none has it any more.
     #[error(
         "{call}: there is no array or callback `{name}`; this process has {}. A resize moves what all ranks have \
          registered before it is granted: register before the first probe",
@@ -35,7 +35,7 @@ pub enum DataError {
         /// The names of those that there are.
         registered: Vec<String>,
     },
-    /// It has elements of another size.
+    /// The array has elements of another size.
     #[error("{call}: elements of `{name}` have {found} bytes, not {expected}")]
     Element {
         /// The call.
@@ -59,7 +59,7 @@ pub enum DataError {
         /// The length given.
         found: usize,
     },
-    /// There is no memory for it.
+    /// No memory for the array.
     #[error("{call}: no memory for {bytes} bytes of `{name}`: {reason}")]
     Memory {
         /// The call.

@@ -52,7 +52,7 @@ enum Incoming {
     Packed { from: usize, parts: VecDeque<Message>, flying: VecDeque<(Transfer, Message)> },
     /// The other side has to say that it is there.
     Awaited { word: Transfer, message: Message },
-    /// It is there.
+    /// The other side is there.
     Seen { sight: Sight, parts: VecDeque<Message> },
 }
 

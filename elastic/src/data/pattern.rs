@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::{Distribution, Grid, LayoutError, Order, Ranks, Storage};
 
-/// Which process grid so many ranks make.
+/// Process grid of a number of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Grids {
     /// As nearly square as can be, with no more rows than columns: 6 ranks are 2 × 3, 7 are 1 × 7.

@@ -74,7 +74,7 @@ pub(super) struct Went {
     pub kept: u64,
 }
 
-/// Everybody's words, in the order of the ranks. Collective.
+/// Gathers the values of all ranks, in the order of the ranks. Collective.
 pub(crate) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     call: &'static str,
     group: &impl Group,

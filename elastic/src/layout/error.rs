@@ -51,7 +51,7 @@ pub enum LayoutError {
     Descending {
         /// The function that was called.
         call: &'static str,
-        /// Which boundary.
+        /// Index of the boundary.
         position: usize,
         /// The boundary before it, 0 for the first one.
         before: usize,
@@ -99,7 +99,7 @@ pub enum LayoutError {
     Memory {
         /// The function that was called.
         call: &'static str,
-        /// Which slice.
+        /// Name of the slice.
         what: &'static str,
         /// Its length according to the schedule, in bytes.
         expected: usize,

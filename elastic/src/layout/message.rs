@@ -16,7 +16,7 @@ pub(super) struct End {
     pub room: usize,
 }
 
-/// Which array a message is taken from.
+/// Array that a message is taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The memory of the old distribution.

@@ -1,4 +1,4 @@
-//! Which ranks hold an array, in which order.
+//! The ranks that hold an array, and their order.
 
 use std::ops::Range;
 use std::sync::Arc;

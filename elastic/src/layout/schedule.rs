@@ -317,7 +317,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Which step of the schedule it is, from 0. Ranks number them alike, so it can tell messages
+    /// Returns the number of the step in the schedule, from 0. Ranks number steps alike, so it can tell messages
     /// apart.
     #[must_use]
     pub fn number(&self) -> usize {

@@ -24,7 +24,7 @@ pub(crate) const MAIL_BYTES: usize = words::MAIL_BYTES;
 /// State of a process for the others of its node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
-    /// It has not said so yet.
+    /// The process has not told its seat yet.
     Unsaid,
     /// No process waits for it.
     Asleep,
@@ -120,7 +120,7 @@ impl NodeMailbox {
         floor(running.iter().map(|&member| self.words.slot(member)))
     }
 
-    /// Which of these ranks of the node have not come to a round yet. For the agent.
+    /// Returns the ranks of the node, among these, that have not come to a round yet. For the agent.
     pub(crate) fn late(&self, round: u64, running: &[usize]) -> Vec<usize> {
         let is_late = |member: &usize| self.words.slot(*member).round() < round;
         running.iter().copied().filter(is_late).collect()
@@ -286,7 +286,7 @@ impl NodeMailbox {
         self.context.rank_of(member).unwrap_or(member)
     }
 
-    /// By which number a process of the node is named: its rank in the world, or else among all live ones.
+    /// Returns the number that names a process of the node: its rank in the world, or else among all live ones.
     pub(crate) fn name_of(&self, member: usize) -> usize {
         match self.seat(member) {
             Seat::Rank(rank) => rank,

@@ -10,7 +10,7 @@ use super::PlaceError;
 /// The most sizes that [`AllowedSizes::OneOf`] has for a program's own check.
 const MOST_LISTED: usize = 4096;
 
-/// Which sizes a program can work with.
+/// Sizes that a program can work with.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Allowed {

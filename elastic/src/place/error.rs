@@ -37,7 +37,7 @@ pub enum PlaceError {
         /// Its state instead of available.
         state: NodeState,
     },
-    /// There are too few free slots.
+    /// Too few slots are free.
     #[error("place: {asked} processes need a slot each, {free} are free{}", if *.named {" on the named hosts"} else {""})]
     NoRoom {
         /// Processes to be placed.
@@ -61,7 +61,7 @@ pub enum PlaceError {
         /// True if processes on it are the reason.
         occupied: bool,
     },
-    /// There is no such node.
+    /// The node does not exist.
     #[error("{call}: there is no {node}")]
     NoSuchNode {
         /// The call that was refused.

@@ -16,7 +16,7 @@ pub enum NodeState {
     Candidate,
     /// The job may start processes there.
     Available,
-    /// It has to be given back: no new processes, those there leave.
+    /// The node has to be given back: it gets no new processes, and those there leave.
     Leaving,
     /// Given back or lost. If the host comes again it is another node.
     Gone,

@@ -250,7 +250,7 @@ impl<'a> Words<'a> {
         read(word).ok_or_else(|| self.unexpected(expected))
     }
 
-    /// The same for a word that may have a colon behind it.
+    /// Reads a word that may have a colon behind it.
     fn parse_before_colon<T>(
         &mut self,
         expected: &str,

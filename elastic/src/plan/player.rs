@@ -1,4 +1,4 @@
-//! Which steps of a plan are due.
+//! The steps of a plan that are due.
 
 use std::time::Duration;
 

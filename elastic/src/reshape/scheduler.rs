@@ -17,7 +17,7 @@ pub struct Choice<'a> {
     pub report: &'a Report,
     /// Times on each configuration, and costs of moving the data.
     pub history: &'a History,
-    /// Which configuration follows which, with those that the program cannot work with left out.
+    /// Order of the configurations, without those that the program cannot work with.
     pub growth: Growth<'a>,
 }
 
@@ -109,7 +109,7 @@ fn decided(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "struct ProcessorTopology")]
 pub struct ProcessorTopology {
-    /// Which sizes there are.
+    /// Possible sizes.
     pub kind: Topology,
     /// The configuration that it begins with.
     pub start: Configuration,

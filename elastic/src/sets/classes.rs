@@ -1,4 +1,4 @@
-//! Which sets a resize is bound to, and which follow it on their own.
+//! The sets that a resize is bound to, and those that follow it on their own.
 
 use super::set::{IDEAL_SIZE_HINT, ProcessSet};
 use super::{Members, Registry, SetName, SetsError};
@@ -32,7 +32,7 @@ impl Registry {
             .collect()
     }
 
-    /// Which malleable set a growth goes to: the one that lacks most members to its ideal size (hint
+    /// Returns the malleable set that a growth goes to: the one that lacks most members to its ideal size (hint
     /// `mpi_ps_sched_opt`), and among equals the one created first. A set without the hint lacks
     /// none, one that is larger than its ideal is the last to be chosen. `None` without active sets.
     pub fn growth_target(&self) -> Option<SetName> {

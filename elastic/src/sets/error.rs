@@ -18,7 +18,7 @@ pub enum SetsError {
         /// The fault.
         cause: &'static str,
     },
-    /// There is no such set.
+    /// The set does not exist.
     #[error("{call}: there is no process set {name}")]
     Unknown {
         /// The call that was refused.
@@ -122,7 +122,7 @@ pub enum SetsError {
         what: &'static str,
         /// The set it was meant for.
         name: SetName,
-        /// Which, shortened.
+        /// The key, shortened.
         key: String,
         /// The fault.
         cause: &'static str,
@@ -144,7 +144,7 @@ pub enum SetsError {
 pub enum SetsErrorKind {
     /// A text that is no name of a process set.
     BadName,
-    /// There is no such set.
+    /// The set does not exist.
     Unknown,
     /// The set has lost its last member and was deleted; its name is kept until it is pruned.
     Deleted,

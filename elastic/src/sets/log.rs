@@ -14,9 +14,9 @@ pub enum Operation {
         caller: MemberId,
         /// The operation.
         op: SetOp,
-        /// With which set.
+        /// One set.
         first: SetName,
-        /// And which other.
+        /// The other set.
         second: SetName,
         /// The wanted name.
         target: Option<SetName>,
@@ -34,7 +34,7 @@ pub enum Operation {
     Split {
         /// The process that asks.
         caller: MemberId,
-        /// Which set.
+        /// The set.
         set: SetName,
         /// Into how many each.
         sizes: Vec<u64>,
@@ -57,14 +57,14 @@ pub enum Operation {
     },
     /// [`Registry::prune`].
     Prune {
-        /// Which set.
+        /// The set.
         set: SetName,
     },
     /// [`Registry::publish`].
     Publish {
         /// The process that publishes.
         publisher: MemberId,
-        /// At which set.
+        /// The set that has it.
         set: SetName,
         /// Under which key.
         key: String,
@@ -73,9 +73,9 @@ pub enum Operation {
     },
     /// [`Registry::withdraw`].
     Withdraw {
-        /// At which set.
+        /// The set that has it.
         set: SetName,
-        /// Which key.
+        /// The key.
         key: String,
     },
     /// All of these or none.

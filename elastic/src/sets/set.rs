@@ -62,10 +62,10 @@ impl fmt::Display for SetOp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeltaKind {
-    /// They join.
+    /// The members join.
     #[doc(alias = "MPI_RC_ADD")]
     Add,
-    /// They leave.
+    /// The members leave.
     #[doc(alias = "MPI_RC_SUB")]
     Sub,
 }
@@ -203,7 +203,7 @@ impl ProcessSet {
         self.version
     }
 
-    /// Which resize, counted over the life of the job, last altered it; 0 if none did.
+    /// Returns the number of the resize, over the life of the job, that last altered the set; 0 if none did.
     #[doc(alias = "mpi_ps_epoch")]
     pub fn epoch(&self) -> u64 {
         self.epoch

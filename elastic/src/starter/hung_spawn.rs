@@ -27,7 +27,7 @@ pub(crate) enum HungSpawn {
 /// Fate of the processes of a start that was given up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// They are gone: their places are free again.
+    /// True if all are gone: their places are free again.
     pub all: bool,
     /// In words, behind why it was given up.
     pub told: String,
@@ -159,7 +159,7 @@ impl Bound {
         command.spawn().ok().map(Self)
     }
 
-    /// They look after themselves from now on.
+    /// Leaves the processes to themselves from now on.
     pub(super) fn release(mut self) {
         if let Some(mut input) = self.0.stdin.take() {
             let _ = input.write_all(b"\n");

@@ -155,7 +155,7 @@ enum Host {
 pub(crate) enum Welcome {
     /// The ranks have come to the resize.
     Join(Box<Invited>),
-    /// It is not needed any more.
+    /// Tells the unit that it is not needed any more.
     Go,
 }
 
@@ -163,7 +163,7 @@ pub(crate) enum Welcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invited {
     pub resize: ResizePlan,
-    /// Which of the resize's units it is.
+    /// Index of the unit among those of the resize.
     pub unit: usize,
     /// The rank of its first process among all live ones.
     pub first: usize,
@@ -416,7 +416,7 @@ impl Unit {
         }
     }
 
-    /// It is not needed any more.
+    /// Tells the unit that it is not needed any more.
     pub(crate) fn send_away(self) {
         // A unit that is gone already needs no word.
         if self.look().is_ok() {

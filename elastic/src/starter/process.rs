@@ -51,11 +51,11 @@ struct Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// They are ready, and come over.
+    /// The processes are ready, and come over.
     Ready(Vec<Life>),
     NotStarted(String),
     NotReady(String),
-    /// It has parted from them.
+    /// The helper has disconnected from the processes.
     Parted,
 }
 
@@ -215,7 +215,7 @@ impl Starter {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// It is not needed any more: it hears that nobody is there.
+    /// Dismisses the unit: it finds that nobody is there.
     fn dismiss(self) {
         let Self { link, inter, peer, .. } = self;
         link.into_inner().unwrap_or_else(PoisonError::into_inner).close();
@@ -354,7 +354,7 @@ fn obey(order: Order) -> Result<(Intercommunicator, Vec<Life>), Answer> {
     }
 }
 
-/// It may yet come to its ready point, where it finds this.
+/// Declines a unit, which may yet come to its ready point and then finds this message.
 fn decline(unit: Intercommunicator) {
     let limits = WaitLimits::for_at_most(Duration::from_millis(200));
     let _ = unit.send(&0_u64.to_ne_bytes(), 0, HANDED, &limits);

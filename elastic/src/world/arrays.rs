@@ -44,7 +44,7 @@ impl World {
         self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
     }
 
-    /// Which rank this process is, of how many; none while it is no rank.
+    /// Rank of this process and number of ranks; none while it is no rank.
     fn seat(&self) -> Option<(usize, usize)> {
         self.communicator().map(|current| (current.rank(), current.size()))
     }

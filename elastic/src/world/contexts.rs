@@ -34,7 +34,7 @@ struct Taken {
     adapted: Option<usize>,
 }
 
-/// Everybody's words, in the order of the ranks. Collective.
+/// Gathers the values of all ranks, in the order of the ranks. Collective.
 pub(super) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     everybody: &Communicator,
     mine: &T,

@@ -47,7 +47,7 @@ pub struct Window<'a> {
     _region: Region,
 }
 
-/// How a process has met the others of the world to come.
+/// Report of a process that meets the others of the world to come.
 #[derive(Serialize, Deserialize)]
 struct Met {
     reason: Option<String>,

@@ -2,7 +2,7 @@
 !>
 !>     coupled-fortran DECK [--variant caller|callee] [--l1 c|c++] [--fields FILE]
 !>
-!> DECK is what `coupled deck --namelist` prints. Ends with the same bits as the Rust program.
+!> DECK is what `coupled-demo namelist` prints. Ends with the same bits as the Rust program.
 program coupled
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, output_unit, real64
   use callee_driven, only: library

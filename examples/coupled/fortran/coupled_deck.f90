@@ -1,4 +1,4 @@
-!> What a run computes: a deck as namelists, which `coupled deck --namelist` prints from a checked
+!> What a run computes: a deck as namelists, which `coupled-demo namelist` prints from a checked
 !> deck. Read by one rank and sent to all.
 module coupled_deck
   use, intrinsic :: iso_fortran_env, only: real64

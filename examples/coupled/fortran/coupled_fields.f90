@@ -1,4 +1,4 @@
-!> The fields a run ends with: the file that `coupled compare` reads, and a checksum of all bits.
+!> The fields a run ends with: the file that `coupled-demo compare` reads, and a checksum of all bits.
 module coupled_fields
   use, intrinsic :: iso_fortran_env, only: int64, real64
   use flow_block, only: block_of_rows, conserved_values

@@ -49,31 +49,23 @@ module diffusion_solvers
 
   public :: failure_text
 
+  abstract interface
+    integer(c_int) function step(workers, part, options, depth, heat, done) bind(c)
+      import :: c_double, c_int, diffusion_block, diffusion_options, diffusion_result
+      implicit none
+      integer(c_int), intent(in), value :: workers
+      type(diffusion_block), intent(in) :: part
+      type(diffusion_options), intent(in) :: options
+      real(c_double), intent(in) :: depth
+      real(c_double), intent(inout) :: heat
+      type(diffusion_result), intent(out) :: done
+    end function step
+  end interface
+
+  procedure(step), bind(c, name='diffusion_step_f2c') :: diffusion_step
+  procedure(step), bind(c, name='heat_diffusion_step_f2c') :: heat_diffusion_step
+
   interface
-    integer(c_int) function diffusion_step(workers, part, options, depth, heat, done) &
-      bind(c, name='diffusion_step_f2c')
-      import :: c_double, c_int, diffusion_block, diffusion_options, diffusion_result
-      implicit none
-      integer(c_int), intent(in), value :: workers
-      type(diffusion_block), intent(in) :: part
-      type(diffusion_options), intent(in) :: options
-      real(c_double), intent(in) :: depth
-      real(c_double), intent(inout) :: heat
-      type(diffusion_result), intent(out) :: done
-    end function diffusion_step
-
-    integer(c_int) function heat_diffusion_step(workers, part, options, depth, heat, done) &
-      bind(c, name='heat_diffusion_step_f2c')
-      import :: c_double, c_int, diffusion_block, diffusion_options, diffusion_result
-      implicit none
-      integer(c_int), intent(in), value :: workers
-      type(diffusion_block), intent(in) :: part
-      type(diffusion_options), intent(in) :: options
-      real(c_double), intent(in) :: depth
-      real(c_double), intent(inout) :: heat
-      type(diffusion_result), intent(out) :: done
-    end function heat_diffusion_step
-
     subroutine heat_set_threads(threads) bind(c)
       import :: c_int
       implicit none

@@ -1,4 +1,4 @@
-//! What an uneven MPI+OpenMP program gains by `quo-run`, and what an even one loses. All in turns, since other work on the
+//! Gain of an uneven MPI+OpenMP program by `quo-run`, and loss of an even one. All in turns, since other work on the
 //! machine comes and goes.
 
 use std::path::{Path, PathBuf};

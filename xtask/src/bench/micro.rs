@@ -8,7 +8,7 @@ use crate::{project, run};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// One result.
+/// A result of a microbenchmark.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     pub name: String,

@@ -23,7 +23,7 @@ use crate::{project, release, run, setup};
 use quiescence::Quiescence;
 use table::Measurements;
 
-/// Of one run of one program.
+/// Time that a run of a program may take.
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[derive(Args)]

@@ -17,7 +17,7 @@ struct Entry {
 enum Target {
     /// This many times the floor of the same run.
     TimesFloor(f64),
-    /// In the row's unit.
+    /// This number, in the row's unit.
     Absolute(f64),
 }
 

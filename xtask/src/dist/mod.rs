@@ -18,7 +18,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
 pub struct Options {
-    /// One of the archives; the first two, if not given.
+    /// Archive to make; the first two, if not given.
     #[arg(value_enum)]
     archive: Option<Archive>,
     /// Folder of the archives.
@@ -31,7 +31,7 @@ pub struct Options {
 
 #[derive(Copy, Clone, ValueEnum)]
 enum Archive {
-    /// What is committed, and all crates that a build on Linux needs.
+    /// The committed source, and all crates that a build on Linux needs.
     Source,
     /// The command memprof, linked statically, and the object that it loads into ranks.
     Memprof,

@@ -17,7 +17,7 @@ const FLAGS: &[&str] = &["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections
 pub struct Modules {
     /// Name and version of the compiler; `.mod` files are of use to its kind only.
     pub compiler: Compiler,
-    /// In the order of the sources.
+    /// Objects, in the order of the sources.
     pub objects: Vec<PathBuf>,
     /// The `.mod` and `.smod` files.
     pub interfaces: Vec<PathBuf>,

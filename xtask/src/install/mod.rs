@@ -243,17 +243,9 @@ fn generated_by(items: &mut Vec<Item>, program: &Path, folder: &Path) -> Result<
     let _absent = fs::remove_dir_all(folder);
     run::captured(Command::new(program).arg("--generate").arg(folder))
         .context("writing manual pages and completions")?;
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).with_context(|| format!("reading {}", next.display()))? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let below = path.strip_prefix(folder)?.parent().unwrap_or(Path::new(""));
-            items.push(copy(&path, &format!("share/{}", below.display()), 0o644)?);
-        }
+    for path in project::files_below(folder)? {
+        let below = path.strip_prefix(folder)?.parent().unwrap_or(Path::new(""));
+        items.push(copy(&path, &format!("share/{}", below.display()), 0o644)?);
     }
     Ok(())
 }

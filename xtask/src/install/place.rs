@@ -90,7 +90,7 @@ pub fn install(prefix: &Path, items: &[Item], version: &str, overwrite: bool) ->
     Ok(report)
 }
 
-/// Which files the user changed. Files of others are not overwritten unasked.
+/// Returns the files that the user changed. Files of others are not overwritten unasked.
 fn judge(prefix: &Path, old: &Manifest, new: &Manifest, overwrite: bool) -> Result<Vec<String>> {
     let (mut foreign, mut changed) = (Vec::new(), Vec::new());
     for (path, kinds) in &new.entries {

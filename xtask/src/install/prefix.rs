@@ -1,4 +1,4 @@
-//! Which prefixes are sensible.
+//! Checks of the prefix of an installation.
 
 use std::path::{Component, Path, PathBuf};
 

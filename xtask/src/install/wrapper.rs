@@ -97,7 +97,7 @@ fn is_mpi_library(name: &OsStr) -> bool {
     matches!(name.to_str(), Some("libmpi.so" | "libmpich.so"))
 }
 
-/// Which MPI a wrapper compiles for, from the macros of its header.
+/// Name of the MPI that a wrapper compiles for, from the macros of its header.
 fn name(mpicc: &Path) -> Result<String> {
     let mut preprocess = Command::new(mpicc);
     preprocess.args(["-E", "-dM", "-include", "mpi.h", "-x", "c", "/dev/null"]);

@@ -48,7 +48,7 @@ pub const QUESTIONS: &[(&str, &str, &str)] = &[
 pub struct Capabilities(Value);
 
 impl Capabilities {
-    /// As JSON, which is also how they are kept.
+    /// The capabilities as JSON, the form in which they are kept.
     pub fn to_json(&self) -> &Value {
         &self.0
     }

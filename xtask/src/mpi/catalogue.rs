@@ -1,6 +1,6 @@
 //! The MPIs that we build for and test with, and where each comes from.
 
-/// One of them.
+/// An MPI of the catalogue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mpi {
     pub name: &'static str,
@@ -71,7 +71,7 @@ pub const DEFAULT: &str = "openmpi";
 /// MPIs on which the end-to-end suites run in every `cargo xtask test`, beside the default.
 pub const ALSO_TESTED: &[&str] = &["mpich5", "openmpi5"];
 
-/// One by its name.
+/// Returns the MPI of this name.
 ///
 /// # Errors
 ///

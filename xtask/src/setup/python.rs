@@ -3,17 +3,16 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::fpm::quiet;
+use super::venv::Venv;
 use crate::project;
 
 /// The wheel holds a module for each family of MPIs; the source package has tests of its own.
 const MPI4PY: &str = "mpi4py==4.1.2";
 
-/// Of Perfetto, messages of its trace format. Its trace processor is a download of its own, from outside the registry, and
+/// Packages from the registry; of Perfetto only messages of its trace format. Its trace processor is a download and
 /// left alone.
 const PACKAGES: &[&str] = &[
     MPI4PY,
@@ -37,26 +36,11 @@ pub fn fetch() -> Result<PathBuf> {
         return Ok(folder.join("bin/python"));
     }
     println!("set-up: fetching {}", PACKAGES.join(" "));
-    // Under another name until it is complete.
-    let unfinished = folder.with_extension("unfinished");
-    let _absent = (fs::remove_dir_all(&unfinished), fs::remove_dir_all(&folder));
-    let log = folder.with_extension("log");
-    quiet(Command::new("python3").args(["-m", "venv"]).arg(&unfinished), &log)?;
-    let pip = |words: &[&str]| {
-        let mut pip = Command::new(unfinished.join("bin/python"));
-        pip.args(["-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]);
-        pip.args(words).current_dir(&unfinished);
-        pip
-    };
-    quiet(pip(&["install", "--only-binary", ":all:"]).args(PACKAGES), &log)?;
-    quiet(&mut pip(&["download", "--no-deps", "--no-binary", "mpi4py", MPI4PY]), &log)?;
-    let source = MPI4PY.replace("==", "-");
-    let archive = format!("{source}.tar.gz");
-    let mut tar = Command::new("tar");
-    tar.current_dir(&unfinished).args(["-xzf", &archive, "--strip-components=1"]);
-    quiet(tar.arg(format!("{source}/test")), &log)?;
-    fs::remove_file(unfinished.join(&archive)).context("removing an unpacked archive")?;
-    fs::write(unfinished.join(LIST), wanted).context("listing what was fetched")?;
-    fs::rename(&unfinished, &folder).with_context(|| format!("making {}", folder.display()))?;
+    let venv = Venv::begin(&folder)?;
+    venv.pip(&[&["install", "--only-binary", ":all:"], PACKAGES].concat())?;
+    venv.unpack(MPI4PY, "test", 1)?;
+    let list = venv.unfinished.join(LIST);
+    fs::write(&list, wanted).with_context(|| format!("writing {}", list.display()))?;
+    venv.finish()?;
     Ok(folder.join("bin/python"))
 }

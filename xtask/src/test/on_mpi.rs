@@ -89,7 +89,7 @@ pub fn steps(mpi: &str, gate: &Gate, known: &[Suite], brief: bool) -> Vec<String
         .collect()
 }
 
-/// One MPI, and how much of the suites it gets.
+/// An MPI, and the part of the suites that runs on it.
 pub struct OnMpi {
     pub home: Home,
     /// The short form: programs on fewer ranks and machines.

@@ -20,7 +20,7 @@ use crate::{book, fuzz, headers, project, rules, run};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const SUITE_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// Of suites whose processors are emulated, or that take nothing short.
+/// Time of a suite whose processors are emulated, or that has no short form.
 const LONG_LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// More failed tests than this in one suite are no accident, and are not tried again.

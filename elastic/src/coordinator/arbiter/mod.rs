@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub places: Vec<usize>,
     /// Number of ranks at first.
     pub start: usize,
-    /// Which sizes it can have.
+    /// Possible sizes of the job.
     pub bounds: Bounds,
     /// Limits of its growth beyond its processes.
     pub limits: Limits,
@@ -355,7 +355,7 @@ impl Arbiter {
         self.publish();
     }
 
-    /// Everybody has the data of the resize under way, of which so many bytes went from one rank to another.
+    /// Records that the data of the resize under way have moved, `bytes` of them from one rank to another.
     pub(crate) fn moved(&mut self, bytes: u64) {
         let now = self.now();
         let Some(UnderWay { id, .. }) = &self.under_way else { return };

@@ -3,7 +3,7 @@
 use super::{Edge, MOST_EDGES, MOST_PAIRS, Pair};
 use crate::layout::axis::Axis;
 
-/// Which parts of the new axis share something with each part of the old one.
+/// For each part of the old axis, the parts of the new one that share elements with it.
 pub(super) type Meeting = Vec<Vec<usize>>;
 
 pub(super) fn meeting(old: &Axis, new: &Axis) -> Option<Meeting> {

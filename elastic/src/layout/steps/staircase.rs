@@ -26,7 +26,7 @@ fn axes<'a>(pair: Pair<'a>) -> Option<(&'a Axis, &'a Axis)> {
     }
 }
 
-/// Which steps a rank has used so far: the first one it used, and from 0 up to `next`.
+/// Steps that a rank has used so far: the first one it used, and from 0 up to `next`.
 #[derive(Clone, Copy)]
 struct Used {
     part: usize,

@@ -39,7 +39,7 @@ pub(super) enum Places {
     Usual {
         /// The user's folder for sockets, where the environment names it.
         runtime: Option<PathBuf>,
-        /// The same of the user's logins, for commands without the variable.
+        /// The folder for sockets of the user's logins, for commands without the variable.
         login: PathBuf,
         /// The folder that is shared with other users.
         temporary: PathBuf,

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long to wait before a socket with too many unanswered connections is tried again.
+/// Pause before a socket with too many unanswered connections is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the user at the other end of a connection, as the kernel noted it: who connected, or who began to listen.

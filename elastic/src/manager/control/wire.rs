@@ -66,7 +66,7 @@ pub enum Call {
         /// From this event on.
         #[serde(default)]
         since: u64,
-        /// And for those that will come.
+        /// True to be told later events, too.
         #[serde(default)]
         follow: bool,
     },
@@ -124,7 +124,7 @@ pub struct Hosts {
 pub enum Answer {
     /// Status of the job.
     Status(Box<WorldStatus>),
-    /// It will be tried.
+    /// The request will be tried.
     Accepted {
         /// Its number.
         request: RequestId,
@@ -132,14 +132,14 @@ pub enum Answer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<RequestId>,
     },
-    /// It will not.
+    /// The request will not be tried.
     Refused {
         /// Its number.
         request: RequestId,
         /// Why.
         cause: Cause,
     },
-    /// It is taken back.
+    /// The request is taken back.
     Cancelled {
         /// Its number.
         request: RequestId,

@@ -13,17 +13,17 @@ use crate::manager::control::{FolderLock, Folders};
 
 /// The end of a notice's name when it is whole.
 const NOTICE: &str = "notice";
-/// The same once the job has it.
+/// The end of a notice's name once the job has it.
 const CLAIMED: &str = "claimed";
 
-/// How a notice ended, which is the end of its acknowledgement's name.
+/// End of a notice, and of its acknowledgement's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The resize is done.
     Done,
-    /// It was given up.
+    /// The resize was given up.
     Failed,
-    /// It was refused, or cannot be read.
+    /// The notice was refused, or cannot be read.
     Refused,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Outcome {
 pub(super) struct Claimed {
     /// Its name without an end.
     pub name: String,
-    /// What stands in it, or why it cannot be read.
+    /// Content of the notice, or the reason why it cannot be read.
     pub text: std::result::Result<Vec<u8>, String>,
 }
 

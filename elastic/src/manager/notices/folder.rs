@@ -124,7 +124,7 @@ struct Taker {
     ended: Receiver<Event>,
     /// The names of notices whose requests have not ended.
     open: BTreeMap<RequestId, String>,
-    /// What was said of the folder last.
+    /// Last complaint about the folder.
     trouble: Option<String>,
 }
 

@@ -18,7 +18,7 @@ static HAS_COME: AtomicBool = AtomicBool::new(false);
 static LISTENER: AtomicI32 = AtomicI32::new(-1);
 /// The earlier handler and its flags, for the handler.
 static EARLIER: (AtomicUsize, AtomicI32) = (AtomicUsize::new(libc::SIG_DFL), AtomicI32::new(0));
-/// How many worlds hold the signal, and what is restored when the last one ends.
+/// Number of worlds that hold the signal, and the handler that is restored when the last one ends.
 static HELD: Mutex<(usize, Option<libc::sigaction>)> = Mutex::new((0, None));
 
 /// Handler with the facts about a signal.

@@ -71,7 +71,7 @@ fn split<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
     (!command.trim().is_empty()).then_some((host, command))
 }
 
-/// Which of the world's jobs has a node.
+/// Job of the world that has a node.
 fn owner(main: u32, host: &str) -> Result<Option<u32>, String> {
     let words = ["--noheader", "--states=RUNNING", "--format=%A|%j"].map(str::to_owned);
     let words = [&words[..], &[format!("--nodelist={host}")]].concat();

@@ -18,13 +18,13 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandError {
-    /// It is missing, or may not be run.
+    /// The command is missing, or may not be run.
     #[error("{command}: it cannot be started: {source}")]
     NotStarted { command: String, source: std::io::Error },
-    /// It said no.
+    /// The command failed.
     #[error("{command}: {status}: {said}")]
     Refused { command: String, status: ExitStatus, said: String },
-    /// It took too long, and was ended.
+    /// The command took too long, and was ended.
     #[error("{command}: no answer within {} s{}{said}", .limit.as_secs(), if .said.is_empty() {""} else {": "})]
     NoAnswer { command: String, limit: Duration, said: String },
 }
@@ -45,7 +45,7 @@ pub fn query(program: &str, words: &[String], limit: Duration) -> Result<String,
     run(program, words, "", limit).map_err(|error| error.to_string())
 }
 
-/// What a command writes, if it ends well in time.
+/// Output of a command that succeeds in time.
 ///
 /// # Errors
 /// [`CommandError`], with its output.

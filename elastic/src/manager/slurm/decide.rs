@@ -53,13 +53,13 @@ fn is_same(one: &str, other: &str) -> bool {
 pub(super) enum Release {
     /// Nothing yet.
     Nothing,
-    /// It keeps these, and goes on.
+    /// The job keeps these nodes, and goes on.
     Keep(Vec<String>),
-    /// It is not needed any more.
+    /// The job is not needed any more.
     All,
 }
 
-/// Which nodes go back. A node that a job cannot be without goes back only with all others.
+/// Nodes that go back. A node that a job cannot be without goes back only with all others.
 pub(super) fn release(
     nodes: &[Node],
     anchor: Option<&str>,

@@ -55,7 +55,7 @@ pub(super) struct Held {
     pub end: Option<u64>,
     /// The request that it was made for, until that has ended.
     pub request: Option<RequestId>,
-    /// It is of no use any more.
+    /// True if the job is of no use any more.
     pub is_doomed: bool,
     /// Its end was announced.
     pub is_noticed: bool,

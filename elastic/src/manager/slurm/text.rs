@@ -9,11 +9,11 @@ pub(super) const JOB_FORMAT: &str = "%A|%T|%N|%B|%P|%e|%l|%a|%q|%r";
 /// Stage in the life of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has no nodes yet.
+    /// The job has no nodes yet.
     Waits,
-    /// It has its nodes.
+    /// The job has its nodes.
     Runs,
-    /// It has ended, or is about to.
+    /// The job has ended, or is about to.
     Over,
 }
 

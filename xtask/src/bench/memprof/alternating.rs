@@ -41,7 +41,7 @@ const OF_COUPLED: Plan = Plan {
     trims: true,
 };
 
-/// By the time of processors, which others on the machine change less.
+/// Turns of the long run, judged by processor time, which other work on the machine changes less.
 const OF_LONG: Plan = Plan {
     least: 8,
     most: 16,
@@ -51,7 +51,7 @@ const OF_LONG: Plan = Plan {
     trims: true,
 };
 
-/// The same where nothing else is measured.
+/// Turns of the long run where nothing else is measured.
 const OF_LONG_ALONE: Plan = Plan {
     least: 10,
     most: 1000,
@@ -122,11 +122,11 @@ pub fn long(programs: &Programs, time: Duration, deck: Deck) -> Result<Turns> {
 /// The deck of the coupled example.
 #[derive(Copy, Clone)]
 pub enum Deck {
-    /// As the tests run it.
+    /// The small deck, as the tests run it.
     Small,
     /// The long deck, with [`STEPS`] steps.
     Long,
-    /// As the demo runs it.
+    /// The large deck, as the demo runs it.
     Large,
 }
 

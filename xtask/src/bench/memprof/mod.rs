@@ -42,7 +42,7 @@ enum Target {
     Share(f64),
     /// With the profiler, at most so many times.
     Times(f64),
-    /// Of the profiler alone, at most this.
+    /// At most this, of the profiler alone.
     AtMost(f64),
     /// Shown for its own sake.
     None,

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 /// Number of turns, and their end.
 #[derive(Copy, Clone)]
 pub struct Plan {
-    /// At least so many turns.
+    /// Least number of turns.
     pub least: usize,
-    /// No more than these.
+    /// Largest number of turns.
     pub most: usize,
     /// No more are begun after this time.
     pub time: Duration,
@@ -116,7 +116,7 @@ impl Turns {
     }
 }
 
-/// By the order of the numbers alone, whatever they are distributed like.
+/// Returns the median and its interval by the order of the numbers alone, whatever their distribution.
 fn interval(mut numbers: Vec<f64>) -> Option<Ratio> {
     numbers.sort_by(f64::total_cmp);
     let count = numbers.len();

@@ -65,6 +65,9 @@ pub struct Options {
     /// Only what programs gain and lose whose ranks lend in MPI, by quo-run.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only"])]
     lending_only: bool,
+    /// For `--lending-only`, also DLB: its object for MPI (libdlb_mpi.so), and an OpenMP runtime with OMPT (libomp.so).
+    #[arg(long, num_args = 2, value_names = ["DLB", "RUNTIME"], requires = "lending_only")]
+    dlb: Vec<PathBuf>,
     /// Only the times of recursive tasks.
     #[arg(long, conflicts_with_all = ["operations_only", "memprof_only", "messages_only", "long_only", "elastic_only", "lending_only"])]
     tasks_only: bool,
@@ -86,7 +89,11 @@ pub fn run(options: &Options) -> Result<()> {
         return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
     }
     if options.lending_only {
-        let measured = lending::run(options.rounds)?;
+        let peer = match &options.dlb[..] {
+            [dlb, runtime] => Some(lending::Peer { dlb, runtime }),
+            _ => None,
+        };
+        let measured = lending::run(options.rounds, peer.as_ref())?;
         println!("\n{}", table::lines(&lending::HEADINGS, &measured.lines(), false));
         write_page(options, "lending", table::lines(&lending::HEADINGS, &measured.lines(), true))?;
         return write_json(options, &json!({"lending": measured.to_json()}));

@@ -1,6 +1,7 @@
-//! Gain of an uneven MPI+OpenMP program by `quo-run`, and loss of an even one. All in turns, since other work on the
-//! machine comes and goes.
+//! Gain of an uneven MPI+OpenMP program by `quo-run`, and loss of an even one; on request those by DLB beside. All in
+//! turns, since other work on the machine comes and goes.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,25 +12,57 @@ use serde_json::{Value, json};
 
 use crate::{project, release};
 
-pub const HEADINGS: [&str; 4] = ["program", "without", "with quo-run", ""];
+pub const HEADINGS: [&str; 4] = ["program", "without", "with", ""];
 
 const LIMIT: Duration = Duration::from_secs(120);
-const STEPS: &str = "10";
+const STEPS: &str = "40";
 /// Regions of the two ranks in each step.
 const UNEVEN: [&str; 2] = ["60", "20"];
 const EVEN: [&str; 2] = ["40", "40"];
 /// Turns in a round.
 const TURNS: usize = 5;
 
-/// Seconds of one turn.
-struct Turn {
+/// Settings of DLB for ranks that are bound: each lends its CPU in MPI's blocking calls, and regions borrow by masks.
+const DLB: [(&str, &str); 3] = [
+    ("DLB_ARGS", "--lewi --ompt --lewi-affinity=mask --quiet"),
+    ("OMP_WAIT_POLICY", "passive"),
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+];
+
+/// Seconds of both programs.
+#[derive(Clone, Copy)]
+struct Pair {
     uneven: f64,
-    uneven_lent: f64,
     even: f64,
-    even_lent: f64,
 }
 
-pub struct Lending(Vec<Turn>);
+/// One turn: a tool's programs without it and with it.
+#[derive(Clone, Copy)]
+struct Turn {
+    without: Pair,
+    with: Pair,
+}
+
+pub struct Lending {
+    quo_run: Vec<Turn>,
+    dlb: Vec<Turn>,
+}
+
+/// Objects that DLB's ranks preload.
+pub struct Peer<'a> {
+    /// DLB's, for MPI.
+    pub dlb: &'a Path,
+    /// An OpenMP runtime that has OMPT, as LLVM's.
+    pub runtime: &'a Path,
+}
+
+enum With<'a> {
+    Nothing,
+    QuoRun,
+    /// A runtime of OpenMP in place of the compiler's.
+    Runtime(&'a Peer<'a>),
+    Dlb(&'a Peer<'a>),
+}
 
 struct Programs {
     example: PathBuf,
@@ -37,7 +70,7 @@ struct Programs {
 }
 
 /// Runs all turns.
-pub fn run(rounds: u8) -> Result<Lending> {
+pub fn run(rounds: u8, peer: Option<&Peer<'_>>) -> Result<Lending> {
     let quo_run = release::build_library()?.join("quo-run");
     let folder = project::target()?.join("xtask/benches");
     std::fs::create_dir_all(&folder)?;
@@ -47,66 +80,89 @@ pub fn run(rounds: u8) -> Result<Lending> {
     compiler.arg(project::root().join("examples/imbalance/imbalance.c"));
     run_compiler(compiler.arg("-o").arg(&example))?;
     let programs = Programs { example, quo_run };
-    let turn = |_| {
-        Ok(Turn {
-            uneven: programs.seconds(false, UNEVEN)?,
-            uneven_lent: programs.seconds(true, UNEVEN)?,
-            even: programs.seconds(false, EVEN)?,
-            even_lent: programs.seconds(true, EVEN)?,
-        })
-    };
-    (0..TURNS * usize::from(rounds)).map(turn).collect::<Result<_>>().map(Lending)
+    let (mut quo_run, mut dlb) = (Vec::new(), Vec::new());
+    for _ in 0..TURNS * usize::from(rounds) {
+        let (without, with) = (programs.pair(&With::Nothing)?, programs.pair(&With::QuoRun)?);
+        quo_run.push(Turn { without, with });
+        if let Some(peer) = peer {
+            let without = programs.pair(&With::Runtime(peer))?;
+            dlb.push(Turn { without, with: programs.pair(&With::Dlb(peer))? });
+        }
+    }
+    Ok(Lending { quo_run, dlb })
 }
 
 impl Programs {
-    fn seconds(&self, lends: bool, work: [&str; 2]) -> Result<f64> {
-        let launch = Launcher::find()?.command(2, BindTo::Core);
+    fn pair(&self, with: &With<'_>) -> Result<Pair> {
+        Ok(Pair { uneven: self.seconds(with, UNEVEN)?, even: self.seconds(with, EVEN)? })
+    }
+
+    fn seconds(&self, with: &With<'_>, work: [&str; 2]) -> Result<f64> {
+        let launcher = Launcher::find()?;
+        let launch = launcher.command(2, BindTo::Core);
+        let lends = matches!(with, With::QuoRun);
         let program: &Path = if lends { &self.quo_run } else { Path::new("env") };
         let mut command = Command::new(program);
         command.args(lends.then_some("--")).arg(launch.get_program()).args(launch.get_args());
         command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let objects = match with {
+            With::Nothing | With::QuoRun => None,
+            With::Runtime(peer) => Some(peer.runtime.as_os_str().to_owned()),
+            With::Dlb(peer) => Some(std::env::join_paths([peer.dlb, peer.runtime])?),
+        };
+        if let Some(objects) = objects {
+            launcher.pass(&mut command, OsStr::new("LD_PRELOAD"), &objects);
+        }
+        if let With::Dlb(_) = with {
+            command.envs(DLB);
+        }
         command.env("OMP_NUM_THREADS", "1").arg(&self.example).arg(STEPS).args(work);
         let description = format!("{command:?}");
         let outcome = Running::start(&mut command, &description, LIMIT)?.finish()?;
         outcome.expect_success()?;
-        let seconds = outcome.stdout.split(' ').next().and_then(|number| number.parse().ok());
+        let line = outcome.stdout.lines().find(|line| line.contains(" s, fastest step"));
+        let seconds = line.and_then(|line| line.split(' ').next()?.parse().ok());
         seconds.with_context(|| format!("the example printed no seconds: {}", outcome.report()))
     }
 }
 
 impl Lending {
     pub fn lines(&self) -> Vec<[String; 4]> {
-        let of = |value: fn(&Turn) -> f64| median(self.0.iter().map(value).collect());
-        let ideal = of(|turn| turn.even);
-        let gain = of(|turn| (turn.uneven - turn.uneven_lent) / (turn.uneven - turn.even));
-        let seconds = |value: f64| format!("{value:.3} s");
-        vec![
-            [
-                "one rank with three times the work".to_owned(),
-                seconds(of(|turn| turn.uneven)),
-                seconds(of(|turn| turn.uneven_lent)),
-                format!("{:.0} % of the possible gain", 100.0 * gain),
-            ],
-            [
-                "ranks with equal work".to_owned(),
-                seconds(ideal),
-                seconds(of(|turn| turn.even_lent)),
-                format!("{:.3} x", of(|turn| turn.even_lent / turn.even)),
-            ],
-        ]
+        let mut lines = lines("quo-run", &self.quo_run);
+        if !self.dlb.is_empty() {
+            lines.extend(self::lines("DLB, LLVM's OpenMP", &self.dlb));
+        }
+        lines
     }
 
     pub fn to_json(&self) -> Value {
-        let turn = |turn: &Turn| {
-            json!({
-                "uneven": turn.uneven,
-                "uneven_lent": turn.uneven_lent,
-                "even": turn.even,
-                "even_lent": turn.even_lent,
-            })
-        };
-        self.0.iter().map(turn).collect()
+        let pair = |pair: Pair| json!({"uneven": pair.uneven, "even": pair.even});
+        let turn = |turn: &Turn| json!({"without": pair(turn.without), "with": pair(turn.with)});
+        let all = |turns: &[Turn]| turns.iter().map(turn).collect::<Value>();
+        json!({"quo_run": all(&self.quo_run), "dlb": all(&self.dlb)})
     }
+}
+
+fn lines(tool: &str, turns: &[Turn]) -> Vec<[String; 4]> {
+    let of = |value: fn(&Turn) -> f64| median(turns.iter().map(value).collect());
+    let gain = of(|Turn { without, with }| {
+        (without.uneven - with.uneven) / (without.uneven - without.even)
+    });
+    let seconds = |value: f64| format!("{value:.3} s");
+    vec![
+        [
+            format!("one rank with three times the work ({tool})"),
+            seconds(of(|turn| turn.without.uneven)),
+            seconds(of(|turn| turn.with.uneven)),
+            format!("{:.0} % of the possible gain", 100.0 * gain),
+        ],
+        [
+            format!("ranks with equal work ({tool})"),
+            seconds(of(|turn| turn.without.even)),
+            seconds(of(|turn| turn.with.even)),
+            format!("{:.3} x", of(|turn| turn.with.even / turn.without.even)),
+        ],
+    ]
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -120,8 +176,11 @@ mod tests {
 
     #[test]
     fn gain_is_a_share_of_what_even_work_would_gain() {
-        let turn = |uneven_lent| Turn { uneven: 3.0, uneven_lent, even: 2.0, even_lent: 2.02 };
-        let lines = Lending(vec![turn(2.1), turn(2.2), turn(9.0)]).lines();
+        let turn = |uneven| Turn {
+            without: Pair { uneven: 3.0, even: 2.0 },
+            with: Pair { uneven, even: 2.02 },
+        };
+        let lines = lines("tool", &[turn(2.1), turn(2.2), turn(9.0)]);
         assert_eq!(lines[0][3], "80 % of the possible gain");
         assert_eq!(lines[1][3], "1.010 x");
     }

@@ -48,6 +48,9 @@ pub struct Options {
     /// For `--long-only`, the deck of `cargo xtask demo`, of some 15 seconds.
     #[arg(long, requires = "long_only")]
     large_deck: bool,
+    /// For `--lending-only`, also DLB: its object for MPI (libdlb_mpi.so), and an OpenMP runtime with OMPT (libomp.so).
+    #[arg(long, num_args = 2, value_names = ["DLB", "RUNTIME"], requires = "lending_only")]
+    dlb: Vec<PathBuf>,
 }
 
 #[derive(Args)]
@@ -90,7 +93,11 @@ pub fn run(options: &Options) -> Result<()> {
         return write_json(options, &json!({"elastic": measured, "synthetic": synthetic}));
     }
     if options.only.lending_only {
-        let measured = lending::run(options.rounds)?;
+        let peer = match &options.dlb[..] {
+            [dlb, runtime] => Some(lending::Peer { dlb, runtime }),
+            _ => None,
+        };
+        let measured = lending::run(options.rounds, peer.as_ref())?;
         println!("\n{}", table::lines(&lending::HEADINGS, &measured.lines(), false));
         write_page(options, "lending", table::lines(&lending::HEADINGS, &measured.lines(), true))?;
         return write_json(options, &json!({"lending": measured.to_json()}));

@@ -116,15 +116,13 @@ pub fn lend() -> usize {
     given
 }
 
-/// Takes the rank's CPUs back, if it lends.
+/// Takes the rank's CPUs back. Returns true if it lent them.
 #[inline]
-pub fn reclaim() {
-    if LENDS.load(Relaxed)
-        && let Some(context) = CONTEXT.get()
-    {
-        let _ = context.stop_lending();
-        LENDS.store(false, Relaxed);
-    }
+pub fn reclaim() -> bool {
+    let Some(context) = CONTEXT.get().filter(|_| LENDS.load(Relaxed)) else { return false };
+    let _ = context.stop_lending();
+    LENDS.store(false, Relaxed);
+    true
 }
 
 /// Returns the CPUs to use beyond the rank's own in the region that begins; borrows where others lend, and gives back

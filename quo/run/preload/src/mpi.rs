@@ -165,7 +165,10 @@ extern "C" fn left(function: usize) {
     if !openmp::is_main() {
         return;
     }
-    lending::reclaim();
+    if lending::reclaim() {
+        // A borrower's thread that this rank has displaced holds up its whole region: it may end its part first.
+        real_yield();
+    }
     if is_beginning(function)
         && let Some(place) = job::Place::read()
         && let Some(note) = lending::begin(&place)
@@ -198,7 +201,12 @@ extern "C" fn yields() -> c_int {
         }
         return 0;
     }
-    // SAFETY: the function that this one stands before.
+    real_yield()
+}
+
+/// Has other threads of the CPU go first.
+fn real_yield() -> c_int {
+    // SAFETY: the function that `yields` stands before. Where MPI does not call it nothing is lent.
     unsafe {
         let real: extern "C" fn() -> c_int = core::mem::transmute(YIELD.load(Relaxed));
         real()

@@ -47,8 +47,8 @@ pub fn reason(absent: &[usize]) -> String {
     let numbers: Vec<String> = absent.iter().take(SHOWN).map(usize::to_string).collect();
     let more = if absent.len() > SHOWN { ", ..." } else { "" };
     format!(
-        "rank {}{more} of the node does not take part: its program does not load the object of quo-run, as static \
-         programs, or loads MPI later, as Python",
+        "rank {}{more} of the node does not take part: its program does not load the object of quo-run (static \
+         programs), has MPI linked into it, or loads MPI later (Python)",
         numbers.join(", ")
     )
 }

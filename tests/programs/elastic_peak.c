@@ -1,5 +1,4 @@
-/* An array of 128 MiB over three ranks goes to four and then to two, as elements whose names a memory profile has:
- * `mpirun -n 4 elastic_peak`. */
+/* An array of 256 MiB over two ranks goes to four and back to two: `memprof run -- mpirun -n 4 elastic_peak`. */
 
 #include <mpi.h>
 #include <sched.h>
@@ -7,7 +6,11 @@
 
 #include "quo-program.h"
 
-enum { ELEMENTS = 1 << 24 };
+#include "../../memprof/api/include/memprof.h"
+
+extern const memprof_hooks_t *memprof_hooks(uint32_t version) __attribute__((weak));
+
+enum { ELEMENTS = 1 << 25 };
 
 /* The number of ranks now and the next one, and 1 if that has been asked for. */
 static struct state {
@@ -33,12 +36,16 @@ init(QUO_world w, int argc, char **argv, void **data)
     return 0;
 }
 
-/* On all ranks that there are; the next number is another one. */
+/* On all ranks that there are; says what the profiler finds, as a program reports it. The next number is another one. */
 static int
 hold(QUO_world w, void *data)
 {
     struct state *now = data;
+    memprof_totals_t totals = {0};
+    const memprof_hooks_t *profiler = memprof_hooks ? memprof_hooks(1) : NULL;
     if (QUO_world_size(w, &now->size)) return 1;
+    if (profiler && !profiler->flush() && !profiler->totals(&totals))
+        printf("%d ranks: %llu bytes\n", now->size, (unsigned long long)totals.resident);
     now->next = now->size == 4 ? 2 : 4;
     now->asked = 0;
     return 0;
@@ -73,7 +80,7 @@ follow(QUO_world w, void *data)
 
 static const QUO_element_t elements[] = {
     {QUO_ELEMENT_INIT, "init", init, NULL, NULL, NULL, NULL},
-    {QUO_ELEMENT_RIGID, "three", NULL, hold, NULL, NULL, NULL},
+    {QUO_ELEMENT_RIGID, "two", NULL, hold, NULL, NULL, NULL},
     {QUO_ELEMENT_ELASTIC, "grow", NULL, step, follow, again, NULL},
     {QUO_ELEMENT_RIGID, "four", NULL, hold, NULL, NULL, NULL},
     {QUO_ELEMENT_ELASTIC, "shrink", NULL, step, follow, again, NULL},
@@ -86,7 +93,7 @@ main(int argc, char **argv)
     const QUO_program_t program = QUO_PROGRAM(elements);
     QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
     int code;
-    options.start = 3;
+    options.start = 2;
     options.messages = 1; /* as between nodes: nothing of another rank is mapped */
     MPI_Init(&argc, &argv);
     code = QUO_program_run(&program, &options, argc, argv);

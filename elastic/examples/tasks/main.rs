@@ -50,7 +50,8 @@ fn median(turns: usize, mut turn: impl FnMut() -> Outcome) -> Result<f64, TaskEr
     Ok(times[turns / 2])
 }
 
-/// Times of one problem: sequential, with rayon alone, on one rank, and on all ranks with a thread each.
+/// Times of one problem: sequential, with rayon alone, on one rank, and on all ranks with a thread each; the tasks that
+/// rank 0 sent in the last turn.
 fn measure<T: Task + Clone>(
     name: &str,
     turns: usize,
@@ -76,8 +77,13 @@ where
         let one = median(turns, || is_right(tasks::run(alone, Some(root()), &options)?.output))?;
         row += &format!("{sequential:12.1}{rayon:12.1}{one:12.1}");
         ranks.barrier(&limits())?;
-        let all = median(turns, || is_right(tasks::run(ranks, Some(root()), &options)?.output))?;
-        println!("{row}{all:12.1}{:12.2}", one / all);
+        let mut sent = 0;
+        let all = median(turns, || {
+            let done = tasks::run(ranks, Some(root()), &options)?;
+            sent = done.counts.sent;
+            is_right(done.output)
+        })?;
+        println!("{row}{all:12.1}{:12.2}{sent:12}", one / all);
     } else {
         ranks.barrier(&limits())?;
         for _ in 0..turns {
@@ -95,8 +101,8 @@ fn bench(turns: usize) -> Outcome {
             ranks.size()
         );
         println!(
-            "{:12}{:>12}{:>12}{:>12}{:>12}{:>12}",
-            "", "sequential", "rayon", "one rank", "all ranks", "speed-up"
+            "{:12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
+            "", "sequential", "rayon", "one rank", "all ranks", "speed-up", "sent"
         );
     }
     let on = (&ranks, &alone);

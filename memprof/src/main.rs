@@ -15,7 +15,12 @@ use std::process::ExitCode;
 ///     memprof report memprof-app-1         what its components held
 ///     memprof report memprof-app-1 --html page.html
 #[derive(Parser)]
-#[command(version, verbatim_doc_comment, arg_required_else_help = true)]
+#[command(
+    version,
+    verbatim_doc_comment,
+    arg_required_else_help = true,
+    after_help = "Exit status: 0, 1 failure, 2 usage; of `run` that of the command."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

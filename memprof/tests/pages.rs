@@ -267,5 +267,11 @@ fn nothing_on_a_page_is_cut_in_a_narrow_window() {
             Some(cut) => assert_eq!(cut, "", "{ranks} ranks"),
             None => eprintln!("skipped: there is no chromium that shows pages"),
         }
+        // On a phone pictures scroll, so that their letters stay readable.
+        if let Some(cut) = cut_at(&page, 400) {
+            let others: Vec<&str> =
+                cut.split("; ").filter(|part| !part.starts_with("scroll")).collect();
+            assert!(cut.contains("scroll") && others.concat().is_empty(), "{ranks} ranks: {cut}");
+        }
     }
 }

@@ -418,6 +418,40 @@ fn packagers_stage_without_fortran_and_static_library() -> Result<()> {
     Ok(fs::remove_dir_all(program.parent().context("no folder")?)?)
 }
 
+/// Lines of help that fit on a screen.
+const SCREEN: usize = 40;
+
+#[test]
+fn help_of_every_command_fits_a_screen() -> Result<()> {
+    let installed = installed()?;
+    for program in ["quo-info", "quo-run", "quo-elastic", "memprof"] {
+        let program = installed.path("bin").join(program);
+        let help = |words: &[&str]| -> Result<String> {
+            let output = Command::new(&program).args(words).arg("--help").output()?;
+            let text = String::from_utf8(output.stdout)?;
+            let lines = text.lines().count();
+            ensure!(output.status.success() && (1..=SCREEN).contains(&lines), "{words:?}: {text}");
+            ensure!(!text.contains('\x1b'), "{words:?}: colours without a terminal: {text}");
+            Ok(text)
+        };
+        let all = help(&[])?;
+        ensure!(all.to_lowercase().contains("exit status"), "{}: {all}", program.display());
+        let commands = all.lines().skip_while(|line| *line != "Commands:").skip(1);
+        for command in commands.take_while(|line| !line.is_empty()) {
+            let name = command.split_whitespace().next().context("a command without a name")?;
+            if name != "help" {
+                help(&[name])?;
+            }
+        }
+        let wrong = Command::new(&program).arg("--no-such-option").output()?;
+        let complaint = String::from_utf8(wrong.stderr)?;
+        ensure!(wrong.status.code() == Some(2), "{}: {wrong:?}", program.display());
+        ensure!(complaint.contains("'--no-such-option'"), "{complaint}");
+        ensure!(wrong.stdout.is_empty() && !complaint.contains('\x1b'), "{complaint}");
+    }
+    Ok(())
+}
+
 #[test]
 fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
     let installed = installed()?;

@@ -181,6 +181,10 @@ fn debian_packages_hold_every_installed_file() -> Result<()> {
     let library = names_of(folder.path(), "libquo8_")?;
     let needs = done(Command::new("dpkg-deb").arg("--field").arg(library).arg("Depends"))?;
     ensure!(needs.contains("libhwloc15"), "{needs}");
+    // The loader looks into the folders of the system by itself.
+    let staged = folder.path().join("quo/debian/tmp/usr/lib/libquo.so.8");
+    let entries = done(Command::new("readelf").arg("--dynamic").arg(staged))?;
+    ensure!(entries.contains("(SONAME)") && !entries.contains("PATH)"), "{entries}");
     Ok(())
 }
 

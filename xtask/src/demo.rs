@@ -61,14 +61,14 @@ pub fn run(options: &Options) -> Result<()> {
         None => release::build_memprof()?,
     };
     memory(options, &profiler, &built.join("coupled"), &deck)?;
-    elastic(options, &profiler, &built)?;
-    for report in ["report.html", "report.svg", "memory.html", "memory.png", "elastic.svg"] {
+    elastic(options, &profiler, &built, &deck)?;
+    for report in ["report.html", "report.svg", "memory.html", "memory.svg", "elastic.svg"] {
         let file = options.out.join(report);
         if !file.exists() {
             bail!("the demo ended without {}", file.display());
         }
     }
-    link(&options.out.join("report.html"))
+    complete(&options.out)
 }
 
 /// Memory of the coupled program while ranks lend their cores: a page and a picture.
@@ -87,7 +87,8 @@ fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Re
     run::shown(&mut run, LIMIT)?;
     let mut report = Command::new(profiler);
     report.arg("report").arg(&traces);
-    for (option, file) in [("--html", "memory.html"), ("--png", "memory.png")] {
+    let files = [("--html", "memory.html"), ("--png", "memory.png"), ("--svg", "memory.svg")];
+    for (option, file) in files {
         report.arg(option).arg(options.out.join(file));
     }
     run::shown(&mut report, LIMIT)
@@ -107,16 +108,20 @@ fn under_memprof(profiler: &Path, words: &[&str], traces: &Path, ranks: usize) -
 
 /// The coupled program on ranks that come and go: of those that are launched first, and then of others that are started
 /// and end. A picture of their lives and their memory.
-fn elastic(options: &Options, profiler: &Path, built: &Path) -> Result<()> {
+fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Result<()> {
     const LAUNCHED: usize = 4;
-    const PLAN: &str = "at 40: size 2\nat 80: size 4\nat 120: size 6\nat 160: size 2\n";
+    // At each fifth of the steps.
+    let plan = match options.deck {
+        Deck::Small => "at 40: size 2\nat 80: size 4\nat 120: size 6\nat 160: size 2\n",
+        Deck::Large => "at 400: size 2\nat 800: size 4\nat 1200: size 6\nat 1600: size 2\n",
+    };
     let file = |name: &str| options.out.join(name);
     let traces = file("elastic-memory");
     if traces.exists() {
         std::fs::remove_dir_all(&traces)
             .with_context(|| format!("removing {}", traces.display()))?;
     }
-    std::fs::write(file("elastic.plan"), PLAN).context("writing the plan")?;
+    std::fs::write(file("elastic.plan"), plan).context("writing the plan")?;
     println!("and on ranks that come and go");
     let mut run = under_memprof(profiler, &["-q", "--duty", "5"], &traces, LAUNCHED)?;
     run.arg(built.join("coupled")).args([
@@ -128,8 +133,12 @@ fn elastic(options: &Options, profiler: &Path, built: &Path) -> Result<()> {
         "--crowded",
         "--hold",
     ]);
-    run.arg("--deck").arg(project::root().join("examples/coupled/decks/small.toml"));
-    run.arg("--plan").arg(file("elastic.plan")).arg("--output").arg(file("elastic.json"));
+    run.arg("--deck")
+        .arg(deck)
+        .arg("--plan")
+        .arg(file("elastic.plan"))
+        .arg("--output")
+        .arg(file("elastic.json"));
     // More ranks than cores: those that wait let others work.
     run.env("OMPI_MCA_mpi_yield_when_idle", "1").env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     run.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "16");
@@ -145,19 +154,63 @@ fn elastic(options: &Options, profiler: &Path, built: &Path) -> Result<()> {
     run::shown(&mut picture, LIMIT)
 }
 
-/// Adds links to the other results to the end of the demo's page.
-fn link(page: &Path) -> Result<()> {
-    const LINK: &str = "<section><h2>Memory</h2><p>Where every byte of the run with quo went: \
-        <a href=\"memory.html\">per component, per rank, over time</a>.</p>\
-        <a href=\"memory.html\"><img src=\"memory.png\" alt=\"memory over time\" \
-        style=\"max-width:100%\"/></a></section>\n\
-        <section><h2>Ranks that come and go</h2><p>The small deck on one rank, then on more that were parked, on two that \
-        were started for it, and on two again; threads, and what each process held from its birth to its end.</p>\
-        <img src=\"elastic.svg\" alt=\"ranks, threads and memory over time\" style=\"max-width:100%\"/></section>\n";
-    let text = std::fs::read_to_string(page)?;
+/// Adds the other pictures to the end of the demo's page, which needs nothing beside it then.
+fn complete(out: &Path) -> Result<()> {
+    let page = out.join("report.html");
+    let read = |file: &Path| {
+        std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+    };
+    let (memory, elastic) = (read(&out.join("memory.svg"))?, read(&out.join("elastic.svg"))?);
+    let more = format!(
+        "<section><h2>Memory</h2><p>Where every byte of the run with quo went. The file \
+         <code>memory.html</code> beside this one has it per rank, with tables.</p>\
+         <figure><img src=\"{}\" alt=\"memory over time\" style=\"width:100%\"/></figure></section>\n\
+         <section><h2>Ranks that come and go</h2><p>The same program on one rank, then on more that were parked, on two that \
+         were started for it, and on two again; threads, the time of a step, and what each process held from its birth to its \
+         end.</p><figure><img src=\"{}\" alt=\"ranks, threads and memory over time\" style=\"width:100%\"/></figure></section>\n",
+        address(&memory),
+        address(&elastic)
+    );
+    let text = read(&page)?;
     let end = text.rfind("</main>").or_else(|| text.rfind("</body>"));
     let end = end.with_context(|| format!("{} has no end", page.display()))?;
     let (before, after) = text.split_at(end);
-    std::fs::write(page, format!("{before}{LINK}{after}"))
+    std::fs::write(&page, format!("{before}{more}{after}"))
         .with_context(|| format!("writing {}", page.display()))
+}
+
+/// An image as its own address, so that its styles are not those of the page around it.
+fn address(svg: &str) -> String {
+    let mut address = "data:image/svg+xml,".to_owned();
+    for byte in svg.bytes() {
+        match byte {
+            b'A'..=b'Z'
+            | b'a'..=b'z'
+            | b'0'..=b'9'
+            | b'.'
+            | b'-'
+            | b'_'
+            | b' '
+            | b'/'
+            | b':'
+            | b';'
+            | b','
+            | b'='
+            | b'('
+            | b')' => address.push(char::from(byte)),
+            _ => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_as_an_address_has_no_letter_that_ends_it() {
+        let address = address("<svg a=\"#1\">é'%</svg>");
+        assert_eq!(address, "data:image/svg+xml,%3Csvg a=%22%231%22%3E%C3%A9%27%25%3C/svg%3E");
+    }
 }

@@ -30,7 +30,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Set up, try, test, measure and install quo")]
+#[command(
+    name = "cargo xtask",
+    about = "Set up, try, test, measure and install quo",
+    after_help = "Exit status: 0, 1 failure, 2 usage; of `machine` that of the command."
+)]
 struct Arguments {
     /// Build and run with this MPI; `cargo xtask mpi list` names them.
     #[arg(long, value_name = "NAME", global = true)]

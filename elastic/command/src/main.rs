@@ -135,16 +135,10 @@ fn run(arguments: Arguments) -> Result<u8> {
 
 /// Connects to a job by its name, or by the path of its socket.
 fn connect(job: &str) -> Result<Client> {
-    let connected = match job.contains('/') {
-        true => Client::connect(Path::new(job)),
-        false => Client::of_job(&Folders::of_this_user(), job),
-    };
-    match connected {
-        Err(error @ ClientError::Unknown { .. }) => {
-            bail!("{error} (quo-elastic list tells which there are)")
-        }
-        connected => Ok(connected?),
-    }
+    Ok(match job.contains('/') {
+        true => Client::connect(Path::new(job))?,
+        false => Client::of_job(&Folders::of_this_user(), job)?,
+    })
 }
 
 /// Passes a call of a manager on another node, and prints the answers as lines of JSON.
@@ -279,6 +273,7 @@ fn is_plain(word: &str) -> bool {
 
 fn list(json: bool) -> Result<u8> {
     let folders = Folders::of_this_user();
+    let mut is_any = false;
     for folder in folders.list()? {
         // Jobs that died are in nobody's way any more.
         folders.sweep(&folder);
@@ -294,9 +289,13 @@ fn list(json: bool) -> Result<u8> {
                     say(&format!("{job}: {} of {} ranks\n", status.size, status.capacity))?;
                 }
                 // It has died, or is just ending.
-                _ => {}
+                _ => continue,
             }
+            is_any = true;
         }
+    }
+    if !is_any && !json {
+        complain("no job of yours has a control socket on this machine");
     }
     Ok(0)
 }

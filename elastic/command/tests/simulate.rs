@@ -41,7 +41,7 @@ fn two_schedulers_are_compared_in_table_and_files() {
         table.contains("fcfs: 3 jobs on 8 nodes, makespan 150.0 s, utilisation 83.3 %"),
         "{table}"
     );
-    assert!(table.contains("easy against fcfs, 1 workloads"), "{table}");
+    assert!(table.contains("easy against fcfs, 1 workload\n"), "{table}");
     assert!(
         text(&output.stderr).contains("log.swf:5: run time: \"wrong\" is not a number: skipped")
     );

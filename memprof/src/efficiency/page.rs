@@ -96,7 +96,7 @@ fn bars(region: &Region) -> String {
     let ranks = &region.ranks[..region.ranks.len().min(DRAWN)];
     let longest = region.elapsed_ns.max(1) as f64;
     let mut out = format!(
-        "<svg viewBox=\"0 0 900 {}\" role=img aria-label=\"time of each rank\">",
+        "<div class=scroll><svg viewBox=\"0 0 900 {}\" role=img aria-label=\"time of each rank\">",
         ranks.len() * HEIGHT
     );
     for (line, rank) in ranks.iter().enumerate() {
@@ -118,7 +118,7 @@ fn bars(region: &Region) -> String {
             x += width;
         }
     }
-    out + "</svg>\n"
+    out + "</svg></div>\n"
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ pub struct Options {
     /// Folders of jobs to use instead of running anything
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["ranks", "mpirun", "repeat", "command"])]
     pub from: Vec<PathBuf>,
-    /// Quantity to fit
-    #[arg(long, value_name = "WHAT", default_value = "resident")]
+    /// Peak to fit: resident or owned, the mean of ranks; resident-max or owned-max, of the rank with most
+    #[arg(long, value_name = "WHAT", default_value = "resident", hide_possible_values = true)]
     pub metric: Metric,
     /// Print the laws' predictions for these numbers of ranks
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]

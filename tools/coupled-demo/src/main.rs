@@ -173,5 +173,10 @@ fn draw_timeline(result: &Path, memory: Option<&Path>, svg: &Path) -> Result<()>
     let memory = memory.map(report::resizes::Memory::read).transpose()?;
     let picture = report::resizes::picture(&run, memory.as_ref());
     let picture = picture.with_context(|| format!("the ranks of {} stayed", result.display()))?;
-    std::fs::write(svg, picture).with_context(|| format!("writing the picture {}", svg.display()))
+    std::fs::write(svg, picture)
+        .with_context(|| format!("writing the picture {}", svg.display()))?;
+    if let Some(speeds) = report::resizes::speeds(&run) {
+        writeln!(std::io::stdout(), "{speeds}")?;
+    }
+    Ok(())
 }

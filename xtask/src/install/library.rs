@@ -27,6 +27,8 @@ pub struct Parts<'a> {
     pub is_static_wanted: bool,
     pub fortran: Option<&'a Modules>,
     pub mpi: &'a Mpi,
+    /// True if the loader finds the libraries of the MPI and hwloc by itself, as for packages of the system.
+    pub is_of_system: bool,
 }
 
 impl Parts<'_> {
@@ -46,8 +48,10 @@ impl Parts<'_> {
         linker.args(["-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,--as-needed", "-Wl,-O1"]);
         // New: LD_LIBRARY_PATH goes before the run path.
         linker.arg("-Wl,--enable-new-dtags");
-        for folder in self.mpi.run_path.iter().chain(&hwloc_run_path()?) {
-            linker.arg(format!("-Wl,-rpath,{}", folder.display()));
+        if !self.is_of_system {
+            for folder in self.mpi.run_path.iter().chain(&hwloc_run_path()?) {
+                linker.arg(format!("-Wl,-rpath,{}", folder.display()));
+            }
         }
         linker.arg("-Wl,--whole-archive").arg(&self.archive).arg("-Wl,--no-whole-archive");
         linker.args(self.objects());
@@ -105,8 +109,13 @@ mod tests {
             interfaces: vec![PathBuf::from("quo.mod")],
             has_f08: true,
         };
-        let mut parts =
-            Parts { archive: PathBuf::new(), is_static_wanted: true, fortran: None, mpi: &mpi };
+        let mut parts = Parts {
+            archive: PathBuf::new(),
+            is_static_wanted: true,
+            fortran: None,
+            mpi: &mpi,
+            is_of_system: false,
+        };
         assert_eq!(parts.exports(), "{\n  global: QUO_*;\n  local: *;\n};\n");
         parts.fortran = Some(&modules);
         assert!(parts.exports().contains("global: QUO_*; __quo_MOD_*;\n"));

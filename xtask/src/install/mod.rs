@@ -84,6 +84,7 @@ pub fn run(options: &Options) -> Result<()> {
         is_static_wanted: !options.no_static,
         fortran: modules.as_ref(),
         mpi: &mpi,
+        is_of_system: is_of_system(&prefix),
     };
     let items = everything(&parts, &built, &memprof, &work, &prefix)?;
     let report = place::install(&destination, &items, VERSION, options.overwrite)?;
@@ -97,7 +98,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
     println!("installed in {folder} ({} files)", items.len());
     if options.destdir.is_none() {
-        println!("use it with: export PKG_CONFIG_PATH={folder}/lib/pkgconfig");
+        println!("use it with: export PATH={folder}/bin:$PATH");
+        println!("             export PKG_CONFIG_PATH={folder}/lib/pkgconfig");
         println!("             mpicc program.c $(pkg-config --cflags --libs libquo)");
         println!("         or: module load {folder}/share/modulefiles/quo/{VERSION}");
     }
@@ -276,7 +278,12 @@ fn values(parts: &Parts, prefix: &Path) -> Result<Values> {
 /// The linker's option in pkg-config files by which a program finds the library without a module. The loader looks into
 /// the system's own folders by itself.
 fn run_path(prefix: &Path) -> &'static str {
-    if prefix == Path::new("/usr") { "" } else { "-Wl,-rpath,${libdir}" }
+    if is_of_system(prefix) { "" } else { "-Wl,-rpath,${libdir}" }
+}
+
+/// Returns true if the prefix is that of packages of the system.
+fn is_of_system(prefix: &Path) -> bool {
+    prefix == Path::new("/usr")
 }
 
 /// The QUO interface that the header declares.

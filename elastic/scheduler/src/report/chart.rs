@@ -238,7 +238,7 @@ pub fn waits(groups: &[(String, Group)]) -> String {
         .iter()
         .fold(1.0_f64, |most, entry| most.max(entry.1.wait.p95).max(entry.1.wait.mean));
     let left = 280.0;
-    let x = |value: f64| left + value / most * (WIDTH - left - 90.0);
+    let x = |value: f64| left + value / most * (WIDTH - left - 150.0);
     let mut text = begin(height, "waits by class");
     let mut top = TOP;
     for (policy, group) in rows.into_values().flatten() {

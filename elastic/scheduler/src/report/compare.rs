@@ -64,6 +64,14 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Returns the line above the figures.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        let Comparison { first, second, seeds, .. } = self;
+        let s = if *seeds == 1 { "" } else { "s" };
+        format!("{second} against {first}, {seeds} workload{s}")
+    }
+
     /// Compares the summaries of two policies; the same places have the same workload.
     #[must_use]
     pub fn of(first: &[Summary], second: &[Summary]) -> Comparison {

@@ -15,7 +15,9 @@ max-width:1000px;margin:2em auto;padding:0 1em}h1{font-size:1.5em}h2{font-size:1
 table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #e4e7eb}\
 td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;margin:.5em 0}\
 text{font-size:11px;fill:#52606d}.m{text-anchor:middle}.e{text-anchor:end}.g{stroke:#e4e7eb;fill:none}\
-.n{stroke:#1f2933;stroke-width:.8}.about{color:#52606d}";
+.n{stroke:#1f2933;stroke-width:.8}.about{color:#52606d}.s{overflow-x:auto}\
+@media(max-width:1000px){table{font-size:.8em}td,th{padding:.2em .4em}}\
+@media(max-width:700px){svg{min-width:680px}}";
 
 /// Returns text as it stands between tags or in a quoted attribute.
 #[must_use]
@@ -58,13 +60,13 @@ pub fn page(
     let axis = Axis::of(outcomes);
     for outcome in outcomes {
         let _ = writeln!(text, "<h2>{}: use of the nodes</h2>", escape(&outcome.policy));
-        text += &chart::over_time(outcome, axis, false);
-        text += &chart::over_time(outcome, axis, true);
+        text += &scrolled(&chart::over_time(outcome, axis, false));
+        text += &scrolled(&chart::over_time(outcome, axis, true));
         match chart::gantt(outcome, workload, axis) {
             Some(gantt) => {
                 text += "<p class=about>Jobs by node; nodes that a job gained after its start have \
                     an edge.</p>\n";
-                text += &gantt;
+                text += &scrolled(&gantt);
             }
             None => text += "<p class=about>Too many jobs for a chart of jobs by node.</p>\n",
         }
@@ -78,7 +80,7 @@ pub fn page(
             groups.map(|group| (summary.policy.clone(), group.clone()))
         })
         .collect();
-    text += &chart::waits(&groups);
+    text += &scrolled(&chart::waits(&groups));
     text
 }
 
@@ -118,7 +120,7 @@ fn figures(summaries: &[Summary]) -> String {
 }
 
 fn differences(comparison: &Comparison) -> String {
-    let Comparison { first, second, seeds, figures } = comparison;
+    let Comparison { first, second, figures, .. } = comparison;
     let heads = ["figure", first, second, "difference", "95 % confidence"];
     let rows: Vec<Vec<String>> = figures
         .iter()
@@ -133,7 +135,7 @@ fn differences(comparison: &Comparison) -> String {
             ]
         })
         .collect();
-    let heading = format!("{second} against {first}, {seeds} workloads");
+    let heading = comparison.heading();
     format!("<h2>{}</h2>\n{}", escape(&heading), table(&heads, &rows))
 }
 
@@ -150,5 +152,10 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
         }
         text += "</tr>\n";
     }
-    text + "</table>\n"
+    scrolled(&(text + "</table>\n"))
+}
+
+/// Returns a part of the page that scrolls where the window is narrower.
+fn scrolled(part: &str) -> String {
+    format!("<div class=s>{part}</div>\n")
 }

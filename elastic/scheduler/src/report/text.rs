@@ -81,7 +81,7 @@ fn row(group: &Group) -> Vec<String> {
 /// Returns the table of two policies.
 #[must_use]
 pub fn comparison(comparison: &Comparison) -> String {
-    let Comparison { first, second, seeds, figures } = comparison;
+    let Comparison { first, second, figures, .. } = comparison;
     let head = ["", first, second, "difference", "95 % confidence"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for figure in figures {
@@ -102,5 +102,5 @@ pub fn comparison(comparison: &Comparison) -> String {
             },
         ]);
     }
-    format!("{second} against {first}, {seeds} workloads\n\n{}", table(&rows))
+    format!("{}\n\n{}", comparison.heading(), table(&rows))
 }

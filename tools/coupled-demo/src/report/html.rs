@@ -24,7 +24,7 @@ p { max-width: 74ch; margin: 0 0 12px; }
 .card b { display: block; font-size: 30px; line-height: 1.15; }
 .card.best b { color: var(--accent); }
 .card span { color: var(--quiet); font-size: 14px; }
-figure { margin: 14px 0; }
+figure { margin: 14px 0; overflow-x: auto; }
 figure svg { width: 100%; height: auto; display: block; }
 .warning { border-left: 4px solid #cf3651; padding: 6px 14px; background: var(--card); }
 .wide { overflow-x: auto; }
@@ -37,6 +37,7 @@ code { font-size: 0.92em; background: var(--card); padding: 1px 5px; border-radi
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; font-size: 15px; }
 dt { color: var(--quiet); }
 dd { margin: 0; }
+@media (max-width: 700px) { figure svg, figure img { min-width: 680px; } }
 ";
 
 /// The page for a report.

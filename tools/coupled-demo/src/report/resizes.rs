@@ -21,6 +21,8 @@ const NUMBERS: f64 = 84.0;
 const STRIP: f64 = 14.0;
 const HELD: f64 = 26.0;
 const ROW: f64 = STRIP + HELD + 8.0;
+/// The room that the time of a step needs below its part of a run.
+const SPEED: f64 = 88.0;
 
 const STYLE: &str = "
 .life { fill: #eef1f5; }
@@ -118,6 +120,13 @@ pub fn picture(run: &RunResult, memory: Option<&Memory>) -> Option<String> {
         window(&mut body, &scale, resize, bottom);
     }
     numbers(&mut body, &scale, run, elastic);
+    for stretch in stretches(run, elastic) {
+        let (from, to) = (scale.x(stretch.from), scale.x(stretch.to));
+        if to - from >= SPEED {
+            let at = (f64::midpoint(from, to), TOP + NUMBERS + 16.0);
+            body.label("quiet middle", at, &format!("{:.2} ms a step", stretch.step()));
+        }
+    }
     let most = processes.iter().flat_map(|process| &process.held).map(|(_, bytes)| *bytes).max();
     let mut y = TOP + NUMBERS + 22.0;
     for process in &processes {
@@ -125,6 +134,48 @@ pub fn picture(run: &RunResult, memory: Option<&Memory>) -> Option<String> {
         y += ROW;
     }
     Some(document(body, WIDTH, bottom + 26.0, &title, STYLE))
+}
+
+/// A part of a run with one number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stretch {
+    ranks: usize,
+    from: f64,
+    to: f64,
+    steps: usize,
+}
+
+impl Stretch {
+    /// Milliseconds of a step.
+    fn step(self) -> f64 {
+        1e3 * (self.to - self.from) / self.steps as f64
+    }
+}
+
+/// The parts of a run between its resizes; those without a step are left out.
+fn stretches(run: &RunResult, elastic: &Elastic) -> Vec<Stretch> {
+    let mut all = Vec::new();
+    let (mut ranks, mut from, mut step) = (elastic.start, run.start, 0);
+    let mut add = |ranks, from, to, steps| {
+        if steps > 0 {
+            all.push(Stretch { ranks, from, to, steps });
+        }
+    };
+    for resize in elastic.resizes.iter().filter(|resize| resize.given_up.is_none()) {
+        add(ranks, from, resize.start, resize.step.saturating_sub(step));
+        (ranks, from, step) = (resize.stay + resize.join, resize.end, resize.step);
+    }
+    add(ranks, from, run.start + run.seconds, run.deck.time.steps.saturating_sub(step));
+    all
+}
+
+/// `1 rank: 7.20 ms a step, 2 ranks: 4.10 ms a step`; none of a run whose ranks stayed.
+pub fn speeds(run: &RunResult) -> Option<String> {
+    let stretches = stretches(run, run.elastic.as_ref()?);
+    let said = stretches.iter().map(|stretch| {
+        format!("{}: {:.2} ms a step", count(stretch.ranks, "rank"), stretch.step())
+    });
+    Some(said.collect::<Vec<String>>().join(", "))
 }
 
 /// `1, 2, 4 ranks`.
@@ -345,6 +396,20 @@ mod tests {
         assert_eq!(svg.matches("class=\"window\"").count(), 3 + 1);
         assert!(svg.contains("1, 2, 1, 2 ranks") && svg.contains("2→1"), "{svg}");
         assert!(!svg.contains("class=\"held\""));
+    }
+
+    #[test]
+    fn stretches_between_resizes_have_their_time_of_a_step() {
+        let mut run = run();
+        (run.start, run.seconds, run.deck.time.steps) = (1000.0, 3.0, 200);
+        let elastic = run.elastic.as_mut().unwrap();
+        for (resize, step) in elastic.resizes.iter_mut().zip([50, 50, 150]) {
+            resize.step = step;
+        }
+        let said = "1 rank: 10.00 ms a step, 1 rank: 9.90 ms a step, 2 ranks: 19.80 ms a step";
+        assert_eq!(speeds(&run).unwrap(), said);
+        assert!(picture(&run, None).unwrap().contains(">19.80 ms a step</text>"));
+        assert_eq!(speeds(&example::run(Mode::Quo)), None);
     }
 
     #[test]

@@ -60,8 +60,8 @@ fn lammps() -> Result<()> {
     expect_pprof_reads(&job, folder.path())
 }
 
-/// LAMMPS tells how long its ranks compute the forces between pairs, which is no MPI and most of its time, and every time
-/// step is an iteration of a loop of all ranks.
+/// LAMMPS tells how long its ranks compute the forces between pairs, which is no MPI, and in every step all ranks exchange
+/// forces with their neighbours, equally often.
 fn lammps_times() -> Result<()> {
     const STEPS: u64 = 100;
     let folder = tempfile::tempdir()?;
@@ -86,16 +86,20 @@ fn lammps_times() -> Result<()> {
     ensure!(useful >= 0.99 * pairs && useful < elapsed, "{pairs} s of pairs: {told}");
     ensure!(mean("point_to_point_ns") > 0.0 && mean("collective_ns") > 0.0, "{told}");
     let loops = told["loops"]["loops"].as_array().context("no loops")?;
-    ensure!(loops.iter().any(|of| is_loop_of(of, STEPS)), "{}", told["loops"]);
+    let forces = loops.iter().find_map(|of| loop_at(of, "CommBrick::reverse_comm"));
+    let forces = forces.with_context(|| format!("no exchange of forces: {}", told["loops"]))?;
+    // Once more before the first step.
+    let exchanges = forces["iterations"].as_u64().unwrap_or(0);
+    ensure!(exchanges > 0 && exchanges.is_multiple_of(STEPS + 1), "{forces}");
+    ensure!(forces["is_everywhere"] == true, "{forces}");
     Ok(())
 }
 
-/// Returns true if the loop, or one inside, is of all ranks and has about so many iterations.
-fn is_loop_of(of: &Value, steps: u64) -> bool {
-    let iterations = of["iterations"].as_u64().unwrap_or(0);
-    let is_it = of["is_everywhere"] == true && iterations.abs_diff(steps) <= steps / 10;
-    let inner = of["inner"].as_array();
-    is_it || inner.is_some_and(|inner| inner.iter().any(|of| is_loop_of(of, steps)))
+/// The loop, or one inside, that begins in a function of the program.
+fn loop_at<'a>(of: &'a Value, function: &str) -> Option<&'a Value> {
+    let place = of["calls"][0]["place"].as_str().unwrap_or("");
+    let inner = || of["inner"].as_array()?.iter().find_map(|of| loop_at(of, function));
+    if place.contains(function) { Some(of) } else { inner() }
 }
 
 /// The exported call stacks are read by the program they are for, which finds functions of LAMMPS in them.

@@ -347,7 +347,7 @@ mod tests {
         };
         let common = r#"{"ranks":4,"common":{"iterations":20,"seconds":30.0,"mpi_seconds":2.0,"mpi_ratio":0.0714,
             "recent_mpi_ratio":0.05}}"#;
-        let expected = "loop of all ranks: 20 iterations in 30.0 s, 2.00 s of it in MPI; MPI to computing 0.050, 0.071 on \
+        let expected = "loop of all ranks: 20 iterations in 30.00 s, 2.00 s of it in MPI; MPI to computing 0.050, 0.071 on \
             this size\n";
         assert_eq!(loops(common), expected);
         assert_eq!(loops(r#"{"ranks":3}"#), "no loop of all ranks: 3 of 4 have loops\n");

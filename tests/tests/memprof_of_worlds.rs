@@ -11,8 +11,7 @@ use memprof_trace::layout::{Class, flags};
 use quo_tests::example::small_deck;
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
-    APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, Running, fortran_support,
-    until,
+    APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, Running, fortran_support, until,
 };
 use scheduler::memory::{Footprint, NodeRoom};
 use serde_json::Value;

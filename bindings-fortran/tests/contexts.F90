@@ -5,7 +5,7 @@ program contexts
   use quo
   implicit none
   integer :: mpierr, half, rank, ranks
-  integer(c_int) :: ierr, n, m
+  integer(c_int) :: ierr, n, m, expected
   integer :: i
   type(c_ptr) :: q, other, bad
   type(quo_create_options_t) :: options

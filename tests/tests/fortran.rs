@@ -57,7 +57,8 @@ fn passes(name: &str, flags: &[&str]) -> Result<()> {
         job.run()?.expect_success().with_context(|| description)?;
     }
     if OF_DEVICES.contains(&name) {
-        let job = Job::new(4, &program).topology(WITH_GPUS).env("QUO_TEST_EXPECT", "2 2 8 8");
+        let machine = checkout.root().join(WITH_GPUS).display().to_string();
+        let job = Job::new(4, &program).topology(&machine).env("QUO_TEST_EXPECT", "2 2 8 8");
         job.run()?.expect_success().with_context(|| WITH_GPUS)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ static MARK: OnceLock<UnixDatagram> = OnceLock::new();
 
 /// Says that this rank will meet the others of its node.
 pub fn announce(place: &Place) {
-    // A rank without a mark is told of by the others.
+    // All ranks, this one among them, take a rank without a mark for absent.
     if let Ok(mark) = mark(place, place.rank) {
         let _ = MARK.set(mark);
     }
@@ -26,12 +26,12 @@ fn mark(place: &Place, rank: usize) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&address(place, rank)?)
 }
 
-/// Returns the ranks of the node that have not announced themselves. Right once MPI has begun, which waits until all
-/// ranks run.
+/// Returns the ranks of the node that have not announced themselves, this one among them where its mark could not be
+/// made or is closed. Right once MPI has begun, which waits until all ranks run.
 pub fn absent(place: &Place) -> io::Result<Vec<usize>> {
     let asking = UnixDatagram::unbound()?;
     let mut absent = Vec::new();
-    for rank in (0..place.size).filter(|&rank| rank != place.rank) {
+    for rank in 0..place.size {
         match asking.connect_addr(&address(place, rank)?) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => absent.push(rank),
@@ -69,8 +69,8 @@ mod tests {
         let secret = format!("{:032x}", std::process::id());
         let place = Place { secret, rank: 0, size: 3 };
         let one = mark(&place, 1).unwrap();
-        assert_eq!(absent(&place).unwrap(), [2]);
-        let _two = mark(&place, 2).unwrap();
+        assert_eq!(absent(&place).unwrap(), [0, 2]);
+        let _others = [mark(&place, 0).unwrap(), mark(&place, 2).unwrap()];
         assert_eq!(absent(&place).unwrap(), [0usize; 0]);
         drop(one);
         assert_eq!(absent(&place).unwrap(), [1]);

@@ -44,6 +44,8 @@ pub(crate) fn refuse(group: MpiGroup, change: Change, reason: &str) -> DataError
     registry.state = State::Failed(reason.to_owned());
     match Move::begin(&mut registry, group, change) {
         Err(error) => error,
-        Ok(_) => DataError::InvalidState { reason: "a move that a rank refused was begun" },
+        Ok(_) => {
+            DataError::InvalidState { reason: "the move has begun, though this rank refused it" }
+        }
     }
 }

@@ -284,7 +284,7 @@ impl Registry {
         const CALL: &str = "lay_out";
         let entry = self.named_mut(CALL, name)?;
         if entry.described.lines.is_some() {
-            let reason = "the array follows the lines of its matrix, in no other way";
+            let reason = "an array along the nonzeros of a matrix is laid out with its matrix, and not alone";
             return Err(DataError::InvalidState { reason });
         }
         let (old, new) = (entry.described.pattern.shape(), pattern.shape());

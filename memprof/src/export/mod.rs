@@ -130,7 +130,9 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
         match (ranks.as_slice(), options.rank.as_slice()) {
             ([_], _) => {}
             (_, []) => {
-                let Some(largest) = job.largest() else { bail!("there is no process") };
+                let Some(largest) = job.largest() else {
+                    bail!("the job has no process to export as massif")
+                };
                 say(&format!(
                     "massif is of one process: {}, which has the largest peak",
                     largest.label()

@@ -14,8 +14,7 @@ use memprof_loops::graph::{Call, Graph, NONE, Site};
 use memprof_loops::notice::Notices;
 use memprof_loops::reduce::{Digest, Joins};
 
-use super::{KIND_OF, is_owner, now};
-use crate::base::kernel;
+use super::{KIND_OF, both_clocks, is_owner, now};
 use crate::base::lock::SpinLock;
 use crate::base::thread::Guard;
 use crate::owners;
@@ -72,9 +71,9 @@ pub fn start(period: u64) {
 
 /// Ticks of the clock in a millisecond, as exact as a millisecond tells.
 fn ticks_in_a_millisecond() -> u64 {
-    let (from, began) = (now(), kernel::monotonic());
+    let (from, began) = both_clocks();
     loop {
-        let (to, time) = (now(), kernel::monotonic());
+        let (to, time) = both_clocks();
         let passed = time.saturating_sub(began);
         if passed >= 1_000_000 {
             return (to.saturating_sub(from) as f64 * 1e6 / passed as f64) as u64;

@@ -140,8 +140,9 @@ pub fn start() {
     }
     let has_counter = has_counter();
     HAS_COUNTER.store(has_counter, Ordering::Relaxed);
-    STARTED[0].store(now(), Ordering::Relaxed);
-    STARTED[1].store(kernel::monotonic(), Ordering::Relaxed);
+    let (ticks, time) = both_clocks();
+    STARTED[0].store(ticks, Ordering::Relaxed);
+    STARTED[1].store(time, Ordering::Relaxed);
     take_over();
     IS_ON.store(true, Ordering::Release);
     thunks::observe(Observer { left, clock: if has_counter { None } else { Some(monotonic) } });
@@ -204,13 +205,26 @@ fn now() -> u64 {
     kernel::monotonic()
 }
 
+/// The clock and the kernel's at one moment. A process may be stopped between two readings: of several pairs it is the one
+/// with least time between them.
+fn both_clocks() -> (u64, u64) {
+    let pairs = [(); 5].map(|()| {
+        let (before, time, after) = (now(), kernel::monotonic(), now());
+        let between = after.saturating_sub(before);
+        (between, before + between / 2, time)
+    });
+    let (_, ticks, time) = pairs.into_iter().min().unwrap_or_default();
+    (ticks, time)
+}
+
 /// Nanoseconds of a tick.
 pub fn scale() -> f64 {
     if !HAS_COUNTER.load(Ordering::Relaxed) {
         return 1.0;
     }
-    let ticks = now().saturating_sub(STARTED[0].load(Ordering::Relaxed));
-    let time = kernel::monotonic().saturating_sub(STARTED[1].load(Ordering::Relaxed));
+    let (ticks, time) = both_clocks();
+    let ticks = ticks.saturating_sub(STARTED[0].load(Ordering::Relaxed));
+    let time = time.saturating_sub(STARTED[1].load(Ordering::Relaxed));
     if ticks == 0 { 1.0 } else { time as f64 / ticks as f64 }
 }
 

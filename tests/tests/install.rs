@@ -444,8 +444,8 @@ fn help_of_every_command_fits_a_screen() -> Result<()> {
             }
         }
         let wrong = Command::new(&program).arg("--no-such-option").output()?;
-        let complaint = String::from_utf8(wrong.stderr.clone())?;
         ensure!(wrong.status.code() == Some(2), "{}: {wrong:?}", program.display());
+        let complaint = String::from_utf8(wrong.stderr)?;
         ensure!(complaint.contains("'--no-such-option'"), "{complaint}");
         ensure!(wrong.stdout.is_empty() && !complaint.contains('\x1b'), "{complaint}");
     }

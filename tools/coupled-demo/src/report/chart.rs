@@ -197,7 +197,12 @@ fn curve(svg: &mut Svg, scale: &Scale, usage: &Usage, seconds: f64, top: f64) ->
     let level = bottom - height * mean.min(1.0);
     let (x0, x1) = (LEFT, scale.x(seconds));
     svg.label("quiet end", (LEFT - 8.0, top + height / 2.0 + 4.0), "u(t)");
-    svg.path("grid", &format!("M{x0:.1} {top:.1}H{x1:.1}"));
+    for (share, at) in [("1", top), ("0", bottom)] {
+        svg.label("quiet end", (LEFT - 8.0, at + 4.0), share);
+    }
+    for at in [top, f64::midpoint(top, bottom)] {
+        svg.path("grid", &format!("M{x0:.1} {at:.1}H{x1:.1}"));
+    }
     let (begin, end) = (
         bins.first().map_or(x0, |bin| scale.x(bin.start)),
         bins.last().map_or(x1, |bin| scale.x(bin.end)),

@@ -20,7 +20,7 @@ const TESTS: &[Test] = &[
     ("time_in_parallel_regions_of_gnu_is_the_programs_own", gnu_openmp),
     ("time_in_parallel_regions_of_llvm_is_the_programs_own", llvm_openmp),
     ("loops_of_a_program_are_found_with_lines_and_times", loops),
-    ("loops_of_a_running_job_follow_their_period", periods),
+    ("loops_of_running_jobs_are_as_old_as_their_period", periods),
     ("status_has_the_common_loop_of_an_elastic_job", common_loop),
     ("status_of_ranks_in_different_loops_has_none_in_common", no_common_loop),
     ("fortran_program_reads_its_own_time", fortran),

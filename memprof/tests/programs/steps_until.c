@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     if (argc != 2) MPI_Abort(MPI_COMM_WORLD, 2);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     while (!stop) {
-        // Sleeps: a step of a millisecond, that the loop does not fill the trace.
+        // Sleeps: stands for a step.
         nanosleep(&pause, NULL);
         stop = rank == 0 && access(argv[1], F_OK) == 0;
         MPI_Bcast(&stop, 1, MPI_INT, 0, MPI_COMM_WORLD);

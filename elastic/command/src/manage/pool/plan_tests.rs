@@ -96,7 +96,7 @@ fn ranks_are_put_onto_slots_of_their_hosts_in_order() {
 }
 
 #[test]
-fn ratio_is_that_of_the_common_loop() {
+fn ratio_is_of_the_common_loop_if_loops_are_sought() {
     let ratio_of = |loops: serde_json::Value| {
         let mut status = status("a", &[("n1.site", &[1, 2]), ("me", &[0, 3])]);
         status.loops = serde_json::from_value(loops).unwrap();

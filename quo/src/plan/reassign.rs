@@ -43,25 +43,6 @@ impl Vacancy<'_> {
     /// Ranks without work come first, then ranks of the objects with the most workers, higher node
     /// ranks before lower ones; no object has less work done for it than before and afterwards than
     /// a vacant one.
-    ///
-    /// ```
-    /// use quo::CpuSet;
-    /// use quo::plan::{Distribution, Vacancy};
-    /// // Ranks 0 to 3 were on the first package, the ranks of the second have gone.
-    /// let packages = [CpuSet::from_range(0..4), CpuSet::from_range(4..8)];
-    /// let masks: Vec<_> = (0..4).map(|core| Some(CpuSet::single(core))).collect();
-    /// let mut plan = Distribution { object_of: vec![Some(0); 4] };
-    /// let unserved = Vacancy {
-    ///     objects: &packages,
-    ///     allowed: &CpuSet::from_range(0..8),
-    ///     masks: &masks,
-    ///     left: &CpuSet::from_range(4..8),
-    ///     max_per_object: 4,
-    /// }
-    /// .reassign_vacant_objects(&mut plan);
-    /// assert_eq!(plan.object_of, [Some(0), Some(0), Some(1), Some(1)]);
-    /// assert!(unserved.is_empty());
-    /// ```
     pub fn reassign_vacant_objects(&self, plan: &mut Distribution) -> Vec<usize> {
         let vacant = self.objects();
         let mut loads = vec![0_usize; self.objects.len()];
@@ -128,6 +109,13 @@ mod tests {
     fn idle_rank_takes_the_object_of_a_gone_one() {
         let (plan, unserved) = settle(&packages(2, 4), &[0, 1, 2, 3], "4-7", 1);
         assert_eq!(plan, [Some(0), Some(1), None, None]);
+        assert!(unserved.is_empty());
+    }
+
+    #[test]
+    fn workers_of_the_fullest_object_move_to_a_vacant_one() {
+        let (plan, unserved) = settle(&packages(2, 4), &[0, 1, 2, 3], "4-7", 4);
+        assert_eq!(plan, [Some(0), Some(0), Some(1), Some(1)]);
         assert!(unserved.is_empty());
     }
 

@@ -39,7 +39,7 @@ pub fn run() -> Result<Vec<[String; 7]>> {
 fn over_hosts(program: &Path) -> Result<[String; 7]> {
     let hosts = Hosts::up(&format!("tasks-{}", std::process::id()), 2)?;
     let job = hosts.job(&[(0, 1), (1, 1)], program).pinned();
-    let outcome = job.arg("nodes").arg("9").arg("1000000").limit(LIMIT).run()?;
+    let outcome = job.arg("nodes").arg("9").arg("10000000").limit(LIMIT).run()?;
     outcome.expect_success()?;
     hosts.down()?;
     let row = outcome.stdout.lines().find_map(row_of_hosts);

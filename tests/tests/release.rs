@@ -126,9 +126,9 @@ fn crates_pass_a_trial_publication() -> Result<()> {
 #[test]
 fn debian_packages_hold_every_installed_file() -> Result<()> {
     let mut query = Command::new("dpkg-query");
-    query.args(["--show", "--showformat=${db:Status-Status}", "debhelper"]);
-    if !query.output().is_ok_and(|found| found.stdout == b"installed") {
-        println!("skipped: debhelper is not there (apt-get install debhelper)");
+    query.args(["--show", "--showformat=${db:Status-Status} ", "debhelper", "chrpath"]);
+    if !query.output().is_ok_and(|found| found.stdout == b"installed installed ") {
+        println!("skipped: debhelper or chrpath is not there (apt-get install debhelper chrpath)");
         return Ok(());
     }
     let checkout = Checkout::find()?;
@@ -182,9 +182,11 @@ fn debian_packages_hold_every_installed_file() -> Result<()> {
     let needs = done(Command::new("dpkg-deb").arg("--field").arg(library).arg("Depends"))?;
     ensure!(needs.contains("libhwloc15"), "{needs}");
     // The loader looks into the folders of the system by itself.
-    let staged = folder.path().join("quo/debian/tmp/usr/lib/libquo.so.8");
-    let entries = done(Command::new("readelf").arg("--dynamic").arg(staged))?;
-    ensure!(entries.contains("(SONAME)") && !entries.contains("PATH)"), "{entries}");
+    for object in ["lib/libquo.so.8", "bin/quo-info"] {
+        let staged = folder.path().join("quo/debian/tmp/usr").join(object);
+        let entries = done(Command::new("readelf").arg("--dynamic").arg(staged))?;
+        ensure!(entries.contains("(NEEDED)") && !entries.contains("PATH)"), "{object}: {entries}");
+    }
     Ok(())
 }
 

@@ -284,7 +284,8 @@ impl Registry {
         const CALL: &str = "lay_out";
         let entry = self.named_mut(CALL, name)?;
         if entry.described.lines.is_some() {
-            let reason = "an array along the nonzeros of a matrix is laid out with its matrix, and not alone";
+            let reason =
+                "the array follows the lines of its matrix, and is laid out with the matrix only";
             return Err(DataError::InvalidState { reason });
         }
         let (old, new) = (entry.described.pattern.shape(), pattern.shape());

@@ -87,7 +87,8 @@ const memprof_hooks_t *memprof_hooks(uint32_t version);
 const memprof_hooks_t *memprof_hooks(uint32_t version)
 {
     static memprof_hooks_t table = { 1, sizeof table, region_begin, region_end, component_count,
-                                     component, totals, flush, time_of, NULL, NULL, NULL };
+                                     component, totals, flush, time_of, NULL, NULL, NULL,
+                                     NULL, NULL };
     const char *offered = getenv("FAKE_VERSION");
     if (offered && (uint32_t)atoi(offered) != version) {
         return NULL;

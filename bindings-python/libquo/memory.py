@@ -66,6 +66,19 @@ class _Time(Structure):
     ]
 
 
+class _Loop(Structure):
+    """memprof_loop_t."""
+
+    _fields_ = [
+        ("id", c_uint64),
+        ("iterations", c_uint64),
+        ("elapsed", c_uint64),
+        ("mpi", c_uint64),
+        ("recent_elapsed", c_uint64),
+        ("recent_mpi", c_uint64),
+    ]
+
+
 class _Hooks(Structure):
     """memprof_hooks_t."""
 
@@ -82,6 +95,8 @@ class _Hooks(Structure):
         ("lend_begin", CFUNCTYPE(None)),
         ("lend_end", CFUNCTYPE(None)),
         ("loops", CFUNCTYPE(None, c_uint32)),
+        ("loop_copies", POINTER(c_uint64)),
+        ("outermost_loops", CFUNCTYPE(c_int, POINTER(_Loop), c_uint32)),
     ]
 
 
@@ -90,6 +105,7 @@ STRUCTURES = {
     "memprof_component_t": _Component,
     "memprof_totals_t": _Totals,
     "memprof_time_t": _Time,
+    "memprof_loop_t": _Loop,
     "memprof_hooks_t": _Hooks,
 }
 

@@ -13,8 +13,10 @@ use quo_tests::{Checkout, Job, Launcher, Running};
 fn written(checkout: &Checkout, language: &str, file: &Path) -> Result<()> {
     let page = if language == "c" { "README.md" } else { "docs/languages.md" };
     let page = fs::read_to_string(checkout.root().join(page))?;
-    let (_, rest) = page.split_once(&format!("\n```{language}")).context("no example")?;
-    let (_, rest) = rest.split_once('\n').context("no example")?;
+    // Words may follow the language, as in the pages of the guide.
+    let is_start = |line: &str| line.split(' ').next() == Some(&format!("```{language}"));
+    let start = page.lines().find(|line| is_start(line)).context("no example")?;
+    let (_, rest) = page.split_once(&format!("\n{start}\n")).context("no example")?;
     let (example, _) = rest.split_once("```").context("the example has no end")?;
     Ok(fs::write(file, example)?)
 }

@@ -138,7 +138,10 @@ fn listener_of_another_user_is_not_believed() {
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
     // Where the other user finds it.
     let program = scratch.path().join("test");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // Written by another process: a child that another test forks meanwhile would keep a file of ours open for
+    // writing, and nobody could execute it.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+    assert!(copied.unwrap().success());
     let folder = private(scratch.path().join("sockets"));
     let socket = folder.join("weather.sock");
     chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();

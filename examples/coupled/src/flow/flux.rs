@@ -33,10 +33,15 @@ impl FluxRow {
 pub fn flux_row(out: &mut FluxRow, left: &Side<'_>, right: &Side<'_>, gravity: f64) {
     let n = out.mass.len();
     let half = 0.5 * gravity;
-    let [lh, ln, lt, lq, lb] = left.map(|field| &field[..n]);
-    let [rh, rn, rt, rq, rb] = right.map(|field| &field[..n]);
-    let [mass, left_normal, right_normal, transverse, heat] =
-        out.parts().map(|part| &mut part[..n]);
+    // Slices of one length in variables of their own, not mapped arrays: else the loop is not vectorised.
+    let (lh, ln, lt) = (&left[0][..n], &left[1][..n], &left[2][..n]);
+    let (lq, lb) = (&left[3][..n], &left[4][..n]);
+    let (rh, rn, rt) = (&right[0][..n], &right[1][..n], &right[2][..n]);
+    let (rq, rb) = (&right[3][..n], &right[4][..n]);
+    let FluxRow { mass, left_normal, right_normal, transverse, heat } = out;
+    let (mass, left_normal) = (&mut mass[..n], &mut left_normal[..n]);
+    let (right_normal, transverse) = (&mut right_normal[..n], &mut transverse[..n]);
+    let heat = &mut heat[..n];
     for i in 0..n {
         let bed = lb[i].max(rb[i]);
         let hl = (lh[i] + lb[i] - bed).max(0.0);

@@ -1,8 +1,9 @@
 //! The checkout under test and cargo's builds of it.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::library::{HOW_TO_BUILD, Library};
 
@@ -62,6 +63,22 @@ impl Checkout {
             bail!("{} is not built; {HOW_TO_BUILD}", file.display());
         }
         Ok(file)
+    }
+
+    /// Copies a program that cargo has built to `place`, where another user may start it.
+    ///
+    /// Another process writes the copy: a child that another test forks meanwhile would keep a file of this
+    /// process open for writing, and nobody could execute it.
+    ///
+    /// # Errors
+    ///
+    /// The program is not built, or `cp` fails.
+    pub fn copy_program(&self, name: &str, place: &Path) -> Result<()> {
+        let program = self.program(name)?;
+        let output = Command::new("cp").arg(&program).arg(place).output().context("starting cp")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "copying {}: {said}", program.display());
+        Ok(())
     }
 
     /// The libquo that cargo has built.

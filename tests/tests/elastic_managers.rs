@@ -307,7 +307,7 @@ fn strangers() -> Result<()> {
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
     // Where the other user finds the command.
     let program = job.file("quo-elastic");
-    fs::copy(Checkout::find()?.program("quo-elastic")?, &program)?;
+    Checkout::find()?.copy_program("quo-elastic", &program)?;
     mode(job.folder.path(), 0o755)?;
     mode(&program, 0o755)?;
     let socket = job.socket();

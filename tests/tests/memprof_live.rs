@@ -316,7 +316,7 @@ fn unreadable_processes_are_refused_with_the_reason() -> Result<()> {
     let is_root = rustix::process::getuid().is_root();
     let target = if is_root { held.pid() } else { "1".to_owned() };
     let program = held.folder.path().join("memprof");
-    fs::copy(Checkout::find()?.program("memprof")?, &program)?;
+    Checkout::find()?.copy_program("memprof", &program)?;
     fs::set_permissions(held.folder.path(), Permissions::from_mode(0o755))?;
     let mut command = Command::new(program);
     command.args(["live", "--once", "--pid", &target]);

@@ -107,7 +107,7 @@ fn somebody_else_than_root_is_told_so() -> Result<()> {
     // Where that user may start it from.
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("xtask");
-    std::fs::copy(Checkout::find()?.program("xtask")?, &program)?;
+    Checkout::find()?.copy_program("xtask", &program)?;
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), everybody)?;
     let mut command = Command::new("setpriv");

@@ -1,9 +1,12 @@
 //! Paths of the project: the checkout, its build folder, and commands that know both.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::run;
 
@@ -33,6 +36,23 @@ pub fn base() -> Result<PathBuf> {
     let executable = std::env::current_exe().context("finding the running executable")?;
     let folder = executable.ancestors().nth(2).context("xtask runs outside a build folder")?;
     Ok(folder.to_path_buf())
+}
+
+/// Waits until no other command of this kind runs from the build folder. The turn ends with the file's
+/// descriptor, so also with a kill.
+pub fn turn(folder: &Path, kind: &str) -> Result<File> {
+    std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let path = folder.join(format!("{kind}.lock"));
+    let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+    let locked = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            println!("waiting for another {kind} from {}", folder.display());
+            retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))
+        }
+        result => result,
+    };
+    locked.with_context(|| format!("locking {}", path.display()))?;
+    Ok(file)
 }
 
 /// A cargo call at the root of the checkout that fills the same build folder.
@@ -95,4 +115,25 @@ pub fn find_system_program(name: &str) -> Option<PathBuf> {
 fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_from_one_build_folder_take_turns() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("target");
+        let first = turn(&folder, "test").unwrap();
+        let other = File::open(folder.join("test.lock")).unwrap();
+        let is_taken =
+            || flock(&other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
+        assert!(is_taken());
+        drop(first);
+        let second = turn(&folder, "test").unwrap();
+        assert!(is_taken());
+        drop(second);
+        assert!(!is_taken());
+    }
 }

@@ -11,14 +11,12 @@ pub mod prefix;
 mod template;
 mod wrapper;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::{Errno, retry_on_intr};
 
 use crate::{project, release, run, setup};
 use fortran::Modules;
@@ -69,7 +67,8 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.no_setup {
         setup::ensure_install(!options.no_fortran)?;
     }
-    let _turn = turn(&project::base()?)?;
+    // All installations, for whatever MPI, build in the same place and link under the same names.
+    let _turn = project::turn(&project::base()?, "installation")?;
     let (built, memprof) = match &options.built {
         Some(built) => (built.clone(), built.join("memprof")),
         None => (release::build_library()?, release::build_memprof()?),
@@ -104,23 +103,6 @@ pub fn run(options: &Options) -> Result<()> {
         println!("         or: module load {folder}/share/modulefiles/quo/{VERSION}");
     }
     Ok(())
-}
-
-/// Waits until no other installation runs from this build folder: all of them, for whatever MPI, build in the
-/// same place and link under the same names. The turn ends with the file's descriptor, so also with a kill.
-fn turn(base: &Path) -> Result<File> {
-    fs::create_dir_all(base).with_context(|| format!("creating {}", base.display()))?;
-    let path = base.join("install.lock");
-    let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-    let locked = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => {
-            println!("waiting for another installation from {}", base.display());
-            retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))
-        }
-        result => result,
-    };
-    locked.with_context(|| format!("locking {}", path.display()))?;
-    Ok(file)
 }
 
 fn modules(unwanted: bool, work: &Path) -> Result<Option<Modules>> {
@@ -355,21 +337,5 @@ mod tests {
         assert_eq!(version_in("#define QUO_API_VERSION 0x00010401\n").as_deref(), Some("1.4.1"));
         assert_eq!(version_in("#define LIBQUO 1\n"), None);
         assert_eq!(api_version().unwrap(), "1.4.1");
-    }
-
-    #[test]
-    fn installations_from_one_build_folder_take_turns() {
-        let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join("target");
-        let first = turn(&folder).unwrap();
-        let other = File::open(folder.join("install.lock")).unwrap();
-        let is_taken =
-            || flock(&other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
-        assert!(is_taken());
-        drop(first);
-        let second = turn(&folder).unwrap();
-        assert!(is_taken());
-        drop(second);
-        assert!(!is_taken());
     }
 }

@@ -11,6 +11,7 @@ mod suites;
 mod verdict;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
@@ -158,6 +159,7 @@ pub fn run(options: &Options) -> Result<()> {
             .for_each(|step| println!("{step}"));
         return Ok(());
     }
+    let _turn = turn()?;
     let variables = variables(options, &additions);
     let (start, begun) = (Instant::now(), SystemTime::now());
     let verdicts = carry_out(options, &report, &known, &additions, &variables)?;
@@ -176,6 +178,11 @@ pub fn run(options: &Options) -> Result<()> {
         );
     }
     close(&verdicts)
+}
+
+/// Waits for other runs of tests: all write their logs, in which test programs are found, to the same place.
+fn turn() -> Result<File> {
+    project::turn(&project::target()?.join("xtask"), "test")
 }
 
 /// The variables that the tier, the seed and the change give to all steps.
@@ -315,6 +322,7 @@ fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) ->
     if wanted.is_empty() {
         bail!("no suite has this in its name; `--list` names them");
     }
+    let _turn = turn()?;
     setup::ensure()?;
     let begun = SystemTime::now();
     let mut verdicts = report.build(on_mpi.builds()?)?;

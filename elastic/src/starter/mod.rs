@@ -31,6 +31,7 @@ pub(crate) use launch_hosts::LaunchHosts;
 pub(crate) use env_marker::EnvMarker;
 pub(crate) use process::SpawnHelper;
 use process::Starter;
+pub(crate) use program::own_command;
 pub(crate) use refusal::end_launcher;
 pub(crate) use slots::{Slots, Started};
 

@@ -12,7 +12,9 @@ use crate::place::{Allowed, Bounds, Fill};
 use crate::process_table::{Limits, NewNodes};
 use crate::room;
 use crate::sets::SetName;
-use crate::starter::{HostKey, HungSpawn, LaunchHosts, Slots, SpawnCommand, SpawnHelper, wrapped};
+use crate::starter::{
+    HostKey, HungSpawn, LaunchHosts, Slots, SpawnCommand, SpawnHelper, own_command, wrapped,
+};
 
 /// Time that processes that are started may take to their ready point, unless the program says.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -351,14 +353,6 @@ impl WorldOptions {
         let is_bound = is_open_mpi && self.abort_on_death;
         Ok(SpawnCommand { crowded, hosts, slots, is_bound, ..spawn_command })
     }
-}
-
-fn own_command() -> Result<(String, Vec<String>), String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let unreadable = |_| "the program's name or an argument is no text".to_owned();
-    let program = program.into_os_string().into_string().map_err(unreadable)?;
-    let arguments = std::env::args_os().skip(1).map(|word| word.into_string().map_err(unreadable));
-    Ok((program, arguments.collect::<Result<_, _>>()?))
 }
 
 #[cfg(test)]

@@ -42,9 +42,13 @@ fn surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
     let mut folders = folders.map(PathBuf::from);
     let folder = folders.find(|folder| folder.join("libmpi.so").exists());
     let folder = folder.with_context(|| format!("no folder of libmpi.so in {shown:?}"))?;
+    // In wheels libmpi.so is a line for the linker, and the library has only its name with a number.
+    let names = ["libmpi.so", "libmpi.so.40", "libmpi.so.12"].map(|name| folder.join(name));
+    let is_library = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 4096);
+    let library = names.into_iter().find(is_library);
     Ok(vec![
         // mpi4py looks for Open MPI first, wherever the loader finds one.
-        ("MPI4PY_LIBMPI", folder.join("libmpi.so")),
+        ("MPI4PY_LIBMPI", library.with_context(|| format!("no libmpi in {}", folder.display()))?),
         ("LD_LIBRARY_PATH", folder),
         ("PYTHONPATH", checkout.root().join(PACKAGE)),
         ("PYTHONDONTWRITEBYTECODE", "1".into()),

@@ -17,32 +17,8 @@ each. A call that fails raises a subclass of :class:`Error` with the library's o
 release the interpreter's lock, so that other Python threads run while a rank sleeps.
 """
 
-from .context import (
-    Context,
-    Cores,
-    DeviceKind,
-    Distribution,
-    MemoryPolicy,
-    NamedBarrier,
-    ObjectType,
-    Phase,
-    PhaseMetrics,
-    SharedMemory,
-    Sharing,
-    Threads,
-    Worker,
-)
-from .elastic import (
-    ArrayKind,
-    Event,
-    EventKind,
-    RequestKind,
-    RequestState,
-    Status,
-    Storage,
-    Window,
-    World,
-)
+from .context import Context, NamedBarrier
+from .elastic import Window, World
 from .errors import (
     BusyError,
     DeadMemberError,
@@ -64,6 +40,26 @@ from .errors import (
     TimeoutExpiredError,
     TopologyError,
     WorkFailedError,
+)
+from .phases import Phase
+from .shared import SharedMemory
+from .values import (
+    ArrayKind,
+    Cores,
+    DeviceKind,
+    Distribution,
+    Event,
+    EventKind,
+    MemoryPolicy,
+    ObjectType,
+    PhaseMetrics,
+    RequestKind,
+    RequestState,
+    Sharing,
+    Status,
+    Storage,
+    Threads,
+    Worker,
 )
 from . import memory
 from ._library import library_path, library_version

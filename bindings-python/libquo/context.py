@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-import enum
 import json as json_module
-import threading
-import weakref
 from ctypes import c_int, c_longlong, c_void_p
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple, Type, cast
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, cast
 
 from . import _library as library
-from .errors import HandleError, WorkFailedError
+from ._handle import Handle
+from .phases import Phase
+from .shared import SharedMemory
+from .values import (
+    CoreKind,
+    Cores,
+    DeviceKind,
+    Distribution,
+    MemoryPolicy,
+    ObjectType,
+    Sharing,
+    Threads,
+)
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -20,136 +28,11 @@ if TYPE_CHECKING:
     import numpy
 
 
-class ObjectType(enum.IntEnum):
-    """Kinds of hardware objects. Indices of objects are logical, from 0."""
-
-    MACHINE = 0
-    NUMANODE = 1
-    PACKAGE = 2
-    CORE = 4
-    PU = 5
-    DIE = 6
-    L3CACHE = 7
-    L2CACHE = 8
-    L1CACHE = 9
-
-
-class Distribution(enum.IntEnum):
-    """Rules of :meth:`Context.select`."""
-
-    SPREAD = 0
-    LIBQUO_COMPAT = 1
-
-
-class Threads(enum.IntEnum):
-    """Handling of the thread counts of OpenMP and BLAS libraries in a phase."""
-
-    KEEP = 0
-    OPENMP = 1
-
-
-class Cores(enum.IntEnum):
-    """Cores of a hybrid processor that a phase uses."""
-
-    ALL = 0
-    FASTEST = 1
-
-
-class Sharing(enum.IntEnum):
-    """Conduct of a phase whose CPUs another one has."""
-
-    OVERLAP = 0
-    WAIT = 1
-    LEFT = 2
-
-
-class DeviceKind(enum.IntEnum):
-    """A kind of device, by its class on the PCI bus."""
-
-    GPU = 0
-    NETWORK = 1
-    STORAGE = 2
-
-
-class MemoryPolicy(enum.IntEnum):
-    """NUMA nodes from which the kernel takes pages when they are first written."""
-
-    KEEP = 0
-    FOLLOW = 1
-    BIND = 2
-    INTERLEAVE = 3
-
-
 def _extent(array: "numpy.ndarray[Any, Any]") -> Tuple[int, int]:
     """The address and the length in bytes of an array."""
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         raise ValueError("the array is not contiguous: place the array that it is a view of")
     return int(array.ctypes.data), int(array.nbytes)
-
-
-class CoreKind(NamedTuple):
-    """A kind of cores of a hybrid processor."""
-
-    #: Relative to the other kinds; 0 where unknown.
-    speed: int
-    #: CPUs as a list such as "0-3,8".
-    cpus: str
-
-
-class Worker(NamedTuple):
-    """Assignment of a rank that works in a phase."""
-
-    #: Threads to run: the worker's share of the CPUs.
-    threads: int
-    #: The first of the qids whose work this rank does.
-    first_qid: int
-    #: Number of these qids, which are contiguous; the rank's own is among them.
-    qids: int
-    #: CPUs that the rank is bound to while the phase runs, as a list such as "0-3,8".
-    cpus: str
-
-
-class PhaseMetrics(NamedTuple):
-    """Cost of the last run of a phase for this rank. Times are in seconds."""
-
-    selected: bool
-    threads: int
-    run_seconds: float
-    quiesced_seconds: float
-    remap_seconds: float
-
-
-class _Handle:
-    """A handle of the library, which is freed once, by hand or by ``with``."""
-
-    _free = ""
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-        self._value = c_void_p()
-
-    @property
-    def _handle(self) -> c_void_p:
-        if not self._value:
-            raise HandleError(15, f"the {self._kind} was freed before")
-        return self._value
-
-    def free(self) -> None:
-        """Frees the object. Does nothing where that was done before."""
-        if self._value:
-            library.call(self._free, self._value)
-            self._value = c_void_p()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.free()
 
 
 class Pushed:
@@ -165,7 +48,7 @@ class Pushed:
         self._context.pop()
 
 
-class Context(_Handle):
+class Context(Handle):
     """A context: the ranks of a communicator, with a part on each node.
 
     Collective over the communicator, which is duplicated. To be freed, collectively, by
@@ -199,7 +82,7 @@ class Context(_Handle):
     @classmethod
     def _of(cls, handle: c_void_p) -> "Context":
         context = cls.__new__(cls)
-        _Handle.__init__(context, "context")
+        Handle.__init__(context, "context")
         context._value = handle
         return context
 
@@ -503,7 +386,7 @@ class Context(_Handle):
         library.call("QUO_retire", self._handle)
 
 
-class NamedBarrier(_Handle):
+class NamedBarrier(Handle):
     """A barrier among some ranks of a node. Made by :meth:`Context.named_barrier`."""
 
     _free = "QUO_named_barrier_free"
@@ -521,196 +404,3 @@ class NamedBarrier(_Handle):
             library.call("QUO_named_barrier_wait", self._handle)
         else:
             library.call("QUO_named_barrier_wait_timed", self._handle, timeout)
-
-
-class Phase(_Handle):
-    """A phase: some ranks work with wider bindings, the others sleep.
-
-    Made by :meth:`Context.phase`; freed by :meth:`free` or ``with``.
-    """
-
-    _free = "QUO_phase_free"
-
-    def __init__(
-        self,
-        context: Context,
-        kind: ObjectType,
-        max_per_object: int,
-        threads: Threads,
-        cores: Cores,
-        shared: Tuple[Sharing, float],
-        name: Optional[str],
-    ) -> None:
-        super().__init__("phase")
-        self._context = context
-        self._controls_threads = threads is Threads.OPENMP
-        self._pools: Any = None
-        spec = library.PhaseSpec(
-            ctypes.sizeof(library.PhaseSpec),
-            int(kind),
-            max_per_object,
-            int(threads),
-            library.encoded(name),
-            int(cores),
-            int(shared[0]),
-            shared[1],
-        )
-        library.call("QUO_phase_create", context._handle, spec, self._value)
-
-    def run(self) -> "PhaseRun":
-        """Runs the phase once, in a ``with`` block::
-
-            with phase.run() as worker:
-                if worker:
-                    solve(threads=worker.threads)
-
-        ``worker`` is None on ranks that are not selected; these sleep at the end of the block.
-        While the block runs, OpenMP, BLAS and, with threadpoolctl, the libraries inside of Python's
-        modules (NumPy's OpenBLAS) that were loaded before the first run have the worker's threads.
-        An exception in the block fails the run on all ranks of the node: it goes on here, and the
-        others get :class:`WorkFailedError` with its text. Collective over the node.
-        """
-        return PhaseRun(self)
-
-    def _limit_threads(self, threads: int) -> Any:
-        """Sets the thread counts of libraries that Python's modules have brought along.
-
-        Their symbols are private to the module, so that libquo does not see them. Returns what
-        restores the counts; None without threadpoolctl.
-        """
-        if not self._controls_threads:
-            return None
-        if self._pools is None:
-            try:
-                import threadpoolctl
-            except ImportError:
-                self._controls_threads = False
-                return None
-            self._pools = threadpoolctl.ThreadpoolController()
-        return self._pools.limit(limits=threads)
-
-    def metrics(self) -> PhaseMetrics:
-        """Returns the cost of the last run for this rank. Local."""
-        raw = library.PhaseMetrics(ctypes.sizeof(library.PhaseMetrics))
-        library.call("QUO_phase_metrics", self._handle, raw)
-        return PhaseMetrics(
-            bool(raw.selected),
-            raw.threads,
-            raw.run_seconds,
-            raw.quiesced_seconds,
-            raw.remap_seconds,
-        )
-
-
-class PhaseRun:
-    """One run of a phase. Made by :meth:`Phase.run`."""
-
-    def __init__(self, phase: Phase) -> None:
-        self._phase = phase
-        self._limits: Any = None
-
-    def __enter__(self) -> Optional[Worker]:
-        handle = self._phase._handle
-        selected, threads, first, count = c_int(), c_int(), c_int(), c_int()
-        library.call("QUO_phase_begin", handle, selected, threads)
-        if not selected.value:
-            return None
-        try:
-            library.call("QUO_phase_qids", handle, first, count)
-            cpus = self._phase._context.binding()
-            self._limits = self._phase._limit_threads(threads.value)
-        except BaseException as error:
-            self.__exit__(type(error), error, None)
-            raise
-        return Worker(threads.value, first.value, count.value, cpus)
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        handle = self._phase._handle
-        if self._limits is not None:
-            self._limits.restore_original_limits()
-        if error is None:
-            library.call("QUO_phase_end", handle)
-            return
-        reason = f"{type(error).__name__}: {error}".replace("\0", " ")
-        library.call("QUO_phase_fail", handle, reason.encode("utf-8", "replace"))
-        try:
-            library.call("QUO_phase_end", handle)
-        except WorkFailedError:
-            pass  # The exception of the block goes on.
-
-
-def _unmap(handle: c_void_p) -> None:
-    # After MPI's end the library refuses, and the process's end unmaps.
-    library.load().QUO_xpm_free(handle)
-
-
-class SharedMemory:
-    """One block for each rank of the node, all mapped by all of them, behind each other.
-
-    Made by :meth:`Context.shared_memory`; starts as zeros. :meth:`free`, or the end of a ``with``
-    block, gives the memory up; it stays mapped as long as a view of it is in use.
-    """
-
-    def __init__(self, context: Context, size: int, qids: Optional[Sequence[int]]) -> None:
-        handle = c_void_p()
-        if qids is None:
-            library.call("QUO_xpm_allocate", context._handle, size, handle)
-        else:
-            members = library.numbers(qids)
-            arguments = (context._handle, members, len(members), size, handle)
-            library.call("QUO_xpm_allocate_by_qids", *arguments)
-        self._lock = threading.Lock()
-        self._mapping: Optional[_Mapping] = _Mapping(handle)
-
-    def free(self) -> None:
-        """Gives the memory up. Local. Does nothing where that was done before."""
-        with self._lock:
-            self._mapping = None
-
-    def __enter__(self) -> "SharedMemory":
-        return self
-
-    def __exit__(self, *_unused: object) -> None:
-        self.free()
-
-    def view(self, first: Optional[int] = None, last: Optional[int] = None) -> memoryview:
-        """Returns the bytes of a block, or of the blocks of the qids ``first`` to ``last``.
-
-        Without arguments it is the caller's block. Local.
-        """
-        mapping = self._mapping
-        if mapping is None:
-            raise HandleError(15, "the shared memory was freed before")
-        place = library.View()
-        if first is None:
-            library.call("QUO_xpm_view_local", mapping.handle, place)
-        else:
-            end = first if last is None else last
-            library.call("QUO_xpm_view_by_qid_range", mapping.handle, first, end, place)
-        if not place.extent:
-            return memoryview(bytearray())
-        buffer = (ctypes.c_ubyte * place.extent).from_address(place.base)
-        # Keeps the memory mapped as long as the view is there.
-        buffer._mapping = mapping
-        return memoryview(buffer).cast("B")
-
-    def array(
-        self, dtype: Any = float, first: Optional[int] = None, last: Optional[int] = None
-    ) -> "numpy.ndarray[Any, Any]":
-        """Returns the memory of :meth:`view` as a one-dimensional array of NumPy. Local."""
-        import numpy
-
-        return numpy.frombuffer(self.view(first, last), dtype=dtype)
-
-
-class _Mapping:
-    """The memory in this process, which is unmapped when the last view has gone."""
-
-    def __init__(self, handle: c_void_p) -> None:
-        self.handle = handle
-        weakref.finalize(self, _unmap, handle)

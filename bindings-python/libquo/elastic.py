@@ -26,10 +26,8 @@ one thread at a time.
 from __future__ import annotations
 
 import ctypes
-import enum
 import json
 import pickle
-import sys
 from ctypes import c_int, c_longlong, c_size_t, c_void_p
 from types import TracebackType
 from typing import (
@@ -39,7 +37,6 @@ from typing import (
     Dict,
     Iterator,
     List,
-    NamedTuple,
     Optional,
     Sequence,
     Tuple,
@@ -50,8 +47,18 @@ from typing import (
 )
 
 from . import _library as library
-from .context import _Handle
+from ._handle import Handle
 from .errors import Error, InvalidArgumentError
+from .values import (
+    ArrayKind,
+    Counts,
+    Event,
+    EventKind,
+    RequestKind,
+    RequestState,
+    Status,
+    Storage,
+)
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -61,101 +68,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Status(enum.IntEnum):
-    """Status of a process in the world."""
-
-    NEW = 0
-    JOINING = 1
-    STAYING = 2
-    LEAVING = 3
-    PARKED = 4
-    ENDED = 5
-
-
-class RequestKind(enum.IntEnum):
-    """Kind of a request."""
-
-    SIZE = 0
-    GROW = 1
-    SHRINK = 2
-    LEAVE = 3
-    MOVE = 4
-
-
-class RequestState(enum.IntEnum):
-    """State of a request."""
-
-    OPEN = 0
-    DONE = 1
-    FAILED = 2
-
-
-class EventKind(enum.IntEnum):
-    """Kind of an event. From ``REQUESTED`` on these are the steps of a request."""
-
-    STARTED = 0
-    NOTICE = 1
-    OVERDUE = 2
-    REQUESTED = 3
-    REFUSED = 4
-    ACCEPTED = 5
-    ANNOUNCED = 6
-    LAUNCHED = 7
-    READY = 8
-    PENDING = 9
-    CONFIRMED = 10
-    AGREED = 11
-    BEGUN = 12
-    MOVED = 13
-    FINALIZED = 14
-    ABORTED = 15
-
-
-class ArrayKind(enum.IntEnum):
-    """Distribution of an array over the ranks."""
-
-    BLOCK = 0
-    BLOCK_CYCLIC = 1
-    BLOCK_ROWS = 2
-    BLOCK_COLUMNS = 3
-    BLOCK_GRID = 4
-    CHECKERBOARD = 5
-    REPLICATED = 6
-
-
-class Storage(enum.IntEnum):
-    """Order in which a rank stores its part of a matrix."""
-
-    BY_ROWS = 0
-    BY_COLUMNS = 1
-
-
-class Event(NamedTuple):
-    """An event of the world. A number that the event does not have is -1."""
-
-    number: int
-    #: Seconds since the job began.
-    time: float
-    kind: EventKind
-    request: int
-    epoch: int
-    ranks: int
-    target: int
-    #: The cause in words; empty without one.
-    text: str
-    #: The whole event, as in the log.
-    fields: Dict[str, Any]
-
-
-class Counts(NamedTuple):
-    """Numbers of ranks in a resize."""
-
-    staying: int
-    leaving: int
-    joining: int
-
-
-class World(_Handle):
+class World(Handle):
     """The world of a job.
 
     Collective over all processes that were launched, or started for a growth, together; after
@@ -225,8 +138,7 @@ class World(_Handle):
         else:
             options.sizes = library.encoded(sizes)
         options.hosts = library.encoded(hosts)
-        words = _program() if command is None else command
-        options.command = library.encoded("\n".join(words) or None)
+        options.command = library.encoded("\n".join(command) if command else None)
         lines = "\n".join(f"{key}={value}" for key, value in info.items()) if info else None
         options.info = library.encoded(lines)
         options.control_folder = library.encoded(control_folder)
@@ -458,16 +370,6 @@ class World(_Handle):
         array = Array(self, name, dtype, storage)
         array._place()
         return array
-
-
-def _program() -> List[str]:
-    """Returns the words that started this interpreter, under the name that has its packages.
-
-    The library would take the file that runs, which for a virtual environment is that of another.
-    A word of several lines, as a program given with ``-c``, is left to the library.
-    """
-    words = list(getattr(sys, "orig_argv", [sys.executable, *sys.argv]))
-    return [] if any("\n" in word for word in words) else [sys.executable, *words[1:]]
 
 
 def _array_spec(

@@ -11,29 +11,29 @@ import subprocess
 import sys
 import tempfile
 
-from libquo import context, elastic, errors, memory
+from libquo import errors, memory, values
 from libquo import _library as library
 
 #: Enumerations, and the beginning of their names in C.
 ENUMERATIONS = [
-    (context.ObjectType, "QUO_OBJ_"),
-    (context.Threads, "QUO_THREADS_"),
-    (context.Cores, "QUO_CORES_"),
-    (context.Sharing, "QUO_SHARING_"),
-    (context.DeviceKind, "QUO_DEVICE_"),
-    (context.MemoryPolicy, "QUO_MEMORY_"),
-    (elastic.Status, "QUO_WORLD_"),
-    (elastic.RequestKind, "QUO_REQUEST_"),
-    (elastic.RequestState, "QUO_REQUEST_"),
-    (elastic.EventKind, "QUO_EVENT_"),
-    (elastic.ArrayKind, "QUO_ARRAY_"),
-    (elastic.Storage, "QUO_ARRAY_"),
+    (values.ObjectType, "QUO_OBJ_"),
+    (values.Threads, "QUO_THREADS_"),
+    (values.Cores, "QUO_CORES_"),
+    (values.Sharing, "QUO_SHARING_"),
+    (values.DeviceKind, "QUO_DEVICE_"),
+    (values.MemoryPolicy, "QUO_MEMORY_"),
+    (values.Status, "QUO_WORLD_"),
+    (values.RequestKind, "QUO_REQUEST_"),
+    (values.RequestState, "QUO_REQUEST_"),
+    (values.EventKind, "QUO_EVENT_"),
+    (values.ArrayKind, "QUO_ARRAY_"),
+    (values.Storage, "QUO_ARRAY_"),
 ]
 
 #: Values by their names in C.
 VALUES = {
-    "QUO_DISTRIB_SPREAD": context.Distribution.SPREAD,
-    "QUO_DISTRIB_LIBQUO_COMPAT": context.Distribution.LIBQUO_COMPAT,
+    "QUO_DISTRIB_SPREAD": values.Distribution.SPREAD,
+    "QUO_DISTRIB_LIBQUO_COMPAT": values.Distribution.LIBQUO_COMPAT,
     "QUO_ERR_SYS": errors.SystemCallError,
     "QUO_ERR_OOR": errors.OutOfResourcesError,
     "QUO_ERR_INVLD_ARG": errors.InvalidArgumentError,

@@ -1,0 +1,137 @@
+"""Phases: some ranks work with wider bindings, the others sleep."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, Tuple, Type
+
+from . import _library as library
+from ._handle import Handle
+from .errors import WorkFailedError
+from .values import Cores, ObjectType, PhaseMetrics, Sharing, Threads, Worker
+
+if TYPE_CHECKING:
+    from .context import Context
+
+
+class Phase(Handle):
+    """A phase: some ranks work with wider bindings, the others sleep.
+
+    Made by :meth:`Context.phase`; freed by :meth:`free` or ``with``.
+    """
+
+    _free = "QUO_phase_free"
+
+    def __init__(
+        self,
+        context: Context,
+        kind: ObjectType,
+        max_per_object: int,
+        threads: Threads,
+        cores: Cores,
+        shared: Tuple[Sharing, float],
+        name: Optional[str],
+    ) -> None:
+        super().__init__("phase")
+        self._context = context
+        self._controls_threads = threads is Threads.OPENMP
+        self._pools: Any = None
+        spec = library.PhaseSpec(
+            ctypes.sizeof(library.PhaseSpec),
+            int(kind),
+            max_per_object,
+            int(threads),
+            library.encoded(name),
+            int(cores),
+            int(shared[0]),
+            shared[1],
+        )
+        library.call("QUO_phase_create", context._handle, spec, self._value)
+
+    def run(self) -> "PhaseRun":
+        """Runs the phase once, in a ``with`` block::
+
+            with phase.run() as worker:
+                if worker:
+                    solve(threads=worker.threads)
+
+        ``worker`` is None on ranks that are not selected; these sleep at the end of the block.
+        While the block runs, OpenMP, BLAS and, with threadpoolctl, the libraries inside of Python's
+        modules (NumPy's OpenBLAS) that were loaded before the first run have the worker's threads.
+        An exception in the block fails the run on all ranks of the node: it goes on here, and the
+        others get :class:`WorkFailedError` with its text. Collective over the node.
+        """
+        return PhaseRun(self)
+
+    def _limit_threads(self, threads: int) -> Any:
+        """Sets the thread counts of libraries that Python's modules have brought along.
+
+        Their symbols are private to the module, so that libquo does not see them. Returns what
+        restores the counts; None without threadpoolctl.
+        """
+        if not self._controls_threads:
+            return None
+        if self._pools is None:
+            try:
+                import threadpoolctl
+            except ImportError:
+                self._controls_threads = False
+                return None
+            self._pools = threadpoolctl.ThreadpoolController()
+        return self._pools.limit(limits=threads)
+
+    def metrics(self) -> PhaseMetrics:
+        """Returns the cost of the last run for this rank. Local."""
+        raw = library.PhaseMetrics(ctypes.sizeof(library.PhaseMetrics))
+        library.call("QUO_phase_metrics", self._handle, raw)
+        return PhaseMetrics(
+            bool(raw.selected),
+            raw.threads,
+            raw.run_seconds,
+            raw.quiesced_seconds,
+            raw.remap_seconds,
+        )
+
+
+class PhaseRun:
+    """One run of a phase. Made by :meth:`Phase.run`."""
+
+    def __init__(self, phase: Phase) -> None:
+        self._phase = phase
+        self._limits: Any = None
+
+    def __enter__(self) -> Optional[Worker]:
+        handle = self._phase._handle
+        selected, threads, first, count = c_int(), c_int(), c_int(), c_int()
+        library.call("QUO_phase_begin", handle, selected, threads)
+        if not selected.value:
+            return None
+        try:
+            library.call("QUO_phase_qids", handle, first, count)
+            cpus = self._phase._context.binding()
+            self._limits = self._phase._limit_threads(threads.value)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return Worker(threads.value, first.value, count.value, cpus)
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        handle = self._phase._handle
+        if self._limits is not None:
+            self._limits.restore_original_limits()
+        if error is None:
+            library.call("QUO_phase_end", handle)
+            return
+        reason = f"{type(error).__name__}: {error}".replace("\0", " ")
+        library.call("QUO_phase_fail", handle, reason.encode("utf-8", "replace"))
+        try:
+            library.call("QUO_phase_end", handle)
+        except WorkFailedError:
+            pass  # The exception of the block goes on.

@@ -27,11 +27,22 @@ static struct log {
     struct entry entries[ENTRIES];
 } *told;
 
-/* The kernel keeps the profiler's thread from running, and not because it waits for a time or for a lock. */
-static int is_kept(void)
+/* The state of the profiler's thread: D while the kernel keeps it from running, and not because it waits for a time or
+ * for a lock, R while it runs or is ready to. */
+static char state(void)
 {
     const char *name_end = strrchr(said(state_file), ')');
-    return name_end && name_end[1] && name_end[2] == 'D';
+    return name_end && name_end[1] ? name_end[2] : 0;
+}
+
+/* For how long the profiler's thread has been ready by now and has not had a processor: the kernel counts a wait when
+ * it is over. */
+static uint64_t waits(uint64_t ran, uint64_t waited, char is, uint64_t time)
+{
+    static uint64_t ran_before, waited_before, since;
+    if (is != 'R' || ran != ran_before || waited != waited_before) since = time;
+    ran_before = ran, waited_before = waited;
+    return time - since;
 }
 
 static void tell(void)
@@ -40,13 +51,15 @@ static void tell(void)
     static int was_kept;
     uint64_t ran, waited;
     ran_and_waited(&ran, &waited);
-    int is = is_kept();
+    char now_in = state();
+    int is_kept = now_in == 'D';
     uint64_t time = now();
+    waited += waits(ran, waited, now_in, time);
     /* This thread comes by every half a millisecond, unless it is kept itself: then the other was as well, and
      * may have been let go with it. */
     uint64_t since = before ? time - before : 0;
-    if (was_kept || is || since > UINT64_C(10000000)) kept += since;
-    before = time, was_kept = is;
+    if (was_kept || is_kept || since > UINT64_C(10000000)) kept += since;
+    before = time, was_kept = is_kept;
     /* The last entry is of now, and stays once it is five milliseconds after the one before. */
     uint64_t count = told->count;
     const struct entry *last = told->entries + count - 1;

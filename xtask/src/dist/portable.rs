@@ -58,7 +58,7 @@ fn command(debug: bool) -> Result<PathBuf> {
     let folder = project::base()?;
     let mut build = cargo(debug)?;
     // The linker that another MPI needs is not wanted here.
-    build.env_remove(project::linker_variable()?).env("CARGO_TARGET_DIR", &folder);
+    project::without_mpi_linker(&mut build)?.env("CARGO_TARGET_DIR", &folder);
     run::shown(build.args(["--target", &target, "--package", "memprof"]), LIMIT)?;
     Ok(folder.join(target).join(profile(debug)).join("memprof"))
 }
@@ -66,7 +66,7 @@ fn command(debug: bool) -> Result<PathBuf> {
 fn preload(debug: bool) -> Result<PathBuf> {
     let folder = project::base()?;
     let mut build = cargo(debug)?;
-    build.env_remove(project::linker_variable()?).env("CARGO_TARGET_DIR", &folder);
+    project::without_mpi_linker(&mut build)?.env("CARGO_TARGET_DIR", &folder);
     run::shown(build.args(["--package", "memprof-preload"]), LIMIT)?;
     Ok(folder.join(profile(debug)).join(PRELOAD))
 }

@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 
 use crate::{project, run};
 
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Far beyond what one slow core takes: a user would rather wait than begin again.
+const LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// `quo` is always among the packages, since `--all-features` means those of the packages that are
 /// named: so it is compiled once for all commands. `quo-mpi` is not: its feature needs libclang, and

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use super::{VERSION, archive};
 use crate::{project, release, run};
 
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Far beyond what one slow core takes: a user would rather wait than begin again.
+const LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
 const PRELOAD: &str = "libmemprof_preload.so";
 
 /// Builds and packs it.

@@ -69,7 +69,8 @@ fn main() -> ExitCode {
         // The MPI's own header may be older than the warnings.
         .flag("-Wno-long-long")
         .compile("quo_mpi_layer");
-    let flags = wrapper::link_flags(&String::from_utf8_lossy(&shown));
+    let mut flags = wrapper::link_flags(&String::from_utf8_lossy(&shown));
+    wrapper::drop_links(&mut flags, |file| file.canonicalize().ok());
     for folder in &flags.folders {
         println!("cargo:rustc-link-search=native={folder}");
     }

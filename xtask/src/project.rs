@@ -65,6 +65,8 @@ pub fn cargo() -> Result<Command> {
     for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
         command.env_remove(name);
     }
+    // Some environments name this machine, as conda's Rust does: results would lie in a folder of that name.
+    command.env_remove("CARGO_BUILD_TARGET");
     Ok(command)
 }
 
@@ -74,6 +76,14 @@ pub fn triple() -> Result<String> {
     let told = run::captured(Command::new(rustc).current_dir(root()).arg("-vV"))?;
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc -vV names no host")?.to_owned())
+}
+
+/// Takes back the linker of another MPI from a cargo call that does not need it. One that the user gave stays.
+pub fn without_mpi_linker(command: &mut Command) -> Result<&mut Command> {
+    if std::env::var_os(BUILD).is_some() {
+        command.env_remove(linker_variable()?);
+    }
+    Ok(command)
 }
 
 /// The variable that gives cargo another linker for this machine.
@@ -135,5 +145,13 @@ mod tests {
         assert!(is_taken());
         drop(second);
         assert!(!is_taken());
+    }
+
+    #[test]
+    fn cargo_call_ignores_a_target_of_the_environment() {
+        let command = cargo().unwrap();
+        let removed =
+            |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+        assert!(removed("CARGO_BUILD_TARGET"));
     }
 }

@@ -1,6 +1,8 @@
 //! Flags that an MPI compiler wrapper adds to a link, read from its output. The build script uses
 //! this file too.
 
+use std::path::{Path, PathBuf};
+
 /// The part of a wrapper's flags that links a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkFlags {
@@ -49,6 +51,19 @@ pub fn link_flags(shown: &str) -> LinkFlags {
         push_new(&mut flags.run_path, folder);
     }
     flags
+}
+
+/// Removes the folders of the run path from which each library leads into a folder of the system. Debian has
+/// links for the linker in a folder of Open MPI's, where a program finds nothing when it starts.
+pub fn drop_links(flags: &mut LinkFlags, resolve: impl Fn(&Path) -> Option<PathBuf>) {
+    let libraries = &flags.libraries;
+    flags.run_path.retain(|folder| {
+        let file = |name| Path::new(folder).join(format!("lib{name}.so"));
+        let real: Vec<PathBuf> = libraries.iter().map(file).filter_map(|it| resolve(&it)).collect();
+        let in_system =
+            |file: &PathBuf| file.parent().and_then(Path::to_str).is_some_and(is_system);
+        real.is_empty() || !real.iter().all(in_system)
+    });
 }
 
 fn push_new(list: &mut Vec<String>, value: &str) {
@@ -143,6 +158,26 @@ mod tests {
         ] {
             assert_eq!(of(shown), expected, "{shown}");
         }
+    }
+
+    #[test]
+    fn folder_of_links_into_the_system_is_no_run_path() {
+        let shown = "gcc -L/usr/lib/x86_64-linux-gnu/openmpi/lib -L/opt/m/lib -lmpi -lm";
+        let resolved = |system: &'static str| {
+            let mut flags = link_flags(shown);
+            drop_links(&mut flags, |file| match file.to_str().unwrap() {
+                "/usr/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so" => Some(PathBuf::from(system)),
+                "/opt/m/lib/libmpi.so" => Some(PathBuf::from("/opt/m/lib/libmpi.so.40.1")),
+                _ => None,
+            });
+            flags.run_path.join(" ")
+        };
+        assert_eq!(resolved("/usr/lib/x86_64-linux-gnu/libmpi.so.40.2"), "/opt/m/lib");
+        let own = "/usr/lib/x86_64-linux-gnu/openmpi/lib";
+        assert_eq!(resolved(format!("{own}/libmpi.so.40.2").leak()), format!("{own} /opt/m/lib"));
+        let mut unknown = link_flags(shown);
+        drop_links(&mut unknown, |_| None);
+        assert_eq!(unknown, link_flags(shown));
     }
 
     #[test]

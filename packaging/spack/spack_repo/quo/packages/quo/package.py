@@ -8,10 +8,11 @@ from spack.package import *
 
 
 class Quo(Package):
-    """Node runtime for coupled MPI+X programs: most ranks of a node sleep and give up their cores while a few
-    widen their binding and run threads there. With the interface of QUO 1.4.1 for C, C++ and Fortran."""
+    """Node runtime for coupled MPI+X programs: most ranks of a node sleep and give up their cores
+    while a few widen their binding and run threads there. With the interface of QUO 1.4.1 for C,
+    C++ and Fortran."""
 
-    # The checkout that this recipe lies in: packaging/spack/spack_repo/quo/packages/quo/package.py.
+    # The checkout: this file is packaging/spack/spack_repo/quo/packages/quo/package.py in it.
     git = pathlib.Path(__file__).resolve().parents[6].as_uri()
 
     license("Apache-2.0 OR MIT")

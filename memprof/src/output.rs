@@ -19,8 +19,10 @@ pub fn fill(
     if file.exists() && !file.is_file() {
         let out = std::fs::OpenOptions::new().write(true).open(file).with_context(cannot)?;
         let mut out = BufWriter::with_capacity(1 << 16, out);
-        fill(&mut out).and_then(|()| Ok(out.flush()?)).with_context(cannot)?;
-        return Ok(0);
+        return match fill(&mut out).and_then(|()| Ok(out.flush()?)) {
+            Err(error) if is_abandoned(&error) => Ok(0),
+            done => done.map(|()| 0).with_context(cannot),
+        };
     }
     let mut part = std::ffi::OsString::from(".");
     part.push(name);
@@ -37,6 +39,12 @@ pub fn fill(
         let _ = std::fs::remove_file(&part);
     }
     written.with_context(cannot)
+}
+
+/// Returns true if the reader of a pipe has gone: it has seen enough, as `head` behind `/dev/stdout`.
+fn is_abandoned(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// A path in JSON. Bytes in it that are not Unicode are shown as such, as in tables, and are no reason to have no

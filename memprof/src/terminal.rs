@@ -44,6 +44,29 @@ impl Look {
         self.width
     }
 
+    /// Breaks lines between words where they are longer than there is room; further lines are indented as the first, by
+    /// two spaces at least.
+    pub fn wrap(self, text: &str) -> String {
+        let Some(room) = self.width else { return text.to_owned() };
+        let mut out = String::new();
+        for line in text.split_inclusive('\n') {
+            let mut used = 0;
+            let indent = (line.len() - line.trim_start_matches(' ').len()).max(2);
+            for word in line.split_inclusive(' ') {
+                let length = columns(word.trim_end());
+                if used > indent && used + length > room {
+                    out.truncate(out.trim_end_matches(' ').len());
+                    out.push('\n');
+                    out.extend(std::iter::repeat_n(' ', indent));
+                    used = indent;
+                }
+                out.push_str(word);
+                used += columns(word.trim_end_matches('\n'));
+            }
+        }
+        out
+    }
+
     fn of(terminal: bool, width: Option<usize>) -> Look {
         let value = |name: &str| std::env::var_os(name);
         Look { colour: is_colour_wanted(terminal, value), width }
@@ -75,6 +98,24 @@ impl Look {
             false => text.to_owned(),
         }
     }
+}
+
+/// Columns of a terminal that text takes: two for the letters of East Asia and pictures, none for marks over letters.
+pub fn columns(text: &str) -> usize {
+    let of = |letter: char| match u32::from(letter) {
+        0x20..=0x7e => 1,
+        0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f | 0x2e80..=0x303e | 0x3041..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff => {
+            2
+        }
+        0xfe30..=0xfe6f
+        | 0xff00..=0xff60
+        | 0xffe0..=0xffe6
+        | 0x1f300..=0x1f9ff
+        | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    };
+    text.chars().map(of).sum()
 }
 
 /// Lines of the terminal at standard output; nothing where it does not say how many.
@@ -222,5 +263,20 @@ mod tests {
         assert_eq!(Look::plain().bold("x"), "x");
         assert_eq!(Look { colour: true, width: None }.warn("x"), "\x1b[33mx\x1b[0m");
         assert_eq!(Look { colour: true, width: None }.dim(""), "");
+    }
+
+    #[test]
+    fn lines_break_between_words_where_a_terminal_is_narrow() {
+        let text = "one two three four\nfive\n";
+        assert_eq!(Look::plain().wrap(text), text);
+        assert_eq!(Look::plain().narrow(9).wrap(text), "one two\n  three\n  four\nfive\n");
+        assert_eq!(Look::plain().narrow(4).wrap("alpha beta"), "alpha\n  beta");
+        assert_eq!(Look::plain().narrow(9).wrap("    a bc def"), "    a bc\n    def");
+        assert_eq!(Look::plain().narrow(80).wrap("  kept  as is "), "  kept  as is ");
+    }
+
+    #[test]
+    fn wide_letters_take_two_columns_and_marks_none() {
+        assert_eq!([columns("ab·µ"), columns("日本"), columns("e\u{301}")], [4, 4, 1]);
     }
 }

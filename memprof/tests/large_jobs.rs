@@ -20,6 +20,7 @@ fn job(place: &Path, ranks: u32) -> PathBuf {
         samples: SAMPLES,
         components: 12,
         file_size: 512 << 10,
+        times: true,
         ..JobShape::default()
     };
     generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
@@ -76,6 +77,11 @@ const CASES: &[Case] = &[
     case("report JOB --sites", None, 32),
     case("report JOB --html", Some("html"), 32),
     case("report JOB --png", Some("png"), 32),
+    case("time JOB", None, 32),
+    case("time JOB --ranks", None, 32),
+    case("time JOB --loops", None, 32),
+    case("time JOB --json", None, 32),
+    case("time JOB --html", Some("html"), 32),
     case("sweep --from FEW JOB", None, 32),
     case("live --once JOB", None, 32),
     case("live --once --json JOB", None, 32),
@@ -116,8 +122,10 @@ fn no_command_takes_a_whole_traces_memory_per_rank() {
                 assert!(csv.lines().count() > (MANY * SAMPLES * 10) as usize);
             }
             Some("html") => {
-                let size = own.join("html").metadata().expect("the page").len();
-                assert!(size < 4 * MIB, "{size} bytes");
+                let page = std::fs::read_to_string(own.join("html")).expect("the page");
+                assert!(page.len() < 3 << 20, "{}: {} bytes", case.words, page.len());
+                let elements = page.matches("</").count() + page.matches("/>").count();
+                assert!(elements < 12_000, "{}: {elements} elements", case.words);
             }
             _ => {}
         }

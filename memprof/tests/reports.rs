@@ -439,3 +439,27 @@ fn a_reader_that_goes_away_is_no_error() {
         assert_eq!(text(&output.stderr), "", "{of}");
     }
 }
+
+#[test]
+fn commands_without_a_reader_end_with_their_own_status() {
+    let made = Made::new(2, 1);
+    for (words, status) in [
+        ("report JOB", 0),
+        ("report JOB --json", 0),
+        ("report JOB --html /dev/stdout", 0),
+        ("export JOB --format csv", 0),
+        ("diff JOB JOB", 0),
+        ("live --once JOB", 0),
+        ("time JOB", 1),
+        ("report no-such-folder", 1),
+        ("--help", 0),
+        ("nonsense", 2),
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memprof"));
+        let arguments = words.split(' ').map(|word| if word == "JOB" { made.path() } else { word });
+        command.args(arguments).stdout(writer.try_clone().expect("a pipe")).stderr(writer);
+        assert_eq!(command.status().expect("it runs").code(), Some(status), "{words}");
+    }
+}

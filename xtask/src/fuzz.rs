@@ -20,6 +20,8 @@ const INSTRUMENTATION: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-check
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
+/// The source that lists the targets.
+const TARGETS: &str = "tests/fuzz/src/targets/mod.rs";
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// For the seeds, and for the engine to come to its end.
 const MARGIN: Duration = Duration::from_secs(90);
@@ -49,17 +51,21 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<()> {
+    let known = named(&fs::read_to_string(project::root().join(TARGETS)).context(TARGETS)?)?;
+    if options.list {
+        known.iter().for_each(|(name, about)| println!("{name:20} {about}"));
+        return Ok(());
+    }
+    if let Some(name) = &options.target {
+        check(name, &known)?;
+    }
     setup::ensure()?;
     println!("building the targets, instrumented");
     let built = build(&mut |command| run::shown(command, BUILD_LIMIT))?;
     let targets = targets(&built)?;
-    if options.list {
-        targets.iter().for_each(|target| println!("{:20} {}", target.name, target.about));
-        return Ok(());
-    }
     let wanted = |target: &&Target| options.target.as_ref().is_none_or(|name| *name == target.name);
     let chosen: Vec<&Target> = targets.iter().filter(wanted).collect();
-    ensure!(!chosen.is_empty(), "no such target; `cargo xtask fuzz --list` names them");
+    ensure!(!chosen.is_empty(), "the program that was built has no target of this name");
     let drive = Drive { seconds: options.seconds, seed: options.seed, fresh: options.fresh };
     let mut failed = 0;
     for target in chosen {
@@ -69,6 +75,35 @@ pub fn run(options: &Options) -> Result<()> {
     }
     ensure!(failed == 0, "{failed} targets failed");
     Ok(())
+}
+
+/// Refuses a name that no target has.
+fn check(name: &str, known: &[(String, String)]) -> Result<()> {
+    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    ensure!(
+        names.contains(&name),
+        "there is no fuzz target {name:?}; there are {}",
+        names.join(", ")
+    );
+    Ok(())
+}
+
+/// Returns names and descriptions of the targets in the text of their source: nothing has to be built to know them.
+fn named(source: &str) -> Result<Vec<(String, String)>> {
+    let fields = |field: &str| {
+        let begin = format!("        {field}: \"");
+        let value = |line: &str| Some(line.strip_prefix(&begin)?.strip_suffix("\",")?.to_owned());
+        source.lines().filter_map(value).collect::<Vec<_>>()
+    };
+    let (names, abouts) = (fields("name"), fields("about"));
+    let targets = source.matches("    Target {").count();
+    ensure!(
+        targets > 0 && [names.len(), abouts.len()] == [targets; 2],
+        "{TARGETS}: {targets} targets, {} names, {} descriptions: each has to be a line",
+        names.len(),
+        abouts.len()
+    );
+    Ok(names.into_iter().zip(abouts).collect())
 }
 
 /// All targets for a short time each, from the seeds alone. The second value is the report.
@@ -294,6 +329,19 @@ mod tests {
         assert_eq!((target.name.as_str(), target.longest), ("cpu_lists", 128));
         assert_eq!(target.about, "CPU lists and bindings");
         assert!(parse_target("cpu_lists").is_err());
+    }
+
+    #[test]
+    fn names_of_targets_are_known_without_a_build() {
+        let source = include_str!("../../tests/fuzz/src/targets/mod.rs");
+        let known = named(source).unwrap();
+        let cpus = ("cpu_lists".to_owned(), "CPU lists and initial bindings".to_owned());
+        assert!(known.contains(&cpus), "{known:?}");
+        assert!(named(&source.replace("about: \"CPU", "about:\n \"CPU")).is_err());
+        check("cpu_lists", &known).unwrap();
+        let error = check("cpu_list", &known).unwrap_err().to_string();
+        assert!(known.iter().all(|(name, _)| error.contains(name)), "{error}");
+        assert!(error.starts_with("there is no fuzz target \"cpu_list\"; there are "), "{error}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | wheel | release | install | uninstall`.
 //!
-//! floors: run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < bench <
+//! floors: output < run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < bench <
 //!     book < demo < wheel < fresh < install < dist < uninstall < test
-#![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
+// Its macros are those of all modules below.
+#[macro_use]
+mod output;
 
 mod bench;
 mod book;

@@ -192,15 +192,24 @@ fn status_text(status: &WorldStatus) -> String {
         text.push_str(&loops_text(loops, status.size));
     }
     for host in &status.hosts {
-        let ranks: Vec<String> = host.ranks.iter().map(u64::to_string).collect();
-        let ranks = if ranks.is_empty() { "none".to_owned() } else { ranks.join(" ") };
+        let ranks = if host.ranks.is_empty() { "none".to_owned() } else { ranges(&host.ranks) };
         text.push_str(&format!("{}: {} slots, ranks: {ranks}\n", host.host, host.slots));
     }
     for unit in &status.units {
-        let ranks: Vec<String> = unit.ranks.iter().map(u64::to_string).collect();
-        text.push_str(&format!("{}, leaves as a whole: ranks {}\n", unit.unit, ranks.join(" ")));
+        let ranks = ranges(&unit.ranks);
+        text.push_str(&format!("{}, leaves as a whole: ranks {ranks}\n", unit.unit));
     }
     text
+}
+
+/// Returns ranks as text, three or more in a row as a range: `0 1 4-63`.
+fn ranges(ranks: &[u64]) -> String {
+    let runs = ranks.chunk_by(|rank, next| rank.checked_add(1) == Some(*next));
+    let texts = runs.flat_map(|run| match run {
+        [first, _, .., last] => vec![format!("{first}-{last}")],
+        few => few.iter().map(u64::to_string).collect(),
+    });
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// Describes what the program reported last.
@@ -351,5 +360,13 @@ mod tests {
             this size\n";
         assert_eq!(loops(common), expected);
         assert_eq!(loops(r#"{"ranks":3}"#), "no loop of all ranks: 3 of 4 have loops\n");
+    }
+
+    #[test]
+    fn ranks_in_a_row_are_a_range() {
+        let all: Vec<u64> = (0..1000).collect();
+        assert_eq!(ranges(&all), "0-999");
+        assert_eq!(ranges(&[0, 1, 4, 5, 6, 8, u64::MAX]), format!("0 1 4-6 8 {}", u64::MAX));
+        assert_eq!(ranges(&[]), "");
     }
 }

@@ -1,10 +1,9 @@
 //! Output of the command. Names in it come from jobs, and must not steer a terminal.
-#![allow(clippy::print_stderr)] // A command talks to its user.
 
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
-use quo_terminal::{clean, clean_json, clean_lines};
+use quo_terminal::{clean_json, clean_lines};
 
 /// Writes lines of text to standard output.
 pub fn say(text: &str) -> Result<()> {
@@ -18,7 +17,7 @@ pub fn say_json(text: &str) -> Result<()> {
 
 /// Writes an error or a refusal to standard error.
 pub fn complain(text: &str) {
-    eprintln!("quo-elastic: {}", clean(text));
+    quo_terminal::complain("quo-elastic", text);
 }
 
 /// A reader that has seen enough, such as `head`, is no error.

@@ -1,9 +1,8 @@
 //! `quo-elastic simulate`: tries schedulers on a workload.
-#![allow(clippy::print_stderr)] // A command talks to its user.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -23,7 +22,7 @@ use scheduler::workload::generate::{Synthetic, synthetic};
 use scheduler::workload::share::{Chosen, Elastic};
 
 use crate::progress::Watcher;
-use crate::say;
+use crate::{complain, say};
 
 /// The period of ticks if the user names none and a job's MPI ratio is to be measured.
 const TICK: u64 = 60;
@@ -381,14 +380,14 @@ fn found_format(path: &Path, begin: &[u8]) -> Format {
 fn warn(path: &Path, skipped: &Skipped) {
     let path = path.display();
     for problem in &skipped.problems {
-        eprintln!("quo-elastic: {path}:{}: {}: skipped", problem.line, problem.cause);
+        complain(&format!("{path}:{}: {}: skipped", problem.line, problem.cause));
     }
     let others = skipped.wrong - skipped.problems.len() as u64;
     if others > 0 {
-        eprintln!("quo-elastic: {path}: {others} more wrong lines: skipped");
+        complain(&format!("{path}: {others} more wrong lines: skipped"));
     }
     if skipped.never_ran > 0 {
-        eprintln!("quo-elastic: {path}: {} jobs never ran: left out", skipped.never_ran);
+        complain(&format!("{path}: {} jobs never ran: left out", skipped.never_ran));
     }
 }
 
@@ -517,5 +516,9 @@ fn named(path: &Path, arguments: &Simulate, policy: &str) -> PathBuf {
 fn write(path: &Path, text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
     let doing = || format!("writing {}", path.display());
     let mut file = BufWriter::new(File::create(path).with_context(doing)?);
-    text(&mut file).and_then(|()| file.flush()).with_context(doing)
+    match text(&mut file).and_then(|()| file.flush()) {
+        // A reader behind /dev/stdout that has seen enough, such as `head`, is no error.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.with_context(doing),
+    }
 }

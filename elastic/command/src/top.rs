@@ -149,6 +149,10 @@ fn table(rows: &[Row], width: usize) -> String {
         ["JOB", "RANKS", "SIZES", "NODES", "ITERATION", "TIME", "MPI", "LEFT", "LAST REQUEST"];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
+    // A long name must not push the figures out.
+    for line in &mut lines {
+        line[0] = cut(&line[0], (width / 3).max(12));
+    }
     let mut widths = [0; 9];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
@@ -165,13 +169,21 @@ fn table(rows: &[Row], width: usize) -> String {
                 _ => whole.push_str(&format!("  {cell:>width$}")),
             }
         }
-        text.extend(whole.trim_end().chars().take(width));
+        text.push_str(&cut(whole.trim_end(), width));
         text.push('\n');
     }
     if rows.is_empty() {
         text.push_str("no job of yours has a control socket on this machine\n");
     }
     text
+}
+
+/// Returns as much of a text as has room, and a sign where it goes on.
+fn cut(text: &str, room: usize) -> String {
+    match text.chars().nth(room) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+    }
 }
 
 fn cells(row: &Row) -> [String; 9] {
@@ -241,6 +253,12 @@ wea\u{fffd}ther      4  1 to 8      1         12  0.2 s  0.031  6 min  grow by 2
         let narrow = self::table(&rows(), 20);
         assert!(narrow.lines().all(|line| line.chars().count() <= 20), "{narrow}");
         assert!(self::table(&[], 80).contains("no job of yours"));
+        let mut long = rows();
+        long[0].status.job = "n".repeat(200);
+        let text = self::table(&long, 80);
+        let line = text.lines().nth(1).unwrap();
+        assert!(line.starts_with(&("n".repeat(25) + "…      4  1 to 8 ")), "{text}");
+        assert!(line.ends_with('…') && line.chars().count() == 80, "{text}");
     }
 
     #[test]

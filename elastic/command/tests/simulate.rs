@@ -170,3 +170,27 @@ fn help_fits_on_one_screen() {
     let help = done(&simulate(folder.path(), "-h"));
     assert!(help.lines().count() <= 40, "{help}");
 }
+
+#[test]
+fn commands_without_a_reader_end_with_their_own_status() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log.swf"), LOG).unwrap();
+    for (words, status) in [
+        ("simulate log.swf --policy fcfs,easy", 0),
+        ("simulate log.swf --json", 0),
+        ("simulate log.swf --csv /dev/stdout", 0),
+        ("list", 0),
+        ("status no-such-job", 1),
+        ("simulate no-such-file", 1),
+        ("--help", 0),
+        ("nonsense", 2),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quo-elastic"));
+        command.current_dir(folder.path()).args(words.split_whitespace());
+        command.env("QUO_ELASTIC_DIR", folder.path());
+        command.stdout(writer.try_clone().unwrap()).stderr(writer);
+        assert_eq!(command.status().unwrap().code(), Some(status), "{words}");
+    }
+}

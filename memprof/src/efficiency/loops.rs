@@ -212,17 +212,27 @@ impl Line<'_> {
             cells.resize(HEADS.len(), String::new());
             return cells;
         };
-        let range = |(first, last): &(u32, u32)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
-        };
-        let ranks: Vec<String> = of.ranks.iter().map(range).collect();
-        cells.extend([ranks.join(","), of.iterations.to_string()]);
+        cells.extend([ranks_told(&of.ranks), of.iterations.to_string()]);
         cells.push(spread(of.iteration_ns, |value| units::time(value.round() as u64)));
         cells.push(spread(of.mpi_share, |value| format!("{:.1}", value * 100.0)));
         cells.push(spread(of.mpi_ratio, |value| format!("{value:.2}")));
         cells
     }
+}
+
+/// Ranges of ranks; of many, the first and the number of ranks in all: `1,3,5,7,9,… 500 ranks`.
+fn ranks_told(ranges: &[(u32, u32)]) -> String {
+    const SHOWN: usize = 5;
+    let range = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let told: Vec<String> = ranges.iter().take(SHOWN).map(range).collect();
+    if ranges.len() <= SHOWN {
+        return told.join(",");
+    }
+    let ranks: u64 = ranges.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+    format!("{},… {ranks} ranks", told.join(","))
 }
 
 /// The mean, with the least and the greatest where they differ.
@@ -246,4 +256,18 @@ pub fn text(loops: &Loops, look: Look) -> String {
         grid.row(weight, line.cells("  "));
     }
     grid.text(look)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_loop_are_ranges_and_few() {
+        assert_eq!(ranks_told(&[(0, 63)]), "0-63");
+        assert_eq!(ranks_told(&[(0, 0), (2, 4)]), "0,2-4");
+        let odd: Vec<(u32, u32)> =
+            (0..500).map(|number| (2 * number + 1, 2 * number + 1)).collect();
+        assert_eq!(ranks_told(&odd), "1,3,5,7,9,… 500 ranks");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::palette::{heat_colour, inks};
-use super::scale::{span, time_axis};
+use super::scale::{row_step, span, time_axis};
 use crate::units::bytes;
 use quo_svg::{Anchor, Svg, fit, number};
 use std::fmt::Write;
@@ -136,7 +136,7 @@ fn row_names(
     ink: &str,
 ) {
     // As many names as have room; the first and every n-th.
-    let every = (14.0 / row_height).ceil().max(1.0) as usize;
+    let every = row_step(per_row, (14.0 / row_height).ceil().max(1.0) as usize);
     for row in (0..rows).step_by(every) {
         if let Some(name) = picture.rows.get(row * per_row) {
             let y = TOP + (row as f64 + 0.5) * row_height + 4.0;

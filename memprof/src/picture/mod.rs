@@ -1,10 +1,11 @@
 //! Pictures: plain SVG, drawn from plain numbers, and PNG made of it.
 //!
-//! Nothing here knows traces. A caller fills a [`Timeline`], a [`Heat`] or a [`Curve`] and gets the
+//! Nothing here knows traces. A caller fills a [`Timeline`], a [`Heat`], [`Bars`] or a [`Curve`] and gets the
 //! text of an SVG; [`png`] turns that into pixels with the fonts it brings along, so that a machine without
 //! fonts draws the same picture.
 
 mod areas;
+mod bars;
 mod curve;
 mod heat;
 mod legend;
@@ -17,6 +18,7 @@ mod timeline;
 #[cfg(test)]
 mod tests;
 
+pub use bars::{Bar, Bars, bars};
 pub use curve::{Curve, Fitted, Point, curve};
 pub use heat::{Heat, heat};
 pub use palette::{GROUPS, PAGE_CSS, Shades, group_of};

@@ -89,6 +89,20 @@ fn round_step(rough: f64, choices: &[f64]) -> f64 {
         .unwrap_or(largest * power)
 }
 
+/// Rows from one that has its name to the next, at least so many, so that the names of ranks are round numbers; `per_row`
+/// ranks are in a row.
+pub(super) fn row_step(per_row: usize, least: usize) -> usize {
+    let mut ranks = per_row * least;
+    while ranks <= 4 * per_row * least {
+        ranks = quo_svg::round_step(ranks as f64) as usize;
+        if ranks.is_multiple_of(per_row) {
+            return ranks / per_row;
+        }
+        ranks += 1;
+    }
+    least
+}
+
 fn mark(value: f64, step: f64) -> String {
     let places = (0..6).find(|places| {
         let scaled = step * 10f64.powi(*places);
@@ -110,6 +124,16 @@ mod tests {
             axis.ticks.iter().map(|tick| tick.1.as_str()).collect::<Vec<_>>(),
             ["0", "15", "30", "45"]
         );
+    }
+
+    #[test]
+    fn named_rows_are_round_ranks_or_as_near_as_asked() {
+        assert_eq!(
+            [row_step(1, 1), row_step(1, 2), row_step(1, 3), row_step(1, 14)],
+            [1, 2, 5, 20]
+        );
+        // Four ranks in a row: 0, 100, 200; three: no round number within reach.
+        assert_eq!([row_step(4, 7), row_step(3, 7)], [25, 7]);
     }
 
     #[test]

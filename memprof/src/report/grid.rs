@@ -1,7 +1,7 @@
 //! Columns of text: widths by content, numbers to the right, nothing at the ends of lines. On a terminal that is too
-//! narrow the columns that say least are left out.
+//! narrow long names are shortened and the columns that say least are left out.
 
-use crate::terminal::Look;
+use crate::terminal::{Look, columns};
 
 /// Alignment of a column's text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -55,12 +55,21 @@ impl Grid {
 
     /// The text, two spaces between columns.
     pub fn text(&self, look: Look) -> String {
+        let room = look.width().unwrap_or(usize::MAX);
+        // The first column of words; the last of all is cut with its line.
+        let names = self.align.iter().position(|align| *align == Align::Left);
+        let names = names.filter(|column| column + 1 < self.align.len());
+        let cell = |cells: &[String], column: usize| {
+            let cell = cells.get(column).map_or("", String::as_str);
+            match Some(column) == names {
+                true => shorten(cell, (room / 2).max(LEAST_NAME)),
+                false => cell.to_owned(),
+            }
+        };
         let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            self.rows.iter().map(|(_, cells)| columns(&cell(cells, column))).max().unwrap_or(0)
         };
         let mut widths: Vec<usize> = (0..self.align.len()).map(width).collect();
-        let room = look.width().unwrap_or(usize::MAX);
         let needed = |widths: &[usize]| {
             widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>()
         };
@@ -74,15 +83,14 @@ impl Grid {
         for (weight, cells) in &self.rows {
             let mut line = String::new();
             for (column, align) in self.align.iter().enumerate() {
-                let cell = cells.get(column).map_or("", String::as_str);
-                let cell = if widths[column] > 0 { cell } else { "" };
-                let pad = " ".repeat(widths[column] - cell.chars().count());
+                let cell = if widths[column] > 0 { cell(cells, column) } else { String::new() };
+                let pad = " ".repeat(widths[column] - columns(&cell));
                 if column > 0 && widths[column] > 0 {
                     line.push_str("  ");
                 }
                 match align {
-                    Align::Left => line.extend([cell, pad.as_str()]),
-                    Align::Right => line.extend([pad.as_str(), cell]),
+                    Align::Left => line.extend([cell, pad]),
+                    Align::Right => line.extend([pad, cell]),
                 }
             }
             let line = cut(line.trim_end(), room);
@@ -98,12 +106,38 @@ impl Grid {
     }
 }
 
+/// Columns of a terminal that a name keeps, however narrow the terminal is.
+const LEAST_NAME: usize = 24;
+
 /// As much of a line as has room.
 fn cut(line: &str, room: usize) -> String {
-    match line.chars().nth(room) {
-        None => line.to_owned(),
-        Some(_) => line.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+    if columns(line) <= room {
+        return line.to_owned();
     }
+    head(line, room.saturating_sub(1)) + "…"
+}
+
+/// A name without its middle where it is wider than that: a class stands at the front, a version at the end.
+fn shorten(name: &str, room: usize) -> String {
+    if columns(name) <= room {
+        return name.to_owned();
+    }
+    let back: String = name.chars().rev().collect();
+    let tail = head(&back, room / 3);
+    head(name, room - columns(&tail) - 1) + "…" + &tail.chars().rev().collect::<String>()
+}
+
+/// As much of the beginning as has room.
+fn head(text: &str, room: usize) -> String {
+    let mut kept = String::new();
+    for letter in text.chars() {
+        kept.push(letter);
+        if columns(&kept) > room {
+            kept.pop();
+            break;
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -128,5 +162,23 @@ mod tests {
         assert_eq!(of(24), "component  12 MiB\n");
         assert_eq!(of(16), "component\n");
         assert_eq!(of(5), "comp…\n");
+    }
+
+    #[test]
+    fn long_or_wide_name_loses_its_middle_and_no_number() {
+        let mut grid = Grid::new(&[Align::Left, Align::Right]).least(&[1]);
+        let long = format!("app.lib:lib{}7.so", "0".repeat(200));
+        grid.row(Weight::Plain, [long.clone(), "12 MiB".to_owned()]);
+        grid.row(Weight::Plain, ["日本語".repeat(9), "3 MiB".to_owned()]);
+        grid.row(Weight::Plain, ["a".to_owned(), "4 MiB".to_owned()]);
+        let text = grid.text(Look::plain().narrow(80));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            format!("app.lib:lib{}…{}7.so  12 MiB", "0".repeat(15), "0".repeat(9))
+        );
+        assert_eq!(lines[1], "日本語日本語日本語日本語日…日本語日本語    3 MiB");
+        assert!(lines.iter().all(|line| columns(line) == 48), "{text}");
+        assert!(grid.text(Look::plain()).contains(&long));
     }
 }

@@ -86,7 +86,7 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
         ],
     );
     out += &grid.text(look);
-    out += &look.dim(&glossary(noun(std::iter::once(rank))));
+    out += &look.dim(&look.wrap(&glossary(noun(std::iter::once(rank)))));
     if rank.kernel_peak > 0 {
         let line = format!("the kernel's own peak: {}", bytes(rank.kernel_peak));
         out += &format!("{}\n", look.dim(&line));

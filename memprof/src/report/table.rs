@@ -29,8 +29,8 @@ pub fn short(job: &Job, look: Look) -> String {
     let mut out = String::from("\n");
     out += &heading(job, look);
     out += &components(&job.components, &total(job.ranks()), false, look);
-    out += &look.dim(&glossary(job.noun()));
-    out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
+    out += &look.dim(&look.wrap(&glossary(job.noun())));
+    out += &tool_told(job).map_or(String::new(), |text| look.dim(&look.wrap(&format!("{text}\n"))));
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &closing(job, look);
@@ -42,8 +42,8 @@ pub fn short(job: &Job, look: Look) -> String {
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
-    out += &look.dim(&glossary(job.noun()));
-    out += &tool_told(job).map_or(String::new(), |text| look.dim(&format!("{text}\n")));
+    out += &look.dim(&look.wrap(&glossary(job.noun())));
+    out += &tool_told(job).map_or(String::new(), |text| look.dim(&look.wrap(&format!("{text}\n"))));
     out.push('\n');
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, job.noun(), look);
@@ -63,7 +63,7 @@ pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     );
     let rows = statistics::across(node.ranks.iter());
     out += &components(&rows, &total(node.ranks.iter()), everything, look);
-    out += &look.dim(&glossary(job.noun()));
+    out += &look.dim(&look.wrap(&glossary(job.noun())));
     out.push('\n');
     out += &nodes(std::slice::from_ref(node), look);
     out += &shared(node, everything, look);
@@ -425,10 +425,10 @@ pub fn closing(job: &Job, look: Look) -> String {
     let seen = job.ranks().all(|rank| rank.unseen == 0);
     let well = now < 10_000 && balance.excesses.is_empty() && seen && samples.1 > 0;
     out += &match well {
-        true => look.good(&line),
-        false => look.warn(&line),
+        true => look.good(&look.wrap(&line)),
+        false => look.warn(&look.wrap(&line)),
     };
-    out += &format!("\n{}\n", look.dim(&more));
+    out += &format!("\n{}\n", look.dim(&look.wrap(&more)));
     for excess in balance.excesses.iter().take(3) {
         let text = format!(
             "  {} of {} has {} resident and owns {}",
@@ -437,7 +437,7 @@ pub fn closing(job: &Job, look: Look) -> String {
             bytes(excess.resident),
             bytes(excess.owned)
         );
-        out += &format!("{}\n", look.warn(&text));
+        out += &format!("{}\n", look.warn(&look.wrap(&text)));
     }
     out + &remarks(job, look)
 }
@@ -468,10 +468,12 @@ pub fn remarks(job: &Job, look: Look) -> String {
             true => String::new(),
             false => format!(" ({} of {processes})", note.processes),
         };
-        out += &format!("{} {}{place}\n", look.warn("note:"), clean(&note.text));
+        let text = look.wrap(&format!("note: {}{place}\n", clean(&note.text)));
+        out += &text.replacen("note:", &look.warn("note:"), 1);
     }
     if let Some(unseen) = unseen(job.ranks()) {
-        out += &format!("{} {unseen}\n", look.warn("note:"));
+        let text = look.wrap(&format!("note: {unseen}\n"));
+        out += &text.replacen("note:", &look.warn("note:"), 1);
     }
     out += &missing(job, look);
     out

@@ -64,7 +64,11 @@ pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
     align.push(Align::Left);
     align.push(Align::Left);
     align.extend(at.iter().map(|_| Align::Right));
-    let mut grid = Grid::new(&align);
+    // On a narrow terminal measured values go before the law, those between the ends first.
+    let measured = study.counts.len();
+    let mut least: Vec<usize> = (2..measured).collect();
+    least.extend([measured + 2, 1, measured]);
+    let mut grid = Grid::new(&align).least(&least);
     let mut head = vec!["component".to_owned()];
     head.extend(study.counts.iter().map(u32::to_string));
     head.extend(["law".to_owned(), "left over".to_owned()]);

@@ -3,6 +3,8 @@
 //! Every command passes all it prints through one of these functions, at the one place where it prints; one that prints
 //! colours passes each name.
 
+use std::io::Write;
+
 /// Replaces control characters, line breaks among them, and those that turn the direction of writing.
 #[must_use]
 pub fn clean(text: &str) -> String {
@@ -30,6 +32,11 @@ pub fn clean_json(text: &str) -> String {
         }
     }
     safe
+}
+
+/// Writes a line to standard error, beginning with the name of the program. A reader that has gone is no error.
+pub fn complain(program: &str, text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{program}: {}", clean(text));
 }
 
 fn steers(letter: char) -> bool {

@@ -1,5 +1,4 @@
 //! Talking to the terminal: text on standard output, one line per error on standard error.
-#![allow(clippy::print_stderr)] // A command talks to its user.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -7,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use quo::error::with_causes;
-use quo_terminal::{clean, clean_json, clean_lines};
+use quo_terminal::{clean, clean_json, clean_lines, complain};
 use serde::Serialize;
 
 /// Writes text, in which names may come from anywhere. A reader that has seen enough, such as `head`, is no error.
@@ -63,7 +62,7 @@ pub fn finish(outcome: Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("quo-info: {}", one_line(error.as_ref()));
+            complain("quo-info", &one_line(error.as_ref()));
             ExitCode::FAILURE
         }
     }
@@ -76,7 +75,9 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         return finish(text(&error.render().to_string()));
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprint!("{}", clean_lines(&error.render().to_string()));
+        let help = clean_lines(&error.render().to_string());
+        // A reader that has gone is no error.
+        let _ = io::stderr().lock().write_all(help.as_bytes());
         return ExitCode::from(2);
     }
     let message = error.render().to_string();
@@ -84,7 +85,8 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         ["\n\nUsage:", "\n\nFor more"].into_iter().filter_map(|mark| message.find(mark)).min();
     let words: Vec<&str> = message[..end.unwrap_or(message.len())].split_whitespace().collect();
     let message = clean(&words.join(" "));
-    eprintln!("quo-info: {} (see --help)", message.strip_prefix("error: ").unwrap_or(&message));
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    complain("quo-info", &format!("{message} (see --help)"));
     ExitCode::from(2)
 }
 

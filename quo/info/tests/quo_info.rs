@@ -402,3 +402,26 @@ fn topology_takes_the_machine_as_a_word() {
     assert!(both.contains("cannot be used with"), "{both}");
     assert!(refused(&["topology", "absent.xml"], 1).contains("absent.xml"));
 }
+
+#[test]
+fn commands_without_a_reader_end_with_their_own_status() {
+    let machine = "package:8 core:16 pu:2";
+    let plan = ["plan", "--ranks", "8", "--topology", machine];
+    let json = ["topology", "--json", machine];
+    for (arguments, status) in [
+        (&["topology", machine][..], 0),
+        (&json, 0),
+        (&plan, 0),
+        (&["environment"], 0),
+        (&["--help"], 0),
+        (&[], 2),
+        (&["topology", "nonsense"], 1),
+        (&["--nonsense"], 2),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = program();
+        command.args(arguments).stdout(writer.try_clone().unwrap()).stderr(writer);
+        assert_eq!(command.status().unwrap().code(), Some(status), "{arguments:?}");
+    }
+}

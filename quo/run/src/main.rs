@@ -1,6 +1,5 @@
 //! `quo-run`: starts a command, usually `mpirun`, so that ranks which wait in MPI lend their CPUs to OpenMP threads of
 //! other ranks of their node. The program is not changed.
-#![allow(clippy::print_stderr)] // A command talks to its user.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser};
 use quo_launch::{Launcher, preload};
-use quo_terminal::clean;
+use quo_terminal::complain;
 
 /// File name of the object loaded into ranks.
 const OBJECT: &str = "libquo_run_preload.so";
@@ -51,10 +50,8 @@ fn main() -> ExitCode {
         return match quo_pages::write_all(Options::command(), PAGES, &folder) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!(
-                    "quo-run: cannot write into {}: {error}",
-                    clean(&folder.to_string_lossy())
-                );
+                let folder = folder.to_string_lossy();
+                complain("quo-run", &format!("cannot write into {folder}: {error}"));
                 ExitCode::FAILURE
             }
         };
@@ -62,7 +59,7 @@ fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(never) => match never {},
         Err((status, reason)) => {
-            eprintln!("quo-run: {}", clean(&reason));
+            complain("quo-run", &reason);
             ExitCode::from(status)
         }
     }
@@ -89,7 +86,7 @@ fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
     let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
     let (command, told) = launcher.pass(&command, &names);
     if let Some(told) = told {
-        eprintln!("quo-run: {}", clean(&told));
+        complain("quo-run", &told);
     }
     let error = Command::new(&command[0]).args(&command[1..]).envs(variables).exec();
     let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };

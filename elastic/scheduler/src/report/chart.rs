@@ -183,6 +183,8 @@ const ALONE: &str = "<style>text{font:11px 'Inter','Helvetica Neue',Helvetica,Ar
     @media(prefers-color-scheme:dark){text{fill:#aab4c0}.g{stroke:#3a424c}.n{stroke:#f5f7fa}}</style>";
 /// The most jobs that a legend names.
 const MOST_NAMES: usize = 16;
+/// The longest name in a legend.
+const LONGEST_NAME: usize = 32;
 
 /// Draws an outcome as an image that stands alone: busy nodes, waiting jobs, and the nodes of each job over time. None
 /// where there is no chart of jobs by node.
@@ -205,8 +207,15 @@ pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
         top += height;
     }
     let mut left = LEFT;
-    for (place, spec) in workload.jobs.iter().enumerate().take(MOST_NAMES) {
-        let (name, colour) = (spec.name.to_string(), COLOURS[place % COLOURS.len()]);
+    let named = workload.jobs.iter().enumerate().take(MOST_NAMES);
+    let mut entries: Vec<(String, &str)> = named
+        .map(|(place, spec)| (cut(&spec.name.to_string()), COLOURS[place % COLOURS.len()]))
+        .collect();
+    let more = workload.jobs.len() - entries.len();
+    if more > 0 {
+        entries.push((format!("{more} more in the same colours"), "none"));
+    }
+    for (name, colour) in entries {
         let width = 30.0 + 7.0 * name.chars().count() as f64;
         if left > LEFT && left + width > WIDTH - RIGHT {
             (left, top) = (LEFT, top + BAR);
@@ -224,6 +233,14 @@ pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\">{ALONE}\n{text}</svg>\n"
     ))
+}
+
+/// Returns a name of at most [`LONGEST_NAME`] letters.
+fn cut(name: &str) -> String {
+    match name.chars().nth(LONGEST_NAME) {
+        None => name.to_owned(),
+        Some(_) => name.chars().take(LONGEST_NAME - 1).chain(['…']).collect(),
+    }
 }
 
 /// Draws the waits by class: mean and 95 %, one row for each class and policy.
@@ -339,6 +356,21 @@ mod tests {
         let mut values =
             tags.filter(|tag| !tag.starts_with('/')).flat_map(|tag| tag.split('=').skip(1));
         assert!(!values.any(is_bare), "{picture}");
+    }
+
+    #[test]
+    fn legend_of_many_jobs_says_how_many_it_leaves_out() {
+        use crate::simulate::{Settings, Simulation};
+        use crate::state::Cluster;
+        use crate::workload::generate::{Synthetic, synthetic};
+        let workload = synthetic(Synthetic { jobs: 20, nodes: 8, load: 0.9, seed: 1 });
+        let settings =
+            Settings { keep_nodes: true, ..Settings::new(Cluster { nodes: 8, cores_per_node: 1 }) };
+        let mut policy = crate::rigid::Fcfs;
+        let outcome = Simulation::new(&workload, settings, &mut policy, &mut ()).run().unwrap();
+        assert!(picture(&outcome, &workload).unwrap().contains(">4 more in the same colours<"));
+        assert_eq!(cut(&"n".repeat(40)), "n".repeat(31) + "…");
+        assert_eq!(cut("short"), "short");
     }
 
     #[test]

@@ -10,14 +10,24 @@ use crate::simulate::Outcome;
 use crate::workload::Workload;
 
 const STYLE: &str = "\
-body{font:15px/1.5 'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;color:#1f2933;\
-max-width:1000px;margin:2em auto;padding:0 1em}h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}\
-table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #e4e7eb}\
+:root{color-scheme:light dark;--ink:#1f2933;--muted:#52606d;--grid:#e4e7eb;--paper:#fff}\
+@media(prefers-color-scheme:dark){:root{--ink:#e8eaed;--muted:#aab4c0;--grid:#3a424c;--paper:#16191d}}\
+body{font:15px/1.5 'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;color:var(--ink);\
+background:var(--paper);max-width:1100px;margin:2em auto;padding:0 1em}h1{font-size:1.5em;overflow-wrap:anywhere}\
+h2{font-size:1.15em;margin-top:2em;overflow-wrap:anywhere}\
+table{border-collapse:collapse;font-size:.93em;font-variant-numeric:tabular-nums}\
+td,th{padding:.2em .6em;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}\
 td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;margin:.5em 0}\
-text{font-size:11px;fill:#52606d}.m{text-anchor:middle}.e{text-anchor:end}.g{stroke:#e4e7eb;fill:none}\
-.n{stroke:#1f2933;stroke-width:.8}.about{color:#52606d}.s{overflow-x:auto}\
+text{font-size:11px;fill:var(--muted)}.m{text-anchor:middle}.e{text-anchor:end}.g{stroke:var(--grid);fill:none}\
+.n{stroke:var(--ink);stroke-width:.8}.about{color:var(--muted);max-width:75ch}.s{overflow-x:auto}\
 @media(max-width:1000px){table{font-size:.8em}td,th{padding:.2em .4em}}\
-@media(max-width:700px){svg{min-width:680px}}";
+@media(max-width:700px){svg{min-width:760px}}\
+@media print{svg,tr{break-inside:avoid}h2{break-after:avoid}}";
+
+/// Meaning of the columns of figures.
+const FIGURES_TOLD: &str = "Times are in seconds, means over the jobs. Utilisation: share of the machine's time in which \
+    nodes ran jobs; makespan: from the first submission to the last end; 95 % wait: no longer for 95 of 100 jobs; \
+    completion: wait and execution; slowdown: completion by execution, of short jobs by a bound.";
 
 /// Returns text as it stands between tags or in a quoted attribute.
 #[must_use]
@@ -54,6 +64,7 @@ pub fn page(
     );
     let summaries: Vec<Summary> = outcomes.iter().map(|outcome| Summary::of(outcome)).collect();
     text += &figures(&summaries);
+    let _ = writeln!(text, "<p class=about>{}</p>", escape(FIGURES_TOLD));
     if let Some(comparison) = comparison {
         text += &differences(comparison);
     }
@@ -64,15 +75,14 @@ pub fn page(
         text += &scrolled(&chart::over_time(outcome, axis, true));
         match chart::gantt(outcome, workload, axis) {
             Some(gantt) => {
-                text += "<p class=about>Jobs by node; nodes that a job gained after its start have \
-                    an edge.</p>\n";
+                text += "<p class=about>Jobs by node; a job says its name when it is pointed at, its colour only \
+                    sets it off from others. Nodes that a job gained after its start have an edge.</p>\n";
                 text += &scrolled(&gantt);
             }
             None => text += "<p class=about>Too many jobs for a chart of jobs by node.</p>\n",
         }
     }
-    text +=
-        "<h2>Waits by class</h2>\n<p class=about>Dark: the mean. Light: 95 % of the jobs.</p>\n";
+    text += "<h2>Waits by class</h2>\n<p class=about>Narrow and dark: the mean. Wide and light: 95 % of the jobs wait no longer.</p>\n";
     let groups: Vec<(String, Group)> = summaries
         .iter()
         .flat_map(|summary| {
@@ -92,7 +102,7 @@ fn figures(summaries: &[Summary]) -> String {
         "utilisation",
         "makespan s",
         "wait s",
-        "95 % s",
+        "95 % wait s",
         "execution s",
         "completion s",
         "slowdown",

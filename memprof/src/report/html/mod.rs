@@ -29,7 +29,7 @@ pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
 /// The page.
 pub fn page(job: &Job) -> anyhow::Result<String> {
     let mut page = Page::new(&format!("{} · memory", clean(job.program())));
-    page.push(&head(job));
+    page.header(&clean(job.program()), &head(job));
     page.push(&tiles(job));
     page.push(&tables::alerts(job));
 
@@ -106,11 +106,7 @@ fn head(job: &Job) -> String {
     ];
     let library = job.ranks().map(|rank| &rank.identity.mpi_library);
     parts.extend(library.filter(|name| !name.is_empty()).take(1).map(|name| clean(name)));
-    format!(
-        "<header><h1>{}</h1><p>{}</p><button id=theme type=button>light / dark</button></header>\n",
-        escape(&clean(job.program())),
-        escape(&parts.join(" · "))
-    )
+    parts.join(" · ")
 }
 
 /// The figures one looks for first.

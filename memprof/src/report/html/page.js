@@ -70,6 +70,13 @@ for (const figure of document.querySelectorAll("figure")) {
   svg.addEventListener("pointerleave", hide);
 
   for (const entry of svg.querySelectorAll(".entry")) {
+    entry.tabIndex = 0;
+    entry.setAttribute("role", "button");
+    entry.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      entry.dispatchEvent(new MouseEvent("click"));
+    });
     entry.addEventListener("click", () => {
       if (entry.dataset.line) {
         const shown = !entry.classList.toggle("off");

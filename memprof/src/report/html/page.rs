@@ -23,6 +23,15 @@ impl Page {
         Page { text }
     }
 
+    /// The head of the page: its name, some words, and the choice of light or dark.
+    pub fn header(&mut self, name: &str, words: &str) {
+        self.text += &format!(
+            "<header><h1>{}</h1><p>{}</p><button id=theme type=button>light / dark</button></header>\n",
+            escape(name),
+            escape(words)
+        );
+    }
+
     /// More of it: HTML.
     pub fn push(&mut self, html: &str) {
         self.text.push_str(html);

@@ -3,6 +3,7 @@
 
 mod rank;
 mod reseal;
+mod times;
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -31,6 +32,8 @@ pub struct JobShape {
     pub file_size: usize,
     /// Of all that is random.
     pub seed: u64,
+    /// Times inside and outside of MPI and loops too, as `memprof run --time --loops` takes them.
+    pub times: bool,
     /// Memory that one component has more than in a job of otherwise equal shape.
     pub more: Option<More>,
 }
@@ -59,6 +62,7 @@ impl Default for JobShape {
             segments: 3,
             file_size: Geometry::DEFAULT_FILE,
             seed: 1,
+            times: false,
             more: None,
         }
     }
@@ -169,6 +173,25 @@ mod tests {
             assert!(trace.component_name(16).starts_with("app.exe"));
             assert!(trace.phases.len() >= 3 && trace.phase_peaks.len() == trace.phases.len());
         }
+    }
+
+    #[test]
+    fn times_of_every_region_and_loops_are_there_where_asked_for() {
+        let shape = JobShape { ranks: 17, samples: 40, times: true, ..JobShape::default() };
+        for (rank, trace) in (0..).zip(made(&shape)) {
+            assert_eq!(trace.faults, []);
+            assert_eq!(trace.times.len(), trace.phases.len() + 1);
+            for time in &trace.times {
+                let mpi: u64 = time.row.mpi_ns.iter().sum();
+                assert!(mpi > 0 && mpi + time.row.lent_ns <= time.row.elapsed_ns, "{time:?}");
+                assert!(time.row.openmp_ns <= time.row.elapsed_ns - mpi);
+            }
+            let names: Vec<String> =
+                trace.loops.iter().filter_map(|row| trace.function(row.row.function)).collect();
+            let message = if rank % 2 == 0 { "MPI_Send" } else { "MPI_Recv" };
+            assert_eq!(names, ["MPI_Allreduce", message, "MPI_Waitall"]);
+        }
+        assert!(made(&JobShape { ranks: 1, ..JobShape::default() })[0].times.is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::JobShape;
+use super::{JobShape, times};
 use crate::Text;
 use crate::layout::{
     Class, ComponentRow, Geometry, Identity, NONE, NONE_SHORT, ObjectRow, PhaseRow, SegmentRow,
@@ -91,7 +91,7 @@ impl Course {
 }
 
 /// SplitMix64: small, and good enough to make things differ.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -102,7 +102,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 }
@@ -152,7 +152,11 @@ impl<'s> Rank<'s> {
     }
 
     pub(super) fn write(&self, buffer: &mut Buffer, geometry: &Geometry) -> io::Result<()> {
-        let mut writer = Writer::create(buffer.bytes_mut(), &self.identity, geometry)
+        let geometry = match self.shape.times {
+            true => times::room(*geometry, PHASES.len() as u32),
+            false => *geometry,
+        };
+        let mut writer = Writer::create(buffer.bytes_mut(), &self.identity, &geometry)
             .map_err(io::Error::other)?;
         writer.set_flags(flags::MPI_SEEN | flags::STACKS, 0);
         writer.set_mpi_library("libmpi.so.40");
@@ -469,7 +473,27 @@ impl<'r> Run<'r> {
         for (index, (_, owned, resident)) in self.phases.iter().enumerate() {
             writer.set_phase_peaks(u32::try_from(index).unwrap_or(NONE), owned, resident);
         }
+        if self.rank.shape.times {
+            self.write_times(writer);
+        }
         writer.set_flags(flags::FINALIZED, 0);
         writer.close(time);
+    }
+
+    /// The whole is as long as the phase between the beginning and the end of MPI.
+    fn write_times(&mut self, writer: &mut Writer<'_>) {
+        let number = self.rank.number;
+        let lengths: Vec<u64> = self.phases.iter().map(|(row, ..)| row.total_ns).collect();
+        let main = times::of(times::Region::Work, number, lengths[1], &mut self.random);
+        writer.set_time(0, &main);
+        for ((index, length), (_, kind, ..)) in (1..).zip(lengths).zip(PHASES) {
+            let region = match (kind, index) {
+                (phase::AUTOMATIC, 1 | 3) => times::Region::Edge,
+                (phase::QUO, _) => times::Region::Lent,
+                _ => times::Region::Work,
+            };
+            writer.set_time(index, &times::of(region, number, length, &mut self.random));
+        }
+        times::write_loops(writer, number, &main);
     }
 }

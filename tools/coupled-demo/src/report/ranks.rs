@@ -62,8 +62,7 @@ fn picture(measured: &Measured, from: f64, to: f64, longest: f64) -> String {
             let width = (x1 - x0).max(0.6);
             svg.area_with_hint(class, (x0, y), (width, height), &hint(interval));
             if let Some(label) = label(run.mode, interval, width) {
-                let on = if class == "sleep" || class == "spin" { "onsleep" } else { "onphase" };
-                svg.label(on, (f64::midpoint(x0, x1), middle), &label);
+                svg.label(label_class(class), (f64::midpoint(x0, x1), middle), &label);
             }
         }
         y += height + 4.0;
@@ -84,6 +83,16 @@ fn class(mode: Mode, phase: Phase) -> &'static str {
         (Phase::Diffusion, _) => "diffusion",
         (Phase::Wait, Mode::Quo) => "sleep",
         (Phase::Wait, _) => "spin",
+    }
+}
+
+/// Class of a text on an area of that class, which it has to stand out from.
+fn label_class(area: &str) -> &'static str {
+    match area {
+        "sleep" => "onsleep",
+        "spin" => "onspin",
+        "diffusion" => "ondiffusion",
+        _ => "onphase",
     }
 }
 

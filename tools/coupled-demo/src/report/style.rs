@@ -1,6 +1,6 @@
 //! Colours, light and dark, and the parts that pictures share.
 
-use quo_svg::{Svg, round_step};
+use quo_svg::{Svg, round_step, text_width};
 
 /// Style of every picture. No custom properties: not every renderer of SVG knows them.
 const PICTURE: &str = "
@@ -27,7 +27,9 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
 .undercurve { fill: #1c8a5a; fill-opacity: 0.18; }
 .mean { stroke: #1c8a5a; stroke-width: 1; stroke-dasharray: 4 3; fill: none; }
 .onphase { fill: #ffffff; font-size: 11px; text-anchor: middle; }
+.ondiffusion { fill: #10131a; font-size: 11px; text-anchor: middle; }
 .onsleep { fill: #44604b; font-size: 11px; text-anchor: middle; }
+.onspin { fill: #1f2430; font-size: 11px; text-anchor: middle; stroke: #f7cdd3; stroke-width: 4; paint-order: stroke; }
 @media (prefers-color-scheme: dark) {
   .ground { fill: #14171c; }
   text { fill: #e6e9ef; }
@@ -47,7 +49,9 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
   .undercurve { fill: #4cc38a; }
   .mean { stroke: #4cc38a; }
   .onphase { fill: #10131a; }
+  .ondiffusion { fill: #10131a; }
   .onsleep { fill: #9fc3a9; }
+  .onspin { fill: #e6e9ef; stroke: #4a2129; }
 }
 ";
 
@@ -65,7 +69,7 @@ pub fn legend<'a>(
     for (class, title) in entries {
         svg.area(class, (at, y - 11.0), (13.0, 13.0));
         svg.label("", (at + 18.0, y), title);
-        at += 18.0 + 6.15 * title.len() as f64 + spare;
+        at += 18.0 + text_width(title, 12.0) + spare;
     }
 }
 

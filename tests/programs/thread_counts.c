@@ -6,13 +6,16 @@
  *     thread_counts clause   gives each region its number
  *     thread_counts free     leaves the number to OpenMP, until a region has more than one thread
  *     thread_counts dies     as free, and then ends by a signal
+ *     thread_counts thread   as free, and rank 1 begins MPI in another thread, without the variable of quo-run
  *
  * Rank 0 prints the fewest and the most threads of all regions, and the number that it was told.
  */
 #include <mpi.h>
 #include <omp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { REGIONS = 300, LIMIT = 20000 };
@@ -47,13 +50,35 @@ static int free_team(void)
     return threads;
 }
 
+static void *begin(void *unused)
+{
+    int provided;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+    return unused;
+}
+
+/* Of Open MPI, or of another. */
+static int is_rank_1(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (NULL == rank) rank = getenv("PMI_RANK");
+    return NULL != rank && 0 == strcmp(rank, "1");
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "free";
     const int asks = 0 == strcmp(how, "asks"), clause = 0 == strcmp(how, "clause");
     int rank;
 
-    MPI_Init(&argc, &argv);
+    if (0 == strcmp(how, "thread") && is_rank_1()) {
+        pthread_t thread;
+        unsetenv("QUO_RUN_JOB");
+        if (0 != pthread_create(&thread, NULL, begin, NULL)) return 1;
+        pthread_join(thread, NULL);
+    } else {
+        MPI_Init(&argc, &argv);
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (0 == rank) {
         const int told = asks ? omp_get_max_threads() : 0;

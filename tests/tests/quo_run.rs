@@ -17,6 +17,9 @@ const TESTS: &[Test] = &[
     ("number_in_a_clause_is_kept", clause),
     ("killed_borrower_leaves_nothing_behind", dies),
     ("rank_without_the_object_is_not_waited_for", absent),
+    ("rank_that_begins_mpi_in_another_thread_takes_part", thread),
+    ("rank_on_a_simulated_machine_is_not_waited_for", simulated),
+    ("rank_with_shared_memory_of_its_own_is_not_waited_for", apart),
     ("commands_status_is_quo_runs", status),
 ];
 
@@ -175,15 +178,17 @@ fn dies() -> Result<()> {
     expect_counts(&[], "free", "most 2").map(drop)
 }
 
-fn absent() -> Result<()> {
+/// Runs `thread_counts asks` with a command of the shell before rank 1, which then takes no part.
+fn without_rank_1(command: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("tests/programs/thread_counts.c", folder.path())?;
-    // As a static program is: the loader of rank 1 loads nothing for it.
-    let rank = r#"
-        case ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} in 1) unset LD_PRELOAD ;; esac
-        exec "$0" asks"#;
+    let rank = format!(
+        r#"
+        case ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} in 1) {command} ;; esac
+        exec "$0" asks"#
+    );
     let shell = Path::new("/bin/sh");
-    let arguments = ["-c", rank, program.to_str().context("a path that is no text")?];
+    let arguments = ["-c", &rank, program.to_str().context("a path that is no text")?];
     let outcome = two_ranks(Some(&["--report"]), BindTo::Core, shell, &arguments)?;
     outcome.expect_success()?;
     ensure!(outcome.stdout.contains("fewest 1, most 1"), "{}", outcome.stdout);
@@ -192,6 +197,30 @@ fn absent() -> Result<()> {
     let report = "quo-run: rank 0 of its node does not lend: rank 1 of the node";
     ensure!(outcome.stderr.contains(report), "{}", outcome.stderr);
     Ok(())
+}
+
+fn absent() -> Result<()> {
+    // As a static program is: the loader of rank 1 loads nothing for it.
+    without_rank_1("unset LD_PRELOAD")
+}
+
+fn simulated() -> Result<()> {
+    without_rank_1("export QUO_TOPOLOGY=core:4")
+}
+
+fn apart() -> Result<()> {
+    let unshare = Command::new("unshare").args(["--mount", "true"]).output();
+    if !unshare.is_ok_and(|output| output.status.success()) {
+        return Err(Skipped("only root has mounts of its own".to_owned()).into());
+    }
+    // As containers of single ranks have: no MPI of ours shares memory over that.
+    without_rank_1(
+        r#"exec unshare --mount sh -c 'mount -t tmpfs none /dev/shm && exec "$0" asks' "$0""#,
+    )
+}
+
+fn thread() -> Result<()> {
+    expect_counts(&[], "thread", "most 2").map(drop)
 }
 
 fn status() -> Result<()> {

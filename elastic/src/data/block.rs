@@ -19,6 +19,7 @@ use rustix::fs::{
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::param::page_size;
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
 /// Blocks of this size may consist of large pages, which are as large where most machines are concerned. New memory is
@@ -36,7 +37,7 @@ const COLLAPSE: libc::c_int = 25;
 pub(super) struct Block {
     start: NonNull<u8>,
     bytes: usize,
-    /// None where there is nothing to map, and where the kernel gives no such files.
+    /// None where there is nothing to map, and where the kernel gives no such files or none of that size.
     file: Option<OwnedFd>,
     /// Portions whose pages are there.
     ready: Vec<bool>,
@@ -141,7 +142,10 @@ impl Block {
         if isize::try_from(bytes).is_err() {
             return Err(Errno::NOMEM);
         }
-        let file = memfd_create(BLOCK, MemfdFlags::CLOEXEC).ok();
+        // The kernel ends a process by a signal where it may not have files of that size (`ulimit -f`).
+        let limit = getrlimit(Resource::Fsize).current;
+        let may_be_a_file = limit.is_none_or(|limit| bytes as u64 <= limit);
+        let file = may_be_a_file.then(|| memfd_create(BLOCK, MemfdFlags::CLOEXEC).ok()).flatten();
         if let Some(file) = &file {
             ftruncate(file, bytes as u64)?;
         }
@@ -317,6 +321,22 @@ mod tests {
         let sight = Sight::of(&beacon.place(), block.descriptor().unwrap(), 10_000).unwrap();
         block.bytes_mut()[0] = 3;
         assert_eq!((sight.bytes()[0], sight.bytes()[9_999], sight.bytes().len()), (3, 7, 10_000));
+    }
+
+    #[test]
+    fn block_beyond_the_limit_of_files_is_no_file() {
+        use rustix::process::setrlimit;
+
+        // More than any other test of this process writes.
+        const LIMIT: usize = 1 << 30;
+        let before = getrlimit(Resource::Fsize);
+        let limit = rustix::process::Rlimit { current: Some(LIMIT as u64), ..before };
+        setrlimit(Resource::Fsize, limit).unwrap();
+        let mut block = Block::new(LIMIT + 1).unwrap();
+        let small = Block::new(LIMIT >> 10).unwrap();
+        setrlimit(Resource::Fsize, before).unwrap();
+        block.bytes_mut()[LIMIT] = 7;
+        assert!(block.descriptor().is_none() && small.descriptor().is_some());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use super::name::{SegmentName, user};
 use super::{NodeError, directory};
@@ -74,8 +75,17 @@ pub(super) fn unlink(directory: &Path, name: &SegmentName) -> Result<(), NodeErr
     }
 }
 
+/// Fails where the process may not have files of that size (`ulimit -f`): the kernel would end it by a signal.
+fn check_limit(bytes: u64) -> io::Result<()> {
+    match getrlimit(Resource::Fsize).current {
+        Some(limit) if bytes > limit => Err(Errno::FBIG.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Sets the size without using memory yet.
 pub(super) fn resize(file: impl AsFd + Copy, bytes: u64) -> io::Result<()> {
+    check_limit(bytes)?;
     Ok(rustix::io::retry_on_intr(|| fs::ftruncate(file, bytes))?)
 }
 
@@ -85,6 +95,7 @@ pub(super) fn reserve(file: impl AsFd + Copy, start: u64, bytes: u64) -> io::Res
     if bytes == 0 {
         return Ok(());
     }
+    check_limit(start.saturating_add(bytes))?;
     let flags = fs::FallocateFlags::empty();
     match rustix::io::retry_on_intr(|| fs::fallocate(file, flags, start, bytes)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(file, start, bytes),

@@ -123,7 +123,9 @@ impl Segment {
         file.lock(CREATOR_BYTE).map_err(system("fcntl"))?;
         let bytes = layout.total as u64;
         file::reserve(file.descriptor(), 0, bytes).map_err(|source| match source.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::QuotaExceeded
+            | std::io::ErrorKind::FileTooLarge => {
                 NodeError::NoRoom { directory: directory.to_owned(), bytes, source }
             }
             _ => NodeError::system("fallocate", path.clone(), source),

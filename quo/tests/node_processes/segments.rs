@@ -20,6 +20,7 @@ pub const TESTS: &[Test] = &[
     ("a_segment_cut_anywhere_is_refused", a_segment_cut_anywhere_is_refused),
     ("another_user_is_refused_on_both_sides", another_user_is_refused_on_both_sides),
     ("a_full_directory_is_an_error_and_no_signal", a_full_directory),
+    ("limit_on_file_sizes_is_an_error_and_no_signal", limit_on_file_sizes),
     ("a_name_in_use_is_refused_and_stays", a_name_in_use_is_refused_and_stays),
     ("a_parent_makes_what_its_children_attach_to", a_parent_makes_what_its_children_attach_to),
 ];
@@ -174,6 +175,25 @@ fn a_full_directory(directory: &Path) -> Result<(), Skipped> {
         let memory = node.allocate(10 << 10).unwrap();
         // SAFETY: this member's own part.
         unsafe { memory.local().as_mut_slice().fill(1) };
+    });
+    crew.into_iter().for_each(join);
+    Ok(())
+}
+
+fn limit_on_file_sizes(directory: &Path) -> Result<(), Skipped> {
+    let home = Home::new(directory, 2);
+    let crew = home.crew(2, |node| {
+        let limit = libc::rlimit { rlim_cur: 4096, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: reads the limit.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+        let options = NodeOptions { directory: node.directory().to_owned(), ..NodeOptions::new(1) };
+        let error = Node::create(&SegmentName::random().unwrap(), &options).unwrap_err();
+        let NodeError::NoRoom { source, .. } = error else { panic!("{error}") };
+        assert_eq!(source.raw_os_error(), Some(libc::EFBIG));
+        let error = node.allocate(200 << 10).unwrap_err();
+        assert!(matches!(error, NodeError::Allocation { .. }), "{error}");
+        node.barrier_timeout(LONG).unwrap();
+        assert_eq!(files(node.directory()), 0);
     });
     crew.into_iter().for_each(join);
     Ok(())

@@ -1,6 +1,7 @@
 //! This rank's context, what it lends and has borrowed, and the numbers of threads of its regions.
 //!
-//! All but [`most_threads`] is for the main thread, which owns the rank's CPUs; nothing here is called by another.
+//! All but [`most_threads`] and [`begin`] is for the main thread, which owns the rank's CPUs; nothing else here is called
+//! by another.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -50,8 +51,8 @@ pub fn keep_threads() -> usize {
     give_back()
 }
 
-/// Meets the other ranks of the node. Called once, when MPI has begun: all of them are on their way. Returns a line for
-/// the user where some will not come.
+/// Meets the other ranks of the node. Called once, by the thread in which MPI has begun: all of them are on their way.
+/// Returns a line for the user where some will not come.
 pub fn begin(place: &Place) -> Option<String> {
     let absent = match presence::absent(place) {
         Ok(absent) => absent,
@@ -77,7 +78,7 @@ fn meet(place: &Place) -> Result<(), String> {
     if std::env::var_os("QUO_TOPOLOGY").is_some() {
         return Err("the machine is simulated (QUO_TOPOLOGY)".to_owned());
     }
-    let directory = Path::new("/dev/shm");
+    let directory = Path::new(presence::DIRECTORY);
     let name = format!("quo-{}-{}", rustix::process::geteuid().as_raw(), place.secret);
     let name = name.parse().map_err(text)?;
     let group = LocalGroup::meet(&name, directory, place.rank, place.size).map_err(text)?;

@@ -9,6 +9,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::OnceLock;
 
 use memprof_boundary::thunks::{self, Observer};
 use memprof_boundary::{functions, thread};
@@ -103,6 +104,8 @@ static YIELD: AtomicUsize = AtomicUsize::new(0);
 
 /// A call with which MPI begins goes through this module.
 static BEGINS: AtomicBool = AtomicBool::new(false);
+/// This rank's place, if it will meet the others.
+static PLACE: OnceLock<job::Place> = OnceLock::new();
 
 /// Has calls that return told to this module. To be called before [`target`].
 pub fn start() {
@@ -134,9 +137,10 @@ pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
     }
 }
 
-/// Returns true if the rank will come here when MPI has begun.
-pub fn begins() -> bool {
-    BEGINS.load(Relaxed)
+/// Keeps this rank's place for when MPI has begun, since the program may change its environment until then. Returns it
+/// if the rank will come here then.
+pub fn keep_place(place: job::Place) -> Option<&'static job::Place> {
+    BEGINS.load(Relaxed).then(|| PLACE.get_or_init(|| place))
 }
 
 fn is_beginning(function: usize) -> bool {
@@ -162,18 +166,16 @@ extern "C" fn now() -> u64 {
 
 /// A call of MPI from outside returns.
 extern "C" fn left(function: usize) {
-    if !openmp::is_main() {
-        return;
-    }
-    if lending::reclaim() {
-        // A borrower's thread that this rank has displaced holds up its whole region: it may end its part first.
-        real_yield();
-    }
+    // In whatever thread MPI begins: the other ranks wait for this one, which has said that it comes.
     if is_beginning(function)
-        && let Some(place) = job::Place::read()
-        && let Some(note) = lending::begin(&place)
+        && let Some(place) = PLACE.get()
+        && let Some(note) = lending::begin(place)
     {
         say(&note);
+    }
+    if openmp::is_main() && lending::reclaim() {
+        // A borrower's thread that this rank has displaced holds up its whole region: it may end its part first.
+        real_yield();
     }
 }
 
@@ -227,7 +229,7 @@ fn end() {
     if let Some(line) = lending::end()
         && std::env::var_os("QUO_RUN_REPORT").is_some()
     {
-        let rank = job::Place::read().map_or(0, |place| place.rank);
+        let rank = PLACE.get().map_or(0, |place| place.rank);
         say(&format!("rank {rank} of its node {line}"));
     }
 }

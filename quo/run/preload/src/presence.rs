@@ -3,19 +3,27 @@
 //!
 //! The mark is a socket without a file (an abstract address), which goes with its process, however that ends.
 
+use std::fs;
 use std::hash::Hasher;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::OnceLock;
 
 use crate::job::Place;
+
+/// The folder in which ranks meet.
+pub const DIRECTORY: &str = "/dev/shm";
 
 /// Open as long as the process runs: others may look late.
 static MARK: OnceLock<UnixDatagram> = OnceLock::new();
 
 /// Says that this rank will meet the others of its node.
 pub fn announce(place: &Place) {
+    if std::env::var_os("QUO_TOPOLOGY").is_some() {
+        return; // The rank simulates a machine and lends nothing.
+    }
     // All ranks, this one among them, take a rank without a mark for absent.
     if let Ok(mark) = mark(place, place.rank) {
         let _ = MARK.set(mark);
@@ -48,15 +56,23 @@ pub fn reason(absent: &[usize]) -> String {
     let more = if absent.len() > SHOWN { ", ..." } else { "" };
     format!(
         "rank {}{more} of the node does not take part: its program does not load the object of quo-run (static \
-         programs), has MPI linked into it, or loads MPI later (Python)",
+         programs), has MPI linked into it, loads MPI later (Python), or closes files that are not its own; or the rank \
+         has another {DIRECTORY}, or QUO_TOPOLOGY set",
         numbers.join(", ")
     )
 }
 
-/// The address of a rank's mark. Other users can list addresses: the secret is not in them.
+/// The address of a rank's mark, which ranks with different folders of shared memory do not have in common. Other users
+/// can list addresses: the secret is not in them.
 fn address(place: &Place, rank: usize) -> io::Result<SocketAddr> {
+    address_by(place, rank, &fs::metadata(DIRECTORY)?)
+}
+
+fn address_by(place: &Place, rank: usize, directory: &fs::Metadata) -> io::Result<SocketAddr> {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(place.secret.as_bytes());
+    hasher.write_u64(directory.dev());
+    hasher.write_u64(directory.ino());
     SocketAddr::from_abstract_name(format!("quo-run-{:016x}-{rank}", hasher.finish()))
 }
 
@@ -74,6 +90,15 @@ mod tests {
         assert_eq!(absent(&place).unwrap(), [0usize; 0]);
         drop(one);
         assert_eq!(absent(&place).unwrap(), [1]);
+    }
+
+    #[test]
+    fn rank_with_another_shared_folder_is_absent() {
+        let place = Place { secret: format!("{:032x}", std::process::id()), rank: 0, size: 1 };
+        let other = fs::metadata("/proc/self").unwrap();
+        let other = address_by(&place, 0, &other).unwrap();
+        let _mark = UnixDatagram::bind_addr(&other).unwrap();
+        assert_eq!(absent(&place).unwrap(), [0]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ extern "C" fn loaded() {
     lending::set_room(if binds_threads(|name| std::env::var(name).ok()) { 0 } else { others() });
     mpi::start();
     patch::everything();
-    if mpi::begins() {
-        presence::announce(&place);
+    if let Some(place) = mpi::keep_place(place) {
+        presence::announce(place);
     }
 }
 

@@ -63,3 +63,13 @@ class Quo(Package):
     @on_package_attributes(run_tests=True)
     def check_install(self):
         Executable(join_path(self.prefix.bin, "quo-info"))("--config")
+
+    def test_examples(self):
+        """the installed examples compile and run"""
+        mpi = self.spec["mpi"]
+        install_tree(join_path(self.prefix, "share", "quo", "examples"), "examples")
+        words = ["check", f"QUO={self.prefix}", f"MPICC={mpi.mpicc}", f"MPICXX={mpi.mpicxx}"]
+        if self.spec.satisfies("+fortran"):
+            words.append(f"MPIFC={mpi.mpifc}")
+        with working_dir("examples"):
+            which("make", required=True)(*words)

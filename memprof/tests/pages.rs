@@ -27,6 +27,20 @@ fn made(ranks: u32, nodes: u32) -> Made {
     }
 }
 
+/// The page of times of a job.
+fn times(ranks: u32, nodes: u32) -> String {
+    let place = tempfile::tempdir().expect("a folder");
+    let (folder, file) = (place.path().join("job"), place.path().join("page.html"));
+    let (samples, file_size) = (48, 512 << 10);
+    let shape = JobShape { ranks, nodes, samples, file_size, times: true, ..JobShape::default() };
+    generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memprof"));
+    let output = command.arg("time").arg(&folder).arg("--html").arg(&file).output();
+    let output = output.expect("memprof runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::read_to_string(file).expect("the page")
+}
+
 /// Returns the text between two words, behind the first place of the first.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from}")).1;
@@ -231,7 +245,26 @@ fn page_of_many_ranks_shows_four_nodes_and_four_ranks() {
     assert!(heat.contains("rank 0") && heat.contains("rank 23"), "rows of the first and the last");
 }
 
-/// What is wider than its place on a page in a window so wide, by the browser; nothing where there is no browser.
+#[test]
+fn page_of_times_has_all_ranks_axis_and_legend() {
+    let page = times(100, 10);
+    let bars: Vec<&str> = page.split("class=\"memprof-bars\"").skip(1).collect();
+    // The whole, and six phases; its own longest is open beside the whole.
+    assert_eq!(bars.len(), 7);
+    assert_eq!(page.matches("<details open>").count(), 2);
+    assert!(page.contains("<details open><summary><h2>solve</h2>"));
+    for bars in bars {
+        assert!(bars.contains("rank 99 on node0009, ") && bars.contains(">time, "), "{bars:.400}");
+        assert_eq!(
+            bars.split("</svg>").next().unwrap_or("").matches("class=\"hint\"").count(),
+            100
+        );
+    }
+    assert!(page.contains("class=legend") && page.contains("id=theme"), "its script needs it");
+}
+
+/// What is wider than its place on a page in a window so wide, by the browser, and errors of its script; nothing where
+/// there is no browser.
 fn cut_at(page: &std::path::Path, width: u32) -> Option<String> {
     let place = tempfile::tempdir().expect("a folder");
     let probe = place.path().join("probe.html");
@@ -246,7 +279,11 @@ fn cut_at(page: &std::path::Path, width: u32) -> Option<String> {
     std::fs::write(&probe, frame).expect("written");
     let output = Command::new("timeout")
         .args(["120", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu"])
-        .args(["--allow-file-access-from-files", "--disable-web-security"])
+        .args([
+            "--allow-file-access-from-files",
+            "--disable-web-security",
+            "--enable-logging=stderr",
+        ])
         .args(["--virtual-time-budget=10000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", place.path().join("profile").display()))
         .arg(format!("file://{}", probe.display()))
@@ -254,24 +291,28 @@ fn cut_at(page: &std::path::Path, width: u32) -> Option<String> {
         .ok()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (_, rest) = said.split_once("<pre id=\"o\">cut: ")?;
-    Some(rest.split_once(" end</pre>")?.0.trim().to_owned())
+    let cut = rest.split_once(" end</pre>")?.0.trim().to_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let errors = errors.lines().filter(|line| line.contains("Uncaught"));
+    Some(errors.fold(cut, |all, error| all + error + "; "))
 }
 
 #[test]
 fn nothing_on_a_page_is_cut_in_a_narrow_window() {
     let place = tempfile::tempdir().expect("a folder");
     let page = place.path().join("page.html");
-    for (ranks, nodes) in [(100, 10), (4, 2)] {
-        std::fs::write(&page, made(ranks, nodes).page).expect("written");
+    let pages = [made(100, 10).page, made(4, 2).page, times(100, 10), times(4, 2)];
+    for (index, text) in pages.iter().enumerate() {
+        std::fs::write(&page, text).expect("written");
         match cut_at(&page, 800) {
-            Some(cut) => assert_eq!(cut, "", "{ranks} ranks"),
+            Some(cut) => assert_eq!(cut, "", "page {index}"),
             None => eprintln!("skipped: there is no chromium that shows pages"),
         }
         // On a phone pictures scroll, so that their letters stay readable.
         if let Some(cut) = cut_at(&page, 400) {
             let others: Vec<&str> =
                 cut.split("; ").filter(|part| !part.starts_with("scroll")).collect();
-            assert!(cut.contains("scroll") && others.concat().is_empty(), "{ranks} ranks: {cut}");
+            assert!(cut.contains("scroll") && others.concat().is_empty(), "page {index}: {cut}");
         }
     }
 }

@@ -4,11 +4,11 @@ use std::process::Command;
 
 /// Returns the status of a command whose output and errors go into a pipe that has no reader, with its words.
 fn unread(words: &[&str]) -> (Option<i32>, String) {
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.args(words).stdout(writer.try_clone().unwrap()).stderr(writer);
-    (command.status().unwrap().code(), words.join(" "))
+    command.args(words).stdout(writer.try_clone().expect("a pipe")).stderr(writer);
+    (command.status().expect("it runs").code(), words.join(" "))
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn commands_without_a_reader_end_with_their_own_status() {
         drop(reader);
         let mut command = Command::new(env!("CARGO_BIN_EXE_quo-elastic"));
         command.current_dir(folder.path()).args(words.split_whitespace());
-        command.env("QUO_ELASTIC_DIR", folder.path());
+        command.env("QUO_ELASTIC_DIR", folder.path().join("none"));
         command.stdout(writer.try_clone().unwrap()).stderr(writer);
         assert_eq!(command.status().unwrap().code(), Some(status), "{words}");
     }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_every_region_and_loops_are_there_where_asked_for() {
+    fn times_and_loops_are_made_where_asked_for() {
         let shape = JobShape { ranks: 17, samples: 40, times: true, ..JobShape::default() };
         for (rank, trace) in (0..).zip(made(&shape)) {
             assert_eq!(trace.faults, []);

@@ -241,6 +241,7 @@ fn other_ends() -> Result<()> {
         ("fault", Some(11), false),
         ("exit", None, true),
         ("return", None, true),
+        ("quick_exit", None, true),
         ("_exit", None, false),
     ] {
         let traces = folder.path().join(how);

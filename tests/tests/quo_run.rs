@@ -19,7 +19,7 @@ const TESTS: &[Test] = &[
     ("rank_without_the_object_is_not_waited_for", absent),
     ("rank_that_begins_mpi_in_another_thread_takes_part", thread),
     ("rank_on_a_simulated_machine_is_not_waited_for", simulated),
-    ("rank_with_shared_memory_of_its_own_is_not_waited_for", apart),
+    ("rank_with_its_own_shared_memory_is_not_waited_for", apart),
     ("commands_status_is_quo_runs", status),
 ];
 

@@ -7,13 +7,14 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 
 use super::{Backend, EVERY_CPU, ThreadId};
 use crate::cpuset::CpuSet;
+use crate::own_file::OwnFile;
 
 /// Words of the first try: 4,096 CPUs, half a kilobyte of stack.
 const FIRST_WORDS: usize = 64;
@@ -27,7 +28,7 @@ pub struct Kernel {
     /// of a system call.
     alone: Option<&'static AtomicU8>,
     // `/proc/self/task`, kept open: its link count is the number of threads plus two.
-    tasks: OwnedFd,
+    tasks: OwnFile,
     /// Its numbers are those that we ourselves use.
     own_numbers: bool,
     /// All CPUs that the kernel has numbers for.
@@ -40,11 +41,15 @@ impl Kernel {
     /// # Errors
     /// The system's own error, for instance where `/proc` is not mounted.
     pub fn new() -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let tasks = rustix::fs::open("/proc/self/task", flags, Mode::empty())?;
+        let tasks = OwnFile::keep(open_tasks()?)?;
         let own_numbers = proc_counts_as_we_do();
         Ok(Self { alone: single_threaded_mark(), tasks, own_numbers, everything: everything() })
     }
+}
+
+fn open_tasks() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open("/proc/self/task", flags, Mode::empty())?)
 }
 
 /// Returns true if `/proc` shows process numbers as this process knows them. In a new process namespace into which no
@@ -151,7 +156,11 @@ impl Backend for Kernel {
         if self.alone.is_some_and(|alone| alone.load(Ordering::Relaxed) != 0) {
             return Ok(1);
         }
-        let links = rustix::fs::fstat(&self.tasks)?.st_nlink;
+        let links = match self.tasks.look() {
+            Some((_, status)) => status.st_nlink,
+            // The program has closed the folder.
+            None => rustix::fs::fstat(open_tasks()?)?.st_nlink,
+        };
         Ok(usize::try_from(links).unwrap_or(usize::MAX).saturating_sub(2))
     }
 
@@ -159,8 +168,16 @@ impl Backend for Kernel {
         threads.clear();
         // The buffer is for some thirty entries at a time, without an allocation.
         let mut buffer = [MaybeUninit::uninit(); 1_024];
-        rustix::fs::seek(&self.tasks, rustix::fs::SeekFrom::Start(0))?;
-        let mut folder = rustix::fs::RawDir::new(&self.tasks, &mut buffer);
+        let anew;
+        let tasks = match self.tasks.look() {
+            Some((tasks, _)) => tasks,
+            None => {
+                anew = open_tasks()?;
+                anew.as_fd()
+            }
+        };
+        rustix::fs::seek(tasks, rustix::fs::SeekFrom::Start(0))?;
+        let mut folder = rustix::fs::RawDir::new(tasks, &mut buffer);
         while let Some(entry) = folder.next() {
             let shown = number(entry?.file_name().to_bytes());
             threads.extend(shown.and_then(|shown| self.own_number(shown)));
@@ -207,6 +224,20 @@ mod tests {
         assert!(threads.contains(&caller));
         assert!(kernel.thread_count().unwrap() >= 1);
         assert_eq!(kernel.mask(caller).unwrap(), kernel.mask(super::super::CALLER).unwrap());
+    }
+
+    #[test]
+    fn file_in_the_place_of_the_folder_is_left_alone() {
+        use std::io::{Seek, Write};
+
+        let mut other = tempfile::tempfile().unwrap();
+        other.write_all(b"data").unwrap();
+        let mut kernel = Kernel::new().unwrap();
+        crate::own_file::tests::replace(&mut kernel.tasks, &other);
+        let mut threads = Vec::new();
+        kernel.threads(&mut threads, usize::MAX).unwrap();
+        assert!(threads.contains(&kernel.caller()) && kernel.thread_count().unwrap() >= 1);
+        assert_eq!(other.stream_position().unwrap(), 4);
     }
 
     #[test]

@@ -6,15 +6,17 @@
 //! changed is the machine asked again.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
+
+use rustix::io::{pread, retry_on_intr};
 
 use super::peer_identity::{digest, read_unsized};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::ForkId;
+use crate::own_file::OwnFile;
 use crate::topology::Topology;
 
 /// The control group of this process.
@@ -93,22 +95,22 @@ pub(super) fn allowed(machine: &Topology, version: u64) -> Result<CpuSet, Error>
 /// The two files.
 #[derive(Debug)]
 struct Files {
-    group: Option<File>,
+    group: Option<OwnFile>,
     /// The group whose CPUs are in `cpus`.
     name: Vec<u8>,
-    cpus: Option<File>,
+    cpus: Option<OwnFile>,
 }
 
 impl Files {
     fn open() -> Self {
-        let group = File::open(GROUP).ok();
+        let open = |path: &str| OwnFile::keep(File::open(path).ok()?).ok();
+        let group = open(GROUP);
         let name = group.as_ref().and_then(contents).unwrap_or_default();
         let text = |path| read_unsized(path).unwrap_or_default();
         let groups = String::from_utf8_lossy(&text("/proc/self/cgroup")).into_owned();
         let mounts = String::from_utf8_lossy(&text("/proc/self/mountinfo")).into_owned();
         let places = control_group_files(&groups, &mounts);
-        let place = |path: &str| File::open(path).ok();
-        let cpus = places.iter().find_map(|path| place(path)).or_else(|| place(ONLINE));
+        let cpus = places.iter().find_map(|path| open(path)).or_else(|| open(ONLINE));
         Self { group, name, cpus }
     }
 
@@ -130,10 +132,12 @@ impl Files {
 }
 
 /// Reads a file of the kernel's anew, mostly in one system call.
-fn contents(file: &File) -> Option<Vec<u8>> {
+fn contents(file: &OwnFile) -> Option<Vec<u8>> {
+    let (file, _) = file.look()?;
     let (mut text, mut piece) = (Vec::new(), [0; 4096]);
     loop {
-        let filled = file.read_at(&mut piece, text.len() as u64).ok()?;
+        let place = text.len() as u64;
+        let filled = retry_on_intr(|| pread(file, &mut piece, place)).ok()?;
         text.extend_from_slice(&piece[..filled]);
         // These files are short only at their end.
         if filled < piece.len() {
@@ -211,12 +215,13 @@ mod tests {
     #[test]
     fn long_files_are_read_to_their_end() {
         let mut file = tempfile::tempfile().unwrap();
+        let own = OwnFile::keep(file.try_clone().unwrap()).unwrap();
         for length in [0, 1, 4095, 4096, 9000] {
             let text = vec![b'x'; length];
             file.set_len(0).unwrap();
             std::io::Write::write_all(&mut file, &text).unwrap();
             std::io::Seek::rewind(&mut file).unwrap();
-            assert_eq!(contents(&file), Some(text));
+            assert_eq!(contents(&own), Some(text));
         }
     }
 

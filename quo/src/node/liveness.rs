@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::fork::ForkId;
+use crate::own_file::OwnFile;
 
 /// Which file: device and inode.
 pub(super) type Identity = (u64, u64);
@@ -41,14 +42,15 @@ struct Held {
     process: ForkId,
     bytes: BTreeSet<u64>,
     // Closed together, at the end: see the trap above.
-    descriptors: Vec<OwnedFd>,
+    descriptors: Vec<OwnFile>,
 }
 
 impl LockedFile {
     /// Takes a descriptor into keeping, together with any others of the same file.
     pub(super) fn keep(descriptor: OwnedFd) -> io::Result<Arc<Self>> {
-        let status = rustix::fs::fstat(&descriptor)?;
-        let identity = (status.st_dev, status.st_ino);
+        let first = descriptor.as_raw_fd();
+        let descriptor = OwnFile::keep(descriptor)?;
+        let identity = descriptor.identity();
         let mut files = guard(&FILES);
         files.retain(|file| file.strong_count() > 0);
         if let Some(file) =
@@ -59,7 +61,7 @@ impl LockedFile {
         }
         let file = Arc::new(Self {
             identity,
-            first: descriptor.as_raw_fd(),
+            first,
             held: Mutex::new(Held {
                 process: ForkId::current(),
                 bytes: BTreeSet::new(),

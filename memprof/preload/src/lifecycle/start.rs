@@ -157,6 +157,8 @@ extern "C" fn load() {
         fork::stand_aside();
         return;
     }
+    #[cfg(all(target_env = "gnu", not(test)))]
+    await_quick_exit();
     owners::refresh();
     let standing_aside = conflicts::look();
     if standing_aside {
@@ -403,6 +405,22 @@ fn mpi_ends() {
 /// It has returned.
 fn mpi_ended() {
     writer::flags(flags::FINALIZED, 0);
+}
+
+/// Has `quick_exit` end the trace, too: it calls none of the functions that `exit` does.
+#[cfg(all(target_env = "gnu", not(test)))]
+fn await_quick_exit() {
+    use core::ffi::{c_int, c_void};
+
+    unsafe extern "C" {
+        fn __cxa_at_quick_exit(handler: extern "C" fn(*mut c_void), object: *mut c_void) -> c_int;
+    }
+    extern "C" fn ended(_: *mut c_void) {
+        end();
+    }
+    // SAFETY: a function of this object, which stays loaded. Where there is no room for it the trace is one of a killed
+    // process. It comes before all of the program, and so is called after them.
+    unsafe { __cxa_at_quick_exit(ended, core::ptr::null_mut()) };
 }
 
 /// The process ends by itself.

@@ -183,8 +183,8 @@ pub struct Walker<'w, W> {
     pending: Pending,
     /// Small blocks live in this mapping.
     small: bool,
-    /// Large blocks in this mapping.
-    large: u64,
+    /// Bytes that large blocks of this mapping leave unused at most.
+    spare: u64,
 }
 
 impl<'w, W: World> Walker<'w, W> {
@@ -198,7 +198,7 @@ impl<'w, W: World> Walker<'w, W> {
             object: Cursor::Unknown,
             pending: Pending::default(),
             small: false,
-            large: 0,
+            spare: 0,
         }
     }
 
@@ -329,7 +329,9 @@ impl<'w, W: World> Walker<'w, W> {
             let bytes = (block.end.min(stop) - block.start.max(at)) as u64;
             self.totals.add(block.owner, bytes, run);
             // Where it was not counted before.
-            self.large += u64::from(from == start || block.start >= from);
+            if from == start || block.start >= from {
+                self.spare += spare_beside(block.start);
+            }
             given += bytes;
             at = block.end;
         }
@@ -386,10 +388,8 @@ impl<'w, W: World> Walker<'w, W> {
     pub fn end(&mut self, mapping: &Mapping) {
         let pending = core::mem::take(&mut self.pending);
         let arena = mapping.start.is_multiple_of(ARENA) && mapping.end - mapping.start <= ARENA;
-        // A large block with a mapping of its own has a head and an end that is not used.
-        let page = crate::base::kernel::page() as u64;
-        let slack = if self.small || arena { u64::MAX } else { self.large * 2 * page };
-        (self.small, self.large) = (false, 0);
+        let slack = if self.small || arena { u64::MAX } else { self.spare };
+        (self.small, self.spare) = (false, 0);
         let taken = pending.plain.min(slack);
         let all = taken == pending.plain;
         let part = |bytes: u64| if all { bytes } else { bytes.min(taken) };
@@ -406,6 +406,15 @@ impl<'w, W: World> Walker<'w, W> {
         nobody.huge += pending.huge - huge;
         nobody.swapped += pending.swapped - swapped;
     }
+}
+
+/// Bytes of its mapping that a large block with one of its own leaves unused at most: a head and an end, and where it
+/// was asked for at an aligned address, as much as that address may have cost. Huge pages make them resident.
+fn spare_beside(block: usize) -> u64 {
+    const MOST: u64 = 1 << 30;
+    let page = crate::base::kernel::page();
+    let alignment = if block.is_multiple_of(page) { 1_u64 << block.trailing_zeros() } else { 0 };
+    2 * page as u64 + alignment.min(MOST)
 }
 
 /// What the path of a mapping tells. The kernel's own names are in brackets.

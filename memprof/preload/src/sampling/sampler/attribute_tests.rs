@@ -223,6 +223,19 @@ fn memory_that_merely_lies_beside_a_large_block_is_nobodys() {
 }
 
 #[test]
+fn pages_around_an_aligned_block_are_the_allocators() {
+    let block = span(512 * PAGE, 600 * PAGE, 16);
+    let world = Model { blocks: vec![block], ..Model::default() };
+    let totals = walk(&world, Backing::Anonymous, 300..601);
+    assert_eq!(resident(&totals, 16), 88 * PAGE as u64);
+    assert_eq!(resident(&totals, Component::SLACK.0), 213 * PAGE as u64);
+    // The address has cost no more than its alignment.
+    let totals = walk(&world, Backing::Anonymous, 300..1200);
+    assert_eq!(resident(&totals, Component::SLACK.0), 514 * PAGE as u64);
+    assert_eq!(resident(&totals, 0), (900 - 88 - 514) * PAGE as u64);
+}
+
+#[test]
 fn pages_of_a_block_being_freed_are_the_allocators() {
     let world = Model { freed: vec![span(PAGE + 16, 5 * PAGE, 16)], ..Model::default() };
     let totals = walk(&world, Backing::Anonymous, 1..5);

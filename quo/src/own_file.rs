@@ -1,0 +1,96 @@
+//! Files that are open for long, in programs that may close descriptors they do not own and get the numbers for files of
+//! their own.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+use rustix::fs::{Stat, fstat};
+
+/// A file that is closed in the end only if the descriptor is still its own.
+#[derive(Debug)]
+pub(crate) struct OwnFile {
+    // There until the end.
+    file: Option<File>,
+    identity: (u64, u64),
+}
+
+impl OwnFile {
+    /// Takes over a file.
+    ///
+    /// # Errors
+    /// The system's own error of `fstat`.
+    pub(crate) fn keep(file: impl Into<OwnedFd>) -> io::Result<Self> {
+        let file = File::from(file.into());
+        let identity = identity(&fstat(&file)?);
+        Ok(Self { file: Some(file), identity })
+    }
+
+    /// The file with its state now; `None` where the program has closed the descriptor, or has another file there.
+    pub(crate) fn look(&self) -> Option<(BorrowedFd<'_>, Stat)> {
+        let file = self.file.as_ref()?.as_fd();
+        let status = fstat(file).ok()?;
+        (identity(&status) == self.identity).then_some((file, status))
+    }
+
+    /// Its device and inode.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+}
+
+fn identity(status: &Stat) -> (u64, u64) {
+    (status.st_dev, status.st_ino)
+}
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        if self.look().is_none()
+            && let Some(file) = self.file.take()
+        {
+            // Whoever has the number now goes on using it.
+            let _ = file.into_raw_fd();
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    /// Puts another file in the place of one, as a program does that closes all and opens its own. Returns the number.
+    pub(crate) fn replace(own: &mut OwnFile, other: &File) -> i32 {
+        let mut place = OwnedFd::from(own.file.take().unwrap());
+        rustix::io::dup2(other, &mut place).unwrap();
+        let number = place.as_raw_fd();
+        own.file = Some(place.into());
+        number
+    }
+
+    pub(crate) fn is_open_as(number: i32, path: &std::path::Path) -> bool {
+        std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok_and(|found| found == path)
+    }
+
+    #[test]
+    fn file_in_the_place_of_ours_stays_open() {
+        let other = tempfile::NamedTempFile::new().unwrap();
+        let mut own = OwnFile::keep(tempfile::tempfile().unwrap()).unwrap();
+        assert!(own.look().is_some());
+        let number = replace(&mut own, other.as_file());
+        assert!(own.look().is_none());
+        drop(own);
+        assert!(is_open_as(number, other.path()));
+    }
+
+    #[test]
+    fn own_file_is_closed_in_the_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let own = OwnFile::keep(file.reopen().unwrap()).unwrap();
+        let number = own.look().unwrap().0.as_raw_fd();
+        assert!(is_open_as(number, file.path()));
+        drop(own);
+        assert!(!is_open_as(number, file.path()));
+    }
+}

@@ -732,11 +732,13 @@ QUO_bind_push_cpuset(QUO_context q,
                      const char *list);
 
 /**
- * Undoes the last push: every thread gets back the binding it had then.
+ * Undoes the caller's last push in this context, or the last one of any thread where the caller has
+ * none: every thread that the push moved gets back the binding it had then.
  *
- * Where several contexts have pushed, the one that pushed last pops first: a pop brings back the
- * binding that its own push found. Where CPUs of that binding are no longer allowed, it brings back
- * what is left of it, and QUO_explain() says so.
+ * Several contexts, and several threads, may pop in any order. A thread that a later push has moved
+ * keeps the binding of that push until it is popped too. Where CPUs of a binding are no longer
+ * allowed, the pop brings back what is left of it, and QUO_explain() says so; the binding itself comes
+ * back at the next push, pop or phase after its CPUs are allowed again.
  *
  * Local.
  *

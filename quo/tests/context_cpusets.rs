@@ -22,6 +22,7 @@ fn main() {
         ("scope_keeps_what_is_allowed_of_its_part", scope_keeps_what_is_allowed),
         ("rank_moved_to_another_cpuset_is_planned_for", moved_rank_is_planned_for),
         ("bound_rank_stays_bound_when_its_cpus_are_all", bound_rank_stays_bound),
+        ("binding_to_a_taken_cpu_comes_back_with_it", binding_comes_back_with_its_cpu),
         ("changed_cpuset_shows_in_queries_at_once", changed_cpuset_shows_in_queries_at_once),
     ]);
 }
@@ -214,6 +215,30 @@ fn bound_rank_stays_bound() {
         assert_eq!(context.binding().unwrap(), first);
     })
     .succeed();
+}
+
+fn binding_comes_back_with_its_cpu() {
+    for phases in [false, true] {
+        with_two_ranks("back", |context, group| {
+            let own = CpuSet::single(context.rank());
+            Kernel::new().unwrap().set_mask(CALLER, &own).unwrap();
+            let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
+            context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
+            change(context, group, "1");
+            context.pop().unwrap();
+            assert_eq!(context.binding().unwrap(), CpuSet::single(1));
+            change(context, group, "0-1");
+            if phases {
+                // One of the two ranks sleeps.
+                phase.run(|_| ()).unwrap();
+            } else {
+                context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
+                context.pop().unwrap();
+            }
+            assert_eq!(context.binding().unwrap(), own);
+            assert!(!context.explain().unwrap().to_string().contains("are allowed now"));
+        });
+    }
 }
 
 fn moved_rank_is_planned_for() {

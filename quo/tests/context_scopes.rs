@@ -17,6 +17,7 @@ fn main() {
         ("phases_of_two_scopes_run_at_the_same_time", phases_of_two_scopes_run_at_once),
         ("scope_counts_and_names_its_own_objects", scope_counts_its_own_objects),
         ("freed_scope_gives_the_binding_back", freed_scope_gives_the_binding_back),
+        ("scope_freed_after_its_parents_pop_gives_back", scope_outlives_a_push_of_its_parent),
         ("dropped_scope_gives_the_binding_back", dropped_scope_gives_the_binding_back),
         ("pop_too_many_leaves_the_rank_in_its_scope", pop_too_many_leaves_the_rank_inside),
         ("pushes_outside_a_scope_are_refused", pushes_outside_a_scope_are_refused),
@@ -112,6 +113,19 @@ fn freed_scope_gives_the_binding_back() {
         assert_eq!(context.binding().unwrap(), before);
         let scope = context.split(&Split::counts(&[2, 2]), 1 - part).unwrap();
         assert_eq!(scope.binding().unwrap(), before, "its core is inside");
+    });
+}
+
+fn scope_outlives_a_push_of_its_parent() {
+    with_contexts(2, &BOUND, |context| {
+        let before = context.binding().unwrap();
+        context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
+        let scope = context.split(&Split::equally(2), context.rank()).unwrap();
+        let inside = scope.binding().unwrap();
+        context.pop().unwrap();
+        assert_eq!(scope.binding().unwrap(), inside, "the scope still has its part");
+        scope.free().unwrap();
+        assert_eq!(context.binding().unwrap(), before);
     });
 }
 

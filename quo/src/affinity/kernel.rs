@@ -8,11 +8,12 @@ use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{Backend, EVERY_CPU, ThreadId};
+use super::{Backend, EVERY_CPU, Ledger, ThreadId};
 use crate::cpuset::CpuSet;
 use crate::own_file::OwnFile;
 
@@ -33,6 +34,7 @@ pub struct Kernel {
     own_numbers: bool,
     /// All CPUs that the kernel has numbers for.
     everything: CpuSet,
+    ledger: Mutex<Ledger>,
 }
 
 impl Kernel {
@@ -43,7 +45,13 @@ impl Kernel {
     pub fn new() -> io::Result<Self> {
         let tasks = OwnFile::keep(open_tasks()?)?;
         let own_numbers = proc_counts_as_we_do();
-        Ok(Self { alone: single_threaded_mark(), tasks, own_numbers, everything: everything() })
+        Ok(Self {
+            alone: single_threaded_mark(),
+            tasks,
+            own_numbers,
+            everything: everything(),
+            ledger: Mutex::default(),
+        })
     }
 }
 
@@ -204,6 +212,10 @@ impl Backend for Kernel {
 
     fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
         write_mask(thread, mask)
+    }
+
+    fn ledger(&self) -> &Mutex<Ledger> {
+        &self.ledger
     }
 
     fn everything(&self) -> Option<CpuSet> {

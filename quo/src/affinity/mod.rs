@@ -7,6 +7,8 @@
 //!
 //! - [`Target`]: from "that package" or "the package around me" to a set of CPUs, a pure decision;
 //! - `stack`: the stack and its per-thread rule, over any back end;
+//! - `ledger`: the pushes of all contexts of the process, and what each thread gets back;
+//! - `mover`: masks of threads, changed one by one and put back when a change fails;
 //! - `kernel`: the back end that asks the Linux kernel;
 //! - `simulated`: the back end for a machine that is not there;
 //! - [`MemoryPolicy`]: pages of threads and of ranges of memory;
@@ -15,12 +17,15 @@
 mod initial;
 #[doc(hidden)]
 pub mod kernel;
+mod ledger;
 pub(crate) mod memory;
+mod mover;
 mod simulated;
 mod stack;
 mod target;
 
 use std::io;
+use std::sync::Mutex;
 
 use crate::cpuset::CpuSet;
 use crate::topology::ObjectType;
@@ -28,9 +33,12 @@ use crate::topology::ObjectType;
 pub use initial::{InitialBinding, ParseInitialBindingError};
 #[doc(hidden)]
 pub use kernel::Kernel;
+#[doc(hidden)]
+pub use ledger::Ledger;
 pub use memory::MemoryPolicy;
 #[doc(hidden)]
 pub use simulated::Simulated;
+pub(crate) use stack::Aim;
 #[doc(hidden)]
 pub use stack::{BindingStack, Shortfall};
 pub use target::Target;
@@ -79,6 +87,9 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
     fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()>;
+
+    /// The pushes made over this back end, which all its stacks share.
+    fn ledger(&self) -> &Mutex<Ledger>;
 
     /// A set of more CPUs than there can be, which the system takes for "all that are allowed", now and
     /// after changes. `None` where it would be taken as it is.

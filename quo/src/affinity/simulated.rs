@@ -4,20 +4,21 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{Backend, CALLER, ThreadId};
+use super::{Backend, CALLER, Ledger, ThreadId};
 use crate::cpuset::CpuSet;
 
 /// One simulated mask for all threads of the process.
 #[derive(Debug)]
 pub struct Simulated {
     mask: Mutex<CpuSet>,
+    ledger: Mutex<Ledger>,
 }
 
 impl Simulated {
     /// A simulated process bound to `mask`.
     #[must_use]
     pub fn new(mask: CpuSet) -> Self {
-        Self { mask: Mutex::new(mask) }
+        Self { mask: Mutex::new(mask), ledger: Mutex::default() }
     }
 
     /// The simulated process on the machine called `machine`: made with `initial` the first time,
@@ -55,5 +56,9 @@ impl Backend for Simulated {
     fn set_mask(&self, _thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
         *self.mask.lock().unwrap_or_else(PoisonError::into_inner) = mask.clone();
         Ok(())
+    }
+
+    fn ledger(&self) -> &Mutex<Ledger> {
+        &self.ledger
     }
 }

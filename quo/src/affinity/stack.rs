@@ -1,9 +1,10 @@
 //! The stack of bindings and its per-thread rule.
 
-use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, BindError, CALLER, EVERY_CPU, ThreadId};
+use super::ledger::{Ledger, Push};
+use super::mover::{Mover, remaining};
+use super::{Backend, BindError, CALLER, ThreadId};
 use crate::cpuset::CpuSet;
 
 /// Passes over the thread list before giving up on a process that keeps making threads with the
@@ -12,30 +13,17 @@ const MAX_PASSES: usize = 64;
 
 /// The bindings pushed in one context by one process.
 ///
-/// Not synchronised: its owner wraps it in a lock, so that pushes from several threads take turns.
+/// The pushes are in the process's [`Ledger`], whose lock makes calls of different threads take
+/// turns, also in different contexts.
 #[derive(Debug)]
 pub struct BindingStack {
     backend: Arc<dyn Backend>,
-    entries: Vec<Entry>,
+    /// The number of this stack in the ledger.
+    number: u64,
+    depth: usize,
     shortfall: Option<Shortfall>,
-    /// Room for a list of threads.
-    threads: Vec<ThreadId>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    /// The caller's mask before the push, and so that of its followers.
-    before: CpuSet,
-    /// The CPUs that the push was for.
-    asked: CpuSet,
-    /// The CPUs of the push that the system granted.
-    pushed: CpuSet,
-    /// The thread that pushed: it is moved back even when its mask was changed in between.
-    owner: ThreadId,
-    /// The caller was not bound: the pop leaves it so, also when the allowed CPUs change meanwhile.
-    unbound: bool,
-    /// Threads that had the pushed mask of their own accord; the pop must not take them along.
-    bystanders: Vec<ThreadId>,
+    /// Tells a forked child, where another thread may have left the ledger locked for ever.
+    process: u32,
 }
 
 /// A push or pop that the system gave fewer CPUs than it was for, as some are no longer allowed.
@@ -50,17 +38,35 @@ pub struct Shortfall {
     pub granted: CpuSet,
 }
 
+impl Shortfall {
+    fn of(call: &'static str, asked: &CpuSet, granted: &CpuSet) -> Option<Self> {
+        let falls_short = !asked.is_subset(granted);
+        falls_short.then(|| Self { call, asked: asked.clone(), granted: granted.clone() })
+    }
+}
+
+/// The CPUs of a push, and its kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Aim {
+    pub cpus: CpuSet,
+    /// The caller is not bound: the pop gives it all CPUs that are allowed then.
+    pub unbound: bool,
+    /// Keeps the rank inside CPUs of its own, beneath the pushes of the program.
+    pub confines: bool,
+}
+
 impl BindingStack {
     /// An empty stack over `backend`; nothing is changed by making or dropping one.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, entries: Vec::new(), shortfall: None, threads: Vec::new() }
+        let number = lock(&*backend).add_stack();
+        Self { backend, number, depth: 0, shortfall: None, process: std::process::id() }
     }
 
     /// The number of pushes that have not been popped.
     #[must_use]
     pub fn depth(&self) -> usize {
-        self.entries.len()
+        self.depth
     }
 
     /// The last push or pop, if it was granted fewer CPUs than it was for.
@@ -70,8 +76,11 @@ impl BindingStack {
     }
 
     /// The pushed sets, oldest first, each after the mask it replaced.
-    pub fn entries(&self) -> impl Iterator<Item = (&CpuSet, &CpuSet)> {
-        self.entries.iter().map(|entry| (&entry.before, &entry.pushed))
+    #[must_use]
+    pub fn entries(&self) -> Vec<(CpuSet, CpuSet)> {
+        let ledger = lock(&*self.backend);
+        let entries = ledger.of(self.number);
+        entries.map(|push| (push.before.clone(), push.granted.clone())).collect()
     }
 
     /// The calling thread's mask, read now.
@@ -79,280 +88,320 @@ impl BindingStack {
     /// # Errors
     /// [`BindError::System`].
     pub fn current(&self) -> Result<CpuSet, BindError> {
-        self.read("binding")
+        Mover::new(&*self.backend, "binding").read()
     }
 
-    /// Moves the caller and its followers to `to`, which `before` (the caller's mask, just read)
-    /// was resolved against. Returns the CPUs granted: those of `to` that are allowed now.
+    /// Moves the caller and its followers to `to`. Returns the CPUs granted: those of `to` that are
+    /// allowed now.
+    ///
+    /// Followers are the threads that have the caller's mask, but not those that have it of their own
+    /// accord or last pushed in another stack.
     ///
     /// # Errors
     /// [`BindError::OutsideAllowed`] when none of `to` is allowed any more,
     /// [`BindError::NotGranted`] and [`BindError::System`]; every thread is where it was.
-    pub fn push(&mut self, before: CpuSet, to: CpuSet) -> Result<CpuSet, BindError> {
-        self.push_over(before, to, false)
+    pub fn push(&mut self, to: CpuSet) -> Result<CpuSet, BindError> {
+        self.push_with(|_| Ok(Aim { cpus: to, ..Aim::default() }))
     }
 
-    /// As [`push`](Self::push), for a caller whose mask has all CPUs that are allowed when `unbound`:
-    /// the pop gives it all that are allowed then.
-    pub(crate) fn push_over(
+    /// As [`push`](Self::push), to CPUs that `resolve` makes of the caller's mask. `resolve` must not
+    /// use a stack of this process.
+    pub(crate) fn push_with<E: From<BindError>>(
         &mut self,
-        before: CpuSet,
-        to: CpuSet,
-        unbound: bool,
-    ) -> Result<CpuSet, BindError> {
-        let mut entry = Entry {
-            before,
-            unbound,
-            pushed: to.clone(),
-            asked: to,
-            owner: self.backend.caller(),
+        resolve: impl FnOnce(&CpuSet) -> Result<Aim, E>,
+    ) -> Result<CpuSet, E> {
+        let mut ledger = lock(&*self.backend);
+        settle(&*self.backend, &mut ledger);
+        let mut mover = Mover::new(&*self.backend, "push");
+        let now = mover.read()?;
+        let Aim { cpus, unbound, confines } = resolve(&now)?;
+        let owner = self.backend.caller();
+        let mut push = Push {
+            number: ledger.number(),
+            stack: self.number,
+            owner,
+            before: now.clone(),
+            granted: cpus.clone(),
+            asked: cpus,
+            // A mask that another push has given is no sign.
+            unbound: unbound && !ledger.is_moved(owner),
+            confines,
+            followers: Vec::new(),
             bystanders: Vec::new(),
         };
-        let granted = self.shift("push", &mut entry, Direction::Forth)?;
-        entry.pushed = granted.clone();
-        self.entries.push(entry);
+        match move_forth(&*self.backend, &mut mover, &mut ledger, &mut push, &now) {
+            Ok(granted) => push.granted = granted.clone(),
+            Err(error) => {
+                mover.undo();
+                return Err(error.into());
+            }
+        }
+        if !ledger.owes_nothing() {
+            push.before = ledger.take_wanted(push.owner, &push.before);
+            for (thread, before) in &mut push.followers {
+                *before = ledger.take_wanted(*thread, before);
+            }
+        }
+        let granted = push.granted.clone();
+        self.shortfall = Shortfall::of("push", &push.asked, &granted);
+        ledger.add(push);
+        self.depth += 1;
         Ok(granted)
     }
 
-    /// Takes back the last push: every thread that follows the pushed mask gets the mask from
-    /// before, or the part of it that is still allowed; all allowed CPUs where no part of it is.
-    /// Returns that mask.
+    /// Takes back the caller's last push, or the last one of any thread where the caller has none.
+    /// Every thread that the push moved gets its mask from before, or the part of it that is still
+    /// allowed; all allowed CPUs where no part of it is, until a later call can give it back. Threads
+    /// that a later push has moved stay, and get the mask at the pop of that one. Returns the
+    /// caller's mask, or the owner's where the caller was not moved.
     ///
     /// # Errors
     /// [`BindError::NothingPushed`] changes nothing. [`BindError::NotGranted`] and
     /// [`BindError::System`] leave the entry on the stack.
     pub fn pop(&mut self) -> Result<CpuSet, BindError> {
-        let Some(mut entry) = self.entries.pop() else {
-            return Err(BindError::NothingPushed);
-        };
-        let result = self.shift("pop", &mut entry, Direction::Back);
-        if result.is_err() {
-            self.entries.push(entry);
-        }
-        result
+        let mut ledger = lock(&*self.backend);
+        settle(&*self.backend, &mut ledger);
+        let place = ledger.to_pop(self.number, self.backend.caller());
+        let place = place.ok_or(BindError::NothingPushed)?;
+        let (mask, shortfall) = pop(&*self.backend, &mut ledger, place)?;
+        (self.shortfall, self.depth) = (shortfall, self.depth.saturating_sub(1));
+        Ok(mask)
     }
 
-    fn shift(
-        &mut self,
-        call: &'static str,
-        entry: &mut Entry,
-        direction: Direction,
-    ) -> Result<CpuSet, BindError> {
-        let mut moved = Vec::new();
-        let mut threads = std::mem::take(&mut self.threads);
-        let result = self.move_followers(call, entry, direction, &mut threads, &mut moved);
-        self.threads = threads;
-        match &result {
-            Ok(granted) => {
-                let asked = match direction {
-                    Direction::Forth => &entry.asked,
-                    Direction::Back => &entry.before,
-                };
-                self.shortfall = (!asked.is_subset(granted)).then(|| Shortfall {
-                    call,
-                    asked: asked.clone(),
-                    granted: granted.clone(),
-                });
-            }
-            Err(_) => {
-                for (thread, mask) in moved {
-                    // Best effort: the thread may have ended, and the first error is the one to tell.
-                    let _ = self.backend.set_mask(thread, &mask);
-                }
-            }
-        }
-        result
+    /// Takes back the last push of any thread, as [`pop`](Self::pop). Returns the CPUs that it had
+    /// pushed and the mask now; `None` where nothing is pushed.
+    ///
+    /// # Errors
+    /// As [`pop`](Self::pop).
+    pub(crate) fn pop_last(&mut self) -> Result<Option<(CpuSet, CpuSet)>, BindError> {
+        let mut ledger = lock(&*self.backend);
+        let Some(place) = ledger.last(self.number) else { return Ok(None) };
+        let pushed = ledger.at(place).granted.clone();
+        let (mask, shortfall) = pop(&*self.backend, &mut ledger, place)?;
+        (self.shortfall, self.depth) = (shortfall, self.depth.saturating_sub(1));
+        Ok(Some((pushed, mask)))
     }
 
-    fn move_followers(
-        &self,
-        call: &'static str,
-        entry: &mut Entry,
-        direction: Direction,
-        threads: &mut Vec<ThreadId>,
-        moved: &mut Vec<(ThreadId, CpuSet)>,
-    ) -> Result<CpuSet, BindError> {
-        let system = |action| move |source| BindError::System { call, action, source };
-        let (from, mut to) = match direction {
-            Direction::Forth => (entry.before.clone(), entry.pushed.clone()),
-            Direction::Back => (entry.pushed.clone(), entry.before.clone()),
-        };
-        let unbinds = entry.unbound && direction == Direction::Back;
-        let everything = if unbinds { self.backend.everything() } else { None };
-        let unbinds = everything.is_some();
-        to = everything.unwrap_or(to);
-        let count = || self.backend.thread_count().map_err(system("counting threads"));
-        let mut known = count()?;
-        if known <= 1 {
-            self.set_mask(call, CALLER, &mut to, direction)?;
-            moved.push((CALLER, from));
-            return if unbinds { self.read(call) } else { self.verify(call, to, direction) };
+    /// Gives threads the masks that an earlier pop could not, as far as they are allowed by now.
+    /// Returns true if some thread was owed one.
+    pub(crate) fn settle(&mut self) -> bool {
+        let mut ledger = lock(&*self.backend);
+        let owed = settle(&*self.backend, &mut ledger);
+        if owed && ledger.owes_nothing() {
+            self.shortfall = None;
         }
-        let caller = self.backend.caller();
-        let forth = direction == Direction::Forth;
-        // The mask that the system made of the pushed one meanwhile.
-        let mut narrowed = None;
-        for pass in 0..MAX_PASSES {
-            self.backend.threads(threads, known).map_err(system("listing threads"))?;
-            let mut again = false;
-            for &thread in &*threads {
-                let mask = if forth && thread == caller && pass == 0 {
-                    // Just read, by whoever resolved what to push.
-                    from.clone()
-                } else {
-                    let mask = ended_is_none(self.backend.mask(thread));
-                    let Some(mask) = mask.map_err(system("reading a mask"))? else { continue };
-                    mask
-                };
-                let changed = !forth && mask != entry.pushed && narrowed.is_none();
-                if changed && thread == entry.owner && mask.is_subset(&entry.asked) {
-                    let left = remaining(&entry.asked, &self.allowed(call)?);
-                    // Threads that were passed over are judged again, by that mask.
-                    again = left != entry.pushed;
-                    narrowed = Some(left);
-                }
-                let follows = narrowed.as_ref() == Some(&mask)
-                    && mask != to
-                    && !entry.bystanders.contains(&thread);
-                if !follows && !self.follows(entry, direction, thread, caller, &mask, pass == 0) {
-                    continue;
-                }
-                if self.set_mask(call, thread, &mut to, direction)? {
-                    moved.push((thread, mask));
-                }
-            }
-            // Threads born meanwhile, with the mask of a parent not yet moved, show in the count.
-            known = count()?;
-            if known == threads.len() && !again {
-                break;
-            }
-        }
-        let expects = caller == entry.owner || moved.iter().any(|(thread, _)| *thread == caller);
-        match (expects, unbinds) {
-            (true, true) => self.read(call),
-            (true, false) => self.verify(call, to, direction),
-            (false, true) => Ok(entry.before.clone()),
-            (false, false) => Ok(to),
-        }
-    }
-
-    /// Sets the mask of a thread; where none of its CPUs is allowed any more, the mask that takes
-    /// the place of `to`. Returns false for a thread that has ended.
-    fn set_mask(
-        &self,
-        call: &'static str,
-        thread: ThreadId,
-        to: &mut CpuSet,
-        direction: Direction,
-    ) -> Result<bool, BindError> {
-        let mut set = self.backend.set_mask(thread, to);
-        if set.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
-            let allowed = self.allowed(call)?;
-            if direction == Direction::Forth && !allowed.intersects(to) {
-                return Err(BindError::OutsideAllowed { asked: to.clone(), allowed });
-            }
-            *to = remaining(to, &allowed);
-            set = self.backend.set_mask(thread, to);
-        }
-        ended_is_none(set).map(|set| set.is_some()).map_err(|source| BindError::System {
-            call,
-            action: "setting the mask of a thread",
-            source,
-        })
-    }
-
-    /// The CPUs that the system allows now, tried out on the calling thread: exact in every
-    /// container, and only asked for where a mask differs from the expected one.
-    fn allowed(&self, call: &'static str) -> Result<CpuSet, BindError> {
-        let own = self.read(call)?;
-        let system = |source| BindError::System { call, action: "trying out a mask", source };
-        self.backend.set_mask(CALLER, &CpuSet::from_range(0..EVERY_CPU)).map_err(system)?;
-        let allowed = self.read(call);
-        self.backend.set_mask(CALLER, &own).map_err(system)?;
-        allowed
-    }
-
-    /// Returns true if a thread with this mask moves along; notes bystanders on the way forth.
-    fn follows(
-        &self,
-        entry: &mut Entry,
-        direction: Direction,
-        thread: ThreadId,
-        caller: ThreadId,
-        mask: &CpuSet,
-        first: bool,
-    ) -> bool {
-        match direction {
-            Direction::Forth => {
-                // A push of the mask that is there already finds all followers with it.
-                let stays = entry.pushed != entry.before && *mask == entry.pushed;
-                if first && thread != caller && stays {
-                    entry.bystanders.push(thread);
-                }
-                *mask == entry.before
-                    && *mask != entry.pushed
-                    && (thread == caller || !self.has_own_mask(thread))
-            }
-            Direction::Back => {
-                let owner = first && thread == entry.owner;
-                (owner || *mask == entry.pushed)
-                    && *mask != entry.before
-                    && !entry.bystanders.contains(&thread)
-            }
-        }
-    }
-
-    /// Returns true if the thread was seen with a pushed mask that it had of its own accord.
-    fn has_own_mask(&self, thread: ThreadId) -> bool {
-        self.entries.iter().any(|entry| entry.bystanders.contains(&thread))
-    }
-
-    /// A kernel may say yes and grant less; only the mask read back tells. Accepts the allowed part
-    /// of `asked`.
-    fn verify(
-        &self,
-        call: &'static str,
-        asked: CpuSet,
-        direction: Direction,
-    ) -> Result<CpuSet, BindError> {
-        let granted = self.read(call)?;
-        if granted == asked {
-            return Ok(granted);
-        }
-        let possible = direction == Direction::Back || granted.intersects(&asked);
-        if possible && granted == remaining(&asked, &self.allowed(call)?) {
-            return Ok(granted);
-        }
-        Err(BindError::NotGranted { call, asked, granted })
-    }
-
-    fn read(&self, call: &'static str) -> Result<CpuSet, BindError> {
-        self.backend.mask(CALLER).map_err(|source| BindError::System {
-            call,
-            action: "reading the mask",
-            source,
-        })
+        owed
     }
 }
 
-/// The CPUs of a mask that are still allowed; all that are where none of the mask's is. Pure.
-fn remaining(mask: &CpuSet, allowed: &CpuSet) -> CpuSet {
-    let left = mask.intersection(allowed);
-    if left.is_empty() { allowed.clone() } else { left }
+impl Drop for BindingStack {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            lock(&*self.backend).drop_stack(self.number);
+        }
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Forth,
-    Back,
+fn lock(backend: &dyn Backend) -> MutexGuard<'_, Ledger> {
+    let ledger: &Mutex<Ledger> = backend.ledger();
+    // A panic cannot leave the ledger half-way: pushes are added and removed last.
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn ended_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn settle(backend: &dyn Backend, ledger: &mut Ledger) -> bool {
+    if ledger.owes_nothing() {
+        return false;
+    }
+    ledger.settle(|thread, given, wanted| {
+        // A mask that was changed since is the program's own affair.
+        let now = backend.mask(thread).ok().filter(|now| now == given)?;
+        match backend.set_mask(thread, wanted) {
+            Ok(()) => backend.mask(thread).ok(),
+            Err(_) => Some(now),
+        }
+    });
+    true
+}
+
+/// Moves the caller, whose mask is `now`, and its followers to the CPUs of a push.
+fn move_forth(
+    backend: &dyn Backend,
+    mover: &mut Mover<'_>,
+    ledger: &mut Ledger,
+    push: &mut Push,
+    now: &CpuSet,
+) -> Result<CpuSet, BindError> {
+    let mut known = backend.thread_count().map_err(mover.system("counting threads"))?;
+    if known <= 1 {
+        move_to(mover, CALLER, now, push)?;
+        return mover.verify(&push.granted, false);
+    }
+    let mut threads = std::mem::take(&mut ledger.threads);
+    for pass in 0..MAX_PASSES {
+        backend.threads(&mut threads, known).map_err(mover.system("listing threads"))?;
+        for &thread in &threads {
+            let is_caller = thread == push.owner;
+            let mask =
+                if is_caller && pass == 0 { Some(now.clone()) } else { mover.mask(thread)? };
+            let Some(mask) = mask else { continue };
+            let follows = |thread| {
+                !ledger.has_own_mask(thread) && !ledger.lives_elsewhere(thread, push.stack)
+            };
+            let moves = mask == *now && (is_caller || follows(thread));
+            if pass == 0 && mask == push.granted && !moves {
+                push.bystanders.push(thread);
+            }
+            // A push of the mask that is there already finds all followers with it.
+            let there = mask == push.granted;
+            if moves && (there || move_to(mover, thread, &mask, push)?) && !is_caller {
+                push.follow(thread, mask);
+            }
+        }
+        // Threads born meanwhile, with the mask of a parent not yet moved, show in the count.
+        known = backend.thread_count().map_err(mover.system("counting threads"))?;
+        if known == threads.len() {
+            break;
+        }
+    }
+    ledger.forget_ended(&threads);
+    ledger.threads = threads;
+    mover.verify(&push.granted, false)
+}
+
+/// Moves a thread to the CPUs of a push. Returns false for a thread that has ended.
+fn move_to(
+    mover: &mut Mover<'_>,
+    thread: ThreadId,
+    now: &CpuSet,
+    push: &mut Push,
+) -> Result<bool, BindError> {
+    let set = mover.set(thread, now.clone(), &push.granted, false)?;
+    let moved = set.is_some();
+    push.granted = set.unwrap_or_else(|| push.granted.clone());
+    Ok(moved)
+}
+
+/// Takes the push at a place back. Returns a mask as [`BindingStack::pop`] does.
+fn pop(
+    backend: &dyn Backend,
+    ledger: &mut Ledger,
+    place: usize,
+) -> Result<(CpuSet, Option<Shortfall>), BindError> {
+    let mut mover = Mover::new(backend, "pop");
+    let mut threads = std::mem::take(&mut ledger.threads);
+    let mut owed = Vec::new();
+    let result = move_back(backend, &mut mover, ledger, place, (&mut threads, &mut owed));
+    ledger.threads = threads;
     match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Ok((mask, asked)) => {
+            ledger.remove(place);
+            for (thread, wanted, given) in owed {
+                ledger.owe(thread, wanted, given);
+            }
+            let shortfall = asked.and_then(|asked| Shortfall::of("pop", &asked, &mask));
+            Ok((mask, shortfall))
+        }
+        Err(error) => {
+            mover.undo();
+            Err(error)
+        }
     }
+}
+
+/// Gives threads the masks from before the push at a place. Returns the caller's mask, or the
+/// owner's where the caller was not moved; and the mask that was to be given back, if any.
+fn move_back(
+    backend: &dyn Backend,
+    mover: &mut Mover<'_>,
+    ledger: &Ledger,
+    place: usize,
+    (threads, owed): (&mut Vec<ThreadId>, &mut Vec<(ThreadId, CpuSet, CpuSet)>),
+) -> Result<(CpuSet, Option<CpuSet>), BindError> {
+    let push = ledger.at(place);
+    let caller = backend.caller();
+    let everything = if push.unbound { backend.everything() } else { None };
+    let to = |thread: ThreadId| {
+        let before = || push.before(thread).unwrap_or(&push.before);
+        everything.as_ref().unwrap_or_else(before)
+    };
+    let owner_stays = ledger.is_covered(place, push.owner);
+    // The caller's new mask.
+    let mut own = None;
+    let mut known = backend.thread_count().map_err(mover.system("counting threads"))?;
+    if known <= 1 && push.owner == caller {
+        if !owner_stays {
+            own = mover.set(CALLER, push.granted.clone(), to(caller), true)?;
+            owed.extend(debt(caller, to(caller), own.as_ref()));
+        }
+        known = 0;
+    }
+    // The mask that the system made of the pushed one meanwhile.
+    let mut narrowed = None;
+    for pass in 0..MAX_PASSES {
+        if known == 0 {
+            break;
+        }
+        backend.threads(threads, known).map_err(mover.system("listing threads"))?;
+        let mut again = false;
+        for &thread in &*threads {
+            let stays = match push.before(thread) {
+                Some(_) if thread == push.owner => owner_stays,
+                Some(_) => ledger.is_covered(place, thread),
+                None => {
+                    push.bystanders.contains(&thread)
+                        || ledger.lives_elsewhere(thread, push.stack)
+                        || ledger.follows_another(place, thread)
+                }
+            };
+            if stays {
+                continue;
+            }
+            let Some(mask) = mover.mask(thread)? else { continue };
+            let is_owner = thread == push.owner;
+            let changed = is_owner && narrowed.is_none() && mask != push.granted;
+            if changed && mask.is_subset(&push.asked) {
+                let left = remaining(&push.asked, mover.allowed()?);
+                // Threads that were passed over are judged again, by that mask.
+                again = left != push.granted;
+                narrowed = Some(left);
+            }
+            let follows = is_owner && pass == 0
+                || mask == push.granted
+                || narrowed.as_ref().is_some_and(|narrowed| *narrowed == mask);
+            if !follows || mask == *to(thread) {
+                continue;
+            }
+            let set = mover.set(thread, mask, to(thread), true)?;
+            owed.extend(debt(thread, to(thread), set.as_ref()));
+            if thread == caller {
+                own = set;
+            }
+        }
+        // Threads born meanwhile, with the mask of a parent not yet moved, show in the count.
+        known = backend.thread_count().map_err(mover.system("counting threads"))?;
+        if known == threads.len() && !again {
+            break;
+        }
+    }
+    if own.is_none() && push.owner == caller && !owner_stays {
+        own = Some(to(caller).clone());
+    }
+    match own {
+        Some(_) if everything.is_some() => Ok((mover.read()?, Some(push.before.clone()))),
+        Some(own) => Ok((mover.verify(&own, true)?, Some(to(caller).clone()))),
+        None if owner_stays => Ok((mover.read()?, None)),
+        None => Ok((push.before.clone(), None)),
+    }
+}
+
+/// The mask that a thread was not given back: it has another one.
+fn debt(
+    thread: ThreadId,
+    wanted: &CpuSet,
+    set: Option<&CpuSet>,
+) -> Option<(ThreadId, CpuSet, CpuSet)> {
+    let given = set.filter(|set| *set != wanted)?;
+    Some((thread, wanted.clone(), given.clone()))
 }
 
 #[cfg(test)]

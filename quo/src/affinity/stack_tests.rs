@@ -1,7 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Mutex;
+
+use crate::affinity::EVERY_CPU;
 
 /// A process whose threads and masks a test chooses; thread 1 is the caller.
 #[derive(Debug, Default)]
@@ -12,11 +15,14 @@ struct Fake {
     refuses: Mutex<Option<ThreadId>>,
     /// Says yes to every mask and changes none.
     deaf: Mutex<bool>,
+    /// The thread that calls; 0 for thread 1.
+    caller: Mutex<ThreadId>,
+    ledger: Mutex<Ledger>,
 }
 
 impl Fake {
-    fn number(thread: ThreadId) -> ThreadId {
-        if thread == CALLER { 1 } else { thread }
+    fn number(&self, thread: ThreadId) -> ThreadId {
+        if thread == CALLER { self.caller() } else { thread }
     }
 
     fn snapshot(&self) -> BTreeMap<ThreadId, CpuSet> {
@@ -39,16 +45,16 @@ impl Backend for Fake {
     }
 
     fn caller(&self) -> ThreadId {
-        1
+        (*self.caller.lock().unwrap()).max(1)
     }
 
     fn mask(&self, thread: ThreadId) -> io::Result<CpuSet> {
         let masks = self.masks.lock().unwrap();
-        masks.get(&Self::number(thread)).cloned().ok_or(io::ErrorKind::NotFound.into())
+        masks.get(&self.number(thread)).cloned().ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
-        if *self.refuses.lock().unwrap() == Some(Self::number(thread)) {
+        if *self.refuses.lock().unwrap() == Some(self.number(thread)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         if *self.deaf.lock().unwrap() {
@@ -61,11 +67,15 @@ impl Backend for Fake {
         if granted.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        match self.masks.lock().unwrap().get_mut(&Self::number(thread)) {
+        match self.masks.lock().unwrap().get_mut(&self.number(thread)) {
             Some(place) => *place = granted,
             None => return Err(io::ErrorKind::NotFound.into()),
         }
         Ok(())
+    }
+
+    fn ledger(&self) -> &Mutex<Ledger> {
+        &self.ledger
     }
 
     fn everything(&self) -> Option<CpuSet> {
@@ -88,8 +98,7 @@ fn process(masks: &[&str]) -> (Arc<Fake>, BindingStack) {
 }
 
 fn push(stack: &mut BindingStack, to: &str) -> Result<CpuSet, BindError> {
-    let before = stack.current()?;
-    stack.push(before, set(to))
+    stack.push(set(to))
 }
 
 #[test]
@@ -203,8 +212,8 @@ fn pop_leaves_an_unbound_caller_all_that_is_allowed_then() {
         for masks in [&["0-1"][..], &["0-1", "0-1", "1"]] {
             let (fake, mut stack) = process(masks);
             *fake.granted.lock().unwrap() = Some(set("0-1"));
-            let before = stack.current().unwrap();
-            stack.push_over(before, set("0"), true).unwrap();
+            let aim = Aim { cpus: set("0"), unbound: true, confines: false };
+            stack.push_with(|_| Ok::<_, BindError>(aim)).unwrap();
             *fake.granted.lock().unwrap() = Some(set(allowed));
             assert_eq!(stack.pop().unwrap(), set(allowed));
             let now = fake.snapshot();
@@ -281,8 +290,7 @@ proptest! {
         followers.retain(|_, mask| *mask == set(texts[0]));
         for word in pushes {
             let to = CpuSet::from_words(&[word]);
-            let before = stack.current().unwrap();
-            stack.push(before, to.clone()).unwrap();
+            stack.push(to.clone()).unwrap();
             prop_assert_eq!(stack.current().unwrap(), to.clone());
             prop_assert!(followers.keys().all(|thread| fake.snapshot()[thread] == to));
             history.push(fake.snapshot());
@@ -294,4 +302,163 @@ proptest! {
             }
         }
     }
+}
+
+impl Fake {
+    fn call_from(&self, thread: ThreadId) {
+        *self.caller.lock().unwrap() = thread;
+    }
+
+    fn masks(&self) -> Vec<CpuSet> {
+        self.snapshot().into_values().collect()
+    }
+}
+
+fn second(fake: &Arc<Fake>) -> BindingStack {
+    BindingStack::new(Arc::clone(fake) as Arc<dyn Backend>)
+}
+
+#[test]
+fn stacks_popped_in_the_order_of_pushes_restore_masks() {
+    let (fake, mut first) = process(&["0", "0", "3"]);
+    let before = fake.masks();
+    let mut other = second(&fake);
+    push(&mut first, "0-3").unwrap();
+    push(&mut other, "1").unwrap();
+    assert_eq!(fake.masks(), [set("1"), set("1"), set("3")]);
+    assert_eq!(first.pop().unwrap(), set("1"));
+    assert_eq!(fake.masks(), [set("1"), set("1"), set("3")]);
+    assert_eq!(other.pop().unwrap(), set("0"));
+    assert_eq!(fake.masks(), before);
+}
+
+#[test]
+fn thread_with_a_stack_of_its_own_does_not_follow() {
+    let (fake, mut first) = process(&["0", "0", "0"]);
+    let mut other = second(&fake);
+    fake.call_from(2);
+    push(&mut other, "0-1").unwrap();
+    // Threads without a stack follow; the thread that pushed has its own.
+    assert_eq!(fake.masks(), [set("0-1"), set("0-1"), set("0-1")]);
+    fake.call_from(1);
+    push(&mut first, "0-3").unwrap();
+    assert_eq!(fake.masks(), [set("0-3"), set("0-1"), set("0-3")]);
+    fake.call_from(2);
+    other.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0-3"), set("0"), set("0-3")]);
+    fake.call_from(1);
+    first.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0"), set("0"), set("0")]);
+}
+
+#[test]
+fn pop_leaves_children_of_another_thread_with_the_same_mask() {
+    let (fake, mut first) = process(&["0", "0"]);
+    let mut other = second(&fake);
+    for (thread, stack) in [(1, &mut first), (2, &mut other)] {
+        fake.call_from(thread);
+        push(stack, "0-3").unwrap();
+    }
+    fake.put(9, set("0-3"));
+    fake.call_from(1);
+    first.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0"), set("0-3"), set("0-3")]);
+    fake.call_from(2);
+    other.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0"), set("0"), set("0")]);
+}
+
+#[test]
+fn dropped_stack_leaves_masks_and_the_ledger_clean() {
+    let (fake, mut first) = process(&["0", "0"]);
+    let mut other = second(&fake);
+    push(&mut other, "0-3").unwrap();
+    drop(other);
+    assert_eq!(fake.masks(), [set("0-3"), set("0-3")]);
+    push(&mut first, "1").unwrap();
+    first.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0-3"), set("0-3")]);
+    assert!(first.entries().is_empty());
+}
+
+#[test]
+fn mask_of_a_taken_cpu_comes_back_with_the_cpu() {
+    for count in [1, 3] {
+        let (fake, mut stack) = process(&["0", "0", "5"][..count]);
+        push(&mut stack, "0-3").unwrap();
+        *fake.granted.lock().unwrap() = Some(set("1-3"));
+        let narrowed = (1..).take(count.min(2));
+        narrowed.for_each(|thread| fake.put(thread, set("1-3")));
+        assert_eq!(stack.pop().unwrap(), set("1-3"));
+        push(&mut stack, "1-2").unwrap();
+        stack.pop().unwrap();
+        assert_eq!(fake.snapshot()[&1], set("1-3"));
+        *fake.granted.lock().unwrap() = None;
+        assert!(stack.settle());
+        assert!(!stack.settle());
+        let masks = ["0", "0", "5"].map(set);
+        assert_eq!(fake.masks(), masks[..count]);
+    }
+}
+
+#[test]
+fn mask_that_a_program_set_meanwhile_is_left_alone() {
+    let (fake, mut stack) = process(&["0"]);
+    push(&mut stack, "0-3").unwrap();
+    *fake.granted.lock().unwrap() = Some(set("1-3"));
+    stack.pop().unwrap();
+    fake.put(1, set("2"));
+    *fake.granted.lock().unwrap() = None;
+    stack.settle();
+    assert_eq!(fake.masks(), [set("2")]);
+}
+
+proptest! {
+    /// Each thread pushes and pops in turn, some in stacks of their own and some in shared ones.
+    #[test]
+    fn any_turns_of_threads_and_stacks_restore_every_mask(
+        masks in proptest::collection::vec(1_u64..16, 4),
+        turns in proptest::collection::vec((1..=4, 0_usize..3, 1_u64..16, 0..3), 0..40),
+    ) {
+        let texts = masks.iter().map(|word| CpuSet::from_words(&[*word]).to_string());
+        let texts: Vec<String> = texts.collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (fake, first) = process(&texts);
+        let before = fake.snapshot();
+        let mut stacks = [first, second(&fake), second(&fake)];
+        for (thread, stack, word, turn) in turns {
+            fake.call_from(thread);
+            if turn == 0 {
+                let _ = stacks[stack].pop();
+            } else {
+                let to = CpuSet::from_words(&[word]);
+                prop_assert_eq!(stacks[stack].push(to.clone()).unwrap(), to.clone());
+                prop_assert_eq!(stacks[stack].current().unwrap(), to);
+            }
+        }
+        for (thread, stack) in (0..stacks.len()).rev().enumerate() {
+            fake.call_from(ThreadId::try_from(thread).unwrap() + 1);
+            while stacks[stack].depth() > 0 {
+                stacks[stack].pop().unwrap();
+            }
+        }
+        prop_assert_eq!(fake.snapshot(), before);
+    }
+}
+
+#[test]
+fn thread_that_follows_a_push_counts_as_bound() {
+    let (fake, mut first) = process(&["0", "1"]);
+    *fake.granted.lock().unwrap() = Some(set("0-1"));
+    let mut other = second(&fake);
+    fake.put(2, set("0"));
+    push(&mut first, "0-1").unwrap();
+    fake.call_from(2);
+    let aim = Aim { cpus: set("1"), unbound: true, confines: false };
+    other.push_with(|_| Ok::<_, BindError>(aim)).unwrap();
+    fake.call_from(1);
+    first.pop().unwrap();
+    fake.call_from(2);
+    other.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0"), set("0")]);
 }

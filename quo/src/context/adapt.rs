@@ -260,9 +260,8 @@ impl Unwound<'_> {
     fn unwind(&mut self) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
         while bindings.depth() > 0
-            && let Some(pushed) = bindings.stack.entries().last().map(|(_, pushed)| pushed.clone())
+            && let Some((pushed, mask)) = bindings.stack.pop_last()?
         {
-            let mask = bindings.stack.pop()?;
             self.masks.push(pushed);
             if Region::are_recorded() {
                 self.shared.regions().pop();
@@ -277,11 +276,7 @@ impl Unwound<'_> {
         let mut bindings = self.shared.bindings();
         bindings.settle();
         while let Some(mask) = self.masks.pop() {
-            let pushed = bindings
-                .stack
-                .current()
-                .and_then(|before| bindings.stack.push(before, mask.clone()));
-            if pushed.is_err() {
+            if bindings.stack.push(mask.clone()).is_err() {
                 return;
             }
             if Region::are_recorded() {

@@ -6,7 +6,7 @@ use memprof_hooks::{Origin, Region};
 
 use super::Context;
 use super::state::{Bindings, Shared};
-use crate::affinity::{BindError, Target};
+use crate::affinity::{Aim, BindError, Target};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::NodeError;
@@ -31,11 +31,12 @@ impl Bindings {
     /// Binds this rank inside the CPUs that it may use, beneath all pushes: to what its mask has of
     /// them, else to all.
     pub(super) fn enter(&mut self, unbound: bool) -> Result<(), Error> {
-        let before = self.stack.current()?;
         let allowed = self.own.allowed();
-        let inside = before.intersection(allowed);
-        let target = if inside.is_empty() { allowed.clone() } else { inside };
-        let cpus = self.stack.push_over(before, target, unbound)?;
+        let cpus = self.stack.push_with(|now| {
+            let inside = now.intersection(allowed);
+            let cpus = if inside.is_empty() { allowed.clone() } else { inside };
+            Ok::<_, BindError>(Aim { cpus, unbound, confines: true })
+        })?;
         self.base = 1;
         self.publish(&cpus)
     }
@@ -76,8 +77,9 @@ impl Shared {
 
 impl Context {
     /// Binds the caller, and every thread that has the caller's mask, to `target`, and remembers the
-    /// mask from before. Threads with a mask of their own stay where they are. Returns the CPUs
-    /// bound to: of an object, those that are allowed now. Local.
+    /// mask from before. Threads with a mask of their own stay where they are, and so do threads that
+    /// last pushed in another context. Returns the CPUs bound to: of an object, those that are
+    /// allowed now. Local; threads may push and pop at the same time, also in different contexts.
     ///
     /// # Errors
     /// [`Error::Bind`], also when none is left; the bindings are those from before.
@@ -111,17 +113,20 @@ impl Context {
         self.check("push")?;
         let mut bindings = self.shared.bindings();
         bindings.require_steady("push")?;
-        let before = bindings.stack.current()?;
-        if !target.asked(&bindings.own, &before)?.is_subset(bindings.own.allowed()) {
-            // CPUs may have been given since.
-            if let Some(own) = self.state().machine().own_now(&bindings.own) {
-                bindings.own = Arc::new(own);
+        let first = bindings.stack.depth() == 0;
+        let Bindings { stack, own, .. } = &mut *bindings;
+        let cpus = stack.push_with(|now| {
+            if !target.asked(own, now)?.is_subset(own.allowed()) {
+                // CPUs may have been given since.
+                if let Some(newer) = self.state().machine().own_now(own) {
+                    *own = Arc::new(newer);
+                }
             }
-        }
-        let cpus = target.resolve(&bindings.own, &before)?;
-        // A rank that came bound is bound, even where it has all that is left of the allowed CPUs.
-        let unbound = bindings.stack.depth() == 0 && self.has_all_of_its_own_accord(&before);
-        let cpus = bindings.stack.push_over(before, cpus, unbound)?;
+            let cpus = target.resolve(own, now)?;
+            // A rank that came bound is bound, even where it has all that is left of the allowed CPUs.
+            let unbound = first && self.has_all_of_its_own_accord(now);
+            Ok::<_, Error>(Aim { cpus, unbound, confines: false })
+        })?;
         if let Err(error) = bindings.follow(&cpus) {
             bindings.stack.pop()?;
             return Err(error);
@@ -152,6 +157,10 @@ impl Context {
     pub(crate) fn open_phase(&self) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
         bindings.require_steady("phase")?;
+        if bindings.stack.settle() {
+            let mask = bindings.stack.current()?;
+            bindings.publish(&mask)?;
+        }
         bindings.open_phases += 1;
         Ok(())
     }
@@ -161,16 +170,18 @@ impl Context {
         bindings.open_phases = bindings.open_phases.saturating_sub(1);
     }
 
-    /// Takes back the last push of this context: the caller and every thread that follows it have
-    /// the mask from before. Local.
+    /// Takes back the caller's last push in this context, or the last one of any thread where the
+    /// caller has none: every thread that the push moved has the mask from before. Local.
     ///
-    /// Contexts that push in turn pop in the opposite turn, as with any nested change: a pop brings back the mask that
-    /// its own push found.
+    /// Several contexts, and several threads, may pop in any order. A thread that a later push has
+    /// moved, in whichever context, keeps that push's mask until it is popped too; when all are
+    /// popped, every thread has the mask from before the first.
     ///
     /// A rank that was not bound is not bound afterwards: it has all CPUs that are allowed then.
     ///
-    /// Where CPUs of the mask from before are no longer allowed, the threads get the rest of it, or all allowed CPUs
-    /// when nothing is left; [`explain`](Self::explain) says so.
+    /// Where CPUs of the mask from before are no longer allowed, the threads get the rest of it, or
+    /// all allowed CPUs when nothing is left; [`explain`](Self::explain) says so. They get the mask
+    /// itself at the next push, pop or phase after its CPUs are allowed again.
     ///
     /// # Errors
     /// [`Error::Bind`]; a pop too many is [`BindError::NothingPushed`] and changes nothing.

@@ -1,6 +1,6 @@
 //! The machine of a context: discovered once per node, and once per process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::allowed::version;
 use super::peer_identity::digest;
@@ -8,6 +8,7 @@ use crate::affinity::{Backend, InitialBinding, Kernel, ParseInitialBindingError,
 use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
+use crate::node::ForkId;
 use crate::topology::Topology;
 
 /// A snapshot as it is shared, and as it is used.
@@ -85,17 +86,32 @@ pub(super) fn settings_digest(settings: &[String; 2]) -> u64 {
 /// The back end for masks on this machine: the kernel, or a simulation bound as `QUO_BINDING` says.
 pub(super) fn backend(topology: &Topology, node_rank: usize) -> Result<Arc<dyn Backend>, Error> {
     if !topology.is_simulated() {
-        let kernel = Kernel::new().map_err(|source| crate::affinity::BindError::System {
-            call: "create",
-            action: "opening the list of threads",
-            source,
-        })?;
-        return Ok(Arc::new(kernel));
+        return Ok(kernel()?);
     }
     let setting = environment::value(&environment::BINDING);
     let initial = initial_mask(topology, setting.as_deref(), node_rank)?;
     let machine = environment::value(&environment::TOPOLOGY).unwrap_or_default();
     Ok(Simulated::shared(&machine, initial))
+}
+
+/// The back end of all contexts of this process: they move the same threads.
+fn kernel() -> Result<Arc<Kernel>, Error> {
+    static SHARED: Mutex<Option<(ForkId, Weak<Kernel>)>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((process, kernel)) = &*shared
+        && *process == ForkId::current()
+        && let Some(kernel) = kernel.upgrade()
+    {
+        return Ok(kernel);
+    }
+    let kernel = Kernel::new().map_err(|source| crate::affinity::BindError::System {
+        call: "create",
+        action: "opening the list of threads",
+        source,
+    })?;
+    let kernel = Arc::new(kernel);
+    *shared = Some((ForkId::current(), Arc::downgrade(&kernel)));
+    Ok(kernel)
 }
 
 /// Initial mask of node rank `node_rank` on a simulated machine.

@@ -201,8 +201,7 @@ impl Context {
     #[must_use]
     pub fn pushed(&self) -> Vec<(CpuSet, CpuSet)> {
         let bindings = self.shared.bindings();
-        let own = bindings.stack.entries().skip(bindings.base);
-        own.map(|(before, pushed)| (before.clone(), pushed.clone())).collect()
+        bindings.stack.entries().split_off(bindings.base)
     }
 
     /// A number that no other context of this process has or had.

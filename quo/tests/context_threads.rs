@@ -27,7 +27,7 @@ fn main() {
 }
 
 /// Rounds of all parts of a test in the full suite, of one to three pushes and as many pops each.
-const ROUNDS: usize = 500_000;
+const ROUNDS: usize = 250_000;
 /// Time for a part of a test in the gate.
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -199,7 +199,7 @@ fn phases_scopes_loans_and_frees_mix() {
     let all = cpus();
     Ranks::fork(1, |_| {
         let segments = Segments::new();
-        let end = End::of(200);
+        let end = End::of(100);
         on_threads(4, |number| {
             let mut numbers = Numbers(number as u64);
             while end.goes_on() {

@@ -30,12 +30,13 @@ impl Bindings {
 
     /// Binds this rank inside the CPUs that it may use, beneath all pushes: to what its mask has of
     /// them, else to all.
-    pub(super) fn enter(&mut self, unbound: bool) -> Result<(), Error> {
+    /// `unbound` tells by the mask whether the rank was not bound.
+    pub(super) fn enter(&mut self, unbound: impl FnOnce(&CpuSet) -> bool) -> Result<(), Error> {
         let allowed = self.own.allowed();
         let cpus = self.stack.push_with(|now| {
             let inside = now.intersection(allowed);
             let cpus = if inside.is_empty() { allowed.clone() } else { inside };
-            Ok::<_, BindError>(Aim { cpus, unbound, confines: true })
+            Ok::<_, BindError>(Aim { cpus, unbound: unbound(now), confines: true })
         })?;
         self.base = 1;
         self.publish(&cpus)
@@ -56,7 +57,7 @@ impl Bindings {
     pub(super) fn settle(&mut self) {
         self.unsettled = self.depth() > 0;
         if !self.unsettled && self.leave().is_ok() && self.confined {
-            let _ = self.enter(false);
+            let _ = self.enter(|_| false);
         }
     }
 
@@ -138,16 +139,8 @@ impl Context {
         Ok(cpus)
     }
 
-    /// Returns true if this rank was not bound by its launcher and has pushed nothing.
-    pub(super) fn is_unbound(&self) -> bool {
-        let (depth, mask) = {
-            let bindings = self.shared.bindings();
-            (bindings.stack.depth(), bindings.stack.current())
-        };
-        depth == 0 && mask.is_ok_and(|mask| self.has_all_of_its_own_accord(&mask))
-    }
-
-    fn has_all_of_its_own_accord(&self, mask: &CpuSet) -> bool {
+    /// Returns true if a rank with this mask, which has pushed nothing, was not bound by its launcher.
+    pub(super) fn has_all_of_its_own_accord(&self, mask: &CpuSet) -> bool {
         let state = self.state();
         let machine = state.machine();
         state.unbound && machine.allowed_recently().is_ok_and(|all| all.is_subset(mask))

@@ -21,12 +21,13 @@ use super::peer_identity::{self, PeerProcess, Place};
 use super::record::{self, MachineSettings, Nodes, Record, Role};
 use super::state::State;
 use super::{Launcher, Peer};
-use crate::affinity::{Backend, BindingStack};
+use crate::affinity::{Backend, BindingStack, CALLER, kernel};
 use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
 use crate::group::{Group, GroupError, WaitLimits};
 use crate::node::{CreatedSegment, Node, NodeOptions, SegmentName, WaitKind};
+use crate::threading::bound_by_openmp;
 
 /// Interval at which a waiting rank checks that the others of its node live.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
@@ -103,6 +104,7 @@ pub(super) fn handshake(
             process: records[rank].process,
             visible: records[rank].process.namespace == own.namespace,
             launcher: records[rank].launcher,
+            bound_by_openmp: records[rank].bound_by_openmp,
             initial,
         })
         .collect();
@@ -329,6 +331,7 @@ impl Prepared {
             process: peer_identity::this(),
             confinement: peer_identity::confinement(),
             launcher: Launcher::detect(),
+            bound_by_openmp: kernel::mask_of(CALLER).is_ok_and(|mask| bound_by_openmp(&mask)),
             token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
         };
         let settings = settings.and_then(|settings| name.map(|_| settings).map_err(Error::from));

@@ -85,13 +85,26 @@ pub(super) fn settings_digest(settings: &[String; 2]) -> u64 {
 
 /// The back end for masks on this machine: the kernel, or a simulation bound as `QUO_BINDING` says.
 pub(super) fn backend(topology: &Topology, node_rank: usize) -> Result<Arc<dyn Backend>, Error> {
+    let setting = environment::value(&environment::BINDING);
     if !topology.is_simulated() {
+        require_no_binding(setting.as_deref())?;
         return Ok(kernel()?);
     }
-    let setting = environment::value(&environment::BINDING);
     let initial = initial_mask(topology, setting.as_deref(), node_rank)?;
     let machine = environment::value(&environment::TOPOLOGY).unwrap_or_default();
     Ok(Simulated::shared(&machine, initial))
+}
+
+/// Refuses a `QUO_BINDING` on a real machine, where it would bind nothing. Pure.
+fn require_no_binding(setting: Option<&str>) -> Result<(), Error> {
+    let Some(value) = setting.filter(|value| *value != "none") else { return Ok(()) };
+    let reason = format!(
+        "{binding}={value} binds the ranks of a simulated machine, and {topology} names none: set \
+         {topology}, or unset {binding}",
+        binding = environment::BINDING.name,
+        topology = environment::TOPOLOGY.name,
+    );
+    Err(Error::InvalidArgument { call: "create", reason })
 }
 
 /// The back end of all contexts of this process: they move the same threads.
@@ -136,6 +149,16 @@ mod tests {
 
     fn machine() -> Topology {
         Topology::from_synthetic("pack:2 core:4 pu:1").unwrap()
+    }
+
+    #[test]
+    fn binding_without_a_simulated_machine_is_refused() {
+        let error = require_no_binding(Some("core")).unwrap_err().to_string();
+        assert!(
+            error.contains("QUO_BINDING=core") && error.contains("set QUO_TOPOLOGY"),
+            "{error}"
+        );
+        assert!(require_no_binding(Some("none")).is_ok() && require_no_binding(None).is_ok());
     }
 
     #[test]

@@ -109,6 +109,8 @@ pub(crate) struct Peer {
     /// Its number means the same process here.
     visible: bool,
     pub(crate) launcher: Launcher,
+    /// OpenMP had bound it when the context was made.
+    pub(crate) bound_by_openmp: bool,
     /// Its mask when the context was made.
     pub(crate) initial: CpuSet,
 }

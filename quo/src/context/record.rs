@@ -18,7 +18,7 @@ use crate::plan::Policy;
 pub(super) const RECORD_BYTES: usize = 192;
 
 /// Changes whenever records or their use change.
-pub(super) const PROTOCOL: u32 = 4;
+pub(super) const PROTOCOL: u32 = 5;
 
 /// One rank's part of the first exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub(super) struct Record {
     /// A digest of the control group that says which CPUs the process may use.
     pub confinement: u64,
     pub launcher: Launcher,
+    /// OpenMP bound the rank before it made the context.
+    pub bound_by_openmp: bool,
     /// Names the node's segment, if this rank turns out to lead its node.
     pub token: [u8; 16],
 }
@@ -390,6 +392,7 @@ mod tests {
             process,
             confinement: u64::MAX,
             launcher: Launcher::OpenMpi,
+            bound_by_openmp: true,
             token: [255; 16],
         }
     }

@@ -345,7 +345,8 @@ impl Context {
         )?;
         let Established { state, settings, identity, backend } = established;
         let shared = Arc::new(Shared::new(next_number(), identity, settings, backend, state));
-        let unbound = self.is_unbound();
+        let first = self.shared.bindings().stack.depth() == 0;
+        let unbound = |now: &CpuSet| first && self.has_all_of_its_own_accord(now);
         // Dropped when a rank cannot be bound, which puts the others back.
         let scope = Self { shared };
         let entered = scope.enter_scope(unbound);
@@ -355,7 +356,7 @@ impl Context {
     }
 
     /// Binds this rank inside the CPUs that the context is confined to, for as long as it is there.
-    fn enter_scope(&self, unbound: bool) -> Result<(), Error> {
+    fn enter_scope(&self, unbound: impl FnOnce(&CpuSet) -> bool) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
         bindings.confined = true;
         bindings.enter(unbound)

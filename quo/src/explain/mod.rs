@@ -1,6 +1,7 @@
 //! Explanation of bindings: which CPUs each rank is bound to, by whom, and why; read back from the
 //! kernel, told in words.
 
+mod crowded;
 mod place;
 
 use std::fmt;
@@ -10,13 +11,13 @@ use serde::Serialize;
 use crate::context::overlap::overlap_warnings;
 use crate::context::{Context, Launcher, Peer};
 use crate::cpuset::CpuSet;
-use crate::environment;
 use crate::error::Error;
 use crate::node::Push;
 use crate::phase::openmp;
 use crate::threading::ThreadLibrary;
 use crate::topology::ObjectType;
 
+use crowded::Start;
 pub use place::describe_place;
 
 /// The bindings of one node of a context at one moment.
@@ -70,6 +71,8 @@ pub struct RankBinding {
 pub enum Reason {
     /// The rank has the mask it was launched with.
     Launched(Launcher),
+    /// OpenMP bound the rank at its start, before the context was made.
+    OpenMp,
     /// The rank pushed it in this context.
     Pushed,
     /// The rank pushed it in another context.
@@ -84,6 +87,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Launched(launcher) => write!(out, "as launched by {launcher}"),
+            Self::OpenMp => out.write_str("by OpenMP at its start"),
             Self::Pushed => out.write_str("pushed by quo"),
             Self::PushedElsewhere => out.write_str("pushed by quo in another context"),
             Self::Changed => out.write_str("set by the program or a library since"),
@@ -108,8 +112,14 @@ impl Context {
             elsewhere.iter().filter(own).any(|push| push.cpus == *cpus)
         };
         let mut ranks = Vec::with_capacity(state.node_size());
+        let mut starts = Vec::with_capacity(state.node_size());
         for node_rank in 0..state.node_size() {
             let Some(peer) = state.peer(node_rank) else { continue };
+            starts.push(Start {
+                rank: state.rank_of(node_rank).unwrap_or(node_rank),
+                cpus: peer.initial.clone(),
+                openmp: peer.bound_by_openmp,
+            });
             // What another context has pushed is not published in this one.
             let is_own = topology.is_simulated() && node_rank == state.node_rank();
             let cpus = match if is_own { self.binding() } else { state.binding_of(node_rank) } {
@@ -119,7 +129,13 @@ impl Context {
             };
             let reason = match &cpus {
                 None => Reason::Ended,
-                Some(cpus) if *cpus == peer.initial => Reason::Launched(peer.launcher),
+                Some(cpus) if *cpus == peer.initial => {
+                    if peer.bound_by_openmp && !topology.is_simulated() {
+                        Reason::OpenMp
+                    } else {
+                        Reason::Launched(peer.launcher)
+                    }
+                }
                 Some(cpus) if *cpus == state.published_mask(node_rank) => Reason::Pushed,
                 Some(cpus) if is_pushed_elsewhere(peer, cpus) => Reason::PushedElsewhere,
                 Some(_) => Reason::Changed,
@@ -153,12 +169,12 @@ impl Context {
                 self.shortfall(),
                 self.outdated(),
                 self.limited(),
-                ignored_binding(topology.is_simulated(), environment::value(&environment::BINDING)),
                 self.openmp_pins(topology.is_simulated()),
             ]
             .into_iter()
             .flatten()
             .chain(overlap_warnings(&state.pushes(), &elsewhere))
+            .chain(crowded::warnings(&starts, topology.allowed()))
             .collect(),
         })
     }
@@ -170,14 +186,6 @@ impl Context {
         let openmp = || self.thread_controls().libraries().contains(&ThreadLibrary::OpenMp);
         if !simulated && openmp() { openmp::warning() } else { None }
     }
-}
-
-/// Warns of a `QUO_BINDING` that binds nothing, as the machine is real. Pure.
-fn ignored_binding(simulated: bool, value: Option<String>) -> Option<String> {
-    let value = value.filter(|_| !simulated)?;
-    Some(format!(
-        "QUO_BINDING={value} has no effect without QUO_TOPOLOGY: it binds ranks of simulated machines"
-    ))
 }
 
 impl fmt::Display for Explanation {
@@ -229,18 +237,5 @@ impl fmt::Display for Explanation {
             writeln!(out, "warning: {warning}")?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn binding_variable_without_simulated_machine_is_a_warning() {
-        let value = || Some("core".to_owned());
-        assert!(ignored_binding(false, value()).unwrap().contains("QUO_BINDING=core"));
-        assert_eq!(ignored_binding(true, value()), None);
-        assert_eq!(ignored_binding(false, None), None);
     }
 }

@@ -197,8 +197,9 @@ impl Topology {
     }
 
     /// The computing power of some CPUs: the sum of the speeds of their cores, where a core counts
-    /// once however many of its CPUs are among them. Where speeds are unknown, or all alike, it is
-    /// the number of cores.
+    /// once however many of its CPUs are among them. Where speeds are all alike, it is the number of
+    /// cores; where there are kinds of unknown speed, it is in proportion to that number, but for less
+    /// than a ten-thousandth by which the kinds differ.
     #[must_use]
     pub fn weight_of(&self, cpus: &CpuSet) -> u64 {
         let mut rest = cpus.clone();
@@ -217,8 +218,12 @@ impl Topology {
     }
 }
 
+/// What a core counts where speeds are unknown. Kinds differ from each other by ones, so that plans,
+/// which take units of equal weight for one kind, deal each kind out on its own.
+const UNKNOWN: u64 = 1 << 20;
+
 /// What each kind counts in plans: its speed, or that of the slowest kind that is nearly as fast; 1
-/// for all where a speed is unknown or they are alike. Pure.
+/// for all where they are alike, and next to the same for all where a speed is unknown. Pure.
 pub(super) fn weights(kinds: &[CoreKind]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..kinds.len()).collect();
     order.sort_by_key(|&kind| kinds[kind].speed);
@@ -226,8 +231,8 @@ pub(super) fn weights(kinds: &[CoreKind]) -> Vec<u64> {
     let mut level = 0;
     for &kind in &order {
         let speed = u64::from(kinds[kind].speed);
-        if speed == 0 {
-            return vec![1; kinds.len()];
+        if speed == 0 && kinds.len() > 1 {
+            return (UNKNOWN..).take(kinds.len()).collect();
         }
         if level == 0 || speed * ALIKE > level * (ALIKE + 1) {
             level = speed;
@@ -294,7 +299,25 @@ mod tests {
         assert_eq!(of(&[4_700]), [1]);
         assert_eq!(of(&[4_700, 5_000]), [1, 1]);
         assert_eq!(of(&[3_500, 4_700, 5_000]), [3_500, 4_700, 4_700]);
-        assert_eq!(of(&[0, 4_700]), [1, 1]);
+        assert_eq!(of(&[0]), [1]);
+        assert_eq!(of(&[0, 4_700]), [UNKNOWN, UNKNOWN + 1]);
+    }
+
+    #[test]
+    fn kinds_of_unknown_speed_are_dealt_out_one_by_one() {
+        let types = [("0-3", "IntelCore"), ("4-7", "IntelAtom")];
+        let kinds = arrange(types.map(|(cpus, name)| raw(cpus, &[("CoreType", name)])).into());
+        let machine = Topology::from_synthetic("core:8 pu:1").unwrap();
+        let machine = machine.with_core_kinds(kinds).unwrap();
+        let cores: Vec<CpuSet> = (0..8).map(CpuSet::single).collect();
+        let weight = |core: &CpuSet| machine.weight_of(core);
+        let parts = |proportions| {
+            let all = machine.allowed();
+            let parts = crate::plan::shares(all, &cores, weight, proportions).unwrap();
+            parts.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(parts(&[1, 1]), ["0-1,4-5", "2-3,6-7"]);
+        assert_eq!(parts(&[3, 1]), ["0-2,4-6", "3,7"]);
     }
 
     #[test]

@@ -169,7 +169,10 @@ typedef enum {
     QUO_CREATE_NO_MT = 1,
     /** Lend the caller's CPUs while it waits in QUO_barrier() or QUO_phase_end(), see QUO_borrow().
         Ranks may differ in this. Since quo 0.1. */
-    QUO_CREATE_LEND = 2
+    QUO_CREATE_LEND = 2,
+    /** Plan phases without regard to the CPU quotas of control groups (containers), which otherwise
+        cap the threads of workers. Ranks may differ in this. Since quo 0.1. */
+    QUO_CREATE_IGNORE_QUOTA = 4
 } QUO_create_flags_t;
 
 /** Options of QUO_create_with_options(). Start from #QUO_CREATE_OPTIONS_INIT. Since quo 0.1. */

@@ -140,7 +140,9 @@ enum class CreateFlags : int {
     /** Hide all but one hardware thread of each core. */
     no_mt = QUO_CREATE_NO_MT,
     /** Lend the caller's CPUs while it waits, see Context::borrow_cpus(). */
-    lend = QUO_CREATE_LEND
+    lend = QUO_CREATE_LEND,
+    /** Plan phases without regard to the CPU quotas of control groups. */
+    ignore_quota = QUO_CREATE_IGNORE_QUOTA
 };
 
 /** Combines flags. */

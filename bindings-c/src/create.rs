@@ -18,6 +18,7 @@ static CONTEXTS: Table<Context, 1024> = Table::new(Kind { number: 1, name: "cont
 
 const NO_MT: c_int = 1;
 const LEND: c_int = 2;
+const IGNORE_QUOTA: c_int = 4;
 
 /// `QUO_create_options_t`.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +63,11 @@ pub(crate) fn context(q: *mut QUO_t) -> Result<Held<Context>, Failure> {
 pub(crate) type Request = Result<CreateOptions, Failure>;
 
 pub(crate) fn request(flags: c_int) -> Request {
-    if flags & !(NO_MT | LEND) != 0 {
+    if flags & !(NO_MT | LEND | IGNORE_QUOTA) != 0 {
         return Err(Failure::invalid(format!("flags {flags:#x} ({flags}) hold an unknown flag")));
     }
     let options = CreateOptions::new().with_no_smt(flags & NO_MT != 0);
-    Ok(options.with_lending(flags & LEND != 0))
+    Ok(options.with_lending(flags & LEND != 0).with_quota_ignored(flags & IGNORE_QUOTA != 0))
 }
 
 pub(crate) fn options_request(options: In<QUO_create_options_t>) -> Request {

@@ -451,6 +451,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_CREATE_NO_FLAGS", 0);
     constant("QUO_CREATE_NO_MT", 1);
     constant("QUO_CREATE_LEND", 2);
+    constant("QUO_CREATE_IGNORE_QUOTA", 4);
     constant("QUO_DISTRIB_SPREAD", 0);
     constant("QUO_DISTRIB_LIBQUO_COMPAT", 1);
     constant("QUO_THREADS_KEEP", 0);

@@ -111,6 +111,8 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_CREATE_NO_MT = 1
   !> Lend the caller's CPUs while it waits, see `quo_borrow`; ranks may differ in this.
   integer(c_int), parameter, public :: QUO_CREATE_LEND = 2
+  !> Plan phases without regard to the CPU quotas of control groups; ranks may differ in this.
+  integer(c_int), parameter, public :: QUO_CREATE_IGNORE_QUOTA = 4
 
   ! NUMA nodes from which the kernel takes pages when they are first written.
 

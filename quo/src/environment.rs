@@ -69,6 +69,14 @@ pub const DISTRIBUTE: Variable = Variable {
     meaning: "literal selects exactly as the published algorithm does, quirks included",
 };
 
+/// The conduct towards CPU quotas of control groups.
+pub const CPU_QUOTA: Variable = Variable {
+    name: "QUO_CPU_QUOTA",
+    values: "follow, ignore",
+    default: "follow",
+    meaning: "whether the CPU quota of a container or control group caps the threads of phases",
+};
+
 /// A file for the trace of all phases.
 pub const TRACE: Variable = Variable {
     name: "QUO_TRACE",
@@ -79,8 +87,8 @@ pub const TRACE: Variable = Variable {
 };
 
 /// All variables.
-pub const VARIABLES: [Variable; 7] =
-    [TOPOLOGY, BINDING, WAIT, DIRECTORY, CREATE_TIMEOUT, DISTRIBUTE, TRACE];
+pub const VARIABLES: [Variable; 8] =
+    [TOPOLOGY, BINDING, WAIT, DIRECTORY, CREATE_TIMEOUT, DISTRIBUTE, CPU_QUOTA, TRACE];
 
 /// The value of a variable; unset and empty are the same.
 #[must_use]

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{pread, retry_on_intr};
 
-use super::peer_identity::{digest, read_unsized};
+use super::control_groups::{Folder, folders};
+use super::peer_identity::digest;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::ForkId;
@@ -106,10 +107,7 @@ impl Files {
         let open = |path: &str| OwnFile::keep(File::open(path).ok()?).ok();
         let group = open(GROUP);
         let name = group.as_ref().and_then(contents).unwrap_or_default();
-        let text = |path| read_unsized(path).unwrap_or_default();
-        let groups = String::from_utf8_lossy(&text("/proc/self/cgroup")).into_owned();
-        let mounts = String::from_utf8_lossy(&text("/proc/self/mountinfo")).into_owned();
-        let places = control_group_files(&groups, &mounts);
+        let places = control_group_files();
         let cpus = places.iter().find_map(|path| open(path)).or_else(|| open(ONLINE));
         Self { group, name, cpus }
     }
@@ -146,42 +144,18 @@ fn contents(file: &OwnFile) -> Option<Vec<u8>> {
     }
 }
 
-/// Files that may hold the CPUs of a process's control group, the most exact place first, from `/proc/self/cgroup` and
-/// `/proc/self/mountinfo`.
-fn control_group_files(groups: &str, mounts: &str) -> Vec<String> {
-    let mut files = Vec::new();
-    for line in mounts.lines() {
-        let Some((place, system)) = line.split_once(" - ") else { continue };
-        let (place, system): (Vec<&str>, Vec<&str>) =
-            (place.split(' ').collect(), system.split(' ').collect());
-        let (Some(root), Some(mount), Some(kind)) = (place.get(3), place.get(4), system.first())
-        else {
-            continue;
+/// Files that may hold the CPUs of this process's control group, the most exact place first: groups
+/// without CPUs of their own have those of the group above.
+fn control_group_files() -> Vec<String> {
+    let files = |folder: Folder| {
+        let names: &[&str] = if folder.unified {
+            &["cpuset.cpus.effective"]
+        } else {
+            &["cpuset.effective_cpus", "cpuset.cpus"]
         };
-        let has_cpus = system.get(2).is_some_and(|all| all.split(',').any(|one| one == "cpuset"));
-        let (wanted, names): (_, &[&str]) = match *kind {
-            "cgroup2" => ("", &["cpuset.cpus.effective"]),
-            "cgroup" if has_cpus => ("cpuset", &["cpuset.effective_cpus", "cpuset.cpus"]),
-            _ => continue,
-        };
-        let group = groups.lines().find_map(|line| {
-            let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
-            controllers.split(',').any(|one| one == wanted).then_some(group)
-        });
-        let Some(group) = group else { continue };
-        // A container sees its own part as the root.
-        let mut group = group.strip_prefix(*root).unwrap_or(group).trim_matches('/');
-        loop {
-            let folder = if group.is_empty() { String::new() } else { format!("/{group}") };
-            files.extend(names.iter().map(|name| format!("{mount}{folder}/{name}")));
-            if group.is_empty() {
-                break;
-            }
-            // Groups without CPUs of their own have those of the group above.
-            group = group.rsplit_once('/').map_or("", |(above, _)| above);
-        }
-    }
-    files
+        names.iter().map(move |name| format!("{}/{name}", folder.path))
+    };
+    folders("cpuset").into_iter().flat_map(files).collect()
 }
 
 #[cfg(test)]
@@ -223,24 +197,5 @@ mod tests {
             std::io::Seek::rewind(&mut file).unwrap();
             assert_eq!(contents(&own), Some(text));
         }
-    }
-
-    #[test]
-    fn control_group_files_are_found_by_mount_and_path() {
-        let second = "0::/jobs/step\n";
-        let mount = "25 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
-        let file = |folder: &str| format!("/sys/fs/cgroup{folder}/cpuset.cpus.effective");
-        let wanted = [file("/jobs/step"), file("/jobs"), file("")];
-        assert_eq!(control_group_files(second, mount), wanted);
-        let first = "4:memory:/m\n3:cpu,cpuset:/inside/a\n";
-        let mount = "30 1 0:26 /inside /cg/cpuset rw - cgroup cgroup rw,cpuset\n";
-        let wanted: Vec<String> = ["/a", ""]
-            .iter()
-            .flat_map(|folder| {
-                ["effective_cpus", "cpus"].map(|name| format!("/cg/cpuset{folder}/cpuset.{name}"))
-            })
-            .collect();
-        assert_eq!(control_group_files(first, mount), wanted);
-        assert!(control_group_files("", "nonsense\n").is_empty());
     }
 }

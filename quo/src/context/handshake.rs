@@ -18,6 +18,7 @@ use super::exchange::{HEADER_BYTES, MASK_BYTES, TEXT_BYTES};
 use super::machine::{self, Snapshot};
 use super::options::{Settings, Wait};
 use super::peer_identity::{self, PeerProcess, Place};
+use super::quota::{self, Quotas};
 use super::record::{self, MachineSettings, Nodes, Record, Role};
 use super::state::State;
 use super::{Launcher, Peer};
@@ -104,6 +105,7 @@ pub(super) fn handshake(
             process: records[rank].process,
             visible: records[rank].process.namespace == own.namespace,
             launcher: records[rank].launcher,
+            quotas: records[rank].quotas,
             bound_by_openmp: records[rank].bound_by_openmp,
             initial,
         })
@@ -331,6 +333,10 @@ impl Prepared {
             process: peer_identity::this(),
             confinement: peer_identity::confinement(),
             launcher: Launcher::detect(),
+            quotas: match &settings {
+                Ok(settings) if settings.quota => quota::of_this_process(),
+                _ => Quotas::default(),
+            },
             bound_by_openmp: kernel::mask_of(CALLER).is_ok_and(|mask| bound_by_openmp(&mask)),
             token: name.as_ref().map(|name| *name.secret()).unwrap_or_default(),
         };

@@ -47,7 +47,8 @@ impl Borrowed<'_> {
         &self.cpus
     }
 
-    /// The number of threads that fills this rank's own CPUs and the borrowed ones.
+    /// The number of threads that fills this rank's own CPUs and the borrowed ones, at most the CPU
+    /// quota of its control group.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
@@ -202,7 +203,9 @@ impl Context {
         let nothing = |own: &CpuSet| Borrowed {
             context: self,
             cpus: CpuSet::new(),
-            threads: own.intersection(state.machine().topology.machine_cpuset()).len().max(1),
+            threads: state.within_quota(
+                own.intersection(state.machine().topology.machine_cpuset()).len().max(1),
+            ),
             loans: None,
         };
         if state.node.lenders() == 0 {
@@ -229,7 +232,12 @@ impl Context {
         let loans = Arc::new(loans);
         *loan = Some(Loan { loans: Arc::clone(&loans), depth: self.push_depth() });
         let cpus = cpus.intersection(&bound);
-        Ok(Borrowed { context: self, cpus, threads: bound.len(), loans: Some(loans) })
+        Ok(Borrowed {
+            context: self,
+            cpus,
+            threads: state.within_quota(bound.len()),
+            loans: Some(loans),
+        })
     }
 
     /// The number of other ranks of the node that lend now, whoever has borrowed from them. One load for each rank.
@@ -287,6 +295,15 @@ impl Shared {
 }
 
 impl State {
+    /// A number of threads of this rank, or what its CPU quotas leave of it.
+    fn within_quota(&self, threads: usize) -> usize {
+        let quotas = match self.peer(self.node_rank()) {
+            Some(peer) if !self.machine().whole.is_simulated() => peer.quotas,
+            _ => return threads,
+        };
+        quotas.iter().flatten().fold(threads, |threads, quota| threads.min(quota.cpus()))
+    }
+
     /// The mask of each node rank, read now. A rank that died while it lent has the one it published
     /// last: who borrowed from it may be at work there. Others that have ended have none.
     fn masks_for_borrowing(&self) -> Result<Vec<Option<CpuSet>>, Error> {

@@ -23,6 +23,7 @@ mod allowed;
 mod bind;
 mod collective;
 mod confinement;
+mod control_groups;
 mod create;
 mod devices;
 mod exchange;
@@ -37,6 +38,7 @@ pub(crate) mod overlap;
 mod peer_identity;
 mod placement;
 mod query;
+pub(crate) mod quota;
 mod record;
 mod registry;
 mod renew;
@@ -68,6 +70,7 @@ use crate::group::Group;
 use crate::plan::Policy;
 use crate::topology::Topology;
 use peer_identity::PeerProcess;
+use quota::Quotas;
 use state::Shared;
 
 /// A set of ranks, the nodes they share, the machine under them and the bindings they push.
@@ -109,6 +112,8 @@ pub(crate) struct Peer {
     /// Its number means the same process here.
     visible: bool,
     pub(crate) launcher: Launcher,
+    /// The CPU quotas around it when the context was made.
+    pub(crate) quotas: Quotas,
     /// OpenMP had bound it when the context was made.
     pub(crate) bound_by_openmp: bool,
     /// Its mask when the context was made.

@@ -38,6 +38,7 @@ impl Wait {
 pub struct CreateOptions {
     pub(super) no_smt: bool,
     pub(super) lending: bool,
+    pub(super) ignores_quota: bool,
     pub(super) policy: Option<Policy>,
     pub(super) directory: Option<PathBuf>,
     pub(super) create_timeout: Option<Duration>,
@@ -64,6 +65,14 @@ impl CreateOptions {
     #[doc(alias = "QUO_CREATE_LEND")]
     pub fn with_lending(mut self, lending: bool) -> Self {
         self.lending = lending;
+        self
+    }
+
+    /// Plans phases without regard to the CPU quotas of control groups, which otherwise cap the
+    /// threads of workers; so does `QUO_CPU_QUOTA=ignore`. Ranks may differ in this.
+    #[doc(alias = "QUO_CREATE_IGNORE_QUOTA")]
+    pub fn with_quota_ignored(mut self, ignored: bool) -> Self {
+        self.ignores_quota = ignored;
         self
     }
 
@@ -108,6 +117,10 @@ impl CreateOptions {
         Ok(Settings {
             no_smt: self.no_smt,
             lending: self.lending,
+            quota: {
+                let names = [("follow", true), ("ignore", false)];
+                named(&environment::CPU_QUOTA, &names)?.unwrap_or(true) && !self.ignores_quota
+            },
             wait: named(&environment::WAIT, &Wait::NAMES)?.unwrap_or(Wait::Futex),
             policy: match self.policy {
                 Some(policy) => policy,
@@ -138,6 +151,8 @@ impl CreateOptions {
 pub(super) struct Settings {
     pub no_smt: bool,
     pub lending: bool,
+    /// CPU quotas cap the threads of workers.
+    pub quota: bool,
     pub wait: Wait,
     pub policy: Policy,
     pub directory: PathBuf,

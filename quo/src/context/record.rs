@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::launcher::Launcher;
 use super::options::{Settings, Wait};
 use super::peer_identity::{PeerProcess, Place, digest};
+use super::quota::Quotas;
 use crate::environment;
 use crate::error::{Error, with_causes};
 use crate::plan::Policy;
@@ -40,6 +41,8 @@ pub(super) struct Record {
     /// A digest of the control group that says which CPUs the process may use.
     pub confinement: u64,
     pub launcher: Launcher,
+    /// The CPU quotas around the rank, unless it ignores them.
+    pub quotas: Quotas,
     /// OpenMP bound the rank before it made the context.
     pub bound_by_openmp: bool,
     /// Names the node's segment, if this rank turns out to lead its node.
@@ -375,6 +378,7 @@ pub(super) fn first_failure(call: &'static str, statuses: &[u8]) -> Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::quota::Quota;
 
     fn record(device: u64) -> Record {
         let place = Place { boot: [7; 16], device, inode: u64::MAX, hint: u64::MAX };
@@ -392,6 +396,7 @@ mod tests {
             process,
             confinement: u64::MAX,
             launcher: Launcher::OpenMpi,
+            quotas: [Some(Quota { group: u64::MAX, hundredths: u32::MAX }); 3],
             bound_by_openmp: true,
             token: [255; 16],
         }

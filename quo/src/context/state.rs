@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::Peer;
 use super::confinement::Machine;
 use super::options::Settings;
+use super::quota::Quotas;
 use crate::affinity::{Backend, BindError, BindingStack, CALLER};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
@@ -227,6 +228,11 @@ impl State {
             return CpuSet::new();
         }
         masks.iter().flatten().fold(self.claimed.clone(), |left, mask| left.difference(mask))
+    }
+
+    /// The CPU quotas around each node rank.
+    pub(crate) fn quotas(&self) -> Vec<Quotas> {
+        self.peers.iter().map(|peer| peer.quotas).collect()
     }
 
     pub(crate) fn peer(&self, node_rank: usize) -> Option<&Peer> {

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::context::overlap::overlap_warnings;
-use crate::context::{Context, Launcher, Peer};
+use crate::context::{Context, Launcher, Peer, quota};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::Push;
@@ -151,6 +151,12 @@ impl Context {
                 reason,
             });
         }
+        let quotas = if topology.is_simulated() {
+            Vec::new()
+        } else {
+            let numbers: Vec<usize> = starts.iter().map(|start| start.rank).collect();
+            quota::notes(&state.quotas(), &numbers, topology.allowed().len())
+        };
         Ok(Explanation {
             simulated: topology.is_simulated(),
             origin: topology.origin().to_string(),
@@ -175,6 +181,7 @@ impl Context {
             .flatten()
             .chain(overlap_warnings(&state.pushes(), &elsewhere))
             .chain(crowded::warnings(&starts, topology.allowed()))
+            .chain(quotas)
             .collect(),
         })
     }

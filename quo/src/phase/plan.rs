@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::exclusive::Sharing;
+use crate::context::quota::{self, Quotas};
 use crate::cpuset::CpuSet;
 use crate::plan::{Distribution, Policy, blocks, split_by_weight};
 use crate::topology::{ObjectType, Topology};
@@ -175,7 +176,7 @@ impl Assignment {
         }
         let parts = [&self.cpus, object].map(|part| part.intersection(allowed));
         if let Some(part) = parts.into_iter().find(|part| !part.is_empty()) {
-            self.threads = part.len();
+            self.threads = self.threads.min(part.len());
             self.cpus = part;
         }
         self
@@ -187,7 +188,8 @@ impl Assignment {
         self.cpus = cpus.clone();
     }
 
-    /// The number of threads that fills those CPUs; 1 where there are more workers than CPUs.
+    /// The number of threads that fills those CPUs, or what the CPU quota of the worker's control group
+    /// leaves of it; 1 where there are more workers than CPUs.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
@@ -255,6 +257,18 @@ pub(super) fn deal<'a>(
         let more = used.among(object.intersection(topology.allowed()), topology);
         part.cpus = part.cpus.union(&more);
         part.threads = part.cpus.len();
+    }
+}
+
+/// Lowers the threads of workers to the CPU quotas of their control groups. Pure.
+pub(super) fn cap_threads(parts: &mut [Option<Assignment>], quotas: &[Quotas]) {
+    let mut threads: Vec<usize> =
+        parts.iter().map(|part| part.as_ref().map_or(0, |part| part.threads)).collect();
+    quota::cap(&mut threads, quotas);
+    for (part, threads) in parts.iter_mut().zip(threads) {
+        if let Some(part) = part {
+            part.threads = threads;
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use memprof_hooks::{Lent, Origin, Region};
 
 use super::exclusive::{Held, Sharing};
 use super::openmp::Moved;
-use super::plan::{Assignment, PhaseSpec, Threads, assignments, deal};
+use super::plan::{Assignment, PhaseSpec, Threads, assignments, cap_threads, deal};
 use super::remap::{Plain, Remap};
 use crate::affinity::Target;
 use crate::context::overlap::overlap;
@@ -200,6 +200,9 @@ impl Context {
         let unserved = unserved.into_iter().filter(|&object| plan.workers_on(object).is_empty());
         let unserved = unserved.map(|object| &objects[object]);
         deal(&mut assignments, unserved, topology, spec.cores);
+        if !topology.is_simulated() {
+            cap_threads(&mut assignments, &state.quotas());
+        }
         let node_rank = state.node_rank();
         if spec.sharing != Sharing::Overlap {
             require_disjoint(&assignments)?;

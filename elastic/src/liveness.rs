@@ -23,11 +23,18 @@ pub(crate) struct Joiner {
 pub(crate) struct LivenessCheck {
     mailboxes: Vec<Arc<NodeMailbox>>,
     joiners: Vec<Joiner>,
+    /// The ranks of the world, by their ranks among all live processes, where no other process matters.
+    only: Option<Vec<usize>>,
 }
 
 impl LivenessCheck {
     pub(crate) fn over(mailboxes: impl IntoIterator<Item = Arc<NodeMailbox>>) -> Self {
-        Self { mailboxes: mailboxes.into_iter().collect(), joiners: Vec::new() }
+        Self { mailboxes: mailboxes.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Checks only the ranks of the world, given by their ranks among all live processes.
+    pub(crate) fn only(self, ranks: Vec<usize>) -> Self {
+        Self { only: Some(ranks), ..self }
     }
 
     /// Adds joiners to the processes that are checked.
@@ -51,15 +58,27 @@ impl LivenessCheck {
         self.find("end", NodeMailbox::dead)
     }
 
+    /// Fails when one has ended the world that the caller waits for. Names the processes that have ended
+    /// without a word, if there are any: others may have gone because of them.
+    pub(crate) fn look_for_departed(&self) -> Result<(), GroupError> {
+        let Err(departed) = self.find("end", NodeMailbox::departed) else { return Ok(()) };
+        Self { only: None, ..self.clone() }.look_for_all()?;
+        Err(departed)
+    }
+
     fn find(
         &self,
         call: &'static str,
         dead: fn(&NodeMailbox) -> Vec<usize>,
     ) -> Result<(), GroupError> {
         for mailbox in &self.mailboxes {
-            let dead = dead(mailbox);
-            if !dead.is_empty() {
-                let ranks = dead.into_iter().map(|member| mailbox.name_of(member)).collect();
+            let name = |member| match &self.only {
+                // Its seat may have been struck off since.
+                Some(only) => only.iter().position(|&it| it == mailbox.process_of(member)),
+                None => Some(mailbox.name_of(member)),
+            };
+            let ranks: Vec<usize> = dead(mailbox).into_iter().filter_map(name).collect();
+            if !ranks.is_empty() {
                 return Err(GroupError::Dead { call, ranks });
             }
         }
@@ -67,7 +86,7 @@ impl LivenessCheck {
     }
 }
 
-/// Time that a process may be gone before the barrier at a world's end fails: one that has left the barrier may end
+/// Time that a process may be gone before a barrier at a world's end fails: one that has left the barrier may end
 /// before the others have seen its last message.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(2);
 

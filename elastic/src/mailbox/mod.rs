@@ -248,6 +248,11 @@ impl NodeMailbox {
         self.context.dead_node_ranks()
     }
 
+    /// The processes of the node that have ended the world, by their node ranks.
+    pub(crate) fn departed(&self) -> Vec<usize> {
+        self.context.left_node_ranks()
+    }
+
     /// As [`dead`](Self::dead), without those that were asleep.
     pub(crate) fn missed(&self) -> Vec<usize> {
         let mut dead = self.dead();

@@ -374,7 +374,15 @@ impl World {
             && let Lifecycle::Rank { current, mailbox, .. } = self.lifecycle.take()
         {
             let mut losses = Losses::default();
-            let look = || watch.look();
+            // A process that died before it joined is no rank: the ranks go on to the barrier of all, where
+            // the coordinator tells of it.
+            let ranks = watch.clone().only(self.ranks.clone());
+            let gone = Absence::default();
+            let look = || {
+                ranks.look_for_all()?;
+                // Ranks that disagree on the last resize, as one died in it, wait for each other in vain.
+                gone.judge(Instant::now(), ranks.look_for_departed())
+            };
             let limits = wait_limits(self.patience, &look);
             current.barrier(&limits).map_err(&failed)?;
             drop(self.set_service.take());
@@ -403,7 +411,8 @@ impl World {
             let ranks = losses.launched;
             return Err(failed(GroupError::Dead { call: "MPI_Finalize", ranks }));
         }
-        let look = || absent.judge(Instant::now(), watch.look_for_all());
+        let seen = || watch.look_for_all().and_then(|()| watch.look_for_departed());
+        let look = || absent.judge(Instant::now(), seen());
         self.base.barrier(&wait_limits(self.patience, &look)).map_err(&failed)?;
         self.base.free().map_err(&failed)?;
         // Open MPI goes on to its end all the same.

@@ -51,6 +51,13 @@ impl Context {
         self.state().node.dead_members()
     }
 
+    /// The node ranks that have left in good order: detached, retired or free of the context. Local.
+    #[must_use]
+    pub fn left_node_ranks(&self) -> Vec<usize> {
+        let state = self.state();
+        (0..state.node_size()).filter(|&member| state.node.has_left(member)).collect()
+    }
+
     /// Goes on without a dead rank. Local, and meant for every survivor: each calls it for the ranks
     /// that [`Error::DeadMember`] named before its next collective call; all but the first such call
     /// change nothing. Tells whether the rank was still counted.

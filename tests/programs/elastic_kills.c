@@ -1,5 +1,6 @@
-/* An elastic job whose processes may be killed at any time: elastic_kills START MOST SEED STOP. Every step has a bare
- * MPI_Allreduce; rank 0 asks for a random size every few steps (for MOST where SEED is 0), until there is a file STOP.
+/* An elastic job whose processes may be killed at any time: elastic_kills START MOST SEED STOP GUARD. Every step has a
+ * collective call of MPI: a bare one where GUARD is 1 and the job has abort_on_death, else one that is given up after
+ * 2 s. Rank 0 asks for a random size every few steps (for MOST where SEED is 0), until there is a file STOP.
  * Each process says "process NUMBER begins" first, "process NUMBER is there: RANK", "process NUMBER joins", and how it ends where something has gone
  * wrong. */
 #define _GNU_SOURCE
@@ -32,9 +33,30 @@ draw(unsigned *state)
     return *state >> 16;
 }
 
+/* The maximum over the ranks, waited for without end only where the death of a rank ends the job. */
+static int
+agree(MPI_Comm all, int own, int guard)
+{
+    const struct timespec pause = {0, 100000};
+    MPI_Request request;
+    int result, done = 0;
+    if (guard) {
+        MPI_Allreduce(&own, &result, 1, MPI_INT, MPI_MAX, all);
+        return result;
+    }
+    MPI_Iallreduce(&own, &result, 1, MPI_INT, MPI_MAX, all, &request);
+    for (int begin = (int)time(NULL); (int)time(NULL) - begin <= 2;) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (done) return result;
+        nanosleep(&pause, NULL);
+    }
+    gives_up("MPI_Iallreduce", -1);
+    return 1;
+}
+
 /* One step of the ranks; 0 at the end. */
 static int
-step(QUO_world world, unsigned *state, int most, const char *stop)
+step(QUO_world world, unsigned *state, int most, const char *stop, int guard)
 {
     static unsigned steps;
     const struct timespec pause = {0, 1000000};
@@ -51,7 +73,7 @@ step(QUO_world world, unsigned *state, int most, const char *stop)
             (void)QUO_world_request(world, size, &request);
         }
     }
-    MPI_Allreduce(MPI_IN_PLACE, &ends, 1, MPI_INT, MPI_MAX, all);
+    ends = agree(all, ends, guard);
     // Sleeps: stands for an iteration.
     nanosleep(&pause, NULL);
     return !ends;
@@ -60,11 +82,11 @@ step(QUO_world world, unsigned *state, int most, const char *stop)
 int
 main(int argc, char **argv)
 {
-    int level, status, enters, rank, goes_on = 1;
+    int level, status, enters, rank, guard, goes_on = 1;
     QUO_world world;
     QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
-    unsigned state = argc == 5 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
-    if (argc != 5) return 2;
+    unsigned state = argc == 6 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
+    if (argc != 6) return 2;
     printf("process %ld begins\n", (long)getpid());
     fflush(stdout);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
@@ -73,7 +95,7 @@ main(int argc, char **argv)
     options.unit = 1;
     options.crowded = 1;
     options.start_limit = 4;
-    options.abort_on_death = 1;
+    options.abort_on_death = guard = atoi(argv[5]);
     CHECK(QUO_world_create(&world, &options));
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     printf("process %ld is there: %d\n", (long)getpid(), rank);
@@ -100,7 +122,7 @@ main(int argc, char **argv)
             }
             continue;
         }
-        goes_on = step(world, &state, atoi(argv[2]), argv[4]);
+        goes_on = step(world, &state, atoi(argv[2]), argv[4], guard);
     }
     CHECK(QUO_world_end(world));
     printf("process %ld ended its world\n", (long)getpid());

@@ -16,11 +16,15 @@ const TESTS: &[Test] = &[
     ("spawned_rank_killed_before_a_collective_ends_the_job_named", spawned_rank),
     ("rank_killed_on_another_node_ends_the_job_named", elsewhere),
     ("random_kills_end_every_job_soon", random),
+    ("joiner_killed_in_its_begin_is_named_to_all", in_begin),
 ];
 
 /// Rounds of the gate; `QUO_TESTS_KILL_ROUNDS` sets another number, `QUO_TESTS_LONG` means those of the full suite.
 const ROUNDS: u64 = 20;
-const ROUNDS_OF_FULL: u64 = 300;
+const ROUNDS_OF_FULL: u64 = 1_000;
+
+/// Seconds in which every job ends.
+const LONGEST_END: f64 = 10.0;
 
 /// For a job that hangs. A loaded machine makes many processes slow; the measured times are in the output.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -65,6 +69,8 @@ struct Launch {
     most: usize,
     seed: u64,
     survives: bool,
+    /// The job ends at the death of a rank, by `abort_on_death`.
+    guards: bool,
 }
 
 impl Killed {
@@ -75,7 +81,8 @@ impl Killed {
         let guard = if launch.survives { launcher.survive(&mut command) } else { &[] };
         command.args(guard).arg(program).arg(launch.ranks.to_string());
         command.arg(launch.most.to_string()).arg((launch.seed % 65_536).to_string());
-        command.arg(folder.path().join("stop")).env_remove("QUO_TOPOLOGY");
+        command.arg(folder.path().join("stop")).arg(u8::from(launch.guards).to_string());
+        command.env_remove("QUO_TOPOLOGY");
         command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
         command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         // A job that is killed while a segment is made leaves it for a minute: not where other suites look.
@@ -138,7 +145,7 @@ fn with_word(said: &str, word: &str) -> Vec<Pid> {
 }
 
 fn spawned_rank() -> Result<()> {
-    let launch = Launch { processes: 1, ranks: 1, most: 2, seed: 0, survives: false };
+    let launch = Launch { processes: 1, ranks: 1, most: 2, seed: 0, survives: false, guards: true };
     let (_folder, program) = program()?;
     let job = Killed::start(&program, launch)?;
     if let Err(error) = job.job.wait_for(" joins", 1) {
@@ -170,7 +177,8 @@ fn elsewhere() -> Result<()> {
     let (_folder, program) = program()?;
     for rank in [2, 0] {
         let nodes = Nodes::new(3, 1, &program)?;
-        let launch = Launch { processes: 3, ranks: 3, most: 3, seed: 0, survives: true };
+        let launch =
+            Launch { processes: 3, ranks: 3, most: 3, seed: 0, survives: true, guards: true };
         let job = Killed::start(&nodes.program(), launch)?;
         let said = job.job.said();
         let there = format!(" is there: {rank}");
@@ -207,8 +215,39 @@ fn random() -> Result<()> {
     let line =
         format!("{rounds} rounds, seed {seed}: ends after {middle:.2} s, at most {worst:.2} s");
     println!("{line}");
-    // Where nobody else needs the machine.
-    ensure!(!is_long || worst < 10.0, "{line}");
+    ensure!(worst < LONGEST_END, "{line}");
+    Ok(())
+}
+
+/// A joiner is killed at some moment of its `begin` or `commit`: the ranks end the world with its name.
+fn in_begin() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi4 {
+        let reason = "other launchers do not go on in order without a process that was killed";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let folder = tempfile::tempdir()?;
+    let source = "tests/programs/elastic_begin_death.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &["-pthread"])?;
+    let rounds = if suite::is_long() { 200 } else { 10 };
+    for round in 0..rounds {
+        let microseconds = 200 + round * 397 % 1_900;
+        let launcher = Launcher::find()?;
+        let mut command = launcher.command(4, BindTo::None);
+        let guard = launcher.survive(&mut command);
+        command.args(guard).arg(&program).arg(microseconds.to_string());
+        command.env_remove("QUO_TOPOLOGY").env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
+        let name = format!("a joiner dies after {microseconds} µs");
+        let outcome = Running::start(&mut command, &name, LIMIT)?.finish()?;
+        let ends: Vec<&str> =
+            outcome.stdout.lines().filter(|line| line.contains(" ends after ")).collect();
+        ensure!(ends.len() == 3, "{}", outcome.report());
+        for end in ends {
+            let text = end.split(" ends after ").nth(1).unwrap_or_default();
+            let (seconds, error) = text.split_once(" s: ").context(end.to_owned())?;
+            let is_named = error.contains("rank 3 ended");
+            ensure!(seconds.parse::<f64>()? < 5.0 && is_named, "{}", outcome.report());
+        }
+    }
     Ok(())
 }
 
@@ -222,6 +261,7 @@ fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
         most: 4,
         seed: 1 + draw(&mut state, 65_535),
         survives: draw(&mut state, 2) == 0,
+        guards: round % 2 == 0,
     };
     let job = Killed::start(program, launch)?;
     let pause = |state: &mut u64, most| Duration::from_millis(draw(state, most));

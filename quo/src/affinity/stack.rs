@@ -320,10 +320,8 @@ fn move_back(
     let push = ledger.at(place);
     let caller = backend.caller();
     let everything = if push.unbound { backend.everything() } else { None };
-    let to = |thread: ThreadId| {
-        let before = || push.before(thread).unwrap_or(&push.before);
-        everything.as_ref().unwrap_or_else(before)
-    };
+    let before = |thread: ThreadId| push.before(thread).unwrap_or(&push.before);
+    let to = |thread: ThreadId| everything.as_ref().unwrap_or_else(|| before(thread));
     let owner_stays = ledger.is_covered(place, push.owner);
     // The caller's new mask.
     let mut own = None;
@@ -368,7 +366,7 @@ fn move_back(
             let follows = is_owner && pass == 0
                 || mask == push.granted
                 || narrowed.as_ref().is_some_and(|narrowed| *narrowed == mask);
-            if !follows || mask == *to(thread) {
+            if !follows || mask == *before(thread) {
                 continue;
             }
             let set = mover.set(thread, mask, to(thread), true)?;

@@ -1,0 +1,69 @@
+/* A joiner is killed some microseconds after it has entered a resize: elastic_begin_death MICROSECONDS, on four processes
+ * of which three are ranks. Each rank then ends the world and says how long that took, and the error. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "quo-elastic.h"
+
+static double
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void *
+kills(void *microseconds)
+{
+    /* Sleeps: the moment is what differs between runs. */
+    usleep(*(useconds_t *)microseconds);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+    int level, rank, status, joins, enters, code = QUO_SUCCESS;
+    useconds_t delay = argc == 2 ? (useconds_t)atoi(argv[1]) : 0;
+    QUO_world world;
+    QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
+    pthread_t killer;
+    double begin;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    options.start = 3;
+    options.plan = "after 100ms: size 4";
+    if (QUO_world_create(&world, &options) != QUO_SUCCESS) {
+        fprintf(stderr, "create: %s\n", QUO_last_error());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    QUO_world_status(world, &status);
+    if (status == QUO_WORLD_PARKED) {
+        QUO_world_wait(world, &joins);
+        pthread_create(&killer, NULL, kills, &delay);
+        QUO_world_begin(world);
+        QUO_world_commit(world);
+        pause();
+    }
+    for (begin = now(), enters = 0; !enters && now() - begin < 20;) {
+        const struct timespec pause = {0, 1000000};
+        code = QUO_world_probe(world, &enters);
+        if (code != QUO_SUCCESS) break;
+        /* Sleeps: stands for an iteration. */
+        nanosleep(&pause, NULL);
+    }
+    if (enters && QUO_world_begin(world) == QUO_SUCCESS) QUO_world_commit(world);
+    begin = now();
+    code = QUO_world_end(world);
+    printf("rank %d ends after %.3f s: %d %s\n", rank, now() - begin, code, QUO_last_error());
+    fflush(stdout);
+    /* MPI would wait in MPI_Finalize for the one that is missing. */
+    _exit(0);
+}

@@ -1388,9 +1388,10 @@ typedef QUO_phase_t *QUO_phase;
 typedef enum {
     /** Nothing: the program sets them itself. */
     QUO_THREADS_KEEP = 0,
-    /** Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
-        worker's share while the phase runs, and back to what they were at its end. Binds the OpenMP
-        threads that the runtime pins elsewhere to the worker's CPUs meanwhile. The default. */
+    /** Sets the thread count of every OpenMP runtime and every known BLAS library of the process,
+        whatever loaded them, to the worker's share while the phase runs, and back to what they were
+        at its end. Binds the OpenMP threads that a runtime pins elsewhere to the worker's CPUs
+        meanwhile. The default. */
     QUO_THREADS_OPENMP
 } QUO_threads_t;
 
@@ -1446,7 +1447,7 @@ typedef struct QUO_phase_spec_t {
 
 /** Assignment of a worker of a phase. */
 typedef struct QUO_worker_t {
-    /** Threads to run: the worker's share of the CPUs. */
+    /** Threads to run: the worker's share of the CPUs, or fewer as QUO_phase_begin() has them. */
     int threads;
     /** The first of the qids whose work this worker does; they are contiguous. */
     int first_qid;
@@ -1516,7 +1517,9 @@ QUO_phase_create(QUO_context q,
  *
  * @param[in]  phase    A phase.
  * @param[out] selected 1 when the caller works, else 0.
- * @param[out] threads  Threads to run; 0 when not selected. May be NULL.
+ * @param[out] threads  Threads to run: the worker's CPUs, or fewer where an OpenMP runtime gives a
+ *                      region fewer (OMP_DYNAMIC, OMP_THREAD_LIMIT), of which QUO_explain() says
+ *                      why; 0 when not selected. May be NULL.
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_BUSY      A run of this phase has begun and not ended.
  * @retval QUO_ERR_INVLD_ARG A pointer is NULL.

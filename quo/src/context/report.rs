@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::BufWriter;
+use std::sync::{MutexGuard, PoisonError};
 
 use super::Context;
 use super::exchange::{Header, Message, Operation, encode_trouble};
@@ -47,6 +48,18 @@ impl Context {
     /// The threading libraries of this process.
     pub(crate) fn thread_controls(&self) -> &ThreadControls {
         &self.shared.controls
+    }
+
+    /// Keeps the reasons for which a phase has fewer threads than planned, until the next one.
+    pub(crate) fn note_threads(&self, phase: &str, notes: &[String]) {
+        let mut kept = self.thread_notes();
+        kept.clear();
+        kept.extend(notes.iter().map(|note| format!("in the last phase, `{phase}`, {note}")));
+    }
+
+    /// The reasons for which the last phase of this rank had fewer threads than planned.
+    pub(crate) fn thread_notes(&self) -> MutexGuard<'_, Vec<String>> {
+        self.shared.thread_notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The masks of the threads of this process.

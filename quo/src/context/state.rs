@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(super) process: ForkId,
     pub(super) clock: Clock,
     pub(super) controls: ThreadControls,
+    /// Why the last phase had fewer threads than planned.
+    pub(super) thread_notes: Mutex<Vec<String>>,
     pub(super) trace: Mutex<Vec<PhaseMetrics>>,
     /// One for each push, where a memory profile is recorded. Changed under the lock of `bindings`.
     pub(super) regions: Mutex<Vec<memprof_hooks::Region>>,
@@ -126,6 +128,7 @@ impl Shared {
             process: ForkId::current(),
             clock: Clock::new(),
             controls: ThreadControls::new(),
+            thread_notes: Mutex::default(),
             trace: Mutex::default(),
             regions: Mutex::default(),
             bindings: Mutex::new(bindings),

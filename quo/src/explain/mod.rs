@@ -14,7 +14,6 @@ use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::Push;
 use crate::phase::openmp;
-use crate::threading::ThreadLibrary;
 use crate::topology::ObjectType;
 
 use crowded::Start;
@@ -42,6 +41,8 @@ pub struct Explanation {
     pub ranks: Vec<RankBinding>,
     /// This rank's pushes that were not popped, oldest first: the mask before and the mask pushed.
     pub pushed: Vec<(CpuSet, CpuSet)>,
+    /// The OpenMP runtimes that this process has loaded: names of their files.
+    pub openmp: Vec<String>,
     /// Oddities in the start of the ranks: a launcher of another MPI, for instance.
     pub warnings: Vec<String>,
 }
@@ -170,28 +171,24 @@ impl Context {
             node: (self.node_index(), self.node_count()),
             ranks,
             pushed: self.pushed(),
-            warnings: [
-                self.group().warning(),
-                self.shortfall(),
-                self.outdated(),
-                self.limited(),
-                self.openmp_pins(topology.is_simulated()),
-            ]
-            .into_iter()
-            .flatten()
-            .chain(overlap_warnings(&state.pushes(), &elsewhere))
-            .chain(crowded::warnings(&starts, topology.allowed()))
-            .chain(quotas)
-            .collect(),
+            openmp: openmp::names(self.thread_controls()),
+            warnings: [self.group().warning(), self.shortfall(), self.outdated(), self.limited()]
+                .into_iter()
+                .flatten()
+                .chain(self.openmp_warnings(topology.is_simulated()))
+                .chain(self.thread_notes().iter().cloned())
+                .chain(overlap_warnings(&state.pushes(), &elsewhere))
+                .chain(crowded::warnings(&starts, topology.allowed()))
+                .chain(quotas)
+                .collect(),
         })
     }
 }
 
 impl Context {
-    /// Warns of a variable that pins OpenMP threads, where there is OpenMP and the machine is real.
-    fn openmp_pins(&self, simulated: bool) -> Option<String> {
-        let openmp = || self.thread_controls().libraries().contains(&ThreadLibrary::OpenMp);
-        if !simulated && openmp() { openmp::warning() } else { None }
+    /// Warnings about OpenMP, where the machine is real.
+    fn openmp_warnings(&self, simulated: bool) -> Vec<String> {
+        if simulated { Vec::new() } else { openmp::warnings(self.thread_controls()) }
     }
 }
 
@@ -239,6 +236,9 @@ impl fmt::Display for Explanation {
         }
         for (depth, (before, pushed)) in self.pushed.iter().enumerate() {
             writeln!(out, "push {}: CPUs {before} to {pushed}", depth + 1)?;
+        }
+        if !self.openmp.is_empty() {
+            writeln!(out, "OpenMP runtimes of this process: {}", self.openmp.join(", "))?;
         }
         for warning in &self.warnings {
             writeln!(out, "warning: {warning}")?;

@@ -322,6 +322,7 @@ mod tests {
             threads: if run_seconds > 0.0 { 4 } else { 0 },
             cpuset: CpuSet::from_range(0..4),
             overlap: CpuSet::new(),
+            notes: Vec::new(),
             started_at: start,
             select_seconds,
             remap_seconds,

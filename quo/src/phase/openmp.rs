@@ -1,19 +1,18 @@
-//! OpenMP threads of a worker: moved to its CPUs where the runtime pins them elsewhere.
+//! OpenMP threads of a worker: how many a region gets, and those that a runtime pins elsewhere, moved to the worker's
+//! CPUs.
 //!
 //! A runtime makes its list of places when it starts, which is before the first push, and pins the
 //! threads that it starts later by that list. It does not pin threads again that a later team of the
 //! same size takes over: one region at the start of a phase tells the threads, which are then moved.
 //! GNU's runtime pins by environment variables only, LLVM's and Intel's confine threads without one.
-#![allow(unsafe_code)]
+//! A process may have several runtimes, each with threads of its own.
 
-use std::ffi::{c_uint, c_void};
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use crate::affinity::{Backend, ThreadId};
 use crate::cpuset::CpuSet;
-use crate::threading::symbol;
+use crate::threading::{Family, Fewer, OpenMpRuntime, ThreadControls};
 
 const PROC_BIND: &str = "OMP_PROC_BIND";
 const PLACES: &str = "OMP_PLACES";
@@ -22,14 +21,6 @@ const KMP: &str = "KMP_AFFINITY";
 
 /// The values of `KMP_AFFINITY` that pin; its other words modify these.
 const KMP_TYPES: [&str; 6] = ["balanced", "compact", "explicit", "logical", "physical", "scatter"];
-
-/// The origin of an OpenMP runtime, which decides on the variables that it obeys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
-    Gnu,
-    /// LLVM's and Intel's.
-    Kmp,
-}
 
 /// An environment variable that pins OpenMP threads, with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,44 +58,88 @@ fn pin(family: Family, value: impl Fn(&str) -> Option<String>) -> Option<Pin> {
     bind.or_else(|| set(PLACES)).or_else(|| set(GOMP))
 }
 
-/// `GOMP_parallel`, which all runtimes have: runs a function on every thread of a team.
-type Parallel = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
-
-/// The OpenMP runtime of this process.
-#[derive(Debug)]
-struct Runtime {
-    family: Family,
-    pin: Option<Pin>,
-    parallel: Option<Parallel>,
-}
-
-impl Runtime {
-    /// Looks the runtime up, once: to be called only where there is one.
-    fn get() -> &'static Self {
-        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-        RUNTIME.get_or_init(|| {
-            let is_kmp = symbol(c"__kmpc_fork_call").is_some();
-            let family = if is_kmp { Family::Kmp } else { Family::Gnu };
-            // SAFETY: the runtimes define the name as a function of this type, and looking it up
-            // keeps the library loaded.
-            let parallel = symbol(c"GOMP_parallel").map(|parallel| unsafe {
-                std::mem::transmute::<*mut c_void, Parallel>(parallel.as_ptr())
-            });
-            let pin = pin(family, |name| {
-                std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-            });
-            Runtime { family, pin, parallel }
-        })
+/// Returns the variable that pins the threads of the runtimes of a family in this process.
+fn pin_of(family: Family) -> Option<&'static Pin> {
+    static PINS: OnceLock<[Option<Pin>; 2]> = OnceLock::new();
+    let [gnu, kmp] = PINS.get_or_init(|| [Family::Gnu, Family::Kmp].map(|it| pin(it, variable)));
+    match family {
+        Family::Gnu => gnu.as_ref(),
+        Family::Kmp => kmp.as_ref(),
     }
 }
 
-/// Returns the warning about a variable that pins the threads of the OpenMP runtime of this process.
-pub(crate) fn warning() -> Option<String> {
-    let runtime = Runtime::get();
-    runtime.pin.as_ref().map(|pin| warning_of(pin, runtime.parallel.is_some()))
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// The words of the warning; `movable` if phases can move the threads. Pure.
+/// Returns the names of the OpenMP runtimes of this process, each with its family.
+pub(crate) fn names(controls: &ThreadControls) -> Vec<String> {
+    let name = |(runtime, _): (std::sync::Arc<OpenMpRuntime>, bool)| match runtime.family {
+        Family::Gnu => runtime.name.clone(),
+        Family::Kmp => format!("{} (LLVM's or Intel's)", runtime.name),
+    };
+    controls.openmp_runtimes().into_iter().map(name).collect()
+}
+
+/// Returns warnings about the OpenMP runtimes of this process: those that no phase may set, variables that pin their
+/// threads, and variables by which teams have other numbers of threads than a phase sets.
+pub(crate) fn warnings(controls: &ThreadControls) -> Vec<String> {
+    let runtimes = controls.openmp_runtimes();
+    let mut warnings = Vec::new();
+    let left_out: Vec<&str> = runtimes
+        .iter()
+        .filter(|(_, is_callable)| !is_callable)
+        .map(|(runtime, _)| runtime.name.as_str())
+        .collect();
+    if !left_out.is_empty() {
+        warnings.push(format!(
+            "phases do not set the thread count of {}: a process with two OpenMP runtimes of LLVM or Intel is ended by \
+             the second one that is used; load one of them, or set KMP_DUPLICATE_LIB_OK=true",
+            left_out.join(" and ")
+        ));
+    }
+    let mut pins: Vec<(&Pin, bool)> = Vec::new();
+    for (runtime, _) in &runtimes {
+        if let Some(pin) = pin_of(runtime.family)
+            && !pins.iter().any(|(known, _)| *known == pin)
+        {
+            pins.push((pin, runtime.has_regions()));
+        }
+    }
+    warnings.extend(pins.into_iter().map(|(pin, movable)| warning_of(pin, movable)));
+    if !runtimes.is_empty() {
+        warnings.extend(inner_teams(&variable("OMP_NUM_THREADS").unwrap_or_default()));
+    }
+    if runtimes.iter().any(|(runtime, _)| runtime.family == Family::Kmp) {
+        warnings.extend(uncounted(&variable(KMP).unwrap_or_default()));
+    }
+    warnings
+}
+
+/// Warns of a list of numbers, of which a phase sets the first. Pure.
+fn inner_teams(list: &str) -> Option<String> {
+    let (_, inner) = list.split_once(',')?;
+    let more = inner.split(',').any(|number| number.trim().parse::<u32>().is_ok_and(|it| it > 1));
+    more.then(|| {
+        format!(
+            "OMP_NUM_THREADS={list}: a phase sets the number of the outermost teams, and each of their threads has an \
+             inner team of {inner}: more threads than CPUs"
+        )
+    })
+}
+
+/// Warns of values of `KMP_AFFINITY` by which a runtime counts CPUs that the rank does not have. Pure.
+fn uncounted(value: &str) -> Option<String> {
+    let has = |word: &str| value.split(',').any(|it| it.trim().eq_ignore_ascii_case(word));
+    (has("disabled") || has("norespect")).then(|| {
+        format!(
+            "KMP_AFFINITY={value}: omp_get_num_procs counts the CPUs of the machine and not those of the rank; take \
+             the number of threads that the phase returns"
+        )
+    })
+}
+
+/// The words of the warning of a pin; `movable` if phases can move the threads. Pure.
 fn warning_of(pin: &Pin, movable: bool) -> String {
     let variable = pin.variable;
     let extent = if movable {
@@ -118,87 +153,122 @@ fn warning_of(pin: &Pin, movable: bool) -> String {
     )
 }
 
-/// The OpenMP threads that a phase moved, with their masks before.
+/// The OpenMP threads of a worker whose counts a phase has set.
 #[derive(Debug, Default)]
-pub(super) struct Moved {
-    to: CpuSet,
-    before: Vec<(ThreadId, CpuSet)>,
+pub(super) struct Teams {
+    /// The threads that were moved, with their masks before and in the phase.
+    moved: Vec<(ThreadId, CpuSet, CpuSet)>,
+    /// The fewest threads that the next region of a runtime gets.
+    pub(super) threads: usize,
+    /// Why that is fewer than planned, for each runtime where it is.
+    pub(super) notes: Vec<String>,
 }
 
-impl Moved {
-    /// Moves the team of `threads` threads that the caller's next region will have to the CPUs that
-    /// the caller was bound to, if the runtime of this process pins or confines threads.
-    pub(super) fn by_phase(backend: &dyn Backend, threads: usize, cpus: &CpuSet) -> Self {
-        let runtime = Runtime::get();
-        match runtime.parallel {
-            Some(parallel)
-                if threads > 1 && (runtime.pin.is_some() || runtime.family == Family::Kmp) =>
-            {
-                Self::team(backend, &team(parallel, threads), cpus)
+impl Teams {
+    /// Looks at the team of `threads` threads that the caller's next region will have in each of the runtimes, and
+    /// moves it to the CPUs that the caller was bound to where the runtime pins or confines threads. On a simulated
+    /// machine, without a back end, nothing is moved.
+    pub(super) fn by_phase<'a>(
+        backend: Option<&dyn Backend>,
+        runtimes: impl Iterator<Item = &'a OpenMpRuntime>,
+        threads: usize,
+        cpus: &CpuSet,
+    ) -> Self {
+        let mut teams = Self { threads, ..Self::default() };
+        let runtimes: Vec<&OpenMpRuntime> = runtimes.collect();
+        for runtime in &runtimes {
+            let fewer = runtime.fewer(threads);
+            let confines = runtime.family == Family::Kmp || pin_of(runtime.family).is_some();
+            let moves = backend.filter(|_| confines);
+            let is_asked = threads > 1
+                && runtime.has_regions()
+                && fewer != Some(Fewer::Levels)
+                && (moves.is_some() || fewer == Some(Fewer::Dynamic));
+            if is_asked {
+                // Threads of one runtime that spin after the region would be in the way of another's.
+                let team = runtime.team(threads, runtimes.len() > 1);
+                teams.count(runtime, threads, team.len(), fewer);
+                if let Some(backend) = moves {
+                    teams.shift(backend, &team, cpus);
+                }
+                continue;
             }
-            _ => Self::default(),
+            let given = match fewer {
+                Some(Fewer::Levels) => 1,
+                Some(Fewer::Limit(limit)) => limit.min(threads),
+                Some(Fewer::Dynamic) | None => threads,
+            };
+            teams.count(runtime, threads, given, fewer);
+            if let Some(backend) = moves {
+                // A runtime may bind the thread that calls it first.
+                teams.shift(backend, &[backend.caller()], cpus);
+            }
+        }
+        teams
+    }
+
+    fn count(&mut self, runtime: &OpenMpRuntime, planned: usize, given: usize, why: Option<Fewer>) {
+        if given < planned {
+            self.threads = self.threads.min(given.max(1));
+            self.notes.push(note(&runtime.name, planned, given, why));
         }
     }
 
-    fn team(backend: &dyn Backend, team: &[ThreadId], cpus: &CpuSet) -> Self {
+    fn shift(&mut self, backend: &dyn Backend, team: &[ThreadId], cpus: &CpuSet) {
         let caller = backend.caller();
-        let mut before = Vec::new();
         for &thread in team {
             // A thread that cannot be moved works where it is.
             let Ok(mask) = backend.mask(thread) else { continue };
             // The runtime may have pinned the caller too, which the pop moves back.
             if mask != *cpus && backend.set_mask(thread, cpus).is_ok() && thread != caller {
-                before.push((thread, mask));
+                self.moved.push((thread, mask, cpus.clone()));
             }
         }
-        Self { to: cpus.clone(), before }
     }
 
     /// Gives the threads their masks back, except those whose mask was changed since. To be called
     /// before the pop, which takes threads with the mask of the phase for the caller's followers.
     pub(super) fn restore(self, backend: &dyn Backend) {
-        for (thread, mask) in self.before {
-            if backend.mask(thread).is_ok_and(|now| now == self.to) {
+        for (thread, before, given) in self.moved {
+            if backend.mask(thread).is_ok_and(|now| now == given) {
                 // Best effort: the thread may have ended, or its CPUs are no longer allowed.
-                let _ = backend.set_mask(thread, &mask);
+                let _ = backend.set_mask(thread, &before);
             }
         }
     }
 }
 
-/// The place where the threads of a team write their numbers.
-struct Numbers {
-    next: AtomicUsize,
-    threads: Vec<AtomicI32>,
-}
-
-/// Runs a region of `threads` threads and returns their numbers.
-fn team(parallel: Parallel, threads: usize) -> Vec<ThreadId> {
-    extern "C" fn write_number(numbers: *mut c_void) {
-        // SAFETY: the pointer given to `parallel` below, to a value that outlives the region and is
-        // only changed through atomics.
-        let numbers = unsafe { &*numbers.cast::<Numbers>() };
-        let next = numbers.next.fetch_add(1, Ordering::Relaxed);
-        if let Some(number) = numbers.threads.get(next) {
-            let thread = rustix::thread::gettid().as_raw_nonzero().get();
-            number.store(thread, Ordering::Release);
+/// The words for a team that is smaller than planned. Pure.
+fn note(runtime: &str, planned: usize, given: usize, why: Option<Fewer>) -> String {
+    let why = match why {
+        Some(Fewer::Limit(limit)) => format!("its limit is {limit} (OMP_THREAD_LIMIT)"),
+        Some(Fewer::Levels) => {
+            "the phase began in a parallel region, or no region may be active (OMP_MAX_ACTIVE_LEVELS)"
+                .to_owned()
         }
-    }
-    let threads = threads.min(c_uint::MAX as usize);
-    let mut numbers = Numbers {
-        next: AtomicUsize::new(0),
-        threads: (0..threads).map(|_| AtomicI32::new(0)).collect(),
+        Some(Fewer::Dynamic) => {
+            "it may choose (OMP_DYNAMIC), by the load of the machine for instance, and may choose \
+             otherwise for the next region"
+                .to_owned()
+        }
+        None => "it does not say why (KMP_ALL_THREADS, KMP_DEVICE_THREAD_LIMIT, the system's limits)"
+            .to_owned(),
     };
-    // The region ends with a barrier of the team.
-    parallel(write_number, (&raw mut numbers).cast(), threads as c_uint, 0);
-    // The runtime may have given fewer threads than asked for.
-    let numbers = numbers.threads.iter().map(|number| number.load(Ordering::Acquire));
-    numbers.filter(|&thread| thread != 0).collect()
+    format!("{runtime} gives {given} of the {planned} threads that were planned: {why}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_inner_teams_are_a_warning() {
+        assert!(inner_teams("4,2").unwrap().contains("OMP_NUM_THREADS=4,2"));
+        assert_eq!(inner_teams("4,1"), None);
+        assert_eq!(inner_teams("4"), None);
+        assert!(uncounted("verbose,norespect").unwrap().contains("omp_get_num_procs"));
+        assert_eq!(uncounted("compact"), None);
+    }
 
     type Variables = &'static [(&'static str, &'static str)];
 

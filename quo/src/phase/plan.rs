@@ -15,12 +15,15 @@ use crate::topology::{ObjectType, Topology};
 pub enum Threads {
     /// They are not told; the program sets numbers itself, see [`Worker::threads`](super::Worker).
     Keep,
-    /// OpenMP and BLAS libraries found in the process are set to the worker's number of CPUs for
-    /// the length of the phase, and set back afterwards. The default, in every language.
+    /// OpenMP and BLAS libraries found in the process, whatever loaded them, are set to the worker's
+    /// number of CPUs for the length of the phase, and set back afterwards. The default, in every
+    /// language. A process may have several OpenMP runtimes; all are set, except where two of LLVM or
+    /// Intel are loaded and none is in use or allowed beside the other (`KMP_DUPLICATE_LIB_OK`).
     ///
-    /// Where the OpenMP runtime pins its threads (`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY`,
+    /// Where an OpenMP runtime pins its threads (`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY`,
     /// `KMP_AFFINITY`) or is LLVM's or Intel's, which confine theirs, the phase starts with an empty
-    /// region of that many threads and binds those to the worker's CPUs until it ends.
+    /// region of that many threads and binds those to the worker's CPUs until it ends. The same region
+    /// counts the threads where `OMP_DYNAMIC` lets the runtime choose.
     ///
     /// GNU's OpenMP decides once, when the process starts and from the CPUs it has then, how long
     /// its threads spin before they sleep. In a rank that starts on one core that is hardly at all,
@@ -188,8 +191,14 @@ impl Assignment {
         self.cpus = cpus.clone();
     }
 
+    /// Leaves the part with at most so many threads.
+    pub(super) fn limit_threads(&mut self, threads: usize) {
+        self.threads = self.threads.min(threads).max(1);
+    }
+
     /// The number of threads that fills those CPUs, or what the CPU quota of the worker's control group
-    /// leaves of it; 1 where there are more workers than CPUs.
+    /// leaves of it; 1 where there are more workers than CPUs. In a run of a phase that sets thread
+    /// counts, at most the number that every OpenMP runtime of the process gives a region.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads

@@ -8,7 +8,7 @@ use std::time::Instant;
 use memprof_hooks::{Lent, Origin, Region};
 
 use super::exclusive::{Held, Sharing};
-use super::openmp::Moved;
+use super::openmp::Teams;
 use super::plan::{Assignment, PhaseSpec, Threads, assignments, cap_threads, deal};
 use super::remap::{Plain, Remap};
 use crate::affinity::Target;
@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 use crate::metrics::PhaseMetrics;
 use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
-use crate::threading::{Saved, Setting, ThreadLibrary};
+use crate::threading::Saved;
 
 /// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
 #[derive(Debug)]
@@ -122,8 +122,8 @@ pub struct Entered {
     part: Option<Assignment>,
     pushed: bool,
     saved: Option<Saved>,
-    /// The OpenMP threads that the phase moved.
-    moved: Moved,
+    /// The OpenMP threads of the phase.
+    teams: Teams,
     at: Instant,
     started_at: u64,
     failed: Option<Error>,
@@ -294,7 +294,8 @@ impl Context {
     }
 
     /// Starts a phase on this rank: a worker is bound to its CPUs and its threading libraries are
-    /// told, unless the phase [keeps](Threads::Keep) their counts; nothing happens on the others. Always followed by
+    /// told, unless the phase [keeps](Threads::Keep) their counts; nothing happens on the others. A worker whose OpenMP
+    /// runtime gives fewer threads than planned has that number, and [`explain`](Self::explain) tells why. Always followed by
     /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local; collective over the
     /// node when the ranks have [changed](Self::adapt) since the plan was made, or the CPUs that
     /// ranks of the node may use, and for a phase that does not [overlap](Sharing::Overlap).
@@ -308,7 +309,7 @@ impl Context {
             part: None,
             pushed: false,
             saved: None,
-            moved: Moved::default(),
+            teams: Teams::default(),
             at,
             started_at: self.clock().now(),
             failed: None,
@@ -343,11 +344,11 @@ impl Context {
                 entered.overlap = self.overlap_of(assignment.cpus());
                 if plan.spec.threads == Threads::Follow {
                     let saved = self.thread_controls().set(assignment.threads());
-                    let openmp = |setting: Setting| setting.library == ThreadLibrary::OpenMp;
-                    if saved.settings().any(openmp) && !self.topology().is_simulated() {
-                        let threads = assignment.threads();
-                        entered.moved = Moved::by_phase(self.backend(), threads, &cpus);
-                    }
+                    let backend = Some(self.backend()).filter(|_| !self.topology().is_simulated());
+                    let (planned, runtimes) = (assignment.threads(), saved.openmp_runtimes());
+                    entered.teams = Teams::by_phase(backend, runtimes, planned, &cpus);
+                    assignment.limit_threads(entered.teams.threads);
+                    self.note_threads(plan.name(), &entered.teams.notes);
                     entered.saved = Some(saved);
                 }
             }
@@ -409,7 +410,7 @@ impl Context {
             part,
             pushed,
             saved,
-            moved,
+            teams,
             at,
             started_at,
             failed,
@@ -420,9 +421,11 @@ impl Context {
         } = &mut entered;
         let (pushed, at, started_at) = (*pushed, *at, *started_at);
         let (saved, failed, remap_seconds) = (saved.take(), failed.take(), *remap_seconds);
+        let mut notes = Vec::new();
         // In a forked child the numbers name threads of the parent.
         if self.check(CALL).is_ok() {
-            std::mem::take(moved).restore(self.backend());
+            notes = std::mem::take(&mut teams.notes);
+            std::mem::take(teams).restore(self.backend());
         }
         drop(saved);
         let popped = if pushed { self.pop() } else { Ok(()) };
@@ -446,6 +449,7 @@ impl Context {
             threads: selected.map_or(0, Assignment::threads),
             cpuset: selected.map(|part| part.cpus().clone()).unwrap_or_default(),
             overlap: std::mem::take(overlap),
+            notes,
             started_at: started_at.saturating_sub(before),
             select_seconds: select_nanoseconds as f64 / 1e9,
             run_seconds: if selected.is_some() { ran } else { 0.0 },

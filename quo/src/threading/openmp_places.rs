@@ -6,9 +6,9 @@
 //! asked: their first answer would bind the thread.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::NonNull;
 
-use super::symbol;
 use crate::cpuset::CpuSet;
 
 /// The most CPUs of a place that are asked for.
@@ -36,13 +36,9 @@ fn places() -> Vec<CpuSet> {
     // SAFETY: OpenMP 4.5 defines the three names as functions of these types.
     let (count, size, numbers) = unsafe {
         (
-            std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn() -> c_int>(count.as_ptr()),
-            std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn(c_int) -> c_int>(
-                size.as_ptr(),
-            ),
-            std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn(c_int, *mut c_int)>(
-                numbers.as_ptr(),
-            ),
+            std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(count.as_ptr()),
+            std::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> c_int>(size.as_ptr()),
+            std::mem::transmute::<*mut c_void, extern "C" fn(c_int, *mut c_int)>(numbers.as_ptr()),
         )
     };
     let place = |number| {
@@ -54,6 +50,18 @@ fn places() -> Vec<CpuSet> {
         cpus.into_iter().filter_map(|cpu| usize::try_from(cpu).ok()).collect()
     };
     (0..count()).map(place).collect()
+}
+
+/// A function in the global scope of the process, where a program has the runtime that it is linked with.
+fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
+    let symbol = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
+    if symbol.is_none() {
+        // The thread would keep the text of the failure; the second call gives it back.
+        // SAFETY: dlerror only reads and frees what belongs to the calling thread.
+        unsafe { (libc::dlerror(), libc::dlerror()) };
+    }
+    symbol
 }
 
 #[cfg(test)]

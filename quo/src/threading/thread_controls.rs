@@ -1,18 +1,20 @@
 //! The thread counts of threading libraries that the program may or may not have loaded.
 //!
-//! The libraries are not linked: their set and get functions are looked up in the process's global
-//! scope when they are wanted. A library loaded later is found later. One that was found stays
-//! loaded: the loader counts a lookup as a dependency, so the addresses kept here stay good.
-//! Libraries opened with a private scope (`RTLD_LOCAL`) are not seen.
+//! The libraries are not linked: their set and get functions are looked up in every object that is
+//! loaded when they are wanted, whatever its scope. A process may have several OpenMP runtimes; each
+//! has a count of its own. A library loaded later is found later. One that was found stays loaded, so
+//! the addresses kept here stay good.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+
+use super::loaded::{Opened, Seen};
+use super::openmp_runtime::{OpenMpRuntime, callable};
 
 /// A library whose number of threads can be controlled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,12 +36,20 @@ impl ThreadLibrary {
     /// because the BLAS libraries may be built on it and change its count with their own.
     const ALL: [Self; 4] = [Self::OpenMp, Self::OpenBlas, Self::Mkl, Self::Blis];
 
-    fn symbols(self) -> (&'static CStr, &'static CStr) {
+    /// The names of the functions that set and get the count, in the forms in which builds have them.
+    fn symbols(self) -> &'static [(&'static CStr, &'static CStr)] {
         match self {
-            Self::OpenMp => (c"omp_set_num_threads", c"omp_get_max_threads"),
-            Self::OpenBlas => (c"openblas_set_num_threads", c"openblas_get_num_threads"),
-            Self::Mkl => (c"MKL_Set_Num_Threads", c"MKL_Get_Max_Threads"),
-            Self::Blis => (c"bli_thread_set_num_threads", c"bli_thread_get_num_threads"),
+            Self::OpenMp => &[(c"omp_set_num_threads", c"omp_get_max_threads")],
+            // With 64-bit integers, and as NumPy and SciPy bring it along.
+            Self::OpenBlas => &[
+                (c"openblas_set_num_threads", c"openblas_get_num_threads"),
+                (c"openblas_set_num_threads64_", c"openblas_get_num_threads64_"),
+                (c"openblas_set_num_threads_64", c"openblas_get_num_threads_64"),
+                (c"scipy_openblas_set_num_threads", c"scipy_openblas_get_num_threads"),
+                (c"scipy_openblas_set_num_threads64_", c"scipy_openblas_get_num_threads64_"),
+            ],
+            Self::Mkl => &[(c"MKL_Set_Num_Threads", c"MKL_Get_Max_Threads")],
+            Self::Blis => &[(c"bli_thread_set_num_threads", c"bli_thread_get_num_threads")],
         }
     }
 }
@@ -91,44 +101,66 @@ impl ThreadControls {
         Self::default()
     }
 
-    /// The libraries that are loaded now.
+    /// The libraries that are loaded now; one that is loaded more than once, as OpenMP may be, is named as often.
     #[must_use]
     pub fn libraries(&self) -> Vec<ThreadLibrary> {
-        self.controls().iter().flatten().map(|control| control.library).collect()
+        self.controls().iter().map(|control| control.library).collect()
+    }
+
+    /// The OpenMP runtimes that are loaded now, and for each whether its count can be set; see [`callable`].
+    pub(crate) fn openmp_runtimes(&self) -> Vec<(Arc<OpenMpRuntime>, bool)> {
+        let controls = self.controls();
+        let runtimes = || controls.iter().filter_map(|control| control.openmp.as_ref());
+        let callable = callable(runtimes().map(|runtime| &**runtime));
+        runtimes().map(|runtime| (Arc::clone(runtime), callable.allows(runtime))).collect()
     }
 
     /// Sets the thread count of every library found to `threads`, at least 1, and remembers the
     /// counts before. Where there is no such library, does nothing.
     ///
     /// To be called by the thread that will start the parallel work, since OpenMP keeps its count
-    /// per thread. Threads that exist already are not moved.
+    /// per thread. Threads that exist already are not moved. Two runtimes of LLVM and Intel in one process end it when
+    /// both are used: of such only the one in use is set, or all where the user allows it
+    /// (`KMP_DUPLICATE_LIB_OK`).
     #[must_use = "the counts are restored when the value is dropped"]
     pub fn set(&self, threads: usize) -> Saved {
         let count = c_int::try_from(threads.max(1)).unwrap_or(c_int::MAX);
+        let controls = self.controls();
+        let callable = callable(controls.iter().filter_map(|control| control.openmp.as_deref()));
+        let is_callable =
+            |control: &&Control| control.openmp.as_deref().is_none_or(|it| callable.allows(it));
         // All counts are read before the first is set: libraries may change one another's.
-        let changed = self.controls().map(|control| {
-            control.map(|control| Changed {
+        let changed: Vec<Changed> = controls
+            .iter()
+            .filter(is_callable)
+            .map(|control| Changed {
                 before: control.get(),
                 threads: count.unsigned_abs() as usize,
-                control,
+                control: control.clone(),
             })
-        });
-        for changed in changed.iter().flatten() {
+            .collect();
+        for changed in &changed {
             changed.control.set(count.into());
         }
         Saved { changed, on_this_thread: PhantomData }
     }
 
-    fn controls(&self) -> [Option<Control>; 4] {
+    fn controls(&self) -> Arc<[Control]> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.controls.contains(&None) {
-            let loaded = objects_ever_loaded();
-            if loaded.is_none() || known.loaded != loaded {
-                known.controls = ThreadLibrary::ALL.map(Control::find);
-                known.loaded = loaded;
+        let Known { seen, controls } = &mut *known;
+        seen.each_new(|opened| {
+            let found: Vec<Control> = ThreadLibrary::ALL
+                .into_iter()
+                .filter_map(|it| Control::find(it, &opened))
+                .collect();
+            if !found.is_empty() {
+                let mut all: Vec<Control> = controls.iter().cloned().chain(found).collect();
+                all.sort_by_key(|control| control.library);
+                *controls = all.into();
+                opened.keep();
             }
-        }
-        known.controls
+        });
+        Arc::clone(controls)
     }
 }
 
@@ -138,7 +170,7 @@ impl ThreadControls {
 #[derive(Debug)]
 #[must_use = "the counts are restored when the value is dropped"]
 pub struct Saved {
-    changed: [Option<Changed>; 4],
+    changed: Vec<Changed>,
     on_this_thread: PhantomData<*const ()>,
 }
 
@@ -150,17 +182,22 @@ impl Saved {
 
     /// The settings that were made.
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
-        self.changed.iter().flatten().map(|changed| Setting {
+        self.changed.iter().map(|changed| Setting {
             library: changed.control.library,
             before: changed.before,
             threads: changed.threads,
         })
     }
+
+    /// The OpenMP runtimes whose counts were set.
+    pub(crate) fn openmp_runtimes(&self) -> impl Iterator<Item = &OpenMpRuntime> {
+        self.changed.iter().filter_map(|changed| changed.control.openmp.as_deref())
+    }
 }
 
 impl Drop for Saved {
     fn drop(&mut self) {
-        for changed in self.changed.iter().rev().flatten() {
+        for changed in self.changed.iter().rev() {
             // Only BLIS gives a meaning to a count that is not positive.
             if changed.before > 0 || changed.control.library == ThreadLibrary::Blis {
                 changed.control.set(changed.before);
@@ -169,74 +206,44 @@ impl Drop for Saved {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Changed {
     control: Control,
     before: i64,
     threads: usize,
 }
 
-/// The functions found, and the number of objects that had been loaded when they were looked for.
+/// The objects looked at, and the functions found in them, in the order in which counts are set.
 #[derive(Debug, Default)]
 struct Known {
-    loaded: Option<u64>,
-    controls: [Option<Control>; 4],
-}
-
-/// Number of objects the loader has loaded so far, to tell whether another look is worth its time;
-/// `None` when it does not say.
-fn objects_ever_loaded() -> Option<u64> {
-    unsafe extern "C" fn first(
-        info: *mut libc::dl_phdr_info,
-        size: usize,
-        found: *mut c_void,
-    ) -> c_int {
-        if size >= size_of::<libc::dl_phdr_info>() {
-            // SAFETY: the loader passes a record of `size` bytes, and `found` is the pointer given
-            // to dl_iterate_phdr below, which outlives the call.
-            unsafe { *found.cast::<Option<u64>>() = Some((*info).dlpi_adds) };
-        }
-        1 // The count is the same in every record: stop at the first.
-    }
-    let mut found: Option<u64> = None;
-    // SAFETY: the callback matches the expected signature and only writes to `found`.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut found).cast()) };
-    found
+    seen: Seen,
+    controls: Arc<[Control]>,
 }
 
 /// The two functions of a library, by address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Control {
     library: ThreadLibrary,
     set: usize,
     get: usize,
-}
-
-/// Looks up a symbol of the process.
-pub(crate) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
-    let symbol = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
-    if symbol.is_none() {
-        // The thread would keep the text of the failure; the second call gives it back.
-        // SAFETY: dlerror only reads and frees what belongs to the calling thread.
-        unsafe { (libc::dlerror(), libc::dlerror()) };
-    }
-    symbol
+    openmp: Option<Arc<OpenMpRuntime>>,
 }
 
 impl Control {
     /// Both functions or nothing: a count that cannot be read could not be restored.
-    fn find(library: ThreadLibrary) -> Option<Self> {
-        let address = |name| symbol(name).map(|symbol| symbol.as_ptr() as usize);
-        let (set, get) = library.symbols();
-        Some(Self { library, set: address(set)?, get: address(get)? })
+    fn find(library: ThreadLibrary, opened: &Opened<'_>) -> Option<Self> {
+        let both =
+            |(set, get): &(&CStr, &CStr)| Some((opened.function(set)?, opened.function(get)?));
+        let (set, get) = library.symbols().iter().find_map(both)?;
+        let openmp = (library == ThreadLibrary::OpenMp).then(|| OpenMpRuntime::find(opened));
+        Some(Self { library, set, get, openmp })
     }
 
-    fn get(self) -> i64 {
+    fn get(&self) -> i64 {
         if self.library == ThreadLibrary::Blis {
             // SAFETY: the address was found under BLIS's name for a function without arguments that
-            // returns its dimension type (64 bits on 64-bit platforms), and looking it up keeps
-            // the library loaded.
+            // returns its dimension type (64 bits on 64-bit platforms), and the library is kept
+            // loaded.
             unsafe { std::mem::transmute::<usize, extern "C" fn() -> i64>(self.get)() }
         } else {
             // SAFETY: as above; the other libraries' functions return a C int.
@@ -246,7 +253,7 @@ impl Control {
         }
     }
 
-    fn set(self, count: i64) {
+    fn set(&self, count: i64) {
         if self.library == ThreadLibrary::Blis {
             // SAFETY: as in `get`; the function takes a count of the dimension type and returns
             // nothing.

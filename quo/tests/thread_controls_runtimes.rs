@@ -1,0 +1,252 @@
+//! Several OpenMP runtimes in one process, and runtimes that give fewer threads than asked for, each case in a process
+//! of its own that starts with one CPU.
+#![allow(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use quo::Context;
+use quo::affinity::kernel::mask_of;
+use quo::affinity::{Backend, CALLER, Kernel};
+use quo::cpuset::CpuSet;
+use quo::explain::Explanation;
+use quo::phase::{PhaseMetrics, PhaseSpec, Worker};
+
+const TEST: &str = "every_runtime_follows_the_phase_and_tells_its_teams";
+/// Set in the started processes: the name of the case.
+const CASE: &str = "QUO_TEST_CASE";
+/// A copy of libgomp, another runtime to the loader: wheels of Python bring such along.
+const COPY: &str = "QUO_TEST_COPY";
+/// LLVM's or Intel's runtime.
+const KMP: &str = "QUO_TEST_KMP";
+/// A second one of these.
+const KMP_COPY: &str = "QUO_TEST_KMP_COPY";
+
+type Parallel = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
+
+extern "C" fn see(seen: *mut c_void) {
+    // SAFETY: the value given to the region by `team`, which outlives it.
+    let seen = unsafe { &*seen.cast::<Mutex<Vec<CpuSet>>>() };
+    seen.lock().unwrap().push(mask_of(CALLER).unwrap());
+}
+
+/// A runtime that this process has loaded.
+struct Runtime(*mut c_void);
+
+impl Runtime {
+    fn open(path: &str, scope: c_int) -> Option<Self> {
+        let path = CString::new(path).unwrap();
+        // SAFETY: the initialisers of OpenMP runtimes only read the environment.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | scope) };
+        (!handle.is_null()).then_some(Self(handle))
+    }
+
+    fn gnu() -> Self {
+        Self::open("libgomp.so.1", libc::RTLD_GLOBAL).unwrap()
+    }
+
+    /// The one named by a variable, in a scope of its own.
+    fn named(variable: &str) -> Self {
+        Self::open(&std::env::var(variable).unwrap(), libc::RTLD_LOCAL).unwrap()
+    }
+
+    fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the handle is open.
+        let symbol = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        assert!(!symbol.is_null(), "{name:?}");
+        symbol
+    }
+
+    fn max_threads(&self) -> usize {
+        let symbol = self.symbol(c"omp_get_max_threads");
+        // SAFETY: OpenMP declares `int omp_get_max_threads(void)`.
+        let threads =
+            unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(symbol)() };
+        usize::try_from(threads).unwrap()
+    }
+
+    /// The masks of the threads of a region.
+    fn team(&self) -> Vec<CpuSet> {
+        // SAFETY: the runtimes declare the function so.
+        let parallel =
+            unsafe { std::mem::transmute::<*mut c_void, Parallel>(self.symbol(c"GOMP_parallel")) };
+        let mut seen = Mutex::new(Vec::new());
+        parallel(see, (&raw mut seen).cast(), 0, 0);
+        seen.into_inner().unwrap()
+    }
+}
+
+fn context() -> Context {
+    let folder = tempfile::tempdir().unwrap();
+    let group = quo::group::local::LocalSpace::new(1, folder.path()).unwrap().join(0).unwrap();
+    Context::create(group).unwrap()
+}
+
+/// Runs a phase over the machine; what `work` returns, the part of the worker, and the reports.
+fn in_phase<R>(work: impl FnOnce() -> R) -> (R, Worker, PhaseMetrics, Explanation) {
+    let context = context();
+    let before = mask_of(CALLER).unwrap();
+    let phase = context.phase(PhaseSpec::over(quo::ObjectType::Machine)).unwrap();
+    let outcome = phase.run(|worker| (work(), worker.clone())).unwrap();
+    assert_eq!(mask_of(CALLER).unwrap(), before);
+    let explanation = context.explain().unwrap();
+    context.free().unwrap();
+    let (value, worker) = outcome.value.unwrap();
+    (value, worker, outcome.metrics, explanation)
+}
+
+fn names(explanation: &Explanation, part: &str) -> bool {
+    explanation.openmp.iter().any(|name| name.contains(part))
+}
+
+/// Every runtime has the phase's number and a team on the phase's CPUs, and its own number afterwards.
+fn all_follow(load: impl Fn() -> Vec<Runtime>) -> Explanation {
+    let runtimes = load();
+    let counts = || runtimes.iter().map(Runtime::max_threads).collect::<Vec<_>>();
+    let teams = || runtimes.iter().map(Runtime::team).collect::<Vec<_>>();
+    let (teams, worker, metrics, explanation) = in_phase(|| (counts(), teams()));
+    assert!(worker.threads() > 1, "{worker:?}");
+    assert_eq!(teams.0, vec![worker.threads(); runtimes.len()]);
+    for team in teams.1 {
+        assert_eq!(team.len(), worker.threads());
+        assert!(team.iter().all(|mask| mask == worker.cpus()), "{team:?} {worker:?}");
+    }
+    assert_eq!(counts(), vec![1; runtimes.len()], "restored");
+    assert!(metrics.notes.is_empty(), "{metrics:?}");
+    assert_eq!(explanation.openmp.len(), runtimes.len(), "{:?}", explanation.openmp);
+    explanation
+}
+
+/// The worker is told the number of its team, and the reason has these words.
+fn told_the_truth(runtime: &Runtime, words: &str) {
+    let (team, worker, metrics, explanation) = in_phase(|| runtime.team().len());
+    assert_eq!((team, worker.threads(), metrics.threads), (1, 1, 1), "{explanation}");
+    assert!(metrics.notes[0].contains(words), "{metrics:?}");
+    let told = |text: &String| text.contains("in the last phase, `phase`") && text.contains(words);
+    assert!(explanation.warnings.iter().any(told), "{explanation}");
+}
+
+fn run_case(case: &str) {
+    match case {
+        "two" => {
+            let explanation = all_follow(|| vec![Runtime::gnu(), Runtime::named(COPY)]);
+            assert!(names(&explanation, "libgomp.so.1") && names(&explanation, "libgomp-copy.so"));
+        }
+        "late" => {
+            let first = all_follow(|| vec![Runtime::gnu()]);
+            assert!(!names(&first, "copy"));
+            all_follow(|| vec![Runtime::gnu(), Runtime::named(COPY)]);
+        }
+        "limit" => told_the_truth(&Runtime::named(COPY), "OMP_THREAD_LIMIT"),
+        "dynamic" => told_the_truth(&Runtime::gnu(), "OMP_DYNAMIC"),
+        "levels" => told_the_truth(&Runtime::gnu(), "OMP_MAX_ACTIVE_LEVELS"),
+        "kmp" | "kmp machine" | "kmp pinned" => {
+            let explanation = all_follow(|| vec![Runtime::gnu(), Runtime::named(KMP)]);
+            assert!(names(&explanation, "LLVM's or Intel's"), "{:?}", explanation.openmp);
+        }
+        "kmp limit" => told_the_truth(&Runtime::named(KMP), "OMP_THREAD_LIMIT"),
+        "kmp twice" => {
+            // The process ends when the unused one is called.
+            let (one, _other) = (Runtime::named(KMP), Runtime::named(KMP_COPY));
+            let warns = |explanation: &Explanation, name: &str| {
+                let text = "phases do not set the thread count of";
+                explanation.warnings.iter().any(|it| it.contains(text) && it.contains(name))
+            };
+            let ((), _, _, explanation) = in_phase(|| ());
+            assert!(warns(&explanation, "copy"), "{explanation}");
+            assert_eq!(one.max_threads(), 1, "the first use");
+            let (count, worker, _, explanation) = in_phase(|| one.max_threads());
+            assert_eq!(count, worker.threads(), "{explanation}");
+            assert!(warns(&explanation, "copy"), "{explanation}");
+        }
+        other => panic!("no case {other}"),
+    }
+}
+
+/// The file of a loaded library.
+fn file_of(runtime: &Runtime) -> PathBuf {
+    let address = runtime.symbol(c"omp_get_max_threads");
+    // SAFETY: all zeros are a value of the record, which dladdr fills in.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the record outlives the call.
+    assert_ne!(unsafe { libc::dladdr(address, &raw mut info) }, 0);
+    // SAFETY: the loader's name of the object, which stays loaded.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    PathBuf::from(name.to_str().unwrap())
+}
+
+fn copy(of: &Path, folder: &Path, name: &str) -> String {
+    let path = folder.join(name);
+    std::fs::copy(of, &path).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_runtime_follows_the_phase_and_tells_its_teams() {
+    if let Ok(case) = std::env::var(CASE) {
+        return run_case(&case);
+    }
+    let Some(gnu) = Runtime::open("libgomp.so.1", libc::RTLD_LOCAL) else {
+        eprintln!("skipped: there is no libgomp.so.1 on this machine");
+        return;
+    };
+    let all = mask_of(CALLER).unwrap();
+    if all.len() < 2 {
+        eprintln!("skipped: this process may use one CPU only");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Says that the machine is busy, which libgomp asks for.
+    let (source, busy) = (folder.path().join("busy.c"), folder.path().join("libbusy.so"));
+    let text = "int getloadavg(double *load, int n) { for (int i = 0; i < n; i++) load[i] = 99; return n; }";
+    std::fs::write(&source, text).unwrap();
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&busy).arg(&source).status();
+    assert!(compiled.expect("a C compiler named cc is needed").success());
+    let busy = busy.to_str().unwrap();
+    let gnu_copy = copy(&file_of(&gnu), folder.path(), "libgomp-copy.so");
+    let mut cases: Vec<(&str, Vec<(&str, &str)>)> = vec![
+        ("two", vec![]),
+        ("late", vec![]),
+        ("limit", vec![("OMP_THREAD_LIMIT", "1")]),
+        ("dynamic", vec![("OMP_DYNAMIC", "true"), ("LD_PRELOAD", busy)]),
+        ("levels", vec![("OMP_MAX_ACTIVE_LEVELS", "0")]),
+    ];
+    let given = std::env::var(KMP).ok();
+    let kmp = given.iter().map(String::as_str).chain(["libomp.so.5", "libiomp5.so", "libomp.so"]);
+    let kmp = kmp.into_iter().find_map(|name| Runtime::open(name, libc::RTLD_LOCAL));
+    let kmp = kmp.map(|kmp| file_of(&kmp));
+    let kmp_copy = kmp.as_ref().map(|kmp| copy(kmp, folder.path(), "libomp-copy.so"));
+    match &kmp {
+        Some(_) => cases.extend([
+            ("kmp", vec![]),
+            ("kmp machine", vec![("KMP_AFFINITY", "norespect,compact")]),
+            ("kmp pinned", vec![("OMP_PROC_BIND", "close")]),
+            ("kmp limit", vec![("OMP_THREAD_LIMIT", "1")]),
+            ("kmp twice", vec![]),
+        ]),
+        None => eprintln!("skipped: a part; there is no runtime of LLVM or Intel on this machine"),
+    }
+    let kernel = Kernel::new().unwrap();
+    let first: CpuSet = all.iter().next().unwrap().to_string().parse().unwrap();
+    kernel.set_mask(CALLER, &first).unwrap();
+    for (case, variables) in cases {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", TEST, "--nocapture"]).env(CASE, case).env(COPY, &gnu_copy);
+        for (name, _) in std::env::vars_os() {
+            if ["OMP_", "GOMP_", "KMP_"].iter().any(|it| name.to_string_lossy().starts_with(it)) {
+                command.env_remove(name);
+            }
+        }
+        command.env("OMP_NUM_THREADS", "1");
+        if let (Some(kmp), Some(copy)) = (&kmp, &kmp_copy) {
+            command.env(KMP, kmp).env(KMP_COPY, copy);
+        }
+        let output = command.envs(variables).output().unwrap();
+        assert!(output.status.success(), "{case}: {output:?}");
+    }
+    kernel.set_mask(CALLER, &all).unwrap();
+}

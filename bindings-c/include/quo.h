@@ -66,6 +66,15 @@ typedef QUO_t *QUO_context;
  *
  * *Fatal* means that the context cannot be relied on any more: free it, or end. *Not fatal* means
  * that the call changed nothing and the context works as before.
+ *
+ * The environment variable QUO_ERRORS says what a failed call does beside returning its code: `return`
+ * (the default) nothing, `print` writes a line with rank, call and cause to stderr, `abort` writes it and
+ * ends the job by MPI_Abort with the code as status (by abort() where MPI does not run), but for
+ * #QUO_ERR_TIMEOUT, #QUO_ERR_REFUSED, #QUO_ERR_ABORTED, #QUO_ERR_POP and a free after MPI_Finalize. QUO_create()
+ * refuses any other value. With `return`, one line on stderr at MPI_Finalize, or at the process's
+ * exit, names phases that have begun and not ended, and failures of which the program asked neither
+ * QUO_last_error() before the thread's next failure nor QUO_strerror() for the code; only the first
+ * process of a job on a node to have something to say says it.
  */
 enum {
     /** Done. */
@@ -104,8 +113,8 @@ enum {
     QUO_ERR_INVLD_HANDLE,
     /** Called after MPI_Finalize. Fatal. Since quo 0.1. */
     QUO_ERR_CALL_AFTER_FINALIZE,
-    /** Another thread is inside a call on the object, or objects made from it are not freed yet.
-        Not fatal. Since quo 0.1. */
+    /** Another thread is inside a call on the object, or objects made from it are not freed yet;
+        QUO_last_error() names them and their number. Not fatal. Since quo 0.1. */
     QUO_ERR_BUSY,
     /** The caller detached from the node (QUO_detach()) and cannot take part. Not fatal.
         Since quo 0.1. */
@@ -120,7 +129,9 @@ enum {
     /** A resize of the world was aborted on all ranks (quo-elastic.h). Not fatal. Since quo 0.1. */
     QUO_ERR_ABORTED,
     /** The work of a phase failed on a rank (QUO_phase_fail()). Not fatal. Since quo 0.1. */
-    QUO_ERR_WORK_FAILED
+    QUO_ERR_WORK_FAILED,
+    /** No run of the phase has begun on this thread: an end without a begin. Not fatal. Since quo 0.1. */
+    QUO_ERR_NOT_BEGUN
 };
 
 /** Deprecated: #QUO_ERR_STATE. */
@@ -1553,7 +1564,8 @@ QUO_phase_qids(QUO_phase phase,
  *
  * @param[in] phase A phase.
  * @retval QUO_SUCCESS       Done.
- * @retval QUO_ERR_INVLD_ARG No run has begun on this thread, or phase is NULL.
+ * @retval QUO_ERR_NOT_BEGUN   No run has begun on this thread.
+ * @retval QUO_ERR_INVLD_ARG   phase is NULL.
  * @retval QUO_ERR_WORK_FAILED A rank called QUO_phase_fail(): the same on all ranks.
  * @return As QUO_bind_push() when a worker could not be bound, the same on every rank; otherwise as
  *         QUO_barrier().
@@ -1573,8 +1585,9 @@ QUO_phase_end(QUO_phase phase);
  * @param[in] phase  A phase.
  * @param[in] reason Text for the other ranks, of which about 200 bytes reach them; NULL for none.
  * @retval QUO_SUCCESS       The run will fail.
- * @retval QUO_ERR_INVLD_ARG No run has begun, phase is NULL, or reason is not UTF-8; in the last
- *                           case the run fails all the same, without the reason.
+ * @retval QUO_ERR_NOT_BEGUN No run has begun.
+ * @retval QUO_ERR_INVLD_ARG phase is NULL, or reason is not UTF-8; in the last case the run fails all
+ *                           the same, without the reason.
  *
  * @code{.c}
  * QUO_phase_begin(phase, &selected, &threads);
@@ -1778,6 +1791,17 @@ int
 QUO_get_mpi_comm_by_type_f2c(QUO_t *q,
                              QUO_obj_type_t target_type,
                              MPI_Fint *out_comm);
+
+/**
+ * Returns 1 for the handle of a context, phase, named barrier or memory that is in use, else 0; no other
+ * answer is a failure. Local. Since quo 0.1.
+ */
+int
+QUO_handle_in_use_f2c(const void *handle);
+
+/** QUO_phase_free(), after QUO_phase_end() where a run has begun on this thread. Since quo 0.1. */
+int
+QUO_phase_release_f2c(QUO_phase phase);
 
 /**
  * Frees memory that the library returned, as free() does. Local. May be called at any time.

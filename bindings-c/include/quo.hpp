@@ -312,7 +312,9 @@ enum class Errc : int {
     /** A resize of the world was aborted on all ranks. */
     aborted = QUO_ERR_ABORTED,
     /** The work of a phase failed on a rank. */
-    work_failed = QUO_ERR_WORK_FAILED
+    work_failed = QUO_ERR_WORK_FAILED,
+    /** No run of the phase has begun on this thread. */
+    not_begun = QUO_ERR_NOT_BEGUN
 };
 
 /** The category of quo's error codes; its name is "quo", its messages are QUO_strerror()'s. */
@@ -920,6 +922,7 @@ public:
         if (nullptr == handle_ || !owned_) return;
         if (std::uncaught_exceptions() > exceptions_) {
             while (QUO_SUCCESS == QUO_bind_pop(handle_)) continue;
+            (void)QUO_last_error(); // the last pop has to fail
         } else {
             (void)QUO_free(handle_);
         }
@@ -1982,7 +1985,10 @@ private:
     Kept finished(Call<Work, Kept> call) const
     {
         const int code = QUO_phase_run(phase_.get(), &Phase::enter<Work, Kept>, &call);
-        if (call.thrown) std::rethrow_exception(std::move(call.thrown));
+        if (call.thrown) {
+            (void)QUO_last_error(); // the exception says more
+            std::rethrow_exception(std::move(call.thrown));
+        }
         detail::check(code);
         return std::move(call.kept);
     }
@@ -2039,6 +2045,9 @@ public:
         if (nullptr == phase_) return;
         if (std::uncaught_exceptions() > unwinding_) {
             (void)QUO_phase_fail(phase_, "an exception ended the run");
+            (void)QUO_phase_end(phase_);
+            (void)QUO_last_error(); // the exception says more
+            return;
         }
         (void)QUO_phase_end(phase_);
     }

@@ -26,6 +26,8 @@ struct Barrier {
 
 impl Barrier {
     fn new(name: &str, ranks: &[usize], context: Held<Context>) -> Result<Self, Failure> {
+        let mut context = context;
+        context.keep_for("named barrier", name);
         let barrier = context.named_barrier(name, ranks)?;
         // SAFETY: only the lifetime changes. The barrier borrows from the context, which stays where
         // it is and alive until `_context` is dropped, and that is after the barrier.
@@ -38,6 +40,11 @@ fn barrier(handle: *mut QUO_named_barrier_t) -> Result<Held<Barrier>, Failure> {
     let barrier = BARRIERS.get(handle.addr())?;
     mpi_not_finalized()?;
     Ok(barrier)
+}
+
+/// Returns true for the handle of a barrier in use.
+pub(crate) fn is_barrier(handle: usize) -> bool {
+    BARRIERS.get(handle).is_ok()
 }
 
 /// `QUO_named_barrier_create`.

@@ -57,11 +57,13 @@ pub enum Code {
     Aborted = 22,
     /// `QUO_ERR_WORK_FAILED`.
     WorkFailed = 23,
+    /// `QUO_ERR_NOT_BEGUN`.
+    NotBegun = 24,
 }
 
 impl Code {
     /// Every code, in the order of the numbers.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Success,
         Self::AlreadyDone,
         Self::Error,
@@ -86,7 +88,14 @@ impl Code {
         Self::Refused,
         Self::Aborted,
         Self::WorkFailed,
+        Self::NotBegun,
     ];
+
+    /// The code of a number, if it is one.
+    #[must_use]
+    pub fn of_number(number: i32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
 
     /// The name in `quo.h`.
     #[must_use]
@@ -116,6 +125,7 @@ impl Code {
             Self::Refused => "QUO_ERR_REFUSED",
             Self::Aborted => "QUO_ERR_ABORTED",
             Self::WorkFailed => "QUO_ERR_WORK_FAILED",
+            Self::NotBegun => "QUO_ERR_NOT_BEGUN",
         }
     }
 
@@ -149,6 +159,7 @@ impl Code {
             }
             Self::Aborted => c"a resize was aborted on all ranks; the world is what it was",
             Self::WorkFailed => c"the work of a phase failed on a rank",
+            Self::NotBegun => c"no run of the phase has begun on this thread",
         }
     }
 }

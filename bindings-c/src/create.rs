@@ -10,6 +10,7 @@ use quo_mpi::communicator::marked;
 use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running, is_usable};
 
 use crate::codes::Code;
+use crate::failures;
 use crate::guard::{self, Failure, entry, entry_with_code};
 use crate::handle::{Held, Kind, Table};
 use crate::types::{Growing, In, Out, QUO_t};
@@ -58,6 +59,11 @@ pub(crate) fn context(q: *mut QUO_t) -> Result<Held<Context>, Failure> {
     Ok(context)
 }
 
+/// Returns true for the handle of a context in use.
+pub(crate) fn is_context(handle: usize) -> bool {
+    CONTEXTS.get(handle).is_ok()
+}
+
 /// The caller's options, or the error in them; wrong arguments take part in the creation so that it
 /// fails everywhere.
 pub(crate) type Request = Result<CreateOptions, Failure>;
@@ -100,6 +106,7 @@ pub(crate) fn create(
         }
     };
     place?.set(keep_context(context)?);
+    failures::watch();
     Ok(())
 }
 

@@ -1,14 +1,16 @@
 //! Functions for Fortran's module that no C program needs.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 use quo_mpi::{Comm, Fint as MPI_Fint};
 
-use crate::create::{QUO_create_options_t, adapt, create, mpi_state, options_request};
+use crate::codes::Code;
+use crate::create::{self, QUO_create_options_t, adapt, create, mpi_state, options_request};
 use crate::guard::{self, entry};
-use crate::types::{FintPlace, In, Out, QUO_t, QUO_world_t, Text};
+use crate::types::{FintPlace, In, Out, QUO_phase_t, QUO_t, QUO_world_t, Text};
 use crate::world::{self, window};
+use crate::{barriers, phase, xpm};
 
 /// `QUO_create_with_options_f2c`.
 #[unsafe(no_mangle)]
@@ -31,10 +33,31 @@ pub extern "C" fn QUO_create_with_options_f2c(
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_set_last_error(code: c_int, text: Text) -> c_int {
     entry("QUO_set_last_error", || {
-        guard::keep(&text.read("text")?);
+        let text = text.read("text")?;
+        // Texts begin with the name of the call.
+        let call = text.split(':').next().unwrap_or_default();
+        let known = Code::of_number(code).unwrap_or(Code::Error);
+        guard::fail(call, known, code, &text);
         Ok(())
     });
     code
+}
+
+/// `QUO_handle_in_use_f2c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_handle_in_use_f2c(handle: *const c_void) -> c_int {
+    let handle = handle.addr();
+    let is_in_use = create::is_context(handle)
+        || phase::is_phase(handle)
+        || barriers::is_barrier(handle)
+        || xpm::is_memory(handle);
+    c_int::from(is_in_use)
+}
+
+/// `QUO_phase_release_f2c`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_release_f2c(phase: *mut QUO_phase_t) -> c_int {
+    entry("QUO_phase_free", || phase::release(phase))
 }
 
 /// `QUO_adapt_f2c`.

@@ -13,6 +13,7 @@ use quo::group::GroupError;
 use quo::node::NodeError;
 
 use crate::codes::Code;
+use crate::failures;
 
 /// Why a call fails: the code to return and the text to keep.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ pub(crate) fn entry_with_number(
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
         Ok(Err((number, failure))) => {
-            keep(&format!("{call}: {}", failure.text));
+            fail(call, failure.code, number, &format!("{call}: {}", failure.text));
             number
         }
         Err(panic) => {
@@ -98,14 +99,21 @@ pub(crate) fn entry_with_number(
                 .unwrap_or_else(|| "no cause is known".to_owned());
             // A payload whose drop panics must not get out either.
             std::mem::forget(panic);
-            keep(&format!("{call}: a defect of the library: {cause}"));
+            let text = format!("{call}: a defect of the library: {cause}");
+            fail(call, Code::Internal, Code::Internal as c_int, &text);
             Code::Internal as c_int
         }
     }
 }
 
-/// Makes a text the thread's last error.
-pub(crate) fn keep(text: &str) {
+/// Makes a text the thread's last error, and reacts to it as the environment has it.
+pub(crate) fn fail(call: &str, code: Code, number: c_int, text: &str) {
+    keep(text);
+    // A defect in here must not get out either, nor hide the failure.
+    let _ = catch_unwind(|| failures::react(call, code, number, text));
+}
+
+fn keep(text: &str) {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     // A thread that is being torn down has nobody left to ask.
     let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = Some(text)));
@@ -113,6 +121,7 @@ pub(crate) fn keep(text: &str) {
 
 /// The text of the thread's last failure; valid until its next one.
 pub(crate) fn last() -> *const c_char {
+    failures::asked(None);
     const NOTHING: &CStr = c"";
     LAST.try_with(|last| {
         last.try_borrow().map_or(NOTHING.as_ptr(), |last| {

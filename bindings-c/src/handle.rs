@@ -12,7 +12,7 @@
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::codes::Code;
 use crate::guard::Failure;
@@ -23,6 +23,8 @@ const USERS: u64 = ((1 << 23) - 1) << 1;
 const GENERATION: u32 = 24;
 const LAST_GENERATION: u64 = (1 << 40) - 1;
 const SLOT_BITS: u32 = 12;
+/// Objects of a kind that a message names one by one.
+const MOST_NAMED: usize = 8;
 
 const _: () = assert!(usize::BITS == 64, "handles carry 56 bits");
 
@@ -74,11 +76,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
             *next = index + 1;
             slot.value.store(Box::into_raw(Box::new(value)), Ordering::Relaxed);
             slot.state.store((generation + 1) << GENERATION | LIVE, Ordering::Release);
-            let handle = (generation + 1) << (SLOT_BITS + 4)
-                | (index as u64) << 4
-                | self.kind.number << 1
-                | 1;
-            return Ok(handle as usize);
+            return Ok(self.handle(index, generation + 1));
         }
         let name = self.kind.name;
         Err(Failure::new(Code::OutOfResources, format!("there are {SLOTS} {name}s already")))
@@ -101,7 +99,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Ok(Held { slot }),
+                Ok(_) => return Ok(Held { slot, kept_for: None }),
                 Err(now) => state = now,
             }
         }
@@ -130,8 +128,22 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
             Err(now) if now >> GENERATION != generation || now & LIVE == 0 => {
                 Err(self.unknown(handle))
             }
-            Err(_) => Err(self.busy("by a call of another thread, or by objects made from it")),
+            Err(now) => Err(self.busy(&users(address_of(slot), (now & USERS) / USER))),
         }
+    }
+
+    /// All objects that there are, held.
+    pub(crate) fn all(&'static self) -> Vec<Held<T>> {
+        let handle = |(index, slot): (usize, &Slot<T>)| {
+            let generation = slot.state.load(Ordering::Relaxed) >> GENERATION;
+            self.get(self.handle(index, generation)).ok()
+        };
+        self.slots.iter().enumerate().filter_map(handle).collect()
+    }
+
+    fn handle(&self, index: usize, generation: u64) -> usize {
+        let bits = generation << (SLOT_BITS + 4) | (index as u64) << 4 | self.kind.number << 1 | 1;
+        bits as usize
     }
 
     fn locate(&self, handle: usize) -> Result<(&Slot<T>, u64), Failure> {
@@ -164,6 +176,76 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
 /// An object that cannot be freed while this exists.
 pub(crate) struct Held<T: 'static> {
     slot: &'static Slot<T>,
+    /// Entry in [`KEEPERS`].
+    kept_for: Option<u64>,
+}
+
+/// An object that keeps another one from being freed.
+struct Keeper {
+    number: u64,
+    /// Address of the slot of the object that is kept.
+    kept: usize,
+    kind: &'static str,
+    name: String,
+}
+
+static KEEPERS: Mutex<Vec<Keeper>> = Mutex::new(Vec::new());
+
+fn keepers() -> MutexGuard<'static, Vec<Keeper>> {
+    KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn address_of<T>(slot: &Slot<T>) -> usize {
+    ptr::from_ref(slot).addr()
+}
+
+/// Names the users of an object: those that were made from it by kind, number and name, and other calls.
+fn users(kept: usize, count: u64) -> String {
+    let keepers = keepers();
+    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut calls = count;
+    for keeper in keepers.iter().filter(|keeper| keeper.kept == kept) {
+        calls = calls.saturating_sub(1);
+        match kinds.iter_mut().find(|(kind, _)| *kind == keeper.kind) {
+            Some((_, names)) => names.push(&keeper.name),
+            None => kinds.push((keeper.kind, vec![&keeper.name])),
+        }
+    }
+    let plural = |number: usize| if number == 1 { "" } else { "s" };
+    let mut parts: Vec<String> = Vec::new();
+    for (kind, names) in kinds {
+        let count = names.len();
+        let named: Vec<String> = names
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .take(MOST_NAMED)
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let names =
+            if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+        parts.push(format!("{count} {kind}{}{names}", plural(count)));
+    }
+    let freed = if parts.is_empty() { "" } else { " made from it: free these first" };
+    let mut text = format!("by {}{freed}", parts.join(" and "));
+    if parts.is_empty() || calls > 0 {
+        let calls = usize::try_from(calls.max(1)).unwrap_or(usize::MAX);
+        let start = if parts.is_empty() { "by " } else { "; and by " };
+        let other = if calls == 1 { "another thread" } else { "other threads" };
+        let said = if parts.is_empty() { String::new() } else { text };
+        text = format!("{said}{start}{calls} call{} of {other}", plural(calls));
+    }
+    text
+}
+
+impl<T> Held<T> {
+    /// Notes for which object this is held, to be named when the object held cannot be freed.
+    pub(crate) fn keep_for(&mut self, kind: &'static str, name: &str) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let kept = address_of(self.slot);
+        keepers().push(Keeper { number, kept, kind, name: name.to_owned() });
+        self.kept_for = Some(number);
+    }
 }
 
 impl<T> Deref for Held<T> {
@@ -178,6 +260,9 @@ impl<T> Deref for Held<T> {
 
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
+        if let Some(number) = self.kept_for {
+            keepers().retain(|keeper| keeper.number != number);
+        }
         self.slot.state.fetch_sub(USER, Ordering::Release);
     }
 }
@@ -226,6 +311,27 @@ mod tests {
         assert_eq!(*held, 1);
         drop(held);
         assert!(TABLE.remove(handle).is_ok());
+    }
+
+    #[test]
+    fn busy_object_names_its_users_and_their_number() {
+        static TABLE: Table<u32, 4> = Table::new(Kind { number: 5, name: "context" });
+        let handle = TABLE.insert(1).unwrap();
+        let said = || TABLE.remove(handle).err().unwrap().text().to_owned();
+        let held = TABLE.get(handle).unwrap();
+        assert_eq!(said(), "the context is in use by 1 call of another thread");
+        let mut solve = TABLE.get(handle).unwrap();
+        solve.keep_for("phase", "solve");
+        let mut unnamed = TABLE.get(handle).unwrap();
+        unnamed.keep_for("phase", "");
+        let made = "the context is in use by 2 phases (`solve`) made from it: free these first";
+        assert_eq!(said(), format!("{made}; and by 1 call of another thread"));
+        drop(held);
+        assert_eq!(said(), made);
+        drop((solve, unnamed));
+        assert_eq!(TABLE.all().len(), 1);
+        assert!(TABLE.remove(handle).is_ok());
+        assert!(TABLE.all().is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! of [`types`] and a call of the `quo` crate:
 //!
 //! - `codes`: the return codes, and which error becomes which;
+//! - `failures`: the reaction to failures that the environment asks for, and those that nobody asked about;
 //! - `guard`: the one funnel that every call goes through;
 //! - `handle`: handles, and how they are looked up without being followed;
 //! - [`types`]: pointers from C, checked and written to in one place;
@@ -13,7 +14,7 @@
 //!   [`lending`], [`memory_policy`], [`devices`], [`barriers`], [`phase`], [`scope`], [`xpm`], [`world`], [`reshape`],
 //!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
 //!
-//! floors: codes < guard < types < handle < version < create < mask < query < bind < collective < members <
+//! floors: codes < failures < guard < types < handle < version < create < mask < query < bind < collective < members <
 //!     lending < memory_policy < devices < barriers < phase < scope < xpm < world < fortran_helpers < reshape < fortran
 #![allow(
     non_snake_case,
@@ -27,6 +28,7 @@ mod codes;
 pub mod collective;
 pub mod create;
 pub mod devices;
+mod failures;
 pub mod fortran;
 pub mod fortran_helpers;
 mod guard;

@@ -16,6 +16,7 @@ use quo::phase::{
 use crate::codes::Code;
 use crate::collective::refuse_selection;
 use crate::create::{context, mpi_not_finalized};
+use crate::failures;
 use crate::guard::{Failure, Mark, entry};
 use crate::handle::{Held, Kind, Table};
 use crate::types::{Growing, In, Out, QUO_phase_t, QUO_t, Text, int, object_type};
@@ -133,12 +134,24 @@ impl Phase {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The phase, with its name if it has one.
+    fn label(&self) -> String {
+        match self.plan.name() {
+            "" => "phase".to_owned(),
+            name => format!("phase `{name}`"),
+        }
+    }
+
+    fn still_begun(&self) -> Failure {
+        let text = format!("a run of the {} has begun and not ended", self.label());
+        Failure::new(Code::Busy, text)
+    }
+
     /// Starts a run; the part of this rank, if it works.
     fn begin(&self) -> Result<Option<Assignment>, Failure> {
         let mut run = self.run();
         if run.entered.is_some() {
-            let text = format!("a run of `{}` has begun and not ended", self.plan.name());
-            return Err(Failure::new(Code::Busy, text));
+            return Err(self.still_begun());
         }
         let entered = self.context.enter_phase(&self.plan);
         // A worker that could not be bound does not work; leaving tells everyone why.
@@ -153,8 +166,8 @@ impl Phase {
         let (begun, failed) = {
             let mut run = self.run();
             let begun = run.entered.take_if(|begun| begun.is_mine()).ok_or_else(|| {
-                let name = self.plan.name();
-                Failure::invalid(format!("no run of `{name}` has begun on this thread"))
+                let text = format!("no run of the {} has begun on this thread", self.label());
+                Failure::new(Code::NotBegun, text)
             })?;
             (begun, run.failed.take())
         };
@@ -226,7 +239,10 @@ pub extern "C" fn QUO_phase_create(
             Err(failure) => return Err(refuse_selection(&context, failure)),
         };
         let plan = context.plan_phase(spec)?;
+        let mut context = context;
+        context.keep_for("phase", plan.name());
         let handle = PHASES.insert(Phase { plan, run: Mutex::default(), context })?;
+        failures::phases_by(begun_phases);
         place.set(ptr::without_provenance_mut(handle));
         Ok(())
     })
@@ -282,8 +298,8 @@ pub extern "C" fn QUO_phase_fail(phase: *mut QUO_phase_t, reason: Text) -> c_int
         let given = if reason.is_null() { Ok(String::new()) } else { reason.read("reason") };
         let mut run = phase.run();
         if run.entered.is_none() {
-            let text = format!("no run of `{}` has begun", phase.plan.name());
-            return Err(Failure::invalid(text));
+            let text = format!("no run of the {} has begun", phase.label());
+            return Err(Failure::new(Code::NotBegun, text));
         }
         let text = given.as_deref().unwrap_or_default();
         let text = if text.is_empty() { "the program gives no reason" } else { text };
@@ -362,10 +378,40 @@ pub extern "C" fn QUO_phase_free(phase: *mut QUO_phase_t) -> c_int {
         if phase.is_null() {
             return Ok(());
         }
-        if self::phase(phase)?.run().entered.is_some() {
-            return Err(Failure::new(Code::Busy, "a run of the phase has begun and not ended"));
+        {
+            let phase = self::phase(phase)?;
+            if phase.run().entered.is_some() {
+                return Err(phase.still_begun());
+            }
         }
         drop(PHASES.remove(phase.addr())?);
         Ok(())
     })
+}
+
+/// Returns true for the handle of a phase in use.
+pub(crate) fn is_phase(handle: usize) -> bool {
+    PHASES.get(handle).is_ok()
+}
+
+/// Ends the run of a phase that has begun on this thread, if there is one, and frees the phase.
+pub(crate) fn release(phase: *mut QUO_phase_t) -> Result<(), Failure> {
+    {
+        let phase = self::phase(phase)?;
+        let begun = phase.run().entered.is_some();
+        if begun {
+            // Its failure is the run's, and the phase is freed all the same.
+            let _ = phase.end();
+        }
+    }
+    drop(PHASES.remove(phase.addr())?);
+    Ok(())
+}
+
+/// The names of the phases that have begun and not ended, as far as no call on them is under way.
+fn begun_phases() -> Vec<String> {
+    let name = |phase: &Held<Phase>| {
+        phase.run.try_lock().ok()?.entered.as_ref().map(|_| phase.plan.name().to_owned())
+    };
+    PHASES.all().iter().filter_map(name).collect()
 }

@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::codes::Code;
+use crate::failures;
 use crate::guard::{entry, last};
 use crate::types::Out;
 
@@ -24,11 +25,8 @@ pub extern "C" fn QUO_version(version: Out<c_int>, subversion: Out<c_int>) -> c_
 /// `QUO_strerror`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_strerror(code: c_int) -> *const c_char {
-    usize::try_from(code)
-        .ok()
-        .and_then(|number| Code::ALL.get(number))
-        .map_or(c"not a return code of this library", |code| code.text())
-        .as_ptr()
+    failures::asked(Some(code));
+    Code::of_number(code).map_or(c"not a return code of this library", |code| code.text()).as_ptr()
 }
 
 /// `QUO_last_error`.

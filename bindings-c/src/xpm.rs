@@ -13,6 +13,11 @@ use crate::types::{Out, Place, QUO_t, Qids, quo_xpm_t};
 
 static MEMORIES: Table<Memory, 4096> = Table::new(Kind { number: 4, name: "cross-process memory" });
 
+/// Returns true for the handle of memory in use.
+pub(crate) fn is_memory(handle: usize) -> bool {
+    MEMORIES.get(handle).is_ok()
+}
+
 /// `QUO_xpm_view_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

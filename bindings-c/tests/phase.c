@@ -36,7 +36,7 @@ check_failures_reach_all(QUO_context q, QUO_phase phase, int qid, int nqids, int
     struct trouble trouble = {phase, "the solver diverged"};
 
     snprintf(kept, sizeof(kept), "%s", before);
-    CHECK_CODE(QUO_phase_fail(phase, "nothing has begun"), QUO_ERR_INVLD_ARG);
+    CHECK_CODE(QUO_phase_fail(phase, "nothing has begun"), QUO_ERR_NOT_BEGUN);
     CHECK_CODE(QUO_phase_run(phase, fail, &trouble), QUO_ERR_WORK_FAILED);
     CHECK_ERROR_NAMES("the solver diverged");
     CHECK_STRING(check_binding(q), kept);
@@ -118,7 +118,7 @@ main(int argc, char **argv)
         }
         CHECK_OK(QUO_phase_end(phase));
         CHECK_STRING(check_binding(q), before);
-        CHECK_CODE(QUO_phase_end(phase), QUO_ERR_INVLD_ARG);
+        CHECK_CODE(QUO_phase_end(phase), QUO_ERR_NOT_BEGUN);
     }
     CHECK_OK(QUO_phase_begin(phase, &selected, NULL));
     CHECK_OK(QUO_phase_end(phase));

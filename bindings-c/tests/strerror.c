@@ -7,7 +7,7 @@ main(int argc, char **argv)
     const char *unknown = QUO_strerror(-1);
 
     check_init(&argc, &argv);
-    for (int code = QUO_SUCCESS; code <= QUO_ERR_WORK_FAILED; ++code) {
+    for (int code = QUO_SUCCESS; code <= QUO_ERR_NOT_BEGUN; ++code) {
         const char *text = QUO_strerror(code);
         CHECK(NULL != text && strlen(text) > 3);
         CHECK(0 != strcmp(text, unknown));
@@ -15,7 +15,7 @@ main(int argc, char **argv)
             CHECK(0 != strcmp(text, QUO_strerror(other)));
         }
     }
-    CHECK_STRING(QUO_strerror(QUO_ERR_WORK_FAILED + 1), unknown);
+    CHECK_STRING(QUO_strerror(QUO_ERR_NOT_BEGUN + 1), unknown);
     CHECK_STRING(QUO_strerror(2147483647), unknown);
     return check_finish();
 }

@@ -67,6 +67,7 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_ERR_ABORTED = 22
   !> The work of a phase failed on a rank. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_WORK_FAILED = 23
+  integer(c_int), parameter, public :: QUO_ERR_NOT_BEGUN = 24
   !> Deprecated: `QUO_ERR_STATE`.
   integer(c_int), parameter, public :: QUO_ERR_MISPLACED = QUO_ERR_STATE ! deprecated
   !> Deprecated: `QUO_ERR_ABORTED`.

@@ -11,11 +11,10 @@
 !> library knows, whether there is a count still.
 module quo_ownership
   use, intrinsic :: iso_c_binding, only: &
-    c_associated, c_double, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
-  use quo_c, only: c_bind_pop, c_free, c_named_barrier_free, c_named_barrier_wait_timed, c_nqids, &
-    c_phase_end, c_phase_free, c_phase_qids, c_xpm_free, c_xpm_view_local
-  use quo_constants, only: QUO_ERR_BUSY, QUO_ERR_INVLD_HANDLE, QUO_SUCCESS
-  use quo_types, only: quo_xpm_view_t
+    c_associated, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use quo_c, only: c_bind_pop, c_free, c_handle_in_use, c_named_barrier_free, c_phase_free, &
+    c_phase_release, c_xpm_free
+  use quo_constants, only: QUO_ERR_INVLD_HANDLE, QUO_SUCCESS
   implicit none
   private
 
@@ -107,7 +106,7 @@ contains
     end if
     to%handle = from%handle
     owned = from%place /= 0
-    if (owned .and. from%place /= place_of(from)) owned = in_use(from%handle, kind)
+    if (owned .and. from%place /= place_of(from)) owned = c_handle_in_use(from%handle) /= 0
     if (.not. owned) return
     to%tally => from%tally
     to%tally%owners = to%tally%owners + 1
@@ -159,12 +158,8 @@ contains
     case (A_CONTEXT)
       ierr = c_free(handle)
     case (A_PHASE)
-      ierr = c_phase_free(handle)
-      if (ierr == QUO_ERR_BUSY) then
-        ! A run was left without its end: the others would sleep for ever.
-        ierr = c_phase_end(handle)
-        ierr = c_phase_free(handle)
-      end if
+      ! A run that was left without its end ends: the others would sleep for ever.
+      ierr = c_phase_release(handle)
     case (A_NAMED_BARRIER)
       ierr = c_named_barrier_free(handle)
     case (A_MEMORY)
@@ -173,27 +168,4 @@ contains
       ierr = c_bind_pop(handle)
     end select
   end function freed
-
-  !> True if the library knows the handle.
-  function in_use(handle, kind) result(known)
-    type(c_ptr), intent(in) :: handle
-    integer, intent(in) :: kind
-    logical :: known
-    integer(c_int) :: ierr, first, count
-    type(quo_xpm_view_t) :: view
-    select case (kind)
-    case (A_CONTEXT)
-      ierr = c_nqids(handle, count)
-    case (A_PHASE)
-      ierr = c_phase_qids(handle, first, count)
-    case (A_NAMED_BARRIER)
-      ! Waits for nobody: there is no such time.
-      ierr = c_named_barrier_wait_timed(handle, -1.0_c_double)
-    case (A_MEMORY)
-      ierr = c_xpm_view_local(handle, view)
-    case default
-      ierr = QUO_ERR_INVLD_HANDLE
-    end select
-    known = ierr /= QUO_ERR_INVLD_HANDLE
-  end function in_use
 end module quo_ownership

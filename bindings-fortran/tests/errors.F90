@@ -14,11 +14,11 @@ program errors
   call equal(version, 8, 'the binary interface')
   call true(subversion >= 0, 'the revision')
   call same(quo_last_error(), '', 'no error yet')
-  do i = QUO_SUCCESS, QUO_ERR_WORK_FAILED
+  do i = QUO_SUCCESS, QUO_ERR_NOT_BEGUN
     call true(len(quo_strerror(i)) > 3, 'a text for each code')
     if (i > 0) call true(quo_strerror(i) /= quo_strerror(i - 1), 'a text of its own')
   end do
-  do i = QUO_SUCCESS, QUO_ERR_WORK_FAILED
+  do i = QUO_SUCCESS, QUO_ERR_NOT_BEGUN
     call true(quo_strerror(4711) /= quo_strerror(i), 'another text for a number that is no code')
   end do
   call quo_ptr_free(c_null_ptr)

@@ -144,7 +144,7 @@ program objects
   call done(ierr, 'run on data')
   call equal(calls, merge(11, 0, selected), 'calls')
   call phase%fail('nothing has begun', ierr)
-  call code(ierr, QUO_ERR_INVLD_ARG, 'no run has begun')
+  call code(ierr, QUO_ERR_NOT_BEGUN, 'no run has begun')
   call phase%begin(selected, threads, ierr)
   call phase%fail('it diverged', ierr)
   call done(ierr, 'fail')

@@ -99,7 +99,7 @@ program phase_work
   call mpi_allreduce(MPI_IN_PLACE, served, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, mpierr)
   call true(served == nqids, 'every rank is served once')
   call quo_phase_end(phase, ierr)
-  call code(ierr, QUO_ERR_INVLD_ARG, 'no run has begun')
+  call code(ierr, QUO_ERR_NOT_BEGUN, 'no run has begun')
 
   ! Work without data.
   calls = 0
@@ -126,7 +126,7 @@ program phase_work
 
   ! The failure of one rank is the failure of all.
   call quo_phase_fail(phase, 'nothing has begun', ierr)
-  call code(ierr, QUO_ERR_INVLD_ARG, 'no run has begun')
+  call code(ierr, QUO_ERR_NOT_BEGUN, 'no run has begun')
   call quo_phase_run(phase, diverge, ierr)
   call code(ierr, QUO_ERR_WORK_FAILED, 'the work of a rank failed')
   inside = quo_last_error()

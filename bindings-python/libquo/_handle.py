@@ -2,7 +2,7 @@
 
 from ctypes import c_void_p
 from types import TracebackType
-from typing import Any, Optional, Type
+from typing import Any, List, Optional, Type
 
 from . import _library as library
 from .errors import HandleError
@@ -13,9 +13,12 @@ class Handle:
 
     _free = ""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, parent: "Optional[Handle]" = None) -> None:
         self._kind = kind
         self._value = c_void_p()
+        self._parent = parent
+        #: Objects made from this one that must be freed before it.
+        self._children: "List[Handle]" = []
 
     @property
     def _handle(self) -> c_void_p:
@@ -23,11 +26,24 @@ class Handle:
             raise HandleError(15, f"the {self._kind} was freed before")
         return self._value
 
+    def _made(self, function: str, *arguments: Any) -> None:
+        """Makes the object by a function of the library, and lets its parent free it."""
+        library.call(function, *arguments, self._value)
+        if self._parent is not None:
+            self._parent._children.append(self)
+
     def free(self) -> None:
-        """Frees the object. Does nothing where that was done before."""
+        """Frees the object, and before it what was made from it and must not outlive it.
+
+        Does nothing where that was done before.
+        """
+        for child in reversed(self._children[:]):
+            child.free()
         if self._value:
             library.call(self._free, self._value)
             self._value = c_void_p()
+            if self._parent is not None:
+                self._parent._children.remove(self)
 
     def __enter__(self) -> Any:
         return self

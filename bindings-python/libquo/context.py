@@ -52,7 +52,8 @@ class Context(Handle):
     """A context: the ranks of a communicator, with a part on each node.
 
     Collective over the communicator, which is duplicated. To be freed, collectively, by
-    :meth:`free` or at the end of a ``with`` block, before MPI's end.
+    :meth:`free` or at the end of a ``with`` block, before MPI's end; its phases and named
+    barriers are freed with it.
     """
 
     _free = "QUO_free"
@@ -392,11 +393,11 @@ class NamedBarrier(Handle):
     _free = "QUO_named_barrier_free"
 
     def __init__(self, context: Context, name: str, qids: Optional[Sequence[int]]) -> None:
-        super().__init__("named barrier")
+        super().__init__("named barrier", context)
         members = None if qids is None else library.numbers(qids)
         count = 0 if qids is None else len(qids)
         handle, text = context._handle, library.encoded(name)
-        library.call("QUO_named_barrier_create", handle, text, members, count, self._value)
+        self._made("QUO_named_barrier_create", handle, text, members, count)
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits, asleep, until every member has called. Collective over the members."""

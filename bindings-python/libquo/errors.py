@@ -89,6 +89,10 @@ class WorkFailedError(Error):
     """The work of a phase failed on a rank of the node."""
 
 
+class NotBegunError(Error):
+    """No run of the phase has begun on this thread."""
+
+
 #: Exceptions by return code. Codes that are not here raise :class:`Error`.
 BY_CODE: Dict[int, Type[Error]] = {
     3: SystemCallError,
@@ -111,4 +115,5 @@ BY_CODE: Dict[int, Type[Error]] = {
     21: RefusedError,
     22: ResizeAbortedError,
     23: WorkFailedError,
+    24: NotBegunError,
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Phase(Handle):
     """A phase: some ranks work with wider bindings, the others sleep.
 
-    Made by :meth:`Context.phase`; freed by :meth:`free` or ``with``.
+    Made by :meth:`Context.phase`; freed by :meth:`free` or ``with``, or with its context.
     """
 
     _free = "QUO_phase_free"
@@ -34,7 +34,7 @@ class Phase(Handle):
         shared: Tuple[Sharing, float],
         name: Optional[str],
     ) -> None:
-        super().__init__("phase")
+        super().__init__("phase", context)
         self._context = context
         self._controls_threads = threads is Threads.OPENMP
         self._pools: Any = None
@@ -48,7 +48,7 @@ class Phase(Handle):
             int(shared[0]),
             shared[1],
         )
-        library.call("QUO_phase_create", context._handle, spec, self._value)
+        self._made("QUO_phase_create", context._handle, spec)
 
     def run(self) -> "PhaseRun":
         """Runs the phase once, in a ``with`` block::

@@ -54,6 +54,7 @@ VALUES = {
     "QUO_ERR_REFUSED": errors.RefusedError,
     "QUO_ERR_ABORTED": errors.ResizeAbortedError,
     "QUO_ERR_WORK_FAILED": errors.WorkFailedError,
+    "QUO_ERR_NOT_BEGUN": errors.NotBegunError,
 }
 
 HEADERS = ["quo.h", "quo-xpm.h", "quo-elastic.h", "memprof.h"]

@@ -72,6 +72,11 @@ def main():
         with context.named_barrier("some", range(comm.size)) as barrier:
             barrier.wait()
             barrier.wait(timeout=60)
+        # Freed with the context, which could not be freed before them.
+        left = context.phase(ObjectType.MACHINE, name="left")
+        with left.run():
+            pass
+        context.named_barrier("left", range(comm.size))
         context.barrier(timeout=60)
         comm.Barrier()
         if comm.size > 1:
@@ -81,6 +86,7 @@ def main():
             else:
                 comm.Barrier()
                 expect_raises(TimeoutError, "", context.barrier)
+    expect_raises(libquo.HandleError, "freed", left.metrics)
 
 
 run(main)

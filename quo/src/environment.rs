@@ -86,9 +86,43 @@ pub const TRACE: Variable = Variable {
               or chrome://tracing",
 };
 
+/// The reaction of C, C++, Fortran and Python calls to their own failures.
+pub const ERRORS: Variable = Variable {
+    name: "QUO_ERRORS",
+    values: "return, print, abort",
+    default: "return",
+    meaning: "what a failed call of C, C++, Fortran or Python does beside returning its code: \
+              print writes a line to stderr, abort also ends the job",
+};
+
 /// All variables.
-pub const VARIABLES: [Variable; 8] =
-    [TOPOLOGY, BINDING, WAIT, DIRECTORY, CREATE_TIMEOUT, DISTRIBUTE, CPU_QUOTA, TRACE];
+pub const VARIABLES: [Variable; 9] =
+    [TOPOLOGY, BINDING, WAIT, DIRECTORY, CREATE_TIMEOUT, DISTRIBUTE, CPU_QUOTA, TRACE, ERRORS];
+
+/// A value of [`ERRORS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reaction {
+    /// Returns the code.
+    #[default]
+    Return,
+    /// Also writes a line to stderr.
+    Print,
+    /// Also writes a line to stderr and ends the job.
+    Abort,
+}
+
+/// The value of [`ERRORS`].
+///
+/// # Errors
+/// The text, when it is none of the variable's values.
+pub fn reaction() -> Result<Reaction, String> {
+    match value(&ERRORS).as_deref() {
+        None | Some("return") => Ok(Reaction::Return),
+        Some("print") => Ok(Reaction::Print),
+        Some("abort") => Ok(Reaction::Abort),
+        Some(other) => Err(other.to_owned()),
+    }
+}
 
 /// The value of a variable; unset and empty are the same.
 #[must_use]

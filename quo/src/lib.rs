@@ -35,7 +35,7 @@
 //!
 //! and beside them [`error`] and [`environment`], the variables that are read.
 //!
-//! floors: cpuset < atomic_word < own_file < environment < topology < plan < affinity < node < group < error < metrics <
+//! floors: cpuset < atomic_word < own_file < environment < notice < topology < plan < affinity < node < group < error < metrics <
 //!     threading < context < phase < explain
 
 pub mod affinity;
@@ -50,6 +50,8 @@ pub mod group;
 mod metrics;
 #[doc(hidden)]
 pub mod node;
+#[doc(hidden)]
+pub mod notice;
 mod own_file;
 pub mod phase;
 pub mod plan;

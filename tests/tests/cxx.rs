@@ -282,6 +282,9 @@ fn headers() -> Result<(String, BTreeSet<String>)> {
     Ok((read("quo.h")? + &read("quo-xpm.h")?, names(&read("quo.hpp")?)))
 }
 
+/// Functions for objects of Fortran that free themselves; those of C++ know what they hold.
+const OF_FORTRAN: [&str; 2] = ["QUO_handle_in_use_f2c", "QUO_phase_release_f2c"];
+
 fn no_function_of_c_is_left_out() -> Result<()> {
     let (c, used) = headers()?;
     // A function is a name before a parenthesis, at the start of a line.
@@ -290,6 +293,7 @@ fn no_function_of_c_is_left_out() -> Result<()> {
         .filter_map(|line| line.split_once('('))
         .map(|(name, _)| name.trim_start_matches("const char *").to_owned())
         .filter(|name| name.starts_with("QUO_") && !name.contains(' '))
+        .filter(|name| !OF_FORTRAN.contains(&name.as_str()))
         .collect();
     ensure!(functions.len() >= 50, "only {} functions found", functions.len());
     let left_out: Vec<&String> = functions.difference(&used).collect();

@@ -94,7 +94,7 @@ fn busy() -> Result<()> {
         job.job.wait_for(&format!("pushes: rank {rank} of 2"), 1)?;
         let said = job.tell(&["shrink", "test", "1", "--wait"])?;
         ensure!(said.contains(&format!("by rank {rank}: ")), "{said}");
-        ensure!(said.contains("a binding is pushed on this rank"), "{said}");
+        ensure!(said.contains("1 binding is pushed on this rank"), "{said}");
         job.take(&file)?;
         job.job.wait_for(&format!("pops: rank {rank} of 2"), 1)?;
     }

@@ -23,6 +23,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/barriers.rs",
     "bindings-c/src/collective.rs",
     "bindings-c/src/create.rs",
+    "bindings-c/src/failures.rs",
     "bindings-c/src/fortran.rs",
     "bindings-c/src/fortran_helpers.rs",
     "bindings-c/src/guard.rs",

@@ -35,7 +35,7 @@ void
 fatal_is_what_the_c_manual_calls_so()
 {
     int fatal = 0;
-    for (int code = QUO_ERR; code <= QUO_ERR_WORK_FAILED; ++code) {
+    for (int code = QUO_ERR; code <= QUO_ERR_NOT_BEGUN; ++code) {
         fatal += quo::Error(static_cast<quo::Errc>(code), "").fatal() ? 1 : 0;
     }
     CHECK_EQUAL(fatal, 7);

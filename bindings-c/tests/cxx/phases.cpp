@@ -121,7 +121,7 @@ what_the_work_throws_comes_out_after_all_are_awake(const quo::Context &ctx)
         if (run) run.fail("it diverged again");
         CHECK_THROWS(run.end(), RecoverableError, work_failed, "it diverged again");
     }
-    CHECK_THROWS(phase.fail("nothing has begun"), RecoverableError, invalid_argument,
+    CHECK_THROWS(phase.fail("nothing has begun"), RecoverableError, not_begun,
                  "QUO_phase_fail");
     /* An error of the library inside the work is one like others. */
     bool named = false;
@@ -159,8 +159,8 @@ guards_begin_and_end(const quo::Context &ctx)
     run.end();
     moved.end();
     CHECK(!moved.active());
-    CHECK_THROWS(quo::detail::check(QUO_phase_end(phase.handle())), RecoverableError,
-                 invalid_argument, "QUO_phase_end");
+    CHECK_THROWS(quo::detail::check(QUO_phase_end(phase.handle())), RecoverableError, not_begun,
+                 "QUO_phase_end");
     run = quo::PhaseGuard(phase);
     CHECK(run.active());
     quo::PhaseGuard &same = run;

@@ -27,7 +27,9 @@ pub use comm::{Comm, Fint};
 pub use group::MpiGroup;
 pub use identity::{Family, Identity};
 pub use launch::launcher;
-pub use process::{built_for, is_running, is_the_right_mpi, is_usable, running};
+pub use process::{
+    abort, at_finalize, built_for, is_running, is_the_right_mpi, is_usable, running, world_rank,
+};
 pub use program::Mpi;
 pub use transfer::Transfer;
 

@@ -229,3 +229,27 @@ int quo_mpi_init(void) { return MPI_Init(NULL, NULL); }
 int quo_mpi_finalize(void) { return MPI_Finalize(); }
 
 uint64_t quo_mpi_comm_world(void) { return word(MPI_COMM_WORLD); }
+
+/* What is called while MPI_Finalize begins, before anything of MPI has ended. */
+static void (*ending)(void);
+
+static int call_ending(MPI_Comm comm, int key, void *value, void *state)
+{
+    (void)comm, (void)key, (void)value, (void)state;
+    if (ending) ending();
+    return MPI_SUCCESS;
+}
+
+int quo_mpi_at_finalize(void (*call)(void))
+{
+    int key = MPI_KEYVAL_INVALID;
+    int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_ending, &key, NULL);
+    if (code != MPI_SUCCESS) return code;
+    ending = call;
+    code = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    /* The attribute keeps the key. */
+    MPI_Comm_free_keyval(&key);
+    return code;
+}
+
+void quo_mpi_abort(int status) { MPI_Abort(MPI_COMM_WORLD, status); }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use quo::group::GroupError;
 
@@ -70,6 +71,37 @@ fn other(running: String) -> GroupError {
 pub fn is_usable() -> Result<(), GroupError> {
     is_running()?;
     is_the_right_mpi()
+}
+
+/// Returns the rank of this process in `MPI_COMM_WORLD`. Local, while MPI [is usable](is_usable).
+///
+/// # Errors
+/// As [`is_usable`]; [`GroupError::Mpi`].
+pub fn world_rank() -> Result<i32, GroupError> {
+    is_usable()?;
+    let mut rank = 0;
+    // SAFETY: the place is there for the length of the call, and the communicator until MPI ends.
+    let code = unsafe { raw::quo_mpi_comm_rank(raw::quo_mpi_comm_world(), &raw mut rank) };
+    raw::succeed("MPI_Comm_rank", code).map(|()| rank)
+}
+
+/// Calls `call` when `MPI_Finalize` begins, once for a process however often this is called. Local. Without effect where
+/// MPI [is not usable](is_usable).
+pub fn at_finalize(call: extern "C" fn()) {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    if is_usable().is_ok() && !ASKED.swap(true, Ordering::Relaxed) {
+        // SAFETY: a function stays where it is as long as this library is loaded, which is until the process ends.
+        let _ = unsafe { raw::quo_mpi_at_finalize(call) };
+    }
+}
+
+/// Ends all processes of the job with a status. Returns only where MPI cannot. Local, while MPI
+/// [is usable](is_usable).
+pub fn abort(status: i32) {
+    if is_usable().is_ok() {
+        // SAFETY: MPI runs.
+        unsafe { raw::quo_mpi_abort(status) };
+    }
 }
 
 /// Checks that MPI is between its initialisation and its finalisation. Local.

@@ -120,4 +120,10 @@ int quo_mpi_init(void);
 int quo_mpi_finalize(void);
 uint64_t quo_mpi_comm_world(void);
 
+/* Calls a function when MPI_Finalize begins; once for a process. */
+int quo_mpi_at_finalize(void (*call)(void));
+
+/* Ends all processes of the job with a status. */
+void quo_mpi_abort(int status);
+
 #endif

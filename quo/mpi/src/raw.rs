@@ -131,6 +131,8 @@ unsafe extern "C" {
     pub(crate) fn quo_mpi_init() -> c_int;
     pub(crate) fn quo_mpi_finalize() -> c_int;
     pub(crate) safe fn quo_mpi_comm_world() -> u64;
+    pub(crate) fn quo_mpi_at_finalize(call: extern "C" fn()) -> c_int;
+    pub(crate) fn quo_mpi_abort(status: c_int);
 }
 
 /// An error of MPI with MPI's own text.

@@ -218,6 +218,10 @@ impl<'a> Changing<'a> {
     /// Checks that the ranks may be changed now.
     fn allowed(&self, call: &'static str, unwind: bool) -> Result<(), Error> {
         let refuse = |reason: &str| Err(Error::Busy { call, reason: reason.to_owned() });
+        let open = |number: usize, one: &str, many: &str, remedy: &str| {
+            let are = if number == 1 { one } else { many };
+            refuse(&format!("{number} {are} on this rank: {remedy} first"))
+        };
         if !self.first {
             return refuse("another thread of this rank adapts the context");
         }
@@ -230,10 +234,10 @@ impl<'a> Changing<'a> {
             return Err(Error::NotSupported { call, reason: reason.to_owned() });
         }
         if phases > 0 {
-            return refuse("a phase is open on this rank: leave the phase first");
+            return open(phases, "phase is open", "phases are open", "leave every phase");
         }
         if depth > 0 && !unwind {
-            return refuse("a binding is pushed on this rank: pop the binding first");
+            return open(depth, "binding is pushed", "bindings are pushed", "pop every binding");
         }
         if !self.shared.is_idle() {
             return refuse("another thread of this rank waits for others in the context");

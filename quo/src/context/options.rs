@@ -114,6 +114,7 @@ impl CreateOptions {
         if let Some(reason) = &self.refusal {
             return Err(Error::InvalidArgument { call: "create", reason: reason.clone() });
         }
+        environment::reaction().map_err(|text| refused(&environment::ERRORS, &text))?;
         Ok(Settings {
             no_smt: self.no_smt,
             lending: self.lending,

@@ -61,7 +61,7 @@ pub fn an_open_push_is_refused() {
         guard.pop().unwrap();
         assert_eq!(context.binding().unwrap(), before);
     };
-    refused(|_| AdaptOptions::new(), hinder, "a binding is pushed");
+    refused(|_| AdaptOptions::new(), hinder, "1 binding is pushed");
 }
 
 pub fn an_open_phase_is_refused() {
@@ -69,7 +69,7 @@ pub fn an_open_phase_is_refused() {
     let ranks = Ranks::fork(3, |rank| {
         if rank == 2 {
             let error = Context::join(places.meet(1, 2, 3), places.options()).unwrap_err();
-            assert!(error.to_string().contains("a phase is open"), "{error}");
+            assert!(error.to_string().contains("1 phase is open"), "{error}");
             check(&places.join(2, 2, 3), 2, 3);
             return;
         }

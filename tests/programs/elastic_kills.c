@@ -48,6 +48,7 @@ agree(MPI_Comm all, int own, int guard)
     for (int begin = (int)time(NULL); (int)time(NULL) - begin <= 2;) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (done) return result;
+        // Sleeps: MPI tells of no event that a wait with a limit could take.
         nanosleep(&pause, NULL);
     }
     gives_up("MPI_Iallreduce", -1);

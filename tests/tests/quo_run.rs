@@ -14,6 +14,8 @@ const TESTS: &[Test] = &[
     ("unbound_ranks_borrow_nothing_and_end_well", unbound),
     ("program_that_asks_for_its_threads_keeps_them", asks),
     ("malleable_program_is_told_the_most_threads", malleable),
+    ("malleable_without_its_risk_is_refused", risk),
+    ("program_with_arrays_by_thread_borrows_and_is_right", arrays),
     ("number_in_a_clause_is_kept", clause),
     ("killed_borrower_leaves_nothing_behind", dies),
     ("rank_without_the_object_is_not_waited_for", absent),
@@ -161,7 +163,47 @@ fn malleable() -> Result<()> {
     if processors() > 2 {
         return Err(Skipped("told for two processors".to_owned()).into());
     }
-    expect_counts(&["--malleable"], "asks", &told).map(drop)
+    let outcome = expect_counts(&["--malleable=results-may-be-wrong"], "asks", &told)?;
+    ensure!(outcome.stderr.contains("compare its results"), "{}", outcome.stderr);
+    Ok(())
+}
+
+fn risk() -> Result<()> {
+    for option in ["--malleable", "--malleable=yes"] {
+        let output = quo_run(&[option])?.args(["sh", "-c", "echo ran"]).output()?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(2) && output.stdout.is_empty(), "{option}: {told}");
+        ensure!(told.contains("results-may-be-wrong"), "{option}: {told}");
+    }
+    Ok(())
+}
+
+fn arrays() -> Result<()> {
+    require_lending()?;
+    let folder = tempfile::tempdir()?;
+    let program = compile("tests/programs/thread_arrays.c", folder.path())?;
+    let run = |options, threads: &str| {
+        let arguments = [threads.to_owned()];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        two_ranks(options, BindTo::Core, &program, &arguments)
+    };
+    for threads in ["1", "2", "3"] {
+        let alone = run(None, threads)?;
+        alone.expect_success()?;
+        let lent = run(Some(&["--report"]), threads)?;
+        lent.expect_success()?;
+        let (one, other) = (sum(&alone)?, sum(&lent)?);
+        ensure!(one == other, "{threads} threads: {}{}", alone.stdout, lent.stdout);
+        let told = format!("told {threads}, teams of {threads} to {threads},");
+        ensure!(lent.stdout.contains(&told), "{}{}", lent.stdout, lent.stderr);
+        // With a CPU for each thread there is nothing to borrow for.
+        let borrows = threads != "1";
+        let cpus = if borrows { "at most 2 CPUs" } else { "at most 1 CPUs" };
+        ensure!(lent.stdout.contains(cpus), "{}{}", lent.stdout, lent.stderr);
+        ensure!((reported(&lent, 0, "borrowed")? > 0) == borrows, "{}", lent.stderr);
+        ensure!(reported(&lent, 1, "lent")? > 0, "{}", lent.stderr);
+    }
+    Ok(())
 }
 
 fn clause() -> Result<()> {

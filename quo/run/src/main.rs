@@ -13,6 +13,9 @@ use quo_terminal::complain;
 /// File name of the object loaded into ranks.
 const OBJECT: &str = "libquo_run_preload.so";
 
+/// The words by which a user takes the risk of `--malleable`.
+const RISK: &str = "results-may-be-wrong";
+
 /// Runs a command; ranks that wait in MPI lend their CPUs to OpenMP threads of other ranks of the node.
 ///
 /// Ranks have to be bound, as with `mpirun --bind-to core`: a rank that is not bound lends nothing.
@@ -29,10 +32,11 @@ struct Options {
     /// Lend once a call of MPI has waited this many microseconds [default: 100]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     after: Option<u32>,
-    /// Borrow for programs too that set or ask for their number of threads: a region may have more or fewer than they
-    /// were told, and their results must not depend on it
-    #[arg(long)]
-    malleable: bool,
+    /// Change the number of threads of programs too that set or ask for it: a region may have more or fewer than they
+    /// were told. A program that sizes arrays or cuts loops by this number then computes wrong results, with status 0.
+    /// Without the option such programs keep their number, and their threads use lent CPUs where the rank has too few
+    #[arg(long, value_name = RISK, require_equals = true, num_args = 0..=1, default_missing_value = "", value_parser = take_risk)]
+    malleable: Option<bool>,
     /// What to run, as it would be run without quo-run
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -44,6 +48,17 @@ const PAGES: quo_pages::Words<'_> = quo_pages::Words {
     see: "quo(7), mpirun(1), quo-info(1)",
     names: None,
 };
+
+/// Accepts the words of the risk only.
+fn take_risk(words: &str) -> Result<bool, String> {
+    if words == RISK {
+        return Ok(true);
+    }
+    Err(format!(
+        "a program that sizes arrays or cuts loops by its number of threads computes wrong results, with status 0; \
+         where that cannot be, say so: --malleable={RISK}"
+    ))
+}
 
 fn main() -> ExitCode {
     if let Some(folder) = quo_pages::asked(env::args_os()) {
@@ -76,7 +91,12 @@ fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
     if options.report {
         variables.push(("QUO_RUN_REPORT", "1".into()));
     }
-    if options.malleable {
+    if options.malleable.is_some() {
+        complain(
+            "quo-run",
+            "--malleable: regions may have other numbers of threads than the program is told; compare its results with \
+             those of a run without the option",
+        );
         variables.push(("QUO_RUN_MALLEABLE", "1".into()));
     }
     if let Some(after) = options.after {

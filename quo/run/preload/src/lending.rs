@@ -29,15 +29,27 @@ static OVER: AtomicBool = AtomicBool::new(false);
 static KEEPS: AtomicBool = AtomicBool::new(false);
 /// Threads that regions may have beyond the program's own number.
 static ROOM: AtomicUsize = AtomicUsize::new(0);
+/// CPUs that the rank has itself.
+static OWN_CPUS: AtomicUsize = AtomicUsize::new(1);
+/// CPUs of others that threads can use; none where OpenMP binds its threads itself.
+static REACH: AtomicUsize = AtomicUsize::new(0);
 
 /// How often this rank lent and borrowed, for the report.
 static TIMES_LENT: AtomicU64 = AtomicU64::new(0);
 static TIMES_BORROWED: AtomicU64 = AtomicU64::new(0);
 static REGIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Says how many CPUs beyond its own a rank can have at most; none where OpenMP binds its threads itself.
-pub fn set_room(cpus: usize) {
+/// Says how many CPUs the rank has, and how many beyond these it can have at most; none where OpenMP binds its threads
+/// itself.
+pub fn set_room(own: usize, cpus: usize) {
+    OWN_CPUS.store(own, Relaxed);
+    REACH.store(cpus, Relaxed);
     ROOM.store(cpus, Relaxed);
+}
+
+/// Returns the threads of a team that have no CPU of the rank's own.
+pub fn surplus(team: usize) -> usize {
+    team.saturating_sub(OWN_CPUS.load(Relaxed))
 }
 
 /// Returns the most threads that a region may get whose program asks for `own`. Any thread.
@@ -126,12 +138,30 @@ pub fn reclaim() -> bool {
     true
 }
 
-/// Returns the CPUs to use beyond the rank's own in the region that begins; borrows where others lend, and gives back
-/// where an owner has come back.
-pub fn look() -> usize {
+/// Returns the threads to have beyond the program's own number, `own`, in the region that begins: for borrowed CPUs that
+/// these leave free. Borrows where others lend, and gives back where an owner has come back.
+pub fn look(own: usize) -> usize {
+    if ROOM.load(Relaxed) == 0 { look_for(own) } else { borrow().saturating_sub(surplus(own)) }
+}
+
+/// As [`look`], for a region whose number of threads stays: borrows for threads that the rank has no CPU for. Returns 0.
+pub fn look_for(team: usize) -> usize {
+    if surplus(team) > 0 {
+        borrow();
+    } else {
+        reclaim();
+        if ROOM.load(Relaxed) == 0 {
+            give_back();
+        }
+    }
+    0
+}
+
+/// Borrows where others lend, and gives back where an owner has come back. Returns the number of CPUs.
+fn borrow() -> usize {
     let Some(context) = context() else { return 0 };
     reclaim();
-    let room = ROOM.load(Relaxed);
+    let room = REACH.load(Relaxed);
     if room == 0 {
         return 0;
     }
@@ -188,7 +218,8 @@ pub fn end() -> Option<String> {
     OVER.store(true, Relaxed);
     let keeps = match KEEPS.load(Relaxed) {
         true => {
-            "; the program sets or asks for its number of threads and keeps it (--malleable lets it vary)"
+            "; the program sets or asks for its number of threads: regions keep it, and borrow for threads beyond the \
+             rank's own CPUs only (--malleable lets it vary)"
         }
         false => "",
     };

@@ -1,9 +1,10 @@
 //! Entries of OpenMP regions of GNU's runtime: threads beyond the program's own number while CPUs are borrowed.
 //!
 //! The number goes the way programs set it, by `omp_set_num_threads`. A program that sets the number itself, or asks for
-//! it outside of regions, may count on it: nothing is borrowed from then on, unless the user says that its regions may
-//! have any number (`quo-run --malleable`). It is then told the most that a region may get, since programs size arrays by
-//! it, and a region that asks for this number gets what there is.
+//! it outside of regions, may count on it, and so does a region that names its number: CPUs are then borrowed only for
+//! threads that the rank has no CPU for, and the number stays, unless the user says that regions may have any
+//! (`quo-run --malleable`). The program is then told the most that a region may get, since programs size arrays by it, and
+//! a region that asks for this number gets what there is; what it computes may depend on that.
 
 #![allow(unsafe_code)]
 
@@ -195,10 +196,12 @@ unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     let is_most = || MALLEABLE.load(Relaxed) && asked as u32 as usize == lending::most_threads(own);
     let is_free = asked as u32 == 0 || is_most();
     if is_ours && is_free {
-        set_extra(lending::look());
+        set_extra(lending::look(own));
         if asked as u32 != 0 {
             asked = own + EXTRA.load(Relaxed);
         }
+    } else if is_ours {
+        lending::look_for(asked as u32 as usize);
     }
     // SAFETY: as promised.
     let result = unsafe {

@@ -13,7 +13,9 @@ extern "C" fn loaded() {
     let Some(place) = job::Place::read() else { return };
     openmp::be_main();
     openmp::start();
-    lending::set_room(if binds_threads(|name| std::env::var(name).ok()) { 0 } else { others() });
+    let own = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let is_bound = binds_threads(|name| std::env::var(name).ok());
+    lending::set_room(own, if is_bound { 0 } else { others(own) });
     mpi::start();
     patch::everything();
     if let Some(place) = mpi::keep_place(place) {
@@ -27,11 +29,10 @@ fn binds_threads(value: impl Fn(&str) -> Option<String>) -> bool {
     binds || value("OMP_PLACES").is_some() || value("GOMP_CPU_AFFINITY").is_some()
 }
 
-/// The CPUs of the machine that are not this rank's.
-fn others() -> usize {
+/// The CPUs of the machine that are not this rank's own.
+fn others(own: usize) -> usize {
     // SAFETY: no arguments that are read.
     let all = usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1);
-    let own = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     all.saturating_sub(own)
 }
 

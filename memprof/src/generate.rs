@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         times: options.time,
         more: None,
     };
-    std::fs::create_dir_all(&options.output)
+    quo_files::Folder::make(&options.output, quo_files::Access::ReadOnly)
         .with_context(|| format!("cannot make {}", options.output.display()))?;
     let mut progress = Progress::new("making");
     let files =

@@ -1,44 +1,22 @@
 //! Files that are written: as a whole or not at all.
 
-use anyhow::{Context, bail};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use anyhow::Context;
+use quo_files::Output;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Fills a file, which is there when it is whole; how many bytes it has. A file that is no plain one, as `/dev/null` or
 /// a pipe, is written to and stays.
 pub fn fill(
     file: &Path,
-    fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
+    fill: impl FnOnce(&mut Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
-    let name = file.file_name().with_context(|| format!("{} names no file", file.display()))?;
     let cannot = || format!("cannot write {}", file.display());
-    if file.is_dir() {
-        bail!("{} is a folder", file.display());
+    let mut out = Output::create(file).with_context(cannot)?;
+    match fill(&mut out).and_then(|()| Ok(out.finish()?)) {
+        Err(error) if is_abandoned(&error) => Ok(0),
+        done => done.with_context(cannot),
     }
-    if file.exists() && !file.is_file() {
-        let out = std::fs::OpenOptions::new().write(true).open(file).with_context(cannot)?;
-        let mut out = BufWriter::with_capacity(1 << 16, out);
-        return match fill(&mut out).and_then(|()| Ok(out.flush()?)) {
-            Err(error) if is_abandoned(&error) => Ok(0),
-            done => done.map(|()| 0).with_context(cannot),
-        };
-    }
-    let mut part = std::ffi::OsString::from(".");
-    part.push(name);
-    part.push(format!(".{}", std::process::id()));
-    let part = file.with_file_name(part);
-    let mut out = BufWriter::with_capacity(1 << 16, File::create(&part).with_context(cannot)?);
-    let written = fill(&mut out).and_then(|()| {
-        out.flush()?;
-        let bytes = std::fs::metadata(&part)?.len();
-        std::fs::rename(&part, file)?;
-        Ok(bytes)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written.with_context(cannot)
 }
 
 /// Returns true if the reader of a pipe has gone: it has seen enough, as `head` behind `/dev/stdout`.
@@ -67,6 +45,8 @@ pub fn write(file: &Path, content: &[u8]) -> anyhow::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::bail;
+    use std::fs::File;
     use std::io::Read;
     use std::os::unix::fs::FileTypeExt;
 
@@ -108,8 +88,9 @@ mod tests {
     #[test]
     fn folders_and_what_names_no_file_are_refused() {
         let place = tempfile::tempdir().unwrap();
-        assert!(write(place.path(), b"").unwrap_err().to_string().contains("is a folder"));
-        assert!(write(Path::new("/"), b"").unwrap_err().to_string().contains("names no file"));
+        let refused = |path: &Path| format!("{:#}", write(path, b"").unwrap_err());
+        assert!(refused(place.path()).contains("is a folder"));
+        assert!(refused(Path::new("/")).contains("names no file"));
     }
 
     #[test]

@@ -126,7 +126,9 @@ impl Drop for Pool {
     /// Ends the launchers that a failed test has left: managers do not.
     fn drop(&mut self) {
         let jobs = fs::read_dir(self.file("queue.run")).into_iter().flatten().flatten();
-        for job in jobs.filter(|job| !job.path().join("status").exists()) {
+        let status = |job: &fs::DirEntry| fs::read_to_string(job.path().join("status"));
+        // `begun`, and a line more at the end.
+        for job in jobs.filter(|job| status(job).is_ok_and(|text| text.lines().count() < 2)) {
             let text = fs::read_to_string(job.path().join("pid")).unwrap_or_default();
             if let Some(shell) = text.trim().parse().ok().and_then(Pid::from_raw) {
                 let _ = kill_process_group(shell, Signal::TERM);
@@ -202,7 +204,8 @@ fn fills() -> Result<()> {
     pool.logged("a", "epoch 1 size 4")?;
     pool.rigid("second", 3, &pool.until_file("second-ends"))?;
     pool.logged("a", "epoch 2 size 1")?;
-    let started = || Ok(pool.file("queue.run/second/begun").exists());
+    let begun = || fs::read_to_string(pool.file("queue.run/second/status"));
+    let started = || Ok(begun().is_ok_and(|text| text.starts_with("begun")));
     until(PATIENCE, "the second one runs", started)?;
     fs::write(pool.file("second-ends"), "")?;
     pool.logged("a", "epoch 3 size 4")?;
@@ -305,8 +308,9 @@ fn resumed() -> Result<()> {
     pool.logged("a", "ready")?;
     manager.kill()?;
     fs::write(pool.file("second-ends"), "")?;
-    let second = pool.file("queue.run/second/status");
-    until(PATIENCE, "the second one has ended", || Ok(second.exists()))?;
+    let second = || fs::read_to_string(pool.file("queue.run/second/status"));
+    let ended = || Ok(second().is_ok_and(|text| text == "begun\n0\n"));
+    until(PATIENCE, "the second one has ended", ended)?;
     let mut manager = pool.manager(&["--resume"])?;
     pool.logged("a", "epoch 1 size 4")?;
     fs::write(pool.file("a/stop"), "")?;

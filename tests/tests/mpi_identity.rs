@@ -313,6 +313,11 @@ fn launchers_of_others() -> Result<()> {
             if (told, warned) != (RANKS, RANKS) {
                 bail!("not every process warns: {}", outcome.report());
             }
+            // Without being asked, one speaks for all, and names the launcher.
+            let said = outcome.stderr.matches("quo: warning: ").count();
+            if said != 1 || !outcome.stderr.contains(&format!("-n {RANKS} ...")) {
+                bail!("{said} processes warn by themselves: {}", outcome.report());
+            }
         }
     }
     let outcome = ours.run(&program, &["bindings", "--json"])?;

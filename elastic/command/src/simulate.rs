@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
+use quo_files::Output;
 use scheduler::input::{LogSettings, Skipped, WrongLines, described, sacct, swf};
 use scheduler::job::Class;
 use scheduler::points::Measure;
@@ -449,8 +450,7 @@ fn simulate(
     let path = arguments.decisions.as_ref().filter(|_| is_first);
     let path = path.map(|path| named(path, arguments, name));
     let doing = || format!("writing {}", path.as_deref().unwrap_or(Path::new("")).display());
-    let file = path.as_ref().map(File::create).transpose().with_context(doing)?;
-    let mut file = file.map(BufWriter::new);
+    let mut file = path.as_deref().map(Output::create).transpose().with_context(doing)?;
     let decisions = file.as_mut().map(|file| file as &mut dyn Write);
     let shown = if arguments.seeds > 1 { format!("{name}, seed {seed}") } else { name.to_owned() };
     let mut watcher = Watcher::new(shown, workload, decisions);
@@ -458,7 +458,7 @@ fn simulate(
     let outcome = simulation.run()?;
     let failure = watcher.failure.take();
     drop(watcher);
-    if let Some(failure) = failure.or_else(|| file.and_then(|mut file| file.flush().err())) {
+    if let Some(failure) = failure.or_else(|| file.and_then(|file| file.finish().err())) {
         return Err(failure).with_context(doing);
     }
     Ok(outcome)
@@ -515,10 +515,10 @@ fn named(path: &Path, arguments: &Simulate, policy: &str) -> PathBuf {
 
 fn write(path: &Path, text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
     let doing = || format!("writing {}", path.display());
-    let mut file = BufWriter::new(File::create(path).with_context(doing)?);
-    match text(&mut file).and_then(|()| file.flush()) {
+    let mut file = Output::create(path).with_context(doing)?;
+    match text(&mut file).and_then(|()| file.finish()) {
         // A reader behind /dev/stdout that has seen enough, such as `head`, is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => done.with_context(doing),
+        done => done.map(drop).with_context(doing),
     }
 }

@@ -105,15 +105,27 @@ fn gate_refuses_resizes_that_cost_more_than_they_save() {
         sizes = \"doubling\"\niterations = 40\nresize_every = 5\namdahl = { serial = 5.0, parallel = 5.0 }\n\
         resize_cost = 60.0\n";
     fs::write(folder.path().join("jobs.toml"), description).unwrap();
-    let resizes = |words: &str| {
-        let words = format!("jobs.toml --policy greedy-r --json {words}");
+    let simulated = |words: &str| {
+        let words = format!("jobs.toml --policy greedy-r --json --decisions decisions {words}");
         let report: serde_json::Value =
             serde_json::from_str(&done(&simulate(folder.path(), &words))).unwrap();
-        report["policies"][0][0]["all"]["resizes"].as_u64().unwrap()
+        let all = &report["policies"][0][0]["all"];
+        (all["resizes"].as_u64().unwrap(), all["completion"]["mean"].as_f64().unwrap())
     };
-    let usual = resizes("");
-    assert!(resizes("--predict gate") < usual, "{usual} without the gate");
-    assert_eq!(resizes("--predict window=3,threshold=0.2,measure=scaled,gain=0"), usual);
+    // To 2, 4 and 8 nodes after 50, 147.5 and 238.75 s; the last one comes to 60 s for 39.
+    assert_eq!(simulated(""), (3, 439.375));
+    assert_eq!(simulated("--predict gate"), (2, 395.0));
+    let decisions = fs::read_to_string(folder.path().join("decisions")).unwrap();
+    let reasons: Vec<&str> =
+        decisions.lines().filter_map(|line| Some(line.split_once("\"reason\":\"")?.1)).collect();
+    let refused: Vec<f64> = reasons
+        .iter()
+        .filter_map(|reason| reason.strip_prefix("keeps 4 nodes: an expansion would save "))
+        .map(|rest| rest.split_once(" s and cost 60.0 s").unwrap().0.parse().unwrap())
+        .collect();
+    assert_eq!(refused, [39.1, 31.2, 23.4, 15.6, 7.8], "{decisions}");
+    assert_eq!(reasons.iter().filter(|reason| reason.starts_with("expands")).count(), 2);
+    assert_eq!(simulated("--predict window=3,threshold=0.2,measure=scaled,gain=0"), (3, 439.375));
 }
 
 const RECORD: &str = r#"{"record":1,"at":5000,"policy":"two-parts-egs","nodes":["q0","q1"]}
@@ -154,7 +166,11 @@ fn failures_have_the_exit_status_of_other_commands() {
         ("log.swf --elastic 1.5", 2, "a number from 0 to 1 is expected"),
         ("log.swf --synthetic 5", 2, "cannot be used with"),
         ("", 2, "<FILE>"),
-        ("log.swf --csv absent/jobs.csv", 1, "writing absent/jobs.csv: No such file"),
+        (
+            "log.swf --csv absent/jobs.csv",
+            1,
+            "writing absent/jobs.csv: the folder absent: No such file",
+        ),
     ];
     for (words, status, message) in cases {
         let output = simulate(folder.path(), words);

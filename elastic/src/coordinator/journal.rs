@@ -1,9 +1,8 @@
 //! Journal of events, kept for queries and for followers.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -26,8 +25,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// In memory, and in a file that only this user can read: events are appended to it.
     pub(crate) fn open(path: Option<&Path>) -> std::io::Result<Self> {
-        let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        Ok(Self { file: path.map(open).transpose()?, ..Self::default() })
+        Ok(Self { file: path.map(quo_files::append).transpose()?, ..Self::default() })
     }
 
     /// Whoever reads from the other end of a pair of sockets is woken by every event.

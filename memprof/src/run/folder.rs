@@ -28,7 +28,7 @@ impl Folder {
 
 /// Makes `named`, or where there is no name the first free `memprof-PROGRAM-N` here.
 ///
-/// A folder that is there may be named if it is empty.
+/// A folder that is there may be named if it is empty and nobody else can write to it.
 pub fn make(named: Option<&Path>, program: &Path) -> io::Result<Folder> {
     let folder = find(named, program)?;
     if folder.path.as_os_str().len() > LONGEST {
@@ -45,6 +45,7 @@ fn find(named: Option<&Path>, program: &Path) -> io::Result<Folder> {
             let folder = std::path::absolute(folder)?;
             match private(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    quo_files::check(&folder, quo_files::Access::ReadOnly)?;
                     if folder.read_dir()?.next().is_some() {
                         let why = "is there already and is not empty; name another folder";
                         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));

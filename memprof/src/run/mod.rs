@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use folder::Folder;
 use memprof_trace::overrides;
 use program::Kind;
+use quo_launch::job::{Started, wrong_side};
 pub(crate) use quo_launch::preload::beside;
 use quo_launch::{Launcher, launcher, preload};
 use std::ffi::OsString;
@@ -163,6 +164,12 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     let launcher = Launcher::of(&options.command[0]);
     let mut variables = variables(options, launcher)?;
     let program = launcher::program(&options.command);
+    let own = options.command[0].to_string_lossy();
+    let reason = "each records one rank, in a folder of its own";
+    let is_launcher = launcher != Launcher::None;
+    if let Some(told) = wrong_side(Started::read(), is_launcher, "memprof run --", &own, reason) {
+        say(&clean(&told));
+    }
     let folder =
         folder::make(options.output.as_deref(), &program).with_context(|| {
             match &options.output {

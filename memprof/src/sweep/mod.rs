@@ -71,8 +71,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let json = text::json(&study, &options.at)?;
     let picture = text::picture(&study);
     if let Some(folder) = &options.output {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
+        quo_files::Folder::make(folder, quo_files::Access::ReadOnly)
+            .with_context(|| format!("cannot use {}", folder.display()))?;
         for (name, content) in [
             ("sweep.json", json.as_bytes()),
             ("sweep.svg", picture.as_bytes()),

@@ -43,7 +43,8 @@ pub(super) enum Outcome {
 
 pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
     let Some(folder) = &options.output else { bail!("a folder has to be named with -o") };
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    quo_files::Folder::make(folder, quo_files::Access::ReadOnly)
+        .with_context(|| format!("cannot use {}", folder.display()))?;
     let mut counts = options.ranks.clone();
     counts.sort_unstable();
     counts.dedup();

@@ -65,5 +65,6 @@ pub fn svg(machine: &Topology, bindings: &[(String, CpuSet)], file: &Path) -> Re
     if file == Path::new("-") {
         return output::text(&picture);
     }
-    std::fs::write(file, picture).with_context(|| format!("writing `{}`", file.display()))
+    let written = quo_files::write(file, picture.as_bytes());
+    written.map(drop).with_context(|| format!("writing `{}`", file.display()))
 }

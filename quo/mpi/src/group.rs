@@ -12,8 +12,10 @@ use std::time::Duration;
 use quo::environment;
 use quo::group::{Group, GroupError, WaitLimits};
 use quo::node::ForkId;
+use quo_launch::job::Started;
 
 use crate::operation::Operation;
+use crate::process::library;
 use crate::raw::succeed;
 use crate::{Comm, is_running, is_usable, launch, raw, running};
 
@@ -28,6 +30,8 @@ pub struct MpiGroup {
     rank: usize,
     size: usize,
     tag: u64,
+    /// Made over a communicator of the program.
+    is_given: bool,
 }
 
 /// Time to wait for ranks that do not come; an unusable setting is reported by create.
@@ -99,7 +103,9 @@ impl MpiGroup {
         let begun = Operation::begin("MPI_Comm_idup", |place| unsafe {
             raw::quo_mpi_comm_idup(comm.0, place)
         })?;
-        Self::adopt(begun.wait(limits)?)
+        let mut group = Self::adopt(begun.wait(limits)?)?;
+        group.is_given = true;
+        Ok(group)
     }
 
     /// Takes ownership of a communicator made here.
@@ -118,6 +124,7 @@ impl MpiGroup {
             size: usize::try_from(size).unwrap_or(0),
             // SAFETY: `comm` is live.
             tag: unsafe { raw::quo_mpi_marked(comm.0) },
+            is_given: false,
         })
     }
 
@@ -268,14 +275,17 @@ impl Group for MpiGroup {
         self.tag
     }
 
+    fn alarm(&self) -> Option<String> {
+        let started = Started::read().filter(Started::is_first)?;
+        launch_mismatch(&started)
+    }
+
     fn warning(&self) -> Option<String> {
-        is_running().ok()?;
-        let mut world: c_int = 0;
-        // SAFETY: MPI is running; writes one int.
-        let code = unsafe { raw::quo_mpi_comm_size(raw::quo_mpi_comm_world(), &raw mut world) };
-        succeed("MPI_Comm_size", code).ok()?;
-        let world = usize::try_from(world).ok()?;
-        launch::mismatch(world, &running().to_string(), |name| std::env::var(name).ok())
+        let started = Started::read();
+        let misled = started.and_then(|started| launch_mismatch(&started));
+        let own = || launch::alone(self.size, world_size()?);
+        // Ranks of a world that comes and goes are often one, and so are parts that the runtime makes.
+        misled.or_else(|| own().filter(|_| self.is_given && self.tag == 0))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -285,6 +295,30 @@ impl Group for MpiGroup {
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
+}
+
+/// Number of ranks of `MPI_COMM_WORLD`, while MPI runs.
+fn world_size() -> Option<usize> {
+    is_running().ok()?;
+    let mut world: c_int = 0;
+    // SAFETY: MPI is running; writes one int.
+    let code = unsafe { raw::quo_mpi_comm_size(raw::quo_mpi_comm_world(), &raw mut world) };
+    succeed("MPI_Comm_size", code).ok()?;
+    usize::try_from(world).ok()
+}
+
+/// Returns the sentence about a launcher of another MPI. A process that MPI started by itself is none of its launcher's.
+fn launch_mismatch(started: &Started) -> Option<String> {
+    let world = world_size()?;
+    let mut parent = 0;
+    // SAFETY: MPI is running; writes one word.
+    let asked = unsafe { raw::quo_mpi_parent(&raw mut parent) };
+    if asked != 0 || !Comm(parent).is_null() {
+        return None;
+    }
+    let running = running();
+    let own = library().and_then(|library| launch::launcher_of(&library, running.family()));
+    launch::mismatch(world, &running.to_string(), own.as_deref(), Some(started))
 }
 
 impl Drop for MpiGroup {

@@ -3,59 +3,59 @@
 //! A program that another MPI's launcher starts runs as many times as was asked for, and each copy
 //! believes it is alone.
 
-/// The variable by which a launcher tells the size of the job, and the launcher.
-const SIZES: [(&str, &str); 6] = [
-    ("OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI"),
-    ("PMI_SIZE", "mpiexec of MPICH or Intel MPI"),
-    ("MV2_COMM_WORLD_SIZE", "mpirun_rsh of MVAPICH"),
-    ("MPI_LOCALNRANKS", "mpiexec of MPICH or Intel MPI"),
-    ("PALS_NRANKS", "mpiexec of PALS"),
-    // Of the step that srun starts. A batch script has the size of the job around it, and may well
-    // run a program alone.
-    ("SLURM_STEP_NUM_TASKS", "srun"),
-];
+use std::path::{Path, PathBuf};
 
-/// Names the launcher of this process, as far as its environment says.
-#[must_use]
-pub fn launcher() -> Option<&'static str> {
-    SIZES.iter().find(|(name, ..)| std::env::var_os(name).is_some()).map(|&(_, launcher)| launcher)
-}
+use quo_launch::job::Started;
 
-/// Only inside a step is the process one that srun started.
-const STEP: &str = "SLURM_STEP_ID";
+use crate::Family;
 
-/// A sentence for the user when MPI has one rank though a launcher started several.
-///
-/// A launcher that says one agrees with MPI, whatever those around it say; a number of a rank above
-/// zero belongs to a job of several.
+/// A sentence for the user when MPI has one rank though a launcher started several. `own` is the launcher of the MPI in
+/// use, where it was found.
 pub(crate) fn mismatch(
     world: usize,
     mpi: &str,
-    variable: impl Fn(&str) -> Option<String>,
+    own: Option<&Path>,
+    started: Option<&Started>,
 ) -> Option<String> {
-    if world != 1 {
-        return None;
-    }
-    let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
-    let said = SIZES.iter().filter_map(|&(name, launcher)| {
-        let inside = name != "SLURM_STEP_NUM_TASKS" || variable(STEP).is_some();
-        Some((number(name).filter(|_| inside)?, launcher, name))
-    });
-    let said: Vec<_> = said.filter(|&(size, ..)| size > 0).collect();
-    if said.iter().any(|&(size, ..)| size == 1) {
-        return None;
-    }
-    let advice =
-        "every process runs alone; start it with the launcher of its own MPI, unless that is meant";
-    if let Some((size, launcher, name)) = said.first() {
-        return Some(format!(
-            "{mpi} sees 1 rank, but {launcher} started {size} ({name}): {advice}"
-        ));
-    }
-    let rank = number("PMIX_RANK").filter(|&rank| rank > 0)?;
+    let started = started.filter(|_| world == 1)?;
+    let own = own.map_or_else(|| "mpirun".to_owned(), |own| own.display().to_string());
+    let by = match started.ranks {
+        Some(size) => format!("{} started {size} ({})", started.by, started.variable),
+        None => {
+            let rank = started.rank.unwrap_or_default();
+            format!("{} calls it rank {rank} ({})", started.by, started.variable)
+        }
+    };
     Some(format!(
-        "{mpi} sees 1 rank, but a PMIx launcher calls it rank {rank} (PMIX_RANK): {advice}"
+        "{mpi} sees 1 rank, but {by}: every process runs alone and takes the whole node; start it by the launcher \
+         of its own MPI, {own} -n {} ..., unless that is meant",
+        started.number()
     ))
+}
+
+/// A sentence for the user when a context has one of several ranks.
+pub(crate) fn alone(size: usize, world: usize) -> Option<String> {
+    (size == 1 && world > 1).then(|| {
+        format!(
+            "the context has 1 of the {world} ranks of MPI_COMM_WORLD (MPI_COMM_SELF?): ranks in contexts of their own do \
+             not know of each other, and each may take the whole node; make it over MPI_COMM_WORLD, unless that is meant"
+        )
+    })
+}
+
+/// Finds the launcher that belongs to an MPI library: in the folder `bin` beside one that the library is in.
+pub(crate) fn launcher_of(library: &Path, family: Family) -> Option<PathBuf> {
+    let names: &[&str] = match family {
+        Family::OpenMpi => &["mpirun.openmpi", "mpirun"],
+        Family::Mpich => &["mpirun.mpich", "mpiexec.hydra", "mpirun"],
+        _ => &["mpiexec.hydra", "mpirun", "mpiexec"],
+    };
+    // Not beside the root: what is there belongs to no MPI.
+    let above = library.ancestors().skip(1).filter(|above| above.parent().is_some());
+    let folders = above.map(|above| above.join("bin"));
+    folders
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+        .find(|file| file.is_file())
 }
 
 #[cfg(test)]
@@ -67,44 +67,55 @@ mod tests {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        mismatch(world, "MPICH 5.0.2", value)
+        mismatch(
+            world,
+            "MPICH 5.0.2",
+            Some(Path::new("/opt/bin/mpirun")),
+            Started::from(value).as_ref(),
+        )
     }
 
     #[test]
     fn launcher_of_several_beside_singleton_mpi_is_reported() {
         for (variables, part) in [
             (&[("OMPI_COMM_WORLD_SIZE", "4")][..], "mpirun of Open MPI started 4"),
-            (&[("PMI_SIZE", "3"), ("PMI_RANK", "0")], "mpiexec of MPICH or Intel MPI started 3"),
-            (&[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "8")], "srun started 8"),
-            (&[("PMIX_RANK", "2")], "rank 2"),
+            (&[("PMI_SIZE", "4"), ("PMI_RANK", "0")], "mpiexec of MPICH or Intel MPI started 4"),
         ] {
             let text = told(1, variables).unwrap();
             assert!(text.contains(part) && text.contains("MPICH 5.0.2 sees 1"), "{text}");
+            assert!(text.contains("/opt/bin/mpirun -n 4 ..."), "{text}");
         }
+        assert!(told(1, &[("PMIX_RANK", "2")]).unwrap().contains("calls it rank 2"));
     }
 
     #[test]
     fn nobody_is_alarmed_without_cause() {
-        for (world, variables) in [
-            // As launched.
-            (4, &[("OMPI_COMM_WORLD_SIZE", "4")][..]),
-            (1, &[]),
-            (1, &[("OMPI_COMM_WORLD_SIZE", "1"), ("PMIX_RANK", "0")]),
-            // Alone in a batch script of a larger job, whose variables say nothing of this process.
-            (1, &[("SLURM_NTASKS", "16"), ("SLURM_PROCID", "0"), ("SLURM_JOB_ID", "7")]),
-            (1, &[("SLURM_NTASKS", "16"), ("SLURM_STEP_NUM_TASKS", "16")]),
-            // One rank by its own launcher, inside a step of several.
-            (
-                1,
-                &[
-                    ("OMPI_COMM_WORLD_SIZE", "1"),
-                    ("SLURM_STEP_ID", "0"),
-                    ("SLURM_STEP_NUM_TASKS", "4"),
-                ],
-            ),
-            (1, &[("PMI_SIZE", "many"), ("PMIX_RANK", "x")]),
-        ] {
-            assert_eq!(told(world, variables), None, "{variables:?}");
+        assert_eq!(told(4, &[("OMPI_COMM_WORLD_SIZE", "4")]), None);
+        assert_eq!(told(1, &[]), None);
+    }
+
+    #[test]
+    fn context_of_one_rank_among_several_is_noted() {
+        assert!(alone(1, 4).unwrap().contains("1 of the 4 ranks"));
+        for (size, world) in [(1, 1), (4, 4), (2, 4)] {
+            assert_eq!(alone(size, world), None);
         }
+    }
+
+    #[test]
+    fn launcher_is_found_beside_its_library() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let file = place.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            file
+        };
+        let library = file("lib/x86/openmpi/libmpi.so.40");
+        assert_eq!(launcher_of(&library, Family::Intel), None);
+        let any = file("bin/mpirun");
+        assert_eq!(launcher_of(&library, Family::OpenMpi), Some(any));
+        let own = file("bin/mpirun.openmpi");
+        assert_eq!(launcher_of(&library, Family::OpenMpi), Some(own));
     }
 }

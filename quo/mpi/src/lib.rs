@@ -26,11 +26,11 @@ mod wrapper;
 pub use comm::{Comm, Fint};
 pub use group::MpiGroup;
 pub use identity::{Family, Identity};
-pub use launch::launcher;
 pub use process::{
     abort, at_finalize, built_for, is_running, is_the_right_mpi, is_usable, running, world_rank,
 };
 pub use program::Mpi;
+pub use quo_launch::job::launcher;
 pub use transfer::Transfer;
 
 /// Returns true if MPI has been finalised. Local.

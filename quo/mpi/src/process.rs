@@ -117,14 +117,19 @@ pub fn is_running() -> Result<(), GroupError> {
     if is_finalized() { Err(GroupError::Finalized) } else { Ok(()) }
 }
 
-/// An MPI library in this process beside the one that our calls reach: a program may have loaded its
-/// own for itself alone, as interpreters do.
-fn second_library() -> Option<PathBuf> {
+/// The file of the MPI library that our calls reach.
+pub(crate) fn library() -> Option<PathBuf> {
     let mut file = vec![0_u8; 4096];
     // SAFETY: the buffer has the length given.
     unsafe { raw::quo_mpi_library_file(file.as_mut_ptr().cast::<c_char>(), file.len()) };
-    let ours = CStr::from_bytes_until_nul(&file).ok()?.to_str().ok()?;
-    let ours = Path::new(ours).canonicalize().ok()?;
+    let file = CStr::from_bytes_until_nul(&file).ok()?.to_str().ok()?;
+    Path::new(file).canonicalize().ok()
+}
+
+/// An MPI library in this process beside the one that our calls reach: a program may have loaded its
+/// own for itself alone, as interpreters do.
+fn second_library() -> Option<PathBuf> {
+    let ours = library()?;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     mpi_libraries(&maps).into_iter().find(|file| *file != ours)
 }

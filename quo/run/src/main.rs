@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser};
+use quo_launch::job::{Started, wrong_side};
 use quo_launch::{Launcher, preload};
 use quo_terminal::complain;
 
@@ -85,6 +86,14 @@ fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
     let object = preload::find(OBJECT, "QUO_RUN_PRELOAD").map_err(failed)?;
     let job = random().map_err(failed)?;
     let launcher = Launcher::of(&options.command[0]);
+    let (program, reason) = (
+        options.command[0].to_string_lossy(),
+        "ranks of different quo-run lend nothing to each other",
+    );
+    let is_launcher = launcher != Launcher::None;
+    if let Some(told) = wrong_side(Started::read(), is_launcher, "quo-run --", &program, reason) {
+        complain("quo-run", &told);
+    }
     let command = preload::merge(&object, &options.command);
     let list = preload::list(&object, env::var_os("LD_PRELOAD").as_deref());
     let mut variables = vec![("LD_PRELOAD", list), ("QUO_RUN_JOB", job.into())];

@@ -1,6 +1,6 @@
 //! The collective creation of a context, and its release.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use super::adapt::AdaptOptions;
@@ -13,6 +13,7 @@ use crate::cpuset::CpuSet;
 use crate::environment;
 use crate::error::Error;
 use crate::group::{Group, WaitLimits};
+use crate::notice;
 
 impl Context {
     /// Makes a context over all ranks of `group`, with default options. Collective over the group.
@@ -93,7 +94,9 @@ impl Context {
         let shared = Shared::new(next_number(), identity, settings, backend, state);
         let shared = Arc::new(shared);
         registry::register(&shared);
-        Ok(Self { shared })
+        let context = Self { shared };
+        say_alarm(&context);
+        Ok(context)
     }
 
     /// Releases the context: pops all pushes, writes the trace if one was asked for, and leaves the node. Collective
@@ -112,6 +115,16 @@ impl Context {
         drop(self);
         traced.and(popped)
     }
+}
+
+/// Says once in the life of the process what is wrong with the start of its ranks.
+fn say_alarm(context: &Context) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        if let Some(text) = context.group().alarm() {
+            notice::say(&format!("warning: {text}"));
+        }
+    });
 }
 
 impl Drop for Context {

@@ -1,7 +1,5 @@
 //! Records of a context about its phases, and the messages by which ranks report how a step went.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::Context;
@@ -102,9 +100,10 @@ impl Context {
                     .map_err(|error| file_error(error.into()))?,
             );
         }
-        let file = File::create(path).map_err(file_error)?;
+        let mut file = quo_files::Output::create(path).map_err(file_error)?;
         Trace::of(&phases)
-            .write(BufWriter::new(file))
-            .map_err(|error| file_error(std::io::Error::other(error)))
+            .write(&mut file)
+            .map_err(|error| file_error(std::io::Error::other(error)))?;
+        file.finish().map(drop).map_err(file_error)
     }
 }

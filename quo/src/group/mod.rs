@@ -91,6 +91,12 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// Returns a warning that is not to wait until the user asks: it goes to stderr when a context is created. One rank
+    /// speaks for all that are concerned. Local.
+    fn alarm(&self) -> Option<String> {
+        None
+    }
+
     /// The implementation, for callers that know which one they handed in.
     fn as_any(&self) -> &dyn Any;
 

@@ -1,7 +1,7 @@
 //! The record that a manager writes of its jobs and nodes, with `--record`.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -24,13 +24,10 @@ impl Recording {
     /// The file cannot be opened, or is something else.
     pub fn open(path: &Path, policy: &str) -> Result<Recording> {
         let doing = || format!("--record {}", path.display());
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            text => text.with_context(doing)?,
-        };
+        // First, since it refuses files of others.
+        let mut file = quo_files::append(path).with_context(doing)?;
+        let text = fs::read_to_string(path).with_context(doing)?;
         let recorder = Recorder::resume(&text).with_context(doing)?;
-        let mut file =
-            OpenOptions::new().append(true).create(true).open(path).with_context(doing)?;
         // A manager that was killed may have left half a line, which does not count.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {

@@ -2,8 +2,10 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+
+use quo_files::Access;
 
 /// The variable that names the only folder for control sockets: the same for jobs and commands.
 pub const FOLDER_VARIABLE: &str = "QUO_ELASTIC_DIR";
@@ -221,20 +223,7 @@ fn make(folder: &Path) -> Result<()> {
 /// # Errors
 /// There is none, or it cannot be trusted.
 fn check(folder: &Path, user: u32) -> Result<()> {
-    // Not followed: a link may lead to where others can write.
-    let found = fs::symlink_metadata(folder)
-        .map_err(|error| about(folder, &error.to_string(), error.kind()))?;
-    let refused = |what| Err(about(folder, what, ErrorKind::PermissionDenied));
-    if !found.is_dir() {
-        return refused("is no folder");
-    }
-    if found.uid() != user {
-        return refused("belongs to another user");
-    }
-    if found.mode() & 0o077 != 0 {
-        return refused("is open to others: it needs mode 0700");
-    }
-    Ok(())
+    quo_files::check_of(folder, Access::Private, user)
 }
 
 fn about(folder: &Path, what: &str, kind: ErrorKind) -> Error {
@@ -243,7 +232,7 @@ fn about(folder: &Path, what: &str, kind: ErrorKind) -> Error {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 

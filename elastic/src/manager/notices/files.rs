@@ -1,7 +1,7 @@
 //! Notices as files: claimed by one rename, so that each is taken once, and acknowledged by another.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -95,9 +95,7 @@ impl Files {
             Outcome::Refused => "refused",
         };
         // Whoever waits for the name finds all of it.
-        let new = self.folder.join(format!(".{name}.new"));
-        File::create(&new)?.write_all(&line(answer))?;
-        fs::rename(&new, self.path(name, end))?;
+        quo_files::write(&self.path(name, end), &line(answer))?;
         fs::remove_file(self.path(name, CLAIMED))
     }
 

@@ -4,27 +4,33 @@
 //!
 //! - `start.json`: its slots and the time, written before it is started;
 //! - `alive`: locked as long as the shell lives that runs its launcher, which has it as standard input;
-//! - `begun` and `pid`: written by that shell first;
+//! - `pid`: the number of that shell;
 //! - `log`: what the launcher and the job write;
-//! - `status`: the exit status of the launcher, written by that shell last.
+//! - `status`: written by that shell, `begun` first and the exit status of the launcher last.
+//!
+//! Nobody else can write to the folder: see [`quo_files`]. The shell is handed its files open, and names none.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
+use quo_files::Access;
 use rustix::fs::{FlockOperation, flock};
 use scheduler::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::super::now;
 
-/// Runs the words behind the folder, and notes how they ended. A hang-up of the terminal is not the job's.
-const SHELL: &str = r#"trap '' HUP; echo $$ >"$0/pid"; : >"$0/begun"; "$@"; s=$?
-echo $s >"$0/status.new"; mv "$0/status.new" "$0/status""#;
+/// Runs the words behind the shell's own name, and notes how they ended in the file that is its standard error. A
+/// hang-up of the terminal is not the job's.
+const SHELL: &str = r#"trap '' HUP; exec 3>&2 2>&1; echo begun >&3; "$@" 3>&-; echo $? >&3"#;
+
+/// First line of a job's `status`.
+const BEGUN: &str = "begun\n";
 
 /// The longest time that a process may take from its fork to its program.
 const STARTING: Duration = Duration::from_secs(1);
@@ -52,7 +58,7 @@ pub enum Fate {
 /// The folder of a queue, held by one manager.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
+    files: quo_files::Folder,
     /// The instant at which the queue began.
     origin: Time,
     lock: File,
@@ -71,13 +77,12 @@ impl Folder {
     /// # Errors
     /// Another manager has it; or jobs were started there already, and this was not known.
     pub fn open(path: &Path, resume: bool) -> Result<Folder> {
-        fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
-        let path = path.canonicalize().with_context(|| format!("finding {}", path.display()))?;
-        let lock = path.join("lock");
+        let files = quo_files::Folder::make(path, Access::ReadOnly)?;
+        let path = files.path();
         // A job that a killed manager was just starting may have its lock for a moment.
         let end = Instant::now() + STARTING;
         let lock = loop {
-            match locked(&lock)? {
+            match locked(&files, "lock")? {
                 Some(lock) => break lock,
                 None if Instant::now() > end => {
                     bail!("{}: another manager is at work there", path.display())
@@ -85,21 +90,20 @@ impl Folder {
                 None => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        let mark = path.join("began");
-        let origin = match fs::read_to_string(&mark) {
+        let origin = match files.read("began") {
             Ok(_) if !resume => bail!(
                 "{}: this queue was begun already: go on with --resume, or name another folder with --dir",
                 path.display()
             ),
-            Ok(text) => text.trim().parse().map_or_else(|_| now(), Time),
-            Err(_) => {
+            Ok(text) => String::from_utf8_lossy(&text).trim().parse().map_or_else(|_| now(), Time),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 let origin = now();
-                let text = origin.0.to_string();
-                fs::write(&mark, text).with_context(|| format!("writing {}", mark.display()))?;
+                files.replace("began", origin.0.to_string().as_bytes())?;
                 origin
             }
+            Err(error) => return Err(error.into()),
         };
-        Ok(Folder { path, origin, lock })
+        Ok(Folder { files, origin, lock })
     }
 
     /// Returns the instant at which the queue began.
@@ -107,111 +111,127 @@ impl Folder {
         self.origin
     }
 
-    /// Returns the path of a file.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        self.files.path()
     }
 
-    /// Returns the path of a file of a job.
+    /// Writes a file for launchers.
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        Ok(self.files.replace(name, text.as_bytes())?)
+    }
+
+    /// Returns the path of a file of a job, to be shown.
     pub fn job_file(&self, job: &str, name: &str) -> PathBuf {
-        self.path.join(job).join(name)
+        self.files.path().join(job).join(name)
     }
 
     /// Finds out what has become of a job.
     pub fn fate(&self, job: &str) -> Result<Fate> {
-        let path = self.job_file(job, "start.json");
-        let text = match fs::read(&path) {
+        let files = match self.files.existing_folder(job) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fate::Waiting),
-            text => text.with_context(|| format!("reading {}", path.display()))?,
+            files => files?,
         };
-        let start: Start =
-            serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
-        if let Some((status, at)) = self.status(job)? {
-            return Ok(Fate::Ended(start, Some(status), at));
+        let text = match files.read("start.json") {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fate::Waiting),
+            text => text?,
+        };
+        let doing = || format!("reading {}", self.job_file(job, "start.json").display());
+        let start: Start = serde_json::from_slice(&text).with_context(doing)?;
+        if let Status { exit: Some(exit), at, .. } = self.status(&files, job)? {
+            return Ok(Fate::Ended(start, Some(exit), at));
         }
-        match locked(&self.job_file(job, "alive"))? {
+        match locked(&files, "alive")? {
             None => return Ok(Fate::Running(start)),
             Some(lock) => {
                 let _ = flock(&lock, FlockOperation::Unlock);
             }
         }
         // It may have ended between the two looks.
-        if let Some((status, at)) = self.status(job)? {
-            return Ok(Fate::Ended(start, Some(status), at));
-        }
-        let begun = self.job_file(job, "begun");
-        match fs::metadata(&begun) {
-            Ok(found) => Ok(Fate::Ended(start, None, written(&found))),
+        Ok(match self.status(&files, job)? {
+            Status { exit: Some(exit), at, .. } => Fate::Ended(start, Some(exit), at),
+            Status { has_begun: true, at, .. } => Fate::Ended(start, None, at),
             // The manager was killed before it started the job.
-            Err(_) => Ok(Fate::Waiting),
-        }
+            Status { .. } => Fate::Waiting,
+        })
     }
 
-    fn status(&self, job: &str) -> Result<Option<(i32, Time)>> {
-        let path = self.job_file(job, "status");
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            text => text.with_context(|| format!("reading {}", path.display()))?,
+    fn status(&self, files: &quo_files::Folder, job: &str) -> Result<Status> {
+        // Made where it is not there: a job that has not begun has an empty one.
+        let mut file = files.update("status")?;
+        let mut text = String::new();
+        let doing = || self.job_file(job, "status").display().to_string();
+        file.read_to_string(&mut text).with_context(doing)?;
+        let at = file.metadata().map_or(Time::ZERO, |found| written(&found));
+        let rest = text.strip_prefix(BEGUN);
+        // A line counts when it is whole.
+        let line = rest.and_then(|rest| rest.strip_suffix('\n'));
+        let number = |line: &str| {
+            line.parse().with_context(|| format!("{}: {line:?} is not an exit status", doing()))
         };
-        let status = text
-            .trim()
-            .parse()
-            .with_context(|| format!("{}: {text:?} is not an exit status", path.display()))?;
-        let at = fs::metadata(&path).map_or(Time::ZERO, |found| written(&found));
-        Ok(Some((status, at)))
+        Ok(Status { has_begun: rest.is_some(), exit: line.map(number).transpose()?, at })
     }
 
     /// Starts a job by the words of its launcher.
     pub fn start(&self, job: &str, start: &Start, words: &[String]) -> Result<Child> {
-        let folder = self.path.join(job);
-        let doing = || format!("starting job {job:?} in {}", folder.display());
-        fs::create_dir_all(&folder).with_context(doing)?;
-        let Some(alive) = locked(&folder.join("alive"))? else {
+        let doing = || format!("starting job {job:?} in {}", self.files.path().display());
+        let files = self.files.folder(job).with_context(doing)?;
+        let Some(alive) = locked(&files, "alive")? else {
             bail!("{}: the job runs already", doing());
         };
         // Complete or not there.
-        let (new, record) = (folder.join("start.new"), folder.join("start.json"));
-        fs::write(&new, serde_json::to_vec(start)?).with_context(doing)?;
-        fs::rename(&new, &record).with_context(doing)?;
-        let log = folder.join("log");
-        let log = OpenOptions::new().create(true).append(true).open(log).with_context(doing)?;
+        files.replace("start.json", &serde_json::to_vec(start)?).with_context(doing)?;
+        let log = files.append("log").with_context(doing)?;
+        let status = files.append("status").with_context(doing)?;
+        status.set_len(0).with_context(doing)?;
         let mut command = Command::new("sh");
-        command.arg("-c").arg(SHELL).arg(&folder).args(words);
+        command.arg("-c").arg(SHELL).arg("sh").args(words);
         // Steps of a Slurm allocation wait for each other otherwise.
         command.env("SLURM_OVERLAP", "1").process_group(0);
-        let errors = log.try_clone().with_context(doing)?;
-        command.stdin(Stdio::from(alive)).stdout(log).stderr(errors);
-        command.spawn().with_context(doing)
+        command.stdin(Stdio::from(alive)).stdout(log).stderr(status);
+        let child = command.spawn().with_context(doing)?;
+        files.replace("pid", format!("{}\n", child.id()).as_bytes()).with_context(doing)?;
+        Ok(child)
     }
 
     /// Appends a line to the log of decisions.
     pub fn note(&self, line: &str) -> Result<()> {
-        let path = self.file("decisions");
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
-            .with_context(|| format!("writing {}", path.display()))
+        let mut file = self.files.append("decisions")?;
+        let doing = || format!("writing {}", self.files.path().join("decisions").display());
+        file.write_all(format!("{line}\n").as_bytes()).with_context(doing)
     }
+}
+
+/// Words of a job's shell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Status {
+    has_begun: bool,
+    exit: Option<i32>,
+    /// Time of the last of them.
+    at: Time,
 }
 
 /// Locks a file, which is made if it is not there; none if somebody else has locked it.
-fn locked(path: &Path) -> Result<Option<File>> {
-    let doing = || format!("locking {}", path.display());
-    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
-    let file = file.with_context(doing)?;
+fn locked(files: &quo_files::Folder, name: &str) -> Result<Option<File>> {
+    let file = files.update(name)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(error).with_context(doing),
+        Err(error) => {
+            Err(error).with_context(|| format!("locking {}", files.path().join(name).display()))
+        }
     }
 }
 
-fn written(found: &fs::Metadata) -> Time {
+fn written(found: &std::fs::Metadata) -> Time {
     let since = found.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
     Time(since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, OpenOptions};
+
     use super::*;
 
     fn words(script: &str) -> Vec<String> {
@@ -257,7 +277,7 @@ mod tests {
             assert!(std::time::Instant::now() < end);
         }
         assert!(matches!(folder.fate("a").unwrap(), Fate::Ended(_, None, _)));
-        fs::remove_file(folder.job_file("a", "begun")).unwrap();
+        fs::write(folder.job_file("a", "status"), "").unwrap();
         assert_eq!(folder.fate("a").unwrap(), Fate::Waiting);
     }
 }

@@ -91,6 +91,13 @@ pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
     pool.report()
 }
 
+/// Makes a name for a job's folder of launcher files that nobody can take first, since nobody can guess it.
+fn session() -> Result<String> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("quo-{:016x}", u64::from_ne_bytes(random)))
+}
+
 /// Reads a queue file, with the time of its last change.
 fn read(path: &Path, slots: u32) -> Result<(Queue, Option<SystemTime>)> {
     let doing = || format!("reading {}", path.display());
@@ -398,12 +405,12 @@ impl Pool {
         let (name, reason) = (job.name.clone(), slots(&decided.reason));
         if let Action::Start { nodes: Choice::Nodes(nodes), .. } = &decided.action {
             let start = Start { slots: nodes.iter().collect(), at: now };
-            let file = self.folder.file(&format!("{name}.hosts"));
-            let path = file.display().to_string();
-            let session = format!("quo-{}-{}-{name}", self.own, std::process::id());
+            let file = format!("{name}.hosts");
+            let path = self.folder.path().join(&file).display().to_string();
+            let session = session()?;
             let names = Names { own: &self.own, host_file: &path, session: &session };
             let launch = launch(job, &self.hosts, &start.slots, &self.launcher, names);
-            fs::write(&file, &launch.host_file).with_context(|| format!("writing {path}"))?;
+            self.folder.write(&file, &launch.host_file)?;
             self.say(now, &name, &reason)?;
             self.note(now, &name, decided)?;
             self.children.push(self.folder.start(&name, &start, &launch.words)?);

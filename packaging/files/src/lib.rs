@@ -1,0 +1,17 @@
+//! Folders and files that nobody but their user can replace, fill or redirect.
+//!
+//! A folder is opened once and judged by its descriptor: its owner, its mode, and whether all users can exchange a
+//! folder on the way to it. Everything below it is opened relative to that descriptor and never through a link. A file
+//! that is written as a whole is made under a new name and renamed, so that a name that somebody else took first is
+//! refused or replaced, and never written through.
+//!
+//! Members of a group that may write to a folder above are trusted, as are the owners of the folders above.
+//!
+//! floors: owner < folder < output
+
+mod folder;
+mod output;
+mod owner;
+
+pub use folder::{Access, Folder, check, check_of};
+pub use output::{Output, append, write};

@@ -1,0 +1,116 @@
+//! Jobs that are launched wrongly are told, with the right command line: a command behind the launcher that belongs before
+//! it, and contexts over one rank each. Jobs that are launched rightly, also inside each other, are told nothing.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::{BindTo, Checkout, Job, Launcher, Outcome, Running};
+use tempfile::TempDir;
+
+const TESTS: &[Test] = &[
+    ("quo_run_behind_the_launcher_is_told_once", quo_run_behind_the_launcher),
+    ("memprof_run_behind_the_launcher_is_told_once", memprof_run_behind_the_launcher),
+    ("commands_before_the_launcher_are_told_nothing", commands_before_the_launcher),
+    ("context_of_one_rank_among_several_is_explained", context_of_one_rank),
+    ("process_that_was_spawned_alone_is_told_nothing", spawned_alone),
+];
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn program() -> Result<(TempDir, PathBuf)> {
+    let folder = tempfile::tempdir()?;
+    let checkout = Checkout::find()?;
+    let program = checkout.compile_c("tests/programs/wrong_launch.c", folder.path(), &[])?;
+    Ok((folder, program))
+}
+
+fn once(outcome: &Outcome, times: &str, line: &str) -> Result<()> {
+    outcome.expect_success()?;
+    for words in [times, line] {
+        let found = outcome.stderr.matches(words).count();
+        ensure!(found == 1, "{words:?} stands there {found} times: {}", outcome.report());
+    }
+    Ok(())
+}
+
+fn quo_run_behind_the_launcher() -> Result<()> {
+    let (_folder, program) = program()?;
+    let job =
+        Job::new(3, Checkout::find()?.program("quo-run")?).arg("--").arg(&program).arg("world");
+    let line = format!("put the launcher behind it: quo-run -- mpirun -n 3 {}", program.display());
+    once(&job.run()?, "started this command 3 times", &line)
+}
+
+fn memprof_run_behind_the_launcher() -> Result<()> {
+    let (folder, program) = program()?;
+    // Names that each rank has for itself: the ranks have one folder otherwise, and all but one fail.
+    let script = r#"exec "$0" run -q -o "$1.$$" -- "$2" world"#;
+    let memprof = Checkout::find()?.program("memprof")?;
+    let job = Job::new(2, "sh").arg("-c").arg(script).arg(memprof).arg(folder.path().join("out"));
+    let line = format!("behind it: memprof run -- mpirun -n 2 {}", program.display());
+    once(&job.arg(&program).run()?, "started this command 2 times", &line)
+}
+
+fn commands_before_the_launcher() -> Result<()> {
+    let (folder, program) = program()?;
+    let out = folder.path().join("out").display().to_string();
+    let checkout = Checkout::find()?;
+    for (name, words) in [("quo-run", &["--"][..]), ("memprof", &["run", "-q", "-o", &out, "--"])] {
+        let launch = Launcher::find()?.command(2, BindTo::None);
+        let mut command = std::process::Command::new(checkout.program(name)?);
+        command.args(words).arg(launch.get_program()).args(launch.get_args());
+        let variables = launch.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(variables).arg(&program).arg("world");
+        let limit = std::time::Duration::from_secs(60);
+        let outcome = Running::start(&mut command, name, limit)?.finish()?;
+        outcome.expect_success()?;
+        ensure!(!outcome.stderr.contains("behind it"), "{}", outcome.report());
+        // A rank alone is as good as no launcher.
+        let job = Job::new(1, checkout.program(name)?);
+        let alone = folder.path().join(format!("alone-{name}"));
+        let words = match name {
+            "memprof" => {
+                vec!["run".into(), "-q".into(), "-o".into(), alone.into_os_string(), "--".into()]
+            }
+            _ => vec![std::ffi::OsString::from("--")],
+        };
+        let job = words.into_iter().fold(job, Job::arg).arg(&program).arg("world");
+        let outcome = job.run()?;
+        outcome.expect_success()?;
+        ensure!(!outcome.stderr.contains("behind it"), "{}", outcome.report());
+    }
+    Ok(())
+}
+
+fn context_of_one_rank() -> Result<()> {
+    let (_folder, program) = program()?;
+    let words = |ranks: usize| format!("the context has 1 of the {ranks} ranks of MPI_COMM_WORLD");
+    for (what, ranks, warned) in [("self", 3, 3), ("world", 3, 0), ("self", 1, 0), ("world", 1, 0)]
+    {
+        let outcome = Job::new(ranks, &program).arg(what).run()?;
+        outcome.expect_success()?;
+        let found = outcome.stdout.matches(&words(ranks)).count();
+        ensure!(found == warned, "{what}, {ranks} ranks: {found} warnings: {}", outcome.report());
+        ensure!(!outcome.stderr.contains("quo: "), "{}", outcome.report());
+    }
+    Ok(())
+}
+
+fn spawned_alone() -> Result<()> {
+    let (_folder, program) = program()?;
+    let job = Job::new(1, &program).arg("spawns");
+    let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let outcome = job.env("OMPI_MCA_rmaps_base_oversubscribe", "1").run()?;
+    if !outcome.status.success() && outcome.stderr.to_lowercase().contains("spawn") {
+        return Err(Skipped("this MPI cannot spawn".to_owned()).into());
+    }
+    outcome.expect_success()?;
+    ensure!(outcome.stdout.contains("allowed CPUs"), "nothing was spawned: {}", outcome.report());
+    let said = format!("{}{}", outcome.stdout, outcome.stderr);
+    ensure!(!said.contains("sees 1 rank") && !said.contains("the context has 1"), "{said}");
+    Ok(())
+}

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Context;
 use super::exchange::{Header, Message, Operation, encode_trouble};
@@ -50,16 +50,21 @@ impl Context {
         &self.shared.controls
     }
 
-    /// Keeps the reasons for which a phase has fewer threads than planned, until the next one.
+    /// Keeps the notes on the threads of a phase until the next one.
     pub(crate) fn note_threads(&self, phase: &str, notes: &[String]) {
         let mut kept = self.thread_notes();
         kept.clear();
         kept.extend(notes.iter().map(|note| format!("in the last phase, `{phase}`, {note}")));
     }
 
-    /// The reasons for which the last phase of this rank had fewer threads than planned.
+    /// The notes on the threads of the last phase of this rank.
     pub(crate) fn thread_notes(&self) -> MutexGuard<'_, Vec<String>> {
         self.shared.thread_notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`backend`](Self::backend), to keep.
+    pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.shared.backend)
     }
 
     /// The masks of the threads of this process.

@@ -1406,6 +1406,20 @@ typedef enum {
     QUO_THREADS_OPENMP
 } QUO_threads_t;
 
+/** The CPUs that each OpenMP thread of a worker may use while a phase runs that sets thread counts. */
+typedef enum {
+    /** As the variables say that pin a runtime's threads (OMP_PROC_BIND, OMP_PLACES,
+        GOMP_CPU_AFFINITY, KMP_AFFINITY), but on the worker's CPUs: one thread per CPU, close or
+        spread. All of the worker's CPUs for each thread where they say nothing. The default. */
+    QUO_PINNING_ENVIRONMENT = 0,
+    /** All of the worker's CPUs for each thread, whatever the variables say. */
+    QUO_PINNING_NONE,
+    /** One thread per CPU, in the order of the machine: neighbours share a core or a cache. */
+    QUO_PINNING_CLOSE,
+    /** One thread per CPU, at even distances: fewer threads than CPUs are far from each other. */
+    QUO_PINNING_SPREAD
+} QUO_pinning_t;
+
 /** Which cores of a hybrid processor a phase uses. */
 typedef enum {
     /** All. Workers of one object share the fast cores and the slow ones evenly, by their speeds. */
@@ -1447,13 +1461,17 @@ typedef struct QUO_phase_spec_t {
     /** Seconds to wait for the CPUs, after which QUO_phase_end() returns #QUO_ERR_TIMEOUT on every
         rank; 0 for the limit of QUO_create() (the variable QUO_CREATE_TIMEOUT). */
     double sharing_limit;
+    /** One of #QUO_pinning_t. The phase then starts with an empty region in each OpenMP runtime,
+        whose threads it pins until it ends. Threads that start later, such as those of inner teams,
+        call QUO_phase_pin_thread(). A pinned thread hands its CPU on to threads that it starts. */
+    int pinning;
 } QUO_phase_spec_t;
 
 /** Initialiser: one worker per package, whose thread counts follow its binding; no name. */
 #define QUO_PHASE_SPEC_INIT                                                                        \
     {                                                                                              \
         sizeof(QUO_phase_spec_t), QUO_OBJ_PACKAGE, 1, QUO_THREADS_OPENMP, NULL, QUO_CORES_ALL,     \
-            QUO_SHARING_OVERLAP, 0                                                                 \
+            QUO_SHARING_OVERLAP, 0, QUO_PINNING_ENVIRONMENT                                        \
     }
 
 /** Assignment of a worker of a phase. */
@@ -1555,6 +1573,36 @@ int
 QUO_phase_qids(QUO_phase phase,
                int *first,
                int *count);
+
+/**
+ * Binds the calling thread, one of some that work at once, to a CPU of its own among those of the
+ * worker, until the run ends; then it gets its mask back, unless it was changed meanwhile. The order
+ * is that of the phase's #QUO_pinning_t, else close; more threads than CPUs share them.
+ *
+ * Local; by any thread of a rank that works in a run. For threads of inner teams, in their region, and
+ * of other pools. Without effect on a simulated machine.
+ *
+ * @param[in] phase  A phase.
+ * @param[in] number The thread's number among them, from 0.
+ * @param[in] count  How many they are, on this rank.
+ * @retval QUO_SUCCESS       Done.
+ * @retval QUO_ERR_INVLD_ARG number is not below count, or the caller's rank does not work in a run of
+ *                           this phase now.
+ * @retval QUO_ERR_SYS       The system refuses.
+ *
+ * @code{.c}
+ * #pragma omp parallel num_threads(2)
+ * {
+ *     int outer = omp_get_thread_num();
+ * #pragma omp parallel num_threads(3)
+ *     QUO_phase_pin_thread(phase, 3 * outer + omp_get_thread_num(), 6);
+ * }
+ * @endcode
+ */
+int
+QUO_phase_pin_thread(QUO_phase phase,
+                     int number,
+                     int count);
 
 /**
  * Ends a run: workers get their bindings and thread counts back and wake the others; the others

@@ -215,6 +215,18 @@ enum class Sharing : int {
     left = QUO_SHARING_LEFT
 };
 
+/** The CPUs that each OpenMP thread of a worker may use while a phase runs. */
+enum class Pinning : int {
+    /** As the variables say that pin OpenMP threads, but on the worker's CPUs. The default. */
+    environment = QUO_PINNING_ENVIRONMENT,
+    /** All of the worker's CPUs for each thread, whatever the variables say. */
+    none = QUO_PINNING_NONE,
+    /** One thread per CPU, in the order of the machine. */
+    close = QUO_PINNING_CLOSE,
+    /** One thread per CPU, at even distances. */
+    spread = QUO_PINNING_SPREAD
+};
+
 /** The name of a type, such as "package". */
 inline const char *
 to_string(ObjectType type) noexcept
@@ -1766,6 +1778,12 @@ public:
         sharing_limit_ = detail::seconds(limit);
         return *this;
     }
+    /** The CPUs that each OpenMP thread of a worker may use. */
+    PhaseSpec &pinning(Pinning pinning)
+    {
+        pinning_ = pinning;
+        return *this;
+    }
     /** A name for traces (the variable QUO_TRACE). */
     PhaseSpec &name(std::string name)
     {
@@ -1780,6 +1798,7 @@ public:
     Sharing sharing() const noexcept { return sharing_; }
     /** In seconds; 0 for the limit of the context's creation. */
     double sharing_limit() const noexcept { return sharing_limit_; }
+    Pinning pinning() const noexcept { return pinning_; }
     const std::string &name() const noexcept { return name_; }
 
 private:
@@ -1789,6 +1808,7 @@ private:
     Cores cores_ = Cores::all;
     Sharing sharing_ = Sharing::overlap;
     double sharing_limit_ = 0;
+    Pinning pinning_ = Pinning::environment;
     std::string name_;
 };
 
@@ -1897,6 +1917,13 @@ public:
         detail::check(QUO_phase_fail(phase_.get(), reason.c_str()));
     }
 
+    /** Binds the calling thread, number `number` of `count`, to a CPU of its own until the run ends; as
+        QUO_phase_pin_thread(). By any thread, inside the work of run() or while a PhaseGuard is active. */
+    void pin_thread(int number, int count) const
+    {
+        detail::check(QUO_phase_pin_thread(phase_.get(), number, count));
+    }
+
     /** The caller's assignment; empty when it is not selected. */
     Qids qids() const
     {
@@ -1934,6 +1961,7 @@ private:
         plain.cores = static_cast<int>(spec.cores());
         plain.sharing = static_cast<int>(spec.sharing());
         plain.sharing_limit = spec.sharing_limit();
+        plain.pinning = static_cast<int>(spec.pinning());
         plain.name = spec.name().empty() ? nullptr : spec.name().c_str();
         detail::check(QUO_phase_create(context.handle(), &plain, &handle));
         return handle;

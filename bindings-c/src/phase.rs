@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quo::Context;
 use quo::phase::{
-    Assignment, Cores, Entered, PhaseMetrics, PhasePlan, PhaseSpec, Sharing, Threads,
+    Assignment, Cores, Entered, PhaseMetrics, PhasePlan, PhaseSpec, Pinning, Sharing, Threads,
 };
 
 use crate::codes::Code;
@@ -45,6 +45,8 @@ pub struct QUO_phase_spec_t {
     pub sharing: c_int,
     /// Seconds that it waits for its CPUs; 0 for the context's limit.
     pub sharing_limit: f64,
+    /// `QUO_pinning_t`.
+    pub pinning: c_int,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and a pointer that is
@@ -213,8 +215,15 @@ fn spec(given: In<QUO_phase_spec_t>) -> Result<PhaseSpec, Failure> {
         2 => Sharing::Left,
         other => return Err(Failure::invalid(format!("sharing {other} is not a QUO_sharing_t"))),
     };
+    let pinning = match given.pinning {
+        0 => Pinning::Environment,
+        1 => Pinning::None,
+        2 => Pinning::Close,
+        3 => Pinning::Spread,
+        other => return Err(Failure::invalid(format!("pinning {other} is not a QUO_pinning_t"))),
+    };
     let spec = PhaseSpec::over(object_type(given.r#type)?).max_per_object(most);
-    let mut spec = spec.threads(threads).cores(cores).sharing(sharing);
+    let mut spec = spec.threads(threads).cores(cores).sharing(sharing).pinning(pinning);
     if given.sharing_limit != 0.0 {
         let limit = Duration::try_from_secs_f64(given.sharing_limit).map_err(|error| {
             Failure::invalid(format!("sharing_limit {}: {error}", given.sharing_limit))
@@ -280,6 +289,24 @@ pub extern "C" fn QUO_phase_qids(
         let ranks = phase.plan.assignment().map_or(0..0, |part| part.ranks());
         first.set_number(ranks.start)?;
         count.set_number(ranks.len())
+    })
+}
+
+/// `QUO_phase_pin_thread`.
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_phase_pin_thread(
+    phase: *mut QUO_phase_t,
+    number: c_int,
+    count: c_int,
+) -> c_int {
+    entry("QUO_phase_pin_thread", || {
+        let phase = self::phase(phase)?;
+        let given = (usize::try_from(number), usize::try_from(count));
+        let (Ok(number), Ok(count)) = given else {
+            let text = format!("thread {number} among {count}: give numbers from 0");
+            return Err(Failure::invalid(text));
+        };
+        Ok(phase.plan.pin_thread(number, count)?)
     })
 }
 

@@ -462,6 +462,10 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     constant("QUO_SHARING_OVERLAP", 0);
     constant("QUO_SHARING_WAIT", 1);
     constant("QUO_SHARING_LEFT", 2);
+    constant("QUO_PINNING_ENVIRONMENT", 0);
+    constant("QUO_PINNING_NONE", 1);
+    constant("QUO_PINNING_CLOSE", 2);
+    constant("QUO_PINNING_SPREAD", 3);
     constant("QUO_CORES_ALL", 0);
     constant("QUO_CORES_FASTEST", 1);
     let families: [(&str, &[&str]); 15] = [
@@ -542,7 +546,8 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_create_options_t, size as "size", flags as "flags");
     structure!(QUO_phase_spec_t, size as "size", r#type as "type",
         max_per_object as "max_per_object", threads as "threads", name as "name", cores as "cores",
-        sharing as "sharing", sharing_limit as "sharing_limit");
+        sharing as "sharing", sharing_limit as "sharing_limit",
+        pinning as "pinning");
     structure!(QUO_worker_t, threads as "threads", first_qid as "first_qid", nqids as "nqids",
         cpuset as "cpuset");
     structure!(QUO_phase_metrics_t, size as "size", selected as "selected", threads as "threads",

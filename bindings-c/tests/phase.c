@@ -184,6 +184,25 @@ main(int argc, char **argv)
     spec.sharing_limit = -1;
     CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_INVLD_ARG);
     spec.sharing_limit = 0;
+    spec.type = QUO_OBJ_MACHINE;
+
+    /* Threads on CPUs of their own. */
+    for (int pinning = QUO_PINNING_ENVIRONMENT; pinning <= QUO_PINNING_SPREAD; ++pinning) {
+        spec.pinning = pinning;
+        CHECK_OK(QUO_phase_create(q, &spec, &phase));
+        CHECK_CODE(QUO_phase_pin_thread(phase, 0, 1), QUO_ERR_INVLD_ARG);
+        CHECK_OK(QUO_phase_begin(phase, &selected, &threads));
+        CHECK_CODE(QUO_phase_pin_thread(phase, 0, threads), selected ? QUO_SUCCESS : QUO_ERR_INVLD_ARG);
+        CHECK_CODE(QUO_phase_pin_thread(phase, 2, 2), QUO_ERR_INVLD_ARG);
+        CHECK_CODE(QUO_phase_pin_thread(phase, -1, 2), QUO_ERR_INVLD_ARG);
+        CHECK_OK(QUO_phase_end(phase));
+        CHECK_CODE(QUO_phase_pin_thread(phase, 0, 1), QUO_ERR_INVLD_ARG);
+        CHECK_OK(QUO_phase_free(phase));
+    }
+    CHECK_CODE(QUO_phase_pin_thread(phase, 0, 1), QUO_ERR_INVLD_HANDLE);
+    spec.pinning = QUO_PINNING_SPREAD + 1;
+    CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_INVLD_ARG);
+    spec.pinning = QUO_PINNING_ENVIRONMENT;
     spec.type = QUO_OBJ_PU;
 
     spec.threads = 9;

@@ -24,6 +24,7 @@ module quo_c
     integer(c_int) :: cores = 0
     integer(c_int) :: sharing = 0
     real(c_double) :: sharing_limit = 0
+    integer(c_int) :: pinning = 0
   end type c_phase_spec
 
   !> `QUO_worker_t`
@@ -500,6 +501,15 @@ module quo_c
       integer(c_int) :: known
     end function c_handle_in_use
 
+    function c_phase_pin_thread(phase, number, count) result(ierr) bind(c, name="QUO_phase_pin_thread")
+      import :: c_int, c_ptr
+      implicit none
+      type(c_ptr), value :: phase
+      integer(c_int), value :: number
+      integer(c_int), value :: count
+      integer(c_int) :: ierr
+    end function c_phase_pin_thread
+
     function c_phase_end(phase) result(ierr) bind(c, name="QUO_phase_end")
       import :: c_int, c_ptr
       implicit none
@@ -607,7 +617,7 @@ module quo_c
     c_barrier_timed, c_auto_distrib, c_auto_distrib_with_policy, c_get_mpi_comm_by_type, &
     c_detach, c_attach, c_dead_qids, c_expel, c_adapt, c_retire, c_named_barrier_create, &
     c_named_barrier_wait, c_named_barrier_wait_timed, c_named_barrier_free, c_phase_create, c_phase_begin, &
-    c_phase_qids, c_phase_end, c_phase_release, c_handle_in_use, &
+    c_phase_qids, c_phase_pin_thread, c_phase_end, c_phase_release, c_handle_in_use, &
     c_phase_fail, c_phase_run, c_metrics_of, c_phase_free, c_xpm_allocate, &
     c_xpm_allocate_by_qids, c_xpm_free, c_xpm_view_local, c_xpm_view_by_qid, &
     c_xpm_view_by_qid_range

@@ -166,6 +166,17 @@ module quo_constants
   !> Takes those of its CPUs that are free, and has them alone while it runs.
   integer(c_int), parameter, public :: QUO_SHARING_LEFT = 2
 
+  ! The CPUs that each OpenMP thread of a worker may use while a phase runs.
+
+  !> As the variables say that pin OpenMP threads, but on the worker's CPUs. The default.
+  integer(c_int), parameter, public :: QUO_PINNING_ENVIRONMENT = 0
+  !> All of the worker's CPUs for each thread, whatever the variables say.
+  integer(c_int), parameter, public :: QUO_PINNING_NONE = 1
+  !> One thread per CPU, in the order of the machine.
+  integer(c_int), parameter, public :: QUO_PINNING_CLOSE = 2
+  !> One thread per CPU, at even distances.
+  integer(c_int), parameter, public :: QUO_PINNING_SPREAD = 3
+
   ! Which cores of a hybrid processor a phase uses.
 
   !> All. Workers of one object share the fast cores and the slow ones evenly, by their speeds.

@@ -4,7 +4,7 @@ module quo_phase_object
   use quo_context_object, only: quo_context
   use quo_ownership, only: A_PHASE, free, held, kept, let_go, own, share
   use quo_phases, only: quo_phase_begin, quo_phase_create, quo_phase_end, quo_phase_fail, quo_phase_metrics, &
-    quo_phase_qids, quo_phase_run
+    quo_phase_pin_thread, quo_phase_qids, quo_phase_run
   use quo_types, only: quo_phase_metrics_t, quo_phase_spec_t, quo_phase_work, quo_phase_work_on
   implicit none
   private
@@ -24,6 +24,7 @@ module quo_phase_object
     procedure :: end => phase_end
     procedure :: fail => phase_fail
     procedure :: qids => phase_qids
+    procedure :: pin_thread => phase_pin_thread
     generic :: run => run_work, run_work_on
     procedure, private :: run_work => phase_run
     procedure, private :: run_work_on => phase_run_on
@@ -68,7 +69,7 @@ contains
     class(quo_phase), intent(in) :: self
     !> True if the caller works.
     logical, intent(out) :: selected
-    !> Threads to run; 0 when not selected.
+    !> Threads to run: fewer than planned where an OpenMP runtime gives fewer, see `quo_explain`; 0 when not selected.
     integer(c_int), intent(out) :: threads
     !> As for [[quo_phase_begin]].
     integer(c_int), intent(out) :: ierr
@@ -104,6 +105,18 @@ contains
     integer(c_int), intent(out) :: ierr
     call quo_phase_qids(self%handle(), first, count, ierr)
   end subroutine phase_qids
+
+  !> Binds the calling thread to a CPU of its own, until the run ends. Local; any thread of a rank that works.
+  subroutine phase_pin_thread(self, number, count, ierr)
+    class(quo_phase), intent(in) :: self
+    !> The thread's number, from 0.
+    integer(c_int), intent(in) :: number
+    !> The number of threads on this rank.
+    integer(c_int), intent(in) :: count
+    !> As for [[quo_phase_pin_thread]].
+    integer(c_int), intent(out) :: ierr
+    call quo_phase_pin_thread(self%handle(), number, count, ierr)
+  end subroutine phase_pin_thread
 
   !> Runs the phase once: begin, work on selected ranks, end. Collective over the node.
   subroutine phase_run(self, work, ierr)

@@ -3,7 +3,7 @@ module quo_phases
   use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_funloc, c_int, c_loc, c_null_ptr, &
     c_ptr, c_sizeof
   use quo_c, only: c_metrics_of, c_phase_begin, c_phase_create, c_phase_end, c_phase_fail, c_phase_free, &
-    c_phase_metrics, c_phase_qids, c_phase_run, c_phase_spec, c_worker
+    c_phase_metrics, c_phase_pin_thread, c_phase_qids, c_phase_run, c_phase_spec, c_worker
   use quo_constants, only: QUO_SUCCESS
   use quo_text, only: copied_text, out_of_memory, to_c, truth
   use quo_types, only: quo_phase_metrics_t, quo_phase_spec_t, quo_phase_work, quo_phase_work_on, &
@@ -12,7 +12,7 @@ module quo_phases
   private
 
   public :: quo_phase_begin, quo_phase_create, quo_phase_end, quo_phase_fail, quo_phase_free, quo_phase_metrics, &
-    quo_phase_qids, quo_phase_run
+    quo_phase_pin_thread, quo_phase_qids, quo_phase_run
 
   !> Selects the workers of a phase.
   interface quo_phase_create
@@ -67,6 +67,7 @@ contains
     wanted%cores = spec%cores
     wanted%sharing = spec%sharing
     wanted%sharing_limit = spec%sharing_limit
+    wanted%pinning = spec%pinning
     ready = .true.
     if (allocated(spec%name)) then
       call to_c(spec%name, name)
@@ -89,7 +90,7 @@ contains
     type(c_ptr), value :: phase
     !> True if the caller works.
     logical, intent(out) :: selected
-    !> Threads to run; 0 when not selected.
+    !> Threads to run: fewer than planned where an OpenMP runtime gives fewer, see `quo_explain`; 0 when not selected.
     integer(c_int), intent(out) :: threads
     !> `QUO_ERR_BUSY` when a run of this phase has begun and not ended.
     integer(c_int), intent(out) :: ierr
@@ -115,6 +116,21 @@ contains
     count = 0
     ierr = c_phase_qids(phase, first, count)
   end subroutine quo_phase_qids
+
+  !> Binds the calling thread, one of some that work at once, to a CPU of its own among those of the worker, until the
+  !> run ends. For threads of inner teams, in their region, and of other pools. Local; by any thread of a rank that
+  !> works in a run. Without effect on a simulated machine.
+  subroutine quo_phase_pin_thread(phase, number, count, ierr)
+    !> A phase.
+    type(c_ptr), value :: phase
+    !> The thread's number among them, from 0.
+    integer(c_int), intent(in) :: number
+    !> Their number on this rank; more threads than CPUs share them.
+    integer(c_int), intent(in) :: count
+    !> `QUO_ERR_INVLD_ARG` when the number is not below the count, or when the rank does not work in a run.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_phase_pin_thread(phase, number, count)
+  end subroutine quo_phase_pin_thread
 
   !> Ends a run: workers get their bindings and thread counts back and wake the others; the others
   !> sleep here until then. Collective over the node.

@@ -2,7 +2,7 @@
 module quo_types
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_null_ptr, c_ptr, c_size_t
   use quo_constants, only: QUO_CORES_ALL, QUO_CREATE_NO_FLAGS, QUO_OBJ_PACKAGE, &
-    QUO_SHARING_OVERLAP, QUO_THREADS_OPENMP
+    QUO_PINNING_ENVIRONMENT, QUO_SHARING_OVERLAP, QUO_THREADS_OPENMP
   implicit none
   private
 
@@ -33,6 +33,8 @@ module quo_types
     !> Seconds to wait for the CPUs, after which `quo_phase_end` gives `QUO_ERR_TIMEOUT` on every
     !> rank; 0 for the limit of `quo_create`.
     real(c_double) :: sharing_limit = 0
+    !> One of `QUO_PINNING_...`: the CPUs that each OpenMP thread of a worker may use.
+    integer(c_int) :: pinning = QUO_PINNING_ENVIRONMENT
   end type quo_phase_spec_t
 
   !> Assignment of a worker of a phase.

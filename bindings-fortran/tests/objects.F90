@@ -131,6 +131,8 @@ program objects
   call done(ierr, 'create')
   call phase%begin(selected, threads, ierr)
   call done(ierr, 'begin')
+  call phase%pin_thread(0, 1, ierr)
+  call true(selected .eqv. ierr == QUO_SUCCESS, 'pin_thread')
   call phase%qids(first, count, ierr)
   call done(ierr, 'qids')
   call true(selected .eqv. count > 0, 'workers serve')

@@ -84,6 +84,10 @@ program phase_work
     call quo_stringify_cbind(q, inside, ierr)
     call true(len(inside) > 0, 'bound to a share')
   end if
+  call quo_phase_pin_thread(phase, 0, 1, ierr)
+  call code(ierr, merge(QUO_SUCCESS, QUO_ERR_INVLD_ARG, selected), 'quo_phase_pin_thread')
+  call quo_phase_pin_thread(phase, 1, 1, ierr)
+  call code(ierr, QUO_ERR_INVLD_ARG, 'a thread too many')
   call quo_phase_end(phase, ierr)
   call done(ierr, 'quo_phase_end')
   call quo_phase_metrics(phase, metrics, ierr)
@@ -142,6 +146,7 @@ program phase_work
   spec%type = QUO_OBJ_CORE
   spec%max_per_object = 2
   spec%threads = QUO_THREADS_OPENMP
+  spec%pinning = QUO_PINNING_SPREAD
   spec%name = 'solve'
   call quo_phase_create(q, spec, other, ierr)
   call done(ierr, 'quo_phase_create with a specification')
@@ -181,6 +186,8 @@ program phase_work
     call true(.not. chosen .and. threads == 0, 'nothing after a failure')
     call quo_phase_qids(bad, first, count, ierr)
     call code(ierr, expected, 'quo_phase_qids')
+    call quo_phase_pin_thread(bad, 0, 1, ierr)
+    call code(ierr, expected, 'quo_phase_pin_thread')
     call quo_phase_end(bad, ierr)
     call code(ierr, expected, 'quo_phase_end')
     call quo_phase_fail(bad, 'it', ierr)

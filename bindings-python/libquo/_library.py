@@ -43,6 +43,7 @@ class PhaseSpec(Structure):
         ("cores", c_int),
         ("sharing", c_int),
         ("sharing_limit", c_double),
+        ("pinning", c_int),
     ]
 
 
@@ -238,6 +239,7 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ("QUO_phase_create", [_context, POINTER(PhaseSpec), POINTER(_object)]),
     ("QUO_phase_begin", [_object, _int_out, _int_out]),
     ("QUO_phase_qids", [_object, _int_out, _int_out]),
+    ("QUO_phase_pin_thread", [_object, c_int, c_int]),
     ("QUO_phase_end", [_object]),
     ("QUO_phase_fail", [_object, c_char_p]),
     ("QUO_phase_metrics", [_object, POINTER(PhaseMetrics)]),

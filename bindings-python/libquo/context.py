@@ -18,6 +18,7 @@ from .values import (
     Distribution,
     MemoryPolicy,
     ObjectType,
+    Pinning,
     Sharing,
     Threads,
 )
@@ -230,16 +231,18 @@ class Context(Handle):
         cores: Cores = Cores.ALL,
         sharing: Sharing = Sharing.OVERLAP,
         sharing_timeout: float = 0.0,
+        pinning: Pinning = Pinning.ENVIRONMENT,
         name: Optional[str] = None,
     ) -> "Phase":
         """Selects the workers of a phase, which can be run any number of times.
 
         With ``sharing`` other than ``OVERLAP`` the phase has its CPUs alone: it waits for all of
         them, or takes those that are free, for at most ``sharing_timeout`` seconds (0: the limit of
-        creation). Collective over the node; the arguments are the same on every rank.
+        creation). ``pinning`` puts OpenMP threads on CPUs of their own; by default as ``OMP_PROC_BIND`` and its
+        relatives say, on the worker's CPUs. Collective over the node; the arguments are the same on every rank.
         """
         shared = (sharing, sharing_timeout)
-        return Phase(self, kind, max_per_object, threads, cores, shared, name)
+        return Phase(self, kind, max_per_object, threads, cores, shared, pinning, name)
 
     def named_barrier(self, name: str, qids: Optional[Sequence[int]] = None) -> "NamedBarrier":
         """Makes a barrier among some ranks of the node, by default all. Collective over them."""

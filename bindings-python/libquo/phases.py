@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Optional, Tuple, Type
 
 from . import _library as library
 from ._handle import Handle
 from .errors import WorkFailedError
-from .values import Cores, ObjectType, PhaseMetrics, Sharing, Threads, Worker
+from .values import Cores, ObjectType, PhaseMetrics, Pinning, Sharing, Threads, Worker
 
 if TYPE_CHECKING:
     from .context import Context
@@ -32,12 +32,11 @@ class Phase(Handle):
         threads: Threads,
         cores: Cores,
         shared: Tuple[Sharing, float],
+        pinning: Pinning,
         name: Optional[str],
     ) -> None:
         super().__init__("phase", context)
         self._context = context
-        self._controls_threads = threads is Threads.OPENMP
-        self._pools: Any = None
         spec = library.PhaseSpec(
             ctypes.sizeof(library.PhaseSpec),
             int(kind),
@@ -47,6 +46,7 @@ class Phase(Handle):
             int(cores),
             int(shared[0]),
             shared[1],
+            int(pinning),
         )
         self._made("QUO_phase_create", context._handle, spec)
 
@@ -58,29 +58,20 @@ class Phase(Handle):
                     solve(threads=worker.threads)
 
         ``worker`` is None on ranks that are not selected; these sleep at the end of the block.
-        While the block runs, OpenMP, BLAS and, with threadpoolctl, the libraries inside of Python's
-        modules (NumPy's OpenBLAS) that were loaded before the first run have the worker's threads.
+        While the block runs, every OpenMP runtime and BLAS library of the process, those inside of
+        Python's modules (NumPy's OpenBLAS) too, has the worker's threads. ``worker.threads`` is the
+        number that every OpenMP runtime gives; :meth:`Context.explain` says why it is fewer than planned.
         An exception in the block fails the run on all ranks of the node: it goes on here, and the
         others get :class:`WorkFailedError` with its text. Collective over the node.
         """
         return PhaseRun(self)
 
-    def _limit_threads(self, threads: int) -> Any:
-        """Sets the thread counts of libraries that Python's modules have brought along.
+    def pin_thread(self, number: int, count: int) -> None:
+        """Binds the calling thread, number ``number`` of ``count`` on this rank, to a CPU of its own until the run ends.
 
-        Their symbols are private to the module, so that libquo does not see them. Returns what
-        restores the counts; None without threadpoolctl.
+        For threads of Python's own pools, inside the block. Local.
         """
-        if not self._controls_threads:
-            return None
-        if self._pools is None:
-            try:
-                import threadpoolctl
-            except ImportError:
-                self._controls_threads = False
-                return None
-            self._pools = threadpoolctl.ThreadpoolController()
-        return self._pools.limit(limits=threads)
+        library.call("QUO_phase_pin_thread", self._handle, number, count)
 
     def metrics(self) -> PhaseMetrics:
         """Returns the cost of the last run for this rank. Local."""
@@ -100,7 +91,6 @@ class PhaseRun:
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
-        self._limits: Any = None
 
     def __enter__(self) -> Optional[Worker]:
         handle = self._phase._handle
@@ -111,7 +101,6 @@ class PhaseRun:
         try:
             library.call("QUO_phase_qids", handle, first, count)
             cpus = self._phase._context.binding()
-            self._limits = self._phase._limit_threads(threads.value)
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
@@ -124,8 +113,6 @@ class PhaseRun:
         trace: Optional[TracebackType],
     ) -> None:
         handle = self._phase._handle
-        if self._limits is not None:
-            self._limits.restore_original_limits()
         if error is None:
             library.call("QUO_phase_end", handle)
             return

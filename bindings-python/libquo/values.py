@@ -47,6 +47,15 @@ class Sharing(enum.IntEnum):
     LEFT = 2
 
 
+class Pinning(enum.IntEnum):
+    """The CPUs that each OpenMP thread of a worker may use while a phase runs."""
+
+    ENVIRONMENT = 0
+    NONE = 1
+    CLOSE = 2
+    SPREAD = 3
+
+
 class DeviceKind(enum.IntEnum):
     """A kind of device, by its class on the PCI bus."""
 

@@ -19,6 +19,7 @@ ENUMERATIONS = [
     (values.ObjectType, "QUO_OBJ_"),
     (values.Threads, "QUO_THREADS_"),
     (values.Cores, "QUO_CORES_"),
+    (values.Pinning, "QUO_PINNING_"),
     (values.Sharing, "QUO_SHARING_"),
     (values.DeviceKind, "QUO_DEVICE_"),
     (values.MemoryPolicy, "QUO_MEMORY_"),

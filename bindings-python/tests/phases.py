@@ -25,6 +25,7 @@ def main():
                     chosen = worker is not None
                     if worker:
                         expect(blas_threads() == [worker.threads], f"{blas_threads()}")
+                        phase.pin_thread(0, worker.threads)
                         expect(worker.threads >= 1 and worker.cpus, f"{worker}")
                         expect((worker.first_qid, worker.qids) == (0, comm.size), f"{worker}")
                 expect(blas_threads() == [3], f"{blas_threads()} after the phase")

@@ -94,7 +94,9 @@ fn in_one_process(parallel: Parallel, places: &[CpuSet]) {
         let outcome = phase.run(|worker| (masks(parallel, worker.threads()), worker.clone()));
         let (team, worker) = outcome.unwrap().value.unwrap();
         assert_eq!(team.len(), worker.threads());
-        assert!(team.iter().all(|(_, mask)| mask == worker.cpus()), "{team:?}");
+        assert!(team.iter().all(|(_, mask)| mask.len() == 1), "{team:?}");
+        let together = team.iter().fold(CpuSet::new(), |all, (_, mask)| all.union(mask));
+        assert_eq!(together, *worker.cpus(), "one thread per CPU of the phase: {team:?}");
         assert_eq!(mask_of(CALLER).unwrap(), before);
         let mut after: Vec<String> =
             team.iter().map(|&(thread, _)| mask_of(thread).unwrap().to_string()).collect();

@@ -13,9 +13,9 @@ use quo::affinity::kernel::mask_of;
 use quo::affinity::{Backend, CALLER, Kernel};
 use quo::cpuset::CpuSet;
 use quo::explain::Explanation;
-use quo::phase::{PhaseMetrics, PhaseSpec, Worker};
+use quo::phase::{Phase, PhaseMetrics, PhaseSpec, Pinning, Worker};
 
-const TEST: &str = "every_runtime_follows_the_phase_and_tells_its_teams";
+const TEST: &str = "every_runtime_follows_the_phase_and_its_pinning";
 /// Set in the started processes: the name of the case.
 const CASE: &str = "QUO_TEST_CASE";
 /// A copy of libgomp, another runtime to the loader: wheels of Python bring such along.
@@ -27,21 +27,15 @@ const KMP_COPY: &str = "QUO_TEST_KMP_COPY";
 
 type Parallel = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
 
-extern "C" fn see(seen: *mut c_void) {
-    // SAFETY: the value given to the region by `team`, which outlives it.
-    let seen = unsafe { &*seen.cast::<Mutex<Vec<CpuSet>>>() };
-    seen.lock().unwrap().push(mask_of(CALLER).unwrap());
-}
-
-/// A runtime that this process has loaded.
-struct Runtime(*mut c_void);
+/// A runtime that this process has loaded, by its handle.
+struct Runtime(usize);
 
 impl Runtime {
     fn open(path: &str, scope: c_int) -> Option<Self> {
         let path = CString::new(path).unwrap();
         // SAFETY: the initialisers of OpenMP runtimes only read the environment.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | scope) };
-        (!handle.is_null()).then_some(Self(handle))
+        (!handle.is_null()).then_some(Self(handle as usize))
     }
 
     fn gnu() -> Self {
@@ -55,7 +49,7 @@ impl Runtime {
 
     fn symbol(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the handle is open.
-        let symbol = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        let symbol = unsafe { libc::dlsym(self.0 as *mut c_void, name.as_ptr()) };
         assert!(!symbol.is_null(), "{name:?}");
         symbol
     }
@@ -68,13 +62,32 @@ impl Runtime {
         usize::try_from(threads).unwrap()
     }
 
-    /// The masks of the threads of a region.
-    fn team(&self) -> Vec<CpuSet> {
+    /// A region of `threads` threads, each of which calls `work`.
+    fn region(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+        extern "C" fn call(work: *mut c_void) {
+            // SAFETY: the closure given to the region below, which outlives it.
+            unsafe { (*work.cast::<&(dyn Fn() + Sync)>())() }
+        }
         // SAFETY: the runtimes declare the function so.
         let parallel =
             unsafe { std::mem::transmute::<*mut c_void, Parallel>(self.symbol(c"GOMP_parallel")) };
-        let mut seen = Mutex::new(Vec::new());
-        parallel(see, (&raw mut seen).cast(), 0, 0);
+        let mut work = work;
+        parallel(call, (&raw mut work).cast(), c_uint::try_from(threads).unwrap(), 0);
+    }
+
+    /// The number of the calling thread in its team.
+    fn thread(&self) -> usize {
+        let symbol = self.symbol(c"omp_get_thread_num");
+        // SAFETY: OpenMP declares `int omp_get_thread_num(void)`.
+        let thread =
+            unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(symbol)() };
+        usize::try_from(thread).unwrap()
+    }
+
+    /// The masks of the threads of a region.
+    fn team(&self) -> Vec<CpuSet> {
+        let seen = Mutex::new(Vec::new());
+        self.region(0, &|| seen.lock().unwrap().push(mask_of(CALLER).unwrap()));
         seen.into_inner().unwrap()
     }
 }
@@ -100,6 +113,72 @@ fn in_phase<R>(work: impl FnOnce() -> R) -> (R, Worker, PhaseMetrics, Explanatio
 
 fn names(explanation: &Explanation, part: &str) -> bool {
     explanation.openmp.iter().any(|name| name.contains(part))
+}
+
+/// One CPU for each, and together all of them.
+fn has_one_thread_per_cpu(masks: &[CpuSet], cpus: &CpuSet) -> bool {
+    let together = masks.iter().fold(CpuSet::new(), |all, mask| all.union(mask));
+    masks.iter().all(|mask| mask.len() == 1) && together == *cpus && masks.len() == cpus.len()
+}
+
+/// Runs phases with a wish for pinning; what `expected` says of the masks of each team holds, and all masks are as they
+/// were afterwards.
+fn pinned(runtimes: &[Runtime], pinning: Pinning, expected: impl Fn(&[CpuSet], &CpuSet) -> bool) {
+    let context = context();
+    let spec = PhaseSpec::over(quo::ObjectType::Machine).pinning(pinning);
+    let phase = context.phase(spec).unwrap();
+    let before = mask_of(CALLER).unwrap();
+    for runtime in runtimes {
+        for _ in 0..3 {
+            let outcome = phase.run(|worker| (runtime.team(), worker.clone())).unwrap();
+            let (team, worker) = outcome.value.unwrap();
+            assert!(expected(&team, worker.cpus()), "{team:?} {worker:?}");
+            assert_eq!(mask_of(CALLER).unwrap(), before);
+        }
+    }
+    // A thread that the worker starts in the phase is on the rank's CPUs afterwards.
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let outcome = phase.run(|_| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            let _ = wait.recv();
+        });
+        (thread, told.recv().unwrap())
+    });
+    let (thread, number) = outcome.unwrap().value.unwrap();
+    assert_eq!(mask_of(number).unwrap(), before);
+    drop(end);
+    thread.join().unwrap();
+    context.free().unwrap();
+}
+
+/// A region of one thread with an inner team of all: with threads that pin themselves, each has a CPU of its own.
+fn inner_teams(runtime: &Runtime) {
+    let context = context();
+    let phase = context.phase(PhaseSpec::over(quo::ObjectType::Machine)).unwrap();
+    let before = mask_of(CALLER).unwrap();
+    let masks = |phase: &Phase<'_>, threads| {
+        let seen = Mutex::new(Vec::new());
+        runtime.region(1, &|| {
+            runtime.region(threads, &|| {
+                phase.pin_thread(runtime.thread(), threads).unwrap();
+                seen.lock().unwrap().push(mask_of(CALLER).unwrap());
+            });
+        });
+        seen.into_inner().unwrap()
+    };
+    for _ in 0..3 {
+        let outcome =
+            phase.run(|worker| (masks(&phase, worker.threads()), worker.clone())).unwrap();
+        let (team, worker) = outcome.value.unwrap();
+        assert!(has_one_thread_per_cpu(&team, worker.cpus()), "{team:?} {worker:?}");
+        assert_eq!(mask_of(CALLER).unwrap(), before);
+        let told = |text: &String| text.contains("inner teams") && text.contains("pin_thread");
+        assert!(outcome.metrics.notes.iter().any(told), "{:?}", outcome.metrics);
+        assert!(context.explain().unwrap().warnings.iter().any(told));
+    }
+    context.free().unwrap();
 }
 
 /// Every runtime has the phase's number and a team on the phase's CPUs, and its own number afterwards.
@@ -143,7 +222,20 @@ fn run_case(case: &str) {
         "limit" => told_the_truth(&Runtime::named(COPY), "OMP_THREAD_LIMIT"),
         "dynamic" => told_the_truth(&Runtime::gnu(), "OMP_DYNAMIC"),
         "levels" => told_the_truth(&Runtime::gnu(), "OMP_MAX_ACTIVE_LEVELS"),
-        "kmp" | "kmp machine" | "kmp pinned" => {
+        "close" | "spread" | "none" | "variable" => {
+            let mut runtimes = vec![Runtime::gnu(), Runtime::named(COPY)];
+            runtimes.extend(std::env::var_os(KMP).map(|_| Runtime::named(KMP)));
+            let whole = |team: &[CpuSet], cpus: &CpuSet| team.iter().all(|mask| mask == cpus);
+            match case {
+                "close" => pinned(&runtimes, Pinning::Close, has_one_thread_per_cpu),
+                "spread" => pinned(&runtimes, Pinning::Spread, has_one_thread_per_cpu),
+                "none" => pinned(&runtimes, Pinning::None, whole),
+                _ => pinned(&runtimes, Pinning::Environment, has_one_thread_per_cpu),
+            }
+        }
+        "inner" => inner_teams(&Runtime::gnu()),
+        "kmp inner" => inner_teams(&Runtime::named(KMP)),
+        "kmp" | "kmp machine" => {
             let explanation = all_follow(|| vec![Runtime::gnu(), Runtime::named(KMP)]);
             assert!(names(&explanation, "LLVM's or Intel's"), "{:?}", explanation.openmp);
         }
@@ -185,7 +277,7 @@ fn copy(of: &Path, folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn every_runtime_follows_the_phase_and_tells_its_teams() {
+fn every_runtime_follows_the_phase_and_its_pinning() {
     if let Ok(case) = std::env::var(CASE) {
         return run_case(&case);
     }
@@ -214,6 +306,11 @@ fn every_runtime_follows_the_phase_and_tells_its_teams() {
         ("limit", vec![("OMP_THREAD_LIMIT", "1")]),
         ("dynamic", vec![("OMP_DYNAMIC", "true"), ("LD_PRELOAD", busy)]),
         ("levels", vec![("OMP_MAX_ACTIVE_LEVELS", "0")]),
+        ("close", vec![]),
+        ("spread", vec![]),
+        ("none", vec![("OMP_PROC_BIND", "close")]),
+        ("variable", vec![("OMP_PROC_BIND", "spread")]),
+        ("inner", vec![("OMP_PROC_BIND", "close"), ("OMP_MAX_ACTIVE_LEVELS", "2")]),
     ];
     let given = std::env::var(KMP).ok();
     let kmp = given.iter().map(String::as_str).chain(["libomp.so.5", "libiomp5.so", "libomp.so"]);
@@ -223,16 +320,17 @@ fn every_runtime_follows_the_phase_and_tells_its_teams() {
     match &kmp {
         Some(_) => cases.extend([
             ("kmp", vec![]),
-            ("kmp machine", vec![("KMP_AFFINITY", "norespect,compact")]),
-            ("kmp pinned", vec![("OMP_PROC_BIND", "close")]),
+            ("kmp machine", vec![("KMP_AFFINITY", "disabled")]),
+            ("kmp inner", vec![("OMP_PROC_BIND", "close"), ("OMP_MAX_ACTIVE_LEVELS", "2")]),
             ("kmp limit", vec![("OMP_THREAD_LIMIT", "1")]),
             ("kmp twice", vec![]),
         ]),
         None => eprintln!("skipped: a part; there is no runtime of LLVM or Intel on this machine"),
     }
     let kernel = Kernel::new().unwrap();
-    let first: CpuSet = all.iter().next().unwrap().to_string().parse().unwrap();
-    kernel.set_mask(CALLER, &first).unwrap();
+    // Not the first: that is where pinned callers are.
+    let last: CpuSet = all.iter().last().unwrap().to_string().parse().unwrap();
+    kernel.set_mask(CALLER, &last).unwrap();
     for (case, variables) in cases {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", TEST, "--nocapture"]).env(CASE, case).env(COPY, &gnu_copy);

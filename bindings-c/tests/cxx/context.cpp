@@ -178,9 +178,13 @@ scopes_are_contexts_of_a_part()
         const auto alone = quo::PhaseSpec()
                                .over(quo::ObjectType::machine)
                                .sharing(quo::Sharing::wait)
+                               .pinning(quo::Pinning::spread)
                                .sharing_limit(std::chrono::seconds(60));
         CHECK(quo::Sharing::wait == alone.sharing() && 60.0 == alone.sharing_limit());
-        quo::Phase(scope, alone).run([] {});
+        CHECK(quo::Pinning::spread == alone.pinning());
+        const quo::Phase pinned(scope, alone);
+        pinned.run([&pinned] { pinned.pin_thread(0, 1); });
+        CHECK_THROWS(pinned.pin_thread(0, 1), RecoverableError, invalid_argument, "run");
         scope.barrier();
     }
     CHECK_EQUAL(context.stringify_cbind(), before);

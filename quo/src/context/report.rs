@@ -1,6 +1,6 @@
 //! Records of a context about its phases, and the messages by which ranks report how a step went.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Context;
 use super::exchange::{Header, Message, Operation, encode_trouble};
@@ -48,16 +48,21 @@ impl Context {
         &self.shared.controls
     }
 
-    /// Keeps the reasons for which a phase has fewer threads than planned, until the next one.
+    /// Keeps the notes on the threads of a phase until the next one.
     pub(crate) fn note_threads(&self, phase: &str, notes: &[String]) {
         let mut kept = self.thread_notes();
         kept.clear();
         kept.extend(notes.iter().map(|note| format!("in the last phase, `{phase}`, {note}")));
     }
 
-    /// The reasons for which the last phase of this rank had fewer threads than planned.
+    /// The notes on the threads of the last phase of this rank.
     pub(crate) fn thread_notes(&self) -> MutexGuard<'_, Vec<String>> {
         self.shared.thread_notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`backend`](Self::backend), to keep.
+    pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.shared.backend)
     }
 
     /// The masks of the threads of this process.

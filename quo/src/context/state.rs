@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(super) process: ForkId,
     pub(super) clock: Clock,
     pub(super) controls: ThreadControls,
-    /// Why the last phase had fewer threads than planned.
+    /// Notes on the threads of the last phase.
     pub(super) thread_notes: Mutex<Vec<String>>,
     pub(super) trace: Mutex<Vec<PhaseMetrics>>,
     /// One for each push, where a memory profile is recorded. Changed under the lock of `bindings`.

@@ -76,6 +76,8 @@ pub enum Reason {
     OpenMp,
     /// The rank pushed it in this context.
     Pushed,
+    /// A part of what the rank pushed in this context: its first thread is pinned, by a phase for instance.
+    PinnedInside,
     /// The rank pushed it in another context.
     PushedElsewhere,
     /// Neither: somebody set it since, this program's threading library for instance.
@@ -90,6 +92,7 @@ impl fmt::Display for Reason {
             Self::Launched(launcher) => write!(out, "as launched by {launcher}"),
             Self::OpenMp => out.write_str("by OpenMP at its start"),
             Self::Pushed => out.write_str("pushed by quo"),
+            Self::PinnedInside => out.write_str("pinned inside what quo pushed"),
             Self::PushedElsewhere => out.write_str("pushed by quo in another context"),
             Self::Changed => out.write_str("set by the program or a library since"),
             Self::Ended => out.write_str("the process has ended"),
@@ -130,6 +133,9 @@ impl Context {
             };
             let reason = match &cpus {
                 None => Reason::Ended,
+                Some(cpus) if is_pinned_inside(cpus, &state.published_mask(node_rank), peer) => {
+                    Reason::PinnedInside
+                }
                 Some(cpus) if *cpus == peer.initial => {
                     if peer.bound_by_openmp && !topology.is_simulated() {
                         Reason::OpenMp
@@ -190,6 +196,11 @@ impl Context {
     fn openmp_warnings(&self, simulated: bool) -> Vec<String> {
         if simulated { Vec::new() } else { openmp::warnings(self.thread_controls()) }
     }
+}
+
+/// Returns true if a rank has pushed CPUs and its first thread runs on a part of them. Pure.
+fn is_pinned_inside(cpus: &CpuSet, pushed: &CpuSet, peer: &Peer) -> bool {
+    *pushed != peer.initial && cpus != pushed && cpus.is_subset(pushed)
 }
 
 impl fmt::Display for Explanation {

@@ -28,7 +28,8 @@ pub struct PhaseMetrics {
     /// other contexts on the node: threads of both run there. A tenth of a second old at most.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub overlap: CpuSet,
-    /// Why the rank worked with fewer threads than planned: a sentence for each OpenMP runtime that gave fewer.
+    /// Why the rank worked with fewer threads than planned, and which threads were not pinned as wanted: sentences with
+    /// the name of the OpenMP runtime.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Time at which the rank entered, in nanoseconds since the Unix epoch on a [`Clock`](super::Clock).

@@ -10,6 +10,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use super::pinning::{Given, Order, Pinning, restore};
 use crate::affinity::{Backend, ThreadId};
 use crate::cpuset::CpuSet;
 use crate::threading::{Family, Fewer, OpenMpRuntime, ThreadControls};
@@ -56,6 +57,33 @@ fn pin(family: Family, value: impl Fn(&str) -> Option<String>) -> Option<Pin> {
         return None;
     }
     bind.or_else(|| set(PLACES)).or_else(|| set(GOMP))
+}
+
+impl Pin {
+    /// The order in which the variable has threads take their places; `None` where it keeps them together. Pure.
+    fn order(&self) -> Option<Order> {
+        let words = self.value.to_ascii_lowercase();
+        // Of a list, the first is for the outermost team.
+        let first = words.split(',').next().unwrap_or_default().trim();
+        match self.variable {
+            PROC_BIND if matches!(first, "master" | "primary") => None,
+            PROC_BIND if first == "spread" => Some(Order::Spread),
+            KMP if words.split(',').any(|word| word.trim() == "scatter") => Some(Order::Spread),
+            _ => Some(Order::Close),
+        }
+    }
+}
+
+impl Pinning {
+    /// The order in which threads of a runtime take CPUs of their own; `None` where each may use all.
+    fn order(self, pin: Option<&Pin>) -> Option<Order> {
+        match self {
+            Self::Environment => pin?.order(),
+            Self::None => None,
+            Self::Close => Some(Order::Close),
+            Self::Spread => Some(Order::Spread),
+        }
+    }
 }
 
 /// Returns the variable that pins the threads of the runtimes of a family in this process.
@@ -143,43 +171,85 @@ fn uncounted(value: &str) -> Option<String> {
 fn warning_of(pin: &Pin, movable: bool) -> String {
     let variable = pin.variable;
     let extent = if movable {
-        "a phase that sets thread counts moves its threads, other phases and pushes do not"
+        "a phase that sets thread counts places the threads of its teams one per CPU of the worker instead, and \
+         not those that start later (inner teams); other phases and pushes move none"
     } else {
         "neither phases nor pushes can move them"
     };
     format!(
         "{pin} pins OpenMP threads to CPUs that the runtime chose at its start; {extent}: \
-         unset {variable}"
+         unset {variable}, or pin threads by QUO_phase_pin_thread"
     )
+}
+
+/// The place of a worker's threads.
+pub(super) struct On<'a> {
+    /// `None` on a simulated machine: nothing is moved.
+    pub(super) backend: Option<&'a dyn Backend>,
+    /// The CPUs of the worker.
+    pub(super) cpus: &'a CpuSet,
+    /// The wish of the phase.
+    pub(super) pinning: Pinning,
+    /// Returns these CPUs one by one, and the mask of the caller before the phase.
+    pub(super) places: &'a dyn Fn() -> (Vec<CpuSet>, CpuSet),
+}
+
+impl On<'_> {
+    /// The mask of each thread of a team. With `inner` teams to come, whose threads some runtimes start on the CPUs that
+    /// the caller had before the phase, the team takes these CPUs last.
+    fn masks(&self, order: Option<Order>, count: usize, inner: bool) -> Vec<CpuSet> {
+        let Some(order) = order.filter(|_| count > 1) else {
+            return vec![self.cpus.clone(); count];
+        };
+        let (mut places, before) = (self.places)();
+        if inner {
+            places.sort_by_key(|place| place.intersects(&before));
+        }
+        let mask =
+            |number| places.get(order.place(number, count, places.len())).unwrap_or(self.cpus);
+        (0..count).map(|number| mask(number).clone()).collect()
+    }
 }
 
 /// The OpenMP threads of a worker whose counts a phase has set.
 #[derive(Debug, Default)]
 pub(super) struct Teams {
     /// The threads that were moved, with their masks before and in the phase.
-    moved: Vec<(ThreadId, CpuSet, CpuSet)>,
+    moved: Vec<Given>,
     /// The fewest threads that the next region of a runtime gets.
     pub(super) threads: usize,
-    /// Why that is fewer than planned, for each runtime where it is.
+    /// Where the caller is pinned: who has its mask from it.
+    heirs: Option<Heirs>,
+    /// Why that is fewer than planned, and which threads are not pinned, for each runtime.
     pub(super) notes: Vec<String>,
 }
 
 impl Teams {
     /// Looks at the team of `threads` threads that the caller's next region will have in each of the runtimes, and
-    /// moves it to the CPUs that the caller was bound to where the runtime pins or confines threads. On a simulated
-    /// machine, without a back end, nothing is moved.
+    /// moves it to the CPUs that the caller was bound to where the runtime pins or confines threads, or where the phase
+    /// wants them pinned.
     pub(super) fn by_phase<'a>(
-        backend: Option<&dyn Backend>,
+        on: &On<'_>,
         runtimes: impl Iterator<Item = &'a OpenMpRuntime>,
         threads: usize,
-        cpus: &CpuSet,
     ) -> Self {
         let mut teams = Self { threads, ..Self::default() };
         let runtimes: Vec<&OpenMpRuntime> = runtimes.collect();
+        // Moved when all regions have run: threads that start take the mask of the caller.
+        let mut found: Vec<(Vec<ThreadId>, Vec<CpuSet>)> = Vec::new();
         for runtime in &runtimes {
             let fewer = runtime.fewer(threads);
-            let confines = runtime.family == Family::Kmp || pin_of(runtime.family).is_some();
-            let moves = backend.filter(|_| confines);
+            let pin = pin_of(runtime.family);
+            let order = on.pinning.order(pin);
+            let confines = runtime.family == Family::Kmp || pin.is_some() || order.is_some();
+            let moves = on.backend.filter(|_| confines);
+            let inner = order.is_some() && runtime.has_inner_teams();
+            if inner && moves.is_some() {
+                teams.notes.push(inner_note(&runtime.name));
+            }
+            if threads > 1 && moves.is_some() && order.is_some() && !runtime.has_regions() {
+                teams.notes.push(regions_note(&runtime.name));
+            }
             let is_asked = threads > 1
                 && runtime.has_regions()
                 && fewer != Some(Fewer::Levels)
@@ -188,8 +258,9 @@ impl Teams {
                 // Threads of one runtime that spin after the region would be in the way of another's.
                 let team = runtime.team(threads, runtimes.len() > 1);
                 teams.count(runtime, threads, team.len(), fewer);
-                if let Some(backend) = moves {
-                    teams.shift(backend, &team, cpus);
+                if moves.is_some() {
+                    let masks = on.masks(order, team.len(), inner);
+                    found.push((team, masks));
                 }
                 continue;
             }
@@ -201,8 +272,11 @@ impl Teams {
             teams.count(runtime, threads, given, fewer);
             if let Some(backend) = moves {
                 // A runtime may bind the thread that calls it first.
-                teams.shift(backend, &[backend.caller()], cpus);
+                found.push((vec![backend.caller()], on.masks(None, 1, false)));
             }
+        }
+        if let Some(backend) = on.backend.filter(|_| !found.is_empty()) {
+            teams.shift(backend, found, on.cpus);
         }
         teams
     }
@@ -214,14 +288,27 @@ impl Teams {
         }
     }
 
-    fn shift(&mut self, backend: &dyn Backend, team: &[ThreadId], cpus: &CpuSet) {
+    fn shift(
+        &mut self,
+        backend: &dyn Backend,
+        found: Vec<(Vec<ThreadId>, Vec<CpuSet>)>,
+        cpus: &CpuSet,
+    ) {
         let caller = backend.caller();
-        for &thread in team {
+        for (thread, now) in found.into_iter().flat_map(|(team, masks)| team.into_iter().zip(masks))
+        {
+            if thread == caller && self.heirs.is_some() {
+                continue; // The first team has placed it.
+            }
             // A thread that cannot be moved works where it is.
-            let Ok(mask) = backend.mask(thread) else { continue };
-            // The runtime may have pinned the caller too, which the pop moves back.
-            if mask != *cpus && backend.set_mask(thread, cpus).is_ok() && thread != caller {
-                self.moved.push((thread, mask, cpus.clone()));
+            let Ok(before) = backend.mask(thread) else { continue };
+            if thread == caller && now != *cpus {
+                self.heirs = Heirs::of(backend, &now, cpus);
+            }
+            if before != now && backend.set_mask(thread, &now).is_ok() {
+                // The runtime may have pinned the caller too: it gets the mask of the push, for the pop.
+                let before = if thread == caller { cpus.clone() } else { before };
+                self.moved.push(Given { thread, before, now });
             }
         }
     }
@@ -229,13 +316,55 @@ impl Teams {
     /// Gives the threads their masks back, except those whose mask was changed since. To be called
     /// before the pop, which takes threads with the mask of the phase for the caller's followers.
     pub(super) fn restore(self, backend: &dyn Backend) {
-        for (thread, before, given) in self.moved {
-            if backend.mask(thread).is_ok_and(|now| now == given) {
-                // Best effort: the thread may have ended, or its CPUs are no longer allowed.
-                let _ = backend.set_mask(thread, &before);
-            }
+        let mut given = self.moved;
+        if let Some(heirs) = self.heirs {
+            given.extend(heirs.found(backend));
         }
+        restore(backend, given);
     }
+}
+
+/// Threads that a pinned caller starts in the phase have its CPU. They get the mask of the push at its end, and follow the
+/// pop.
+#[derive(Debug)]
+struct Heirs {
+    /// The threads that there were before, in ascending order.
+    known: Vec<ThreadId>,
+    pinned: CpuSet,
+    cpus: CpuSet,
+}
+
+impl Heirs {
+    fn of(backend: &dyn Backend, pinned: &CpuSet, cpus: &CpuSet) -> Option<Self> {
+        let mut known = Vec::new();
+        backend.threads(&mut known, usize::MAX).ok()?;
+        known.sort_unstable();
+        Some(Self { known, pinned: pinned.clone(), cpus: cpus.clone() })
+    }
+
+    fn found(self, backend: &dyn Backend) -> Vec<Given> {
+        let mut now = Vec::new();
+        // Best effort, as all that restores.
+        let _ = backend.threads(&mut now, usize::MAX);
+        let is_heir = |thread: &ThreadId| self.known.binary_search(thread).is_err();
+        let given = |thread| Given { thread, before: self.cpus.clone(), now: self.pinned.clone() };
+        now.into_iter().filter(is_heir).map(given).collect()
+    }
+}
+
+/// The words for threads of inner teams, which start in the phase. Pure.
+fn inner_note(runtime: &str) -> String {
+    format!(
+        "{runtime} may have inner teams, whose threads it starts on its own places or on the CPU of the thread that \
+         starts them: pin them by QUO_phase_pin_thread"
+    )
+}
+
+/// The words for a runtime whose threads cannot be seen. Pure.
+fn regions_note(runtime: &str) -> String {
+    format!(
+        "the threads of {runtime} are not pinned, as it has no GOMP_parallel: pin them by QUO_phase_pin_thread"
+    )
 }
 
 /// The words for a team that is smaller than planned. Pure.
@@ -310,7 +439,7 @@ mod tests {
     #[test]
     fn warning_names_the_variable_and_its_value() {
         let pin = Pin { variable: PLACES, value: "cores".to_owned() };
-        for (movable, extent) in [(true, "moves its threads"), (false, "neither")] {
+        for (movable, extent) in [(true, "one per CPU"), (false, "neither")] {
             let text = warning_of(&pin, movable);
             assert!(text.starts_with("OMP_PLACES=cores pins") && text.contains(extent), "{text}");
         }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::exclusive::Sharing;
+use super::pinning::Pinning;
 use crate::context::quota::{self, Quotas};
 use crate::cpuset::CpuSet;
 use crate::plan::{Distribution, Policy, blocks, split_by_weight};
@@ -22,8 +23,9 @@ pub enum Threads {
     ///
     /// Where an OpenMP runtime pins its threads (`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY`,
     /// `KMP_AFFINITY`) or is LLVM's or Intel's, which confine theirs, the phase starts with an empty
-    /// region of that many threads and binds those to the worker's CPUs until it ends. The same region
-    /// counts the threads where `OMP_DYNAMIC` lets the runtime choose.
+    /// region of that many threads and binds those to the worker's CPUs until it ends: each to one of
+    /// them where the variables pin, see [`Pinning`]. The same region counts the threads where
+    /// `OMP_DYNAMIC` lets the runtime choose.
     ///
     /// GNU's OpenMP decides once, when the process starts and from the CPUs it has then, how long
     /// its threads spin before they sleep. In a rank that starts on one core that is hardly at all,
@@ -75,6 +77,7 @@ pub struct PhaseSpec {
     pub(super) max_per_object: i64,
     pub(super) policy: Policy,
     pub(super) threads: Threads,
+    pub(super) pinning: Pinning,
     pub(super) cores: Cores,
     pub(super) sharing: Sharing,
     pub(super) sharing_limit: Option<Duration>,
@@ -90,6 +93,7 @@ impl PhaseSpec {
             max_per_object: 1,
             policy: Policy::default(),
             threads: Threads::default(),
+            pinning: Pinning::default(),
             cores: Cores::default(),
             sharing: Sharing::default(),
             sharing_limit: None,
@@ -113,6 +117,15 @@ impl PhaseSpec {
     /// Sets the way in which threading libraries learn their number of threads.
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// Sets the CPUs that each OpenMP thread of a worker may use. Without effect with [`Threads::Keep`] and on a
+    /// simulated machine. The phase starts with an empty region in each runtime, whose threads it pins until it ends;
+    /// threads that start later, such as those of inner teams, pin themselves by
+    /// [`Phase::pin_thread`](super::Phase::pin_thread). A pinned thread that starts others hands its CPU on to them.
+    pub fn pinning(mut self, pinning: Pinning) -> Self {
+        self.pinning = pinning;
         self
     }
 

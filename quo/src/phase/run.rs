@@ -9,7 +9,8 @@ use memprof_hooks::{Lent, Origin, Region};
 
 use super::exclusive::{Held, Sharing};
 use super::openmp::Teams;
-use super::plan::{Assignment, PhaseSpec, Threads, assignments, cap_threads, deal};
+use super::pinning::Pins;
+use super::plan::{Assignment, PhaseSpec, assignments, cap_threads, deal};
 use super::remap::{Plain, Remap};
 use crate::affinity::Target;
 use crate::context::overlap::overlap;
@@ -25,7 +26,7 @@ use crate::threading::Saved;
 #[derive(Debug)]
 pub struct Phase<'a> {
     context: &'a Context,
-    plan: PhasePlan,
+    pub(super) plan: PhasePlan,
 }
 
 /// The plan of a phase without the context it was made in: for libraries that keep their context and
@@ -36,10 +37,12 @@ pub struct Phase<'a> {
 /// may use, the next run plans anew. CPUs are looked at once a millisecond at most.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
-    spec: PhaseSpec,
+    pub(super) spec: PhaseSpec,
     /// The context whose ranks are planned for.
     context: u64,
     parts: Arc<Mutex<Parts>>,
+    /// Threads that pin themselves in a run.
+    pub(super) pins: Pins,
     /// Time of the selection, until a run has reported it.
     select_nanoseconds: Arc<AtomicU64>,
 }
@@ -119,11 +122,11 @@ pub struct Entered {
     /// Counted as open by the context.
     open: bool,
     /// This rank's part.
-    part: Option<Assignment>,
+    pub(super) part: Option<Assignment>,
     pushed: bool,
-    saved: Option<Saved>,
+    pub(super) saved: Option<Saved>,
     /// The OpenMP threads of the phase.
-    teams: Teams,
+    pub(super) teams: Teams,
     at: Instant,
     started_at: u64,
     failed: Option<Error>,
@@ -172,6 +175,7 @@ impl Context {
             spec,
             context: self.number(),
             parts: Arc::new(Mutex::new(parts)),
+            pins: Pins::default(),
             select_nanoseconds: Arc::new(AtomicU64::new(nanoseconds_since(start))),
         })
     }
@@ -294,7 +298,7 @@ impl Context {
     }
 
     /// Starts a phase on this rank: a worker is bound to its CPUs and its threading libraries are
-    /// told, unless the phase [keeps](Threads::Keep) their counts; nothing happens on the others. A worker whose OpenMP
+    /// told, unless the phase [keeps](super::Threads::Keep) their counts; nothing happens on the others. A worker whose OpenMP
     /// runtime gives fewer threads than planned has that number, and [`explain`](Self::explain) tells why. Always followed by
     /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local; collective over the
     /// node when the ranks have [changed](Self::adapt) since the plan was made, or the CPUs that
@@ -342,15 +346,7 @@ impl Context {
                     self.request_renewal();
                 }
                 entered.overlap = self.overlap_of(assignment.cpus());
-                if plan.spec.threads == Threads::Follow {
-                    let saved = self.thread_controls().set(assignment.threads());
-                    let backend = Some(self.backend()).filter(|_| !self.topology().is_simulated());
-                    let (planned, runtimes) = (assignment.threads(), saved.openmp_runtimes());
-                    entered.teams = Teams::by_phase(backend, runtimes, planned, &cpus);
-                    assignment.limit_threads(entered.teams.threads);
-                    self.note_threads(plan.name(), &entered.teams.notes);
-                    entered.saved = Some(saved);
-                }
+                self.start_threads(plan, &mut entered);
             }
             Err(error) => {
                 self.request_renewal();
@@ -425,6 +421,7 @@ impl Context {
         // In a forked child the numbers name threads of the parent.
         if self.check(CALL).is_ok() {
             notes = std::mem::take(&mut teams.notes);
+            plan.pins.close();
             std::mem::take(teams).restore(self.backend());
         }
         drop(saved);

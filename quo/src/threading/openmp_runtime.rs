@@ -75,13 +75,6 @@ impl OpenMpRuntime {
 
     /// The cause by which a region of the calling thread has fewer than `threads` threads, as the runtime tells it.
     pub(crate) fn fewer(&self, threads: usize) -> Option<Fewer> {
-        let ask = |address: usize| {
-            // SAFETY: the address was found under the name of a function of OpenMP without arguments that
-            // returns an `int`, and the runtime is kept loaded.
-            (address != 0).then(|| unsafe {
-                std::mem::transmute::<usize, extern "C" fn() -> c_int>(address)()
-            })
-        };
         if let (Some(level), Some(most)) = (ask(self.active_level), ask(self.most_active_levels))
             && level >= most
         {
@@ -92,6 +85,11 @@ impl OpenMpRuntime {
         }
         let limit = usize::try_from(ask(self.thread_limit)?).ok()?;
         (limit < threads).then_some(Fewer::Limit(limit.max(1)))
+    }
+
+    /// Returns true if regions inside of regions may have more than one thread.
+    pub(crate) fn has_inner_teams(&self) -> bool {
+        ask(self.most_active_levels).is_some_and(|most| most > 1)
     }
 
     /// Runs a region of `threads` threads and returns their numbers by the kernel, in the order of OpenMP's. With
@@ -116,6 +114,14 @@ impl OpenMpRuntime {
     }
 }
 
+/// Calls a function of OpenMP without arguments that returns an `int`, by the address found for its name; `None` for 0.
+fn ask(address: usize) -> Option<c_int> {
+    (address != 0).then(|| {
+        // SAFETY: the caller has such a function's address, of a runtime that is kept loaded.
+        unsafe { std::mem::transmute::<usize, extern "C" fn() -> c_int>(address)() }
+    })
+}
+
 /// The place where the threads of a team write their numbers.
 struct Numbers {
     thread_number: usize,
@@ -130,11 +136,7 @@ extern "C" fn write_number(numbers: *mut c_void) {
     let write = |place: &AtomicI32| {
         place.compare_exchange(0, thread, Ordering::Release, Ordering::Relaxed).is_ok()
     };
-    let own = match numbers.thread_number {
-        0 => 0,
-        // SAFETY: `int omp_get_thread_num(void)` of the runtime that runs this region.
-        address => unsafe { std::mem::transmute::<usize, extern "C" fn() -> c_int>(address)() },
-    };
+    let own = ask(numbers.thread_number).unwrap_or(0);
     let own = usize::try_from(own).unwrap_or(0);
     let _ = numbers.threads.iter().skip(own).any(write);
 }

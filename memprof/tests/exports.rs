@@ -1,4 +1,5 @@
 //! Export, comparison and sweep on jobs that were made up, read back by other means than they were written.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod protobuf;
 
@@ -6,6 +7,7 @@ use memprof_trace::generate::{self, JobShape};
 use memprof_trace::layout::sample;
 use memprof_trace::read::Trace;
 use protobuf::{fields, inner, number};
+use quo_tests::suite::skip;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,6 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-#[test]
 fn csv_holds_every_whole_sample_and_earlier_bins() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 3);
@@ -88,7 +89,6 @@ fn csv_holds_every_whole_sample_and_earlier_bins() {
     }
 }
 
-#[test]
 fn json_columns_have_as_many_values_as_times() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
@@ -116,7 +116,6 @@ fn json_columns_have_as_many_values_as_times() {
     }
 }
 
-#[test]
 fn perfetto_events_are_ordered_on_existing_tracks_with_balanced_slices() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
@@ -168,7 +167,6 @@ fn perfetto_events_are_ordered_on_existing_tracks_with_balanced_slices() {
 }
 
 /// References by numbers in a profile, as `go tool pprof` reads it.
-#[test]
 fn pprof_profile_has_every_stack_with_allocated_and_live_bytes() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
@@ -217,7 +215,6 @@ fn pprof_profile_has_every_stack_with_allocated_and_live_bytes() {
     assert!(labels.iter().any(|(key, value)| *key == "component" && value.starts_with("mpi.")));
 }
 
-#[test]
 fn ms_print_draws_the_massif_file() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
@@ -227,8 +224,7 @@ fn ms_print_draws_the_massif_file() {
     assert_eq!(content.matches("heap_tree=peak").count(), 1);
     assert!(content.matches("snapshot=").count() <= 100);
     let Ok(output) = Command::new("ms_print").arg(&file).output() else {
-        eprintln!("skipped: there is no ms_print");
-        return;
+        skip("there is no ms_print");
     };
     let drawn = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -237,7 +233,6 @@ fn ms_print_draws_the_massif_file() {
     }
 }
 
-#[test]
 fn a_rank_named_twice_is_exported_once() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
@@ -245,7 +240,6 @@ fn a_rank_named_twice_is_exported_once() {
     assert_eq!(said(&["export", path(&folder), "--format", "csv", "--rank", "1,1"]), once);
 }
 
-#[test]
 fn wrong_exports_are_refused_and_leave_nothing_behind() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
@@ -272,7 +266,6 @@ fn wrong_exports_are_refused_and_leave_nothing_behind() {
     assert_eq!(left, ["job"]);
 }
 
-#[test]
 fn a_job_does_not_differ_from_itself() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 4);
@@ -295,7 +288,6 @@ fn a_job_does_not_differ_from_itself() {
     }
 }
 
-#[test]
 fn growth_above_the_limit_fails_and_names_what_grew() {
     let place = tempfile::tempdir().unwrap();
     // The problem is shared out: fewer ranks hold more each.
@@ -313,7 +305,6 @@ fn growth_above_the_limit_fails_and_names_what_grew() {
     assert!(refused(&["diff", path(&small), "/nonexistent"], 1).contains("/nonexistent"));
 }
 
-#[test]
 fn job_with_missing_traces_does_not_pass_for_unchanged() {
     let place = tempfile::tempdir().unwrap();
     let (before, after) = (job(place.path(), "before", 4), job(place.path(), "after", 4));
@@ -337,7 +328,6 @@ fn job_with_missing_traces_does_not_pass_for_unchanged() {
     assert_eq!(document["verdict"]["incomplete"], serde_json::json!(["before"]));
 }
 
-#[test]
 fn sweep_over_jobs_finds_shared_and_constant_parts() {
     let place = tempfile::tempdir().unwrap();
     let folders: Vec<PathBuf> =
@@ -365,7 +355,6 @@ fn sweep_over_jobs_finds_shared_and_constant_parts() {
     assert!(fs::read_to_string(study.join("sweep.svg")).unwrap().starts_with("<svg"));
 }
 
-#[test]
 fn wrong_sweeps_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 2);
@@ -394,7 +383,6 @@ fn cut(folder: &Path, which: impl Fn(usize) -> bool) {
     }
 }
 
-#[test]
 fn what_is_left_of_damaged_traces_is_no_measurement() {
     let place = tempfile::tempdir().unwrap();
     let folders: Vec<PathBuf> =
@@ -435,7 +423,6 @@ fn what_is_left_of_damaged_traces_is_no_measurement() {
     }
 }
 
-#[test]
 fn a_sweep_does_not_mix_jobs_of_different_commands() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
@@ -452,4 +439,21 @@ fn a_sweep_does_not_mix_jobs_of_different_commands() {
     fs::write(out.join("runs.json"), "no journal").unwrap();
     let error = refused(&["sweep", "-n", "1", "-o", path(&out), "--", "./app"], 1);
     assert!(error.contains("runs.json"), "{error}");
+}
+
+quo_tests::suite! {
+    csv_holds_every_whole_sample_and_earlier_bins
+    json_columns_have_as_many_values_as_times
+    perfetto_events_are_ordered_on_existing_tracks_with_balanced_slices
+    pprof_profile_has_every_stack_with_allocated_and_live_bytes
+    ms_print_draws_the_massif_file
+    a_rank_named_twice_is_exported_once
+    wrong_exports_are_refused_and_leave_nothing_behind
+    a_job_does_not_differ_from_itself
+    growth_above_the_limit_fails_and_names_what_grew
+    job_with_missing_traces_does_not_pass_for_unchanged
+    sweep_over_jobs_finds_shared_and_constant_parts
+    wrong_sweeps_are_refused
+    what_is_left_of_damaged_traces_is_no_measurement
+    a_sweep_does_not_mix_jobs_of_different_commands
 }

@@ -1,9 +1,9 @@
 //! `memprof live`: a screen on a terminal, and an end when nobody listens any more.
-#![allow(clippy::print_stderr)] // Says what it skips.
 
 use memprof_trace::Text;
 use memprof_trace::layout::{Class, ComponentRow, Geometry, Identity, SummaryHead, SummaryRow};
 use memprof_trace::write::{Buffer, Writer};
+use quo_tests::suite::skip;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -71,7 +71,6 @@ fn ends_well(child: &mut Child) {
     }
 }
 
-#[test]
 fn live_ends_when_its_reader_has_gone_while_it_waits() {
     let folder = tempfile::tempdir().expect("a folder");
     let ranks = tempfile::tempdir().expect("a folder");
@@ -90,7 +89,6 @@ fn live_ends_when_its_reader_has_gone_while_it_waits() {
     }
 }
 
-#[test]
 fn ranks_without_a_sample_are_left_out_of_figures() {
     let folder = tempfile::tempdir().expect("a folder");
     rank(folder.path(), 0, 2, true);
@@ -171,13 +169,11 @@ fn on_a_terminal(folder: &Path, lines: u32, frames: usize) -> Option<String> {
     Some(String::from_utf8_lossy(&said).into_owned())
 }
 
-#[test]
 fn display_on_a_terminal_does_not_scroll() {
     let folder = tempfile::tempdir().expect("a folder");
     (0..40).for_each(|number| rank(folder.path(), number, 40, true));
     let Some(said) = on_a_terminal(folder.path(), 14, 3) else {
-        eprintln!("skipped: there is no script, which makes terminals");
-        return;
+        skip("there is no script, which makes terminals");
     };
     let (_, rest) = said.split_once("\x1b[?1049h").expect("the second screen");
     let (screen, _) = rest.split_once("\x1b[?1049l").expect("the first screen comes back");
@@ -190,4 +186,10 @@ fn display_on_a_terminal_does_not_scroll() {
         assert!(frame.contains("solver") && frame.contains("34 more"), "{frame:?}");
         assert!(frame.contains("unattributed"), "the last line: {frame:?}");
     }
+}
+
+quo_tests::suite! {
+    live_ends_when_its_reader_has_gone_while_it_waits
+    ranks_without_a_sample_are_left_out_of_figures
+    display_on_a_terminal_does_not_scroll
 }

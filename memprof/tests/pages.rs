@@ -1,7 +1,7 @@
 //! The page of a job: which timelines it has, what they are of, and where they mark peaks and phases.
-#![allow(clippy::print_stderr)] // Says what it skips.
 
 use memprof_trace::generate::{self, JobShape};
+use quo_tests::suite::skip;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -200,7 +200,6 @@ fn check_ranks(made: &Made, expected: &[(u64, &str)]) {
     }
 }
 
-#[test]
 fn page_of_few_ranks_has_job_node_and_rank_timelines() {
     for (ranks, nodes) in [(4, 2), (8, 4)] {
         let made = made(ranks, nodes);
@@ -211,7 +210,6 @@ fn page_of_few_ranks_has_job_node_and_rank_timelines() {
     }
 }
 
-#[test]
 fn page_of_one_rank_shows_it_once() {
     let made = made(1, 1);
     check_job_and_nodes(&made, 0);
@@ -220,7 +218,6 @@ fn page_of_one_rank_shows_it_once() {
     assert!(!made.page.contains("class=\"memprof-heat\""));
 }
 
-#[test]
 fn page_of_many_ranks_shows_four_nodes_and_four_ranks() {
     let made = made(24, 6);
     check_job_and_nodes(&made, 4);
@@ -245,7 +242,6 @@ fn page_of_many_ranks_shows_four_nodes_and_four_ranks() {
     assert!(heat.contains("rank 0") && heat.contains("rank 23"), "rows of the first and the last");
 }
 
-#[test]
 fn page_of_times_has_all_ranks_axis_and_legend() {
     let page = times(100, 10);
     let bars: Vec<&str> = page.split("class=\"memprof-bars\"").skip(1).collect();
@@ -297,7 +293,6 @@ fn cut_at(page: &std::path::Path, width: u32) -> Option<String> {
     Some(errors.fold(cut, |all, error| all + error + "; "))
 }
 
-#[test]
 fn nothing_on_a_page_is_cut_in_a_narrow_window() {
     let place = tempfile::tempdir().expect("a folder");
     let page = place.path().join("page.html");
@@ -306,7 +301,7 @@ fn nothing_on_a_page_is_cut_in_a_narrow_window() {
         std::fs::write(&page, text).expect("written");
         match cut_at(&page, 800) {
             Some(cut) => assert_eq!(cut, "", "page {index}"),
-            None => eprintln!("skipped: there is no chromium that shows pages"),
+            None => skip("there is no chromium that shows pages"),
         }
         // On a phone pictures scroll, so that their letters stay readable.
         if let Some(cut) = cut_at(&page, 400) {
@@ -315,4 +310,12 @@ fn nothing_on_a_page_is_cut_in_a_narrow_window() {
             assert!(cut.contains("scroll") && others.concat().is_empty(), "page {index}: {cut}");
         }
     }
+}
+
+quo_tests::suite! {
+    page_of_few_ranks_has_job_node_and_rank_timelines
+    page_of_one_rank_shows_it_once
+    page_of_many_ranks_shows_four_nodes_and_four_ranks
+    page_of_times_has_all_ranks_axis_and_legend
+    nothing_on_a_page_is_cut_in_a_narrow_window
 }

@@ -1,7 +1,7 @@
 //! Long work says how far it is where somebody looks at it, takes that back at its end, and is silent elsewhere.
-#![allow(clippy::print_stderr)] // Says what it skips.
 
 use memprof_trace::generate::{self, JobShape};
+use quo_tests::suite::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::path::Path;
@@ -119,11 +119,9 @@ fn done_of(said: &str, total: usize) -> Vec<usize> {
     numbers.collect::<Result<_, _>>().expect("numbers")
 }
 
-#[test]
 fn long_work_shows_and_clears_its_progress_on_a_terminal() {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no script, which makes terminals");
-        return;
+        skip("there is no script, which makes terminals");
     }
     let place = tempfile::tempdir().expect("a folder");
     let folder = job(place.path(), 1000);
@@ -174,7 +172,6 @@ fn long_work_shows_and_clears_its_progress_on_a_terminal() {
     }
 }
 
-#[test]
 fn long_work_shows_no_progress_without_a_terminal() {
     let place = tempfile::tempdir().expect("a folder");
     let folder = job(place.path(), 1000);
@@ -188,4 +185,9 @@ fn long_work_shows_no_progress_without_a_terminal() {
         assert_eq!(said.lines().count(), usize::from(!left.is_empty()), "{words}: {said}");
         assert!(!said.contains(['\r', '\x1b', '█']), "{words}: {said:?}");
     }
+}
+
+quo_tests::suite! {
+    long_work_shows_and_clears_its_progress_on_a_terminal
+    long_work_shows_no_progress_without_a_terminal
 }

@@ -3,15 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use quo::phase::{PhaseSpec, ThreadControls, ThreadLibrary};
+use quo_tests::suite::skip;
 
-#[test]
 fn the_openmp_count_of_this_thread_is_set_and_restored() {
     // SAFETY: libgomp's initialisers only read the environment.
     let handle =
         unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if handle.is_null() {
-        eprintln!("skipped: there is no libgomp.so.1 on this machine");
-        return;
+        skip("there is no libgomp.so.1 on this machine");
     }
     // SAFETY: the handle is open.
     let symbol = unsafe { libc::dlsym(handle, c"omp_get_max_threads".as_ptr()) };
@@ -39,4 +38,8 @@ fn the_openmp_count_of_this_thread_is_set_and_restored() {
     assert_eq!(usize::try_from(run.0).unwrap(), run.1, "a phase follows its binding by default");
     assert_eq!(max_threads(), 1);
     context.free().unwrap();
+}
+
+quo_tests::suite! {
+    the_openmp_count_of_this_thread_is_set_and_restored
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+use quo_tests::suite::skip;
 use std::ffi::{CStr, c_uint, c_void};
 use std::process::Command;
 use std::sync::Mutex;
@@ -46,7 +47,6 @@ fn libgomp(name: &CStr) -> Option<*mut c_void> {
     Some(symbol)
 }
 
-#[test]
 fn pinned_openmp_threads_run_on_all_cpus_of_the_phase() {
     if let Ok(places) = std::env::var(PLACES) {
         let places: Vec<CpuSet> = places.split(' ').map(|cpu| cpu.parse().unwrap()).collect();
@@ -56,14 +56,12 @@ fn pinned_openmp_threads_run_on_all_cpus_of_the_phase() {
         return in_one_process(parallel, &places);
     }
     if libgomp(c"GOMP_parallel").is_none() {
-        eprintln!("skipped: there is no libgomp.so.1 on this machine");
-        return;
+        skip("there is no libgomp.so.1 on this machine");
     }
     let all = mask_of(CALLER).unwrap();
     let cpus: Vec<String> = all.iter().map(|cpu| cpu.to_string()).collect();
     let [first, second, ..] = &cpus[..] else {
-        eprintln!("skipped: this process may use one CPU only");
-        return;
+        skip("this process may use one CPU only");
     };
     let both = format!("{first} {second}");
     let settings: [(&[(&str, &str)], &str); 2] = [
@@ -110,4 +108,8 @@ fn in_one_process(parallel: Parallel, places: &[CpuSet]) {
     let named = |name| warnings.iter().any(|text| text.starts_with(name));
     assert!(named("OMP_PROC_BIND=close ") || named("GOMP_CPU_AFFINITY="), "{warnings:?}");
     context.free().unwrap();
+}
+
+quo_tests::suite! {
+    pinned_openmp_threads_run_on_all_cpus_of_the_phase
 }

@@ -15,6 +15,9 @@ use crate::selection::Selection;
 /// Time that a test may take: much longer than any does.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
+/// The same for tests that may build an installation.
+pub const LONG_LIMIT: Duration = Duration::from_secs(1800);
+
 /// The name of a test, which states its promise, and the test.
 pub type Test = (&'static str, fn() -> Result<()>);
 
@@ -29,6 +32,52 @@ impl std::fmt::Display for Skipped {
 }
 
 impl std::error::Error for Skipped {}
+
+/// Ends the test that calls it, in its own thread: it cannot be made on this machine, for this reason. It counts as
+/// skipped.
+pub fn skip(reason: impl Into<String>) -> ! {
+    std::panic::resume_unwind(Box::new(Skipped(reason.into())))
+}
+
+/// The verdict of a test by what its function returns.
+pub trait Verdict {
+    /// The verdict.
+    fn verdict(self) -> Result<()>;
+}
+
+impl Verdict for () {
+    fn verdict(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Verdict for Result<()> {
+    fn verdict(self) -> Result<()> {
+        self
+    }
+}
+
+/// Makes a test program of these functions, without arguments, for tests that may find out that they cannot be made.
+///
+/// ```no_run
+/// fn sums_are_right() {
+///     assert_eq!(1 + 1, 2);
+/// }
+///
+/// quo_tests::suite! {
+///     sums_are_right
+/// }
+/// ```
+#[macro_export]
+macro_rules! suite {
+    ($($name:ident)*) => {
+        fn main() -> std::process::ExitCode {
+            use $crate::suite::{LONG_LIMIT, Test, Verdict as _, run_within};
+            const TESTS: &[Test] = &[$((stringify!($name), || $name().verdict())),*];
+            run_within(LONG_LIMIT, TESTS)
+        }
+    };
+}
 
 /// Returns true in the full suite, which shortens nothing and judges times (`QUO_TESTS_LONG`).
 #[must_use]
@@ -113,7 +162,12 @@ fn bounded(test: fn() -> Result<()>, limit: Duration) -> Result<()> {
             let _already_reported = thread.join();
             outcome
         }
-        Err(RecvTimeoutError::Disconnected) => Err(anyhow!("it panicked; see above")),
+        Err(RecvTimeoutError::Disconnected) => {
+            match thread.join().map_err(|cause| cause.downcast::<Skipped>()) {
+                Err(Ok(skipped)) => Err((*skipped).into()),
+                _ => Err(anyhow!("it panicked; see above")),
+            }
+        }
         Err(RecvTimeoutError::Timeout) => Err(anyhow!("still running after {} s", limit.as_secs())),
     }
 }

@@ -1,6 +1,8 @@
 //! An installation by `cargo xtask install` is usable by strangers: outside the checkout, through pkg-config, shared
 //! and static, after the folder has moved, and gone without a trace when it is removed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+use quo_tests::suite::skip;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -85,7 +87,6 @@ fn dynamic(program: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-#[test]
 fn a_program_links_the_shared_library_by_its_versioned_name() -> Result<()> {
     let installed = installed()?;
     let link = installed.pkg_config("libquo", &["--libs"])?;
@@ -94,7 +95,6 @@ fn a_program_links_the_shared_library_by_its_versioned_name() -> Result<()> {
     Ok(fs::remove_dir_all(program.parent().context("no folder")?)?)
 }
 
-#[test]
 fn a_program_links_the_static_library() -> Result<()> {
     let installed = installed()?;
     let mut by_name = installed.pkg_config("libquo", &["--static", "--libs"])?;
@@ -109,7 +109,6 @@ fn a_program_links_the_static_library() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn the_library_shows_its_interface_and_nothing_else() -> Result<()> {
     let installed = installed()?;
     let shown = printed(
@@ -141,7 +140,6 @@ fn the_library_shows_its_interface_and_nothing_else() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn library_needs_only_expected_objects_and_finds_its_mpi() -> Result<()> {
     let told = dynamic(&installed()?.path("lib/libquo.so"))?;
     let entries = |tag: &str| -> Vec<String> {
@@ -175,7 +173,6 @@ fn library_needs_only_expected_objects_and_finds_its_mpi() -> Result<()> {
 }
 
 /// The library is swapped under a program that was linked with another of the same name.
-#[test]
 fn a_program_that_was_linked_before_runs_with_ours() -> Result<()> {
     let installed = installed()?;
     let folder = tempfile::tempdir()?;
@@ -218,7 +215,6 @@ fn with_library_path(folder: &Path) -> std::ffi::OsString {
     std::env::join_paths(folders).unwrap_or_default()
 }
 
-#[test]
 fn the_folder_may_move() -> Result<()> {
     let (_folder, moved) = copied("elsewhere")?;
     let installation = Installation::at(&moved);
@@ -245,7 +241,6 @@ fn the_folder_may_move() -> Result<()> {
 }
 
 /// With `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE`: builds for tests are left as cargo makes them.
-#[test]
 fn optimised_files_name_no_folder_of_the_build() -> Result<()> {
     if !Installation::is_optimised() {
         return Ok(());
@@ -264,7 +259,6 @@ fn optimised_files_name_no_folder_of_the_build() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn the_tool_works_where_it_is_installed() -> Result<()> {
     let installed = installed()?;
     let tool =
@@ -295,7 +289,6 @@ fn the_tool_works_where_it_is_installed() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn installing_again_changes_nothing() -> Result<()> {
     let installed = installed()?;
     let prefix = installed.prefix();
@@ -374,7 +367,6 @@ fn installing_again_changes_nothing() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn uninstall_removes_installed_files_and_keeps_the_users() -> Result<()> {
     let (folder, prefix) = copied("prefix")?;
     fs::write(prefix.join("include/quo.h"), "changed")?;
@@ -402,7 +394,6 @@ fn uninstall_removes_installed_files_and_keeps_the_users() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn packagers_stage_without_fortran_and_static_library() -> Result<()> {
     let tree = tempfile::tempdir()?;
     let tree_name = tree.path().to_str().context("not UTF-8")?;
@@ -421,7 +412,6 @@ fn packagers_stage_without_fortran_and_static_library() -> Result<()> {
 /// Lines of help that fit on a screen.
 const SCREEN: usize = 40;
 
-#[test]
 fn help_of_every_command_fits_a_screen() -> Result<()> {
     let installed = installed()?;
     for program in ["quo-info", "quo-run", "quo-elastic", "memprof"] {
@@ -452,7 +442,6 @@ fn help_of_every_command_fits_a_screen() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
     let installed = installed()?;
     for section in ["man1", "man7"] {
@@ -471,7 +460,7 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
                     assert!(String::from_utf8_lossy(&output.stdout).contains("SEE ALSO"));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    eprintln!("skipped: there is no man");
+                    skip("there is no man");
                 }
                 Err(error) => return Err(error).context("starting man"),
             }
@@ -536,7 +525,6 @@ fn contents(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     Ok(found)
 }
 
-#[test]
 fn a_prefix_that_makes_no_sense_is_refused_at_once() -> Result<()> {
     for (prefix, reason) in
         [("/", "root folder"), ("", "value is required"), ("/dev/null/quo", "not a folder")]
@@ -547,4 +535,21 @@ fn a_prefix_that_makes_no_sense_is_refused_at_once() -> Result<()> {
         assert!(complaint.contains(reason), "{prefix:?}: {complaint}");
     }
     Ok(())
+}
+
+quo_tests::suite! {
+    a_program_links_the_shared_library_by_its_versioned_name
+    a_program_links_the_static_library
+    the_library_shows_its_interface_and_nothing_else
+    library_needs_only_expected_objects_and_finds_its_mpi
+    a_program_that_was_linked_before_runs_with_ours
+    the_folder_may_move
+    optimised_files_name_no_folder_of_the_build
+    the_tool_works_where_it_is_installed
+    installing_again_changes_nothing
+    uninstall_removes_installed_files_and_keeps_the_users
+    packagers_stage_without_fortran_and_static_library
+    help_of_every_command_fits_a_screen
+    manual_pages_are_well_formed_and_completions_are_scripts
+    a_prefix_that_makes_no_sense_is_refused_at_once
 }

@@ -1,7 +1,9 @@
 //! The archives of `cargo xtask release` on a site without a network: the source builds with the crates in it and makes
 //! Debian packages that hold every file, the static memprof runs where there is no library at all, and a registry would
 //! take the crates.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+use quo_tests::suite::skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -51,7 +53,6 @@ fn without_network(program: &str) -> Command {
     Command::new(program)
 }
 
-#[test]
 fn source_archive_builds_without_a_network() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let archive = release("source", folder.path(), &[])?;
@@ -73,14 +74,12 @@ fn source_archive_builds_without_a_network() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn static_memprof_runs_in_an_empty_root() -> Result<()> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let library =
         done(Command::new("rustc").args(["--print", "target-libdir", "--target", &target]))?;
     if !Path::new(library.trim()).is_dir() {
-        println!("skipped: Rust's library for {target} is not there (rustup target add {target})");
-        return Ok(());
+        skip(format!("Rust's library for {target} is not there (rustup target add {target})"));
     }
     let folder = tempfile::tempdir()?;
     let tree = unpacked(&release("memprof", folder.path(), &["--debug"])?)?;
@@ -90,8 +89,7 @@ fn static_memprof_runs_in_an_empty_root() -> Result<()> {
         .args(["/memprof", "--version"])
         .output()?;
     if String::from_utf8_lossy(&run.stderr).contains("unshare: unshare failed") {
-        println!("skipped: this user cannot change the root folder");
-        return Ok(());
+        skip("this user cannot change the root folder");
     }
     ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     ensure!(String::from_utf8_lossy(&run.stdout).starts_with("memprof "));
@@ -105,7 +103,6 @@ fn static_memprof_runs_in_an_empty_root() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn crates_pass_a_trial_publication() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let tree = unpacked(&release("crates", folder.path(), &[])?)?;
@@ -124,7 +121,6 @@ fn crates_pass_a_trial_publication() -> Result<()> {
 }
 
 /// By the rules of semantic versions, as `docs/contributing/releases.md` tells.
-#[test]
 fn crates_keep_the_interface_of_the_last_release() -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.root();
@@ -132,15 +128,11 @@ fn crates_keep_the_interface_of_the_last_release() -> Result<()> {
     tags.current_dir(root).args(["tag", "--list", "v[0-9]*", "--merged", "HEAD"]);
     let tags = done(tags.arg("--sort=-version:refname"))?;
     let Some(tag) = tags.lines().next() else {
-        println!("skipped: no release has a tag (v{})", env!("CARGO_PKG_VERSION"));
-        return Ok(());
+        skip(format!("no release has a tag (v{})", env!("CARGO_PKG_VERSION")));
     };
     let mut version = Command::new("cargo");
     if !version.args(["semver-checks", "--version"]).output()?.status.success() {
-        println!(
-            "skipped: there is no cargo-semver-checks (cargo install cargo-semver-checks --locked)"
-        );
-        return Ok(());
+        skip("there is no cargo-semver-checks (cargo install cargo-semver-checks --locked)");
     }
     let manifest: toml::Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
     let names = manifest["workspace"]["metadata"]["registry"].as_table();
@@ -157,13 +149,11 @@ fn crates_keep_the_interface_of_the_last_release() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn debian_packages_hold_every_installed_file() -> Result<()> {
     let mut query = Command::new("dpkg-query");
     query.args(["--show", "--showformat=${db:Status-Status}", "debhelper"]);
     if !query.output().is_ok_and(|found| found.stdout == b"installed") {
-        println!("skipped: debhelper is not there (apt-get install debhelper)");
-        return Ok(());
+        skip("debhelper is not there (apt-get install debhelper)");
     }
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
@@ -245,4 +235,12 @@ fn names_of(folder: &Path, start: &str) -> Result<PathBuf> {
         name.starts_with(start) && name.ends_with(".deb")
     };
     files.find(begins).with_context(|| format!("no package {start}*"))
+}
+
+quo_tests::suite! {
+    source_archive_builds_without_a_network
+    static_memprof_runs_in_an_empty_root
+    crates_pass_a_trial_publication
+    crates_keep_the_interface_of_the_last_release
+    debian_packages_hold_every_installed_file
 }

@@ -1,5 +1,6 @@
 //! House rules that no compiler checks. Each finding is one line: place, then the way to mend it.
 
+mod dependencies;
 mod figures;
 mod floors;
 mod index;
@@ -261,6 +262,7 @@ pub fn check() -> Result<Findings> {
     findings.errors.extend(floors::wrong(root)?);
     findings.errors.extend(figures::wrong(root));
     findings.errors.extend(surface::wrong(root));
+    findings.errors.extend(dependencies::wrong(root)?);
     Ok(findings)
 }
 

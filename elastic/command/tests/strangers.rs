@@ -1,7 +1,8 @@
 //! Folders, sockets and jobs that the command believes, and the text of them that reaches the
 //! terminal.
-#![allow(clippy::unwrap_used, clippy::print_stdout)] // A test that cannot go on has failed; a skipped one says why.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // A test that cannot go on has failed; a child says that it listens.
 
+use quo_tests::suite::skip;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
@@ -68,15 +69,12 @@ fn said(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-fn is_root() -> bool {
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root {
-        println!("skipped: only root can be another user");
+fn needs_root() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        skip("only root can be another user");
     }
-    is_root
 }
 
-#[test]
 fn control_characters_of_jobs_never_reach_the_terminal() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = private(scratch.path().join("sockets"));
@@ -105,11 +103,8 @@ fn control_characters_of_jobs_never_reach_the_terminal() {
     }
 }
 
-#[test]
 fn folder_of_another_user_is_not_believed() {
-    if !is_root() {
-        return;
-    }
+    needs_root();
     let scratch = tempfile::tempdir().unwrap();
     let folder = private(scratch.path().join("sockets"));
     let socket = folder.join("weather.sock");
@@ -123,7 +118,6 @@ fn folder_of_another_user_is_not_believed() {
     assert_eq!(end(&socket, server), 0);
 }
 
-#[test]
 fn listener_of_another_user_is_not_believed() {
     if let Some(path) = std::env::var_os(LISTEN) {
         let _listener = UnixListener::bind(path).unwrap();
@@ -131,9 +125,7 @@ fn listener_of_another_user_is_not_believed() {
         let _ = std::io::stdin().read(&mut [0]);
         return;
     }
-    if !is_root() {
-        return;
-    }
+    needs_root();
     let scratch = tempfile::tempdir().unwrap();
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
     // Where the other user finds it.
@@ -170,7 +162,6 @@ fn listener_of_another_user_is_not_believed() {
     assert!(child.wait().unwrap().success());
 }
 
-#[test]
 fn paths_and_strange_words_are_not_job_names() {
     for job in ["../../etc", "/etc", "/", ".hidden", "", "a b", "\u{1b}[31m"] {
         let output = quo_elastic(&["status", job]).output().unwrap();
@@ -180,7 +171,6 @@ fn paths_and_strange_words_are_not_job_names() {
     }
 }
 
-#[test]
 fn runtime_folder_jobs_are_found_and_dead_ones_swept() {
     let scratch = tempfile::tempdir().unwrap();
     let runtime = private(scratch.path().join("runtime"));
@@ -208,4 +198,12 @@ fn runtime_folder_jobs_are_found_and_dead_ones_swept() {
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     assert!(tell(&["status", "weather"], 1).contains("there is no job \"weather\""));
     end(&socket, server);
+}
+
+quo_tests::suite! {
+    control_characters_of_jobs_never_reach_the_terminal
+    folder_of_another_user_is_not_believed
+    listener_of_another_user_is_not_believed
+    paths_and_strange_words_are_not_job_names
+    runtime_folder_jobs_are_found_and_dead_ones_swept
 }

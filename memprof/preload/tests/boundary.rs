@@ -1,6 +1,6 @@
 //! The boundary of MPI, the loader and the kernel's mappings, as programs meet it.
-#![allow(clippy::print_stderr)] // Says what it skips.
 
+use quo_tests::suite::skip;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,31 +17,24 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// False where there is no such compiler.
-fn compile(compiler: &str, into: &Path, sources: &[&str], options: &[&str]) -> bool {
+fn compile(compiler: &str, into: &Path, sources: &[&str], options: &[&str]) {
     let mut command = Command::new(compiler);
     command.arg("-o").arg(into).args(sources.iter().map(|name| source(name))).args(options);
     match command.status() {
-        Ok(status) => {
-            assert!(status.success(), "{compiler} failed");
-            true
-        }
-        Err(_) => {
-            eprintln!("skipped: no {compiler}");
-            false
-        }
+        Ok(status) => assert!(status.success(), "{compiler} failed"),
+        Err(_) => skip(format!("there is no {compiler}")),
     }
 }
 
 /// A folder with the small MPI library and its plugin.
-fn library() -> Option<tempfile::TempDir> {
+fn library() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder for this test");
     let plugins = folder.path().join("plugins");
     std::fs::create_dir(&plugins).expect("a folder");
     let shared = ["-g", "-fPIC", "-shared", "-fexceptions"];
-    let made = compile("cc", &folder.path().join("libentered_mpi.so"), &["entered_mpi.c"], &shared)
-        && compile("cc", &plugins.join("libentered_plugin.so"), &["entered_plugin.c"], &shared);
-    made.then_some(folder)
+    compile("cc", &folder.path().join("libentered_mpi.so"), &["entered_mpi.c"], &shared);
+    compile("cc", &plugins.join("libentered_plugin.so"), &["entered_plugin.c"], &shared);
+    folder
 }
 
 /// Runs a program of the folder, recorded or not, to its end.
@@ -73,9 +66,8 @@ fn linked<'a>(folder: &'a str, more: &[&'a str]) -> Vec<String> {
     options
 }
 
-#[test]
 fn every_way_into_mpi_is_seen_for_any_linking() {
-    let Some(folder) = library() else { return };
+    let folder = library();
     let place = folder.path().to_str().expect("a name in UTF-8");
     for (index, more) in [
         &["-Wl,-z,lazy"][..],
@@ -93,21 +85,19 @@ fn every_way_into_mpi_is_seen_for_any_linking() {
         let options = linked(place, more);
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         // Libraries after the source, as linkers want them.
-        assert!(compile("cc", &folder.path().join(&name), &["entered.c"], &options));
+        compile("cc", &folder.path().join(&name), &["entered.c"], &options);
         run(folder.path(), &name, true);
     }
 }
 
-#[test]
 fn exceptions_pass_through_entries() {
-    let Some(folder) = library() else { return };
+    let folder = library();
     let place = folder.path().to_str().expect("a name in UTF-8");
     let options = linked(place, &[]);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    if compile("c++", &folder.path().join("thrown"), &["thrown.cpp"], &options) {
-        run(folder.path(), "thrown", true);
-        run(folder.path(), "thrown", false);
-    }
+    compile("c++", &folder.path().join("thrown"), &["thrown.cpp"], &options);
+    run(folder.path(), "thrown", true);
+    run(folder.path(), "thrown", false);
 }
 
 /// Name and words of every function of the table.
@@ -169,17 +159,17 @@ fn declared(text: &str) -> Vec<(String, String, Vec<String>)> {
     found
 }
 
-#[test]
 fn the_table_agrees_with_the_mpi_header_of_the_machine() {
     let folder = tempfile::tempdir().expect("a folder for this test");
     let program = folder.path().join("header.c");
     std::fs::write(&program, "#include <mpi.h>\n").expect("written");
     let table = table();
     let chosen = std::env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
+    let mut absent = Vec::new();
     for compiler in [chosen.as_str(), "mpicc.openmpi", "mpicc.mpich"] {
         let output = Command::new(compiler).args(["-E", "-P"]).arg(&program).output();
         let Ok(output) = output else {
-            eprintln!("skipped: no {compiler}");
+            absent.push(compiler);
             continue;
         };
         assert!(output.status.success(), "{compiler}");
@@ -200,13 +190,14 @@ fn the_table_agrees_with_the_mpi_header_of_the_machine() {
             );
         }
     }
+    if !absent.is_empty() {
+        skip(format!("there is no {}", absent.join(", nor ")));
+    }
 }
 
-#[test]
 fn no_name_of_mpi_is_defined_or_needed() {
     let Ok(output) = Command::new("nm").arg("-D").arg(preload()).output() else {
-        eprintln!("skipped: no nm");
-        return;
+        skip("there is no nm");
     };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("memprof_hooks"));
@@ -218,4 +209,11 @@ fn no_name_of_mpi_is_defined_or_needed() {
         })
         .collect();
     assert!(mpi.is_empty(), "{mpi:?}");
+}
+
+quo_tests::suite! {
+    every_way_into_mpi_is_seen_for_any_linking
+    exceptions_pass_through_entries
+    the_table_agrees_with_the_mpi_header_of_the_machine
+    no_name_of_mpi_is_defined_or_needed
 }

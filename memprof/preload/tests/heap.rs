@@ -1,7 +1,6 @@
 //! Programs run under the ledger as they do without it.
 
-#![allow(clippy::print_stderr)]
-
+use quo_tests::suite::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -20,19 +19,16 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// Compiles a program of this folder; none where there is no such compiler.
-fn compiled(into: &Path, compiler: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
+fn compiled(into: &Path, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
     let program = into.join(Path::new(source).with_extension(""));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let status = Command::new(compiler).args(options).arg("-o").arg(&program).arg(source).status();
     match status {
         Ok(status) => {
             assert!(status.success(), "{compiler} failed");
-            Some(program)
+            program
         }
-        Err(_) => {
-            eprintln!("skipped: no {compiler}");
-            None
-        }
+        Err(_) => skip(format!("there is no {compiler}")),
     }
 }
 
@@ -94,8 +90,7 @@ fn same_with(program: &str, arguments: &[&str], folder: &Path, variables: &[(&st
         .output()
         .is_ok_and(|output| !output.status.success())
     {
-        eprintln!("skipped: no {program}");
-        return;
+        skip(format!("there is no {program}"));
     }
     let command = || {
         let mut command = Command::new(program);
@@ -111,24 +106,20 @@ fn same_with(program: &str, arguments: &[&str], folder: &Path, variables: &[(&st
     assert_eq!(text(&with), text(&without), "{program} {arguments:?} {variables:?}");
 }
 
-#[test]
 fn blocks_are_mapped_from_the_same_size_as_without_tool() {
     let folder = folder();
-    let Some(program) = compiled(folder.path(), "cc", "thresholds.c", &[]) else { return };
+    let program = compiled(folder.path(), "cc", "thresholds.c", &[]);
     let program = program.to_string_lossy();
     same_with_and_without(&program, &[], folder.path());
     same_as_a_rank(&program, &[], folder.path());
 }
 
-#[test]
 fn every_context_of_a_cxx_program_works() {
     let folder = folder();
     for compiler in ["g++", "clang++"] {
         let options =
             ["-std=c++17", "-fsized-deallocation", "-O1", "-g", "-pthread", "-fno-builtin", "-w"];
-        let Some(program) = compiled(folder.path(), compiler, "contexts.cpp", &options) else {
-            continue;
-        };
+        let program = compiled(folder.path(), compiler, "contexts.cpp", &options);
         let output = run(Command::new(program).env("LD_PRELOAD", preload()));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{:?}: {said}", output.status);
@@ -136,51 +127,42 @@ fn every_context_of_a_cxx_program_works() {
     }
 }
 
-#[test]
 fn a_program_with_operators_of_its_own_keeps_them() {
     let folder = folder();
-    let Some(program) = compiled(folder.path(), "g++", "own_operators.cpp", &["-O1", "-w"]) else {
-        return;
-    };
+    let program = compiled(folder.path(), "g++", "own_operators.cpp", &["-O1", "-w"]);
     same_with_and_without(&program.to_string_lossy(), &[], folder.path());
 }
 
-#[test]
 fn a_program_with_an_allocator_of_its_own_keeps_it() {
     let folder = folder();
-    let Some(program) = compiled(folder.path(), "g++", "own_allocator.cpp", &["-O1", "-w"]) else {
-        return;
-    };
+    let program = compiled(folder.path(), "g++", "own_allocator.cpp", &["-O1", "-w"]);
     same_with_and_without(&program.to_string_lossy(), &[], folder.path());
 }
 
 /// Compiles a library of this folder for programs that are compiled with the options given back.
-fn library(into: &Path, source: &str) -> Option<[String; 3]> {
-    let object = compiled(into, "cc", source, &["-O1", "-shared", "-fPIC", "-pthread"])?;
+fn library(into: &Path, source: &str) -> [String; 3] {
+    let object = compiled(into, "cc", source, &["-O1", "-shared", "-fPIC", "-pthread"]);
     let path = object.to_string_lossy().into_owned();
-    Some(["-Wl,--no-as-needed".into(), path, "-pthread".into()])
+    ["-Wl,--no-as-needed".into(), path, "-pthread".into()]
 }
 
-#[test]
 fn library_may_have_ended_its_threads_before_a_fork() {
     let folder = folder();
-    let Some(options) = library(folder.path(), "handlers.c") else { return };
+    let options = library(folder.path(), "handlers.c");
     let options = options.each_ref().map(String::as_str);
-    let Some(program) = compiled(folder.path(), "cc", "forks.c", &options) else { return };
+    let program = compiled(folder.path(), "cc", "forks.c", &options);
     same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
 }
 
-#[test]
 fn signal_handler_may_exit_or_fork_while_the_tool_works() {
     let folder = folder();
-    let Some(program) = compiled(folder.path(), "cc", "leaves.c", &["-O1"]) else { return };
+    let program = compiled(folder.path(), "cc", "leaves.c", &["-O1"]);
     for _ in 0..5 {
         same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
     }
     same_as_a_rank(&program.to_string_lossy(), &["forks"], folder.path());
 }
 
-#[test]
 fn descriptors_belong_to_the_program_whatever_numbers_it_wants() {
     let folder = folder();
     let path = folder.path();
@@ -188,55 +170,52 @@ fn descriptors_belong_to_the_program_whatever_numbers_it_wants() {
     let takes = "exec 3<lines 4<lines 5<lines 6<lines\n\
         for i in 3 4 5 6; do (read -r line <&$i; echo $i $line); done; head -1 <&3";
     same_as_a_rank("bash", &["-c", takes], path);
-    let Some(program) = compiled(path, "cc", "closes.c", &["-O1"]) else { return };
+    let program = compiled(path, "cc", "closes.c", &["-O1"]);
     same_as_a_rank(&program.to_string_lossy(), &[], path);
 }
 
-#[test]
 fn threads_with_the_least_stack_free_what_they_like() {
     let folder = folder();
     let options = ["-O1", "-pthread"];
-    let Some(program) = compiled(folder.path(), "cc", "small_stacks.c", &options) else { return };
+    let program = compiled(folder.path(), "cc", "small_stacks.c", &options);
     same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
 }
 
-#[test]
 fn functions_an_allocator_lacks_work_as_without_the_tool() {
     let folder = folder();
     let path = folder.path();
     let options = ["-O1", "-fno-builtin", "-rdynamic", "-DOWN"];
-    if let Some(program) = compiled(path, "cc", "family.c", &options) {
+    let program = compiled(path, "cc", "family.c", &options);
+    {
         same_as_a_rank(&program.to_string_lossy(), &[], path);
     }
-    let Some(options) = library(path, "allocator.c") else { return };
+    let options = library(path, "allocator.c");
     let options = options.each_ref().map(String::as_str);
-    let Some(program) = compiled(path, "cc", "family.c", &options) else { return };
+    let program = compiled(path, "cc", "family.c", &options);
     same_as_a_rank(&program.to_string_lossy(), &[], path);
 }
 
-#[test]
 fn a_function_that_the_program_defines_itself_is_called() {
     let folder = folder();
     // Bound when they are first called, so that nothing shows before where calls lead.
     let lazy = ["-O1", "-shared", "-fPIC", "-Wl,-z,lazy"];
-    let Some(library) = compiled(folder.path(), "cc", "mapper.c", &lazy) else { return };
+    let library = compiled(folder.path(), "cc", "mapper.c", &lazy);
     let options = ["-O1", "-rdynamic", "-Wl,--no-as-needed", &library.to_string_lossy()];
-    let Some(program) = compiled(folder.path(), "cc", "maps.c", &options) else { return };
+    let program = compiled(folder.path(), "cc", "maps.c", &options);
     same_as_a_rank(&program.to_string_lossy(), &[], folder.path());
 }
 
-#[test]
 fn blocks_are_those_of_the_library_that_is_there_now() {
     let folder = folder();
     let path = folder.path();
     let (cc, options) = ("cc", ["-O1", "-shared", "-fPIC", "-fno-builtin"]);
-    let Some(part) = compiled(path, cc, "replaced_part.c", &options) else { return };
+    let part = compiled(path, cc, "replaced_part.c", &options);
     let libraries = ["first_part.so", "other_part.so"].map(|name| path.join(name));
     for library in &libraries {
         std::fs::copy(&part, library).expect("a copy of the library");
     }
     let options = ["-O1", "-fno-builtin", "-ldl"];
-    let Some(program) = compiled(path, cc, "replaced.c", &options) else { return };
+    let program = compiled(path, cc, "replaced.c", &options);
     let mut command = Command::new(program);
     command.args(libraries).env("LD_PRELOAD", preload()).env("MEMPROF_DIR", path);
     let output = run(command.env("MEMPROF_RECORD", "all").env("MEMPROF_QUIET", "1"));
@@ -244,11 +223,10 @@ fn blocks_are_those_of_the_library_that_is_there_now() {
     assert!(output.status.success(), "{:?}: {said}", output.status);
     match said.trim() {
         "replaced" => {}
-        said => eprintln!("skipped: the loader put the libraries {said}"),
+        said => skip(format!("the loader put the libraries {said}")),
     }
 }
 
-#[test]
 fn programs_of_the_system_do_what_they_do() {
     let folder = folder();
     let path = folder.path();
@@ -280,16 +258,28 @@ fn programs_of_the_system_do_what_they_do() {
     );
 }
 
-#[test]
 fn a_launcher_has_blocks_and_children_as_without() {
     let folder = folder();
-    let Some(program) = compiled(folder.path(), "cc", "launches.c", &["-O1", "-fno-builtin"])
-    else {
-        return;
-    };
+    let program = compiled(folder.path(), "cc", "launches.c", &["-O1", "-fno-builtin"]);
     let launcher = folder.path().join("mpirun");
     std::fs::rename(program, &launcher).expect("the name of a launcher");
     let traces = folder.path().to_string_lossy().into_owned();
     let variables = [("MEMPROF_DIR", &*traces), ("MEMPROF_QUIET", "1")];
     same_with(&launcher.to_string_lossy(), &[], folder.path(), &variables);
+}
+
+quo_tests::suite! {
+    blocks_are_mapped_from_the_same_size_as_without_tool
+    every_context_of_a_cxx_program_works
+    a_program_with_operators_of_its_own_keeps_them
+    a_program_with_an_allocator_of_its_own_keeps_it
+    library_may_have_ended_its_threads_before_a_fork
+    signal_handler_may_exit_or_fork_while_the_tool_works
+    descriptors_belong_to_the_program_whatever_numbers_it_wants
+    threads_with_the_least_stack_free_what_they_like
+    functions_an_allocator_lacks_work_as_without_the_tool
+    a_function_that_the_program_defines_itself_is_called
+    blocks_are_those_of_the_library_that_is_there_now
+    programs_of_the_system_do_what_they_do
+    a_launcher_has_blocks_and_children_as_without
 }

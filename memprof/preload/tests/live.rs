@@ -1,6 +1,6 @@
 //! Files of real programs: everything resident has an owner, and the sum is the kernel's.
-#![allow(clippy::print_stderr)] // Says what it skips.
 
+use quo_tests::suite::skip;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,19 +17,16 @@ fn preload() -> PathBuf {
     object
 }
 
-fn compiled(into: &Path, compiler: &str, source: &str) -> Option<PathBuf> {
+fn compiled(into: &Path, compiler: &str, source: &str) -> PathBuf {
     let program = into.join(Path::new(source).with_extension(""));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     match Command::new(compiler).args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status()
     {
         Ok(status) => {
             assert!(status.success(), "{compiler} failed");
-            Some(program)
+            program
         }
-        Err(_) => {
-            eprintln!("skipped: no {compiler}");
-            None
-        }
+        Err(_) => skip(format!("there is no {compiler}")),
     }
 }
 
@@ -123,10 +120,9 @@ fn check_balance(trace: &Trace) {
     assert!(trace.faults.is_empty(), "{:?}", trace.faults);
 }
 
-#[test]
 fn mappings_have_owners_and_their_sum_is_the_kernels() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled(folder.path(), "cc", "mappings.c") else { return };
+    let program = compiled(folder.path(), "cc", "mappings.c");
     let mut child = recorded(&program, folder.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -163,10 +159,9 @@ fn mappings_have_owners_and_their_sum_is_the_kernels() {
     assert!((2 * mib..2 * mib + 200_000).contains(&main), "{main}");
 }
 
-#[test]
 fn momentary_buffer_is_seen_before_its_release() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled(folder.path(), "cc", "moments.c") else { return };
+    let program = compiled(folder.path(), "cc", "moments.c");
     assert!(recorded(&program, folder.path()).status().expect("it runs").success());
     let all = traces(folder.path());
     let trace = trace_of(&all, "moments");
@@ -180,7 +175,6 @@ fn momentary_buffer_is_seen_before_its_release() {
     assert!(head.releases_skipped + head.samples_release >= 100 && head.samples_release < 20);
 }
 
-#[test]
 fn program_linked_to_an_allocator_has_a_note() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
@@ -215,10 +209,9 @@ fn owned_at_most(trace: &Trace, name: &str) -> (u64, u64) {
     (bins.max().unwrap_or(0), samples.max().unwrap_or(0))
 }
 
-#[test]
 fn owned_memory_is_in_the_timeline_without_a_sample() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled(folder.path(), "cc", "owning.c") else { return };
+    let program = compiled(folder.path(), "cc", "owning.c");
     let mut child = recorded(&program, folder.path())
         .env("MEMPROF_DUTY", "0.001")
         .stdin(Stdio::piped())
@@ -248,10 +241,9 @@ fn owned_memory_is_in_the_timeline_without_a_sample() {
     wait(&mut child);
 }
 
-#[test]
 fn program_that_closes_all_descriptors_is_still_sampled() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled(folder.path(), "cc", "closes.c") else { return };
+    let program = compiled(folder.path(), "cc", "closes.c");
     let output = recorded(&program, folder.path()).output().expect("it runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "all open\n");
     let all = traces(folder.path());
@@ -261,7 +253,6 @@ fn program_that_closes_all_descriptors_is_still_sampled() {
     all.iter().for_each(check_balance);
 }
 
-#[test]
 fn python_is_sampled_and_all_its_memory_has_owners() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = "import json, threading, mmap\n\
@@ -271,7 +262,7 @@ fn python_is_sampled_and_all_its_memory_has_owners() {
         [x.start() for x in t]; [x.join() for x in t]\n";
     match recorded("python3", folder.path()).args(["-c", script]).status() {
         Ok(status) => assert!(status.success()),
-        Err(_) => return eprintln!("skipped: no python3"),
+        Err(_) => skip("there is no python3"),
     }
     let all = traces(folder.path());
     let peaks: Vec<u64> =
@@ -280,10 +271,9 @@ fn python_is_sampled_and_all_its_memory_has_owners() {
     all.iter().for_each(check_balance);
 }
 
-#[test]
 fn children_get_own_files_if_all_processes_are_wanted() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled(folder.path(), "cc", "children.c") else { return };
+    let program = compiled(folder.path(), "cc", "children.c");
     assert!(recorded(&program, folder.path()).status().expect("it runs").success());
     let all = traces(folder.path());
     let peaks: Vec<u64> =
@@ -294,7 +284,6 @@ fn children_get_own_files_if_all_processes_are_wanted() {
     all.iter().for_each(check_balance);
 }
 
-#[test]
 fn wrapper_that_is_no_rank_leaves_its_successor_one_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = recorded("sh", folder.path());
@@ -326,12 +315,11 @@ fn wait_for_renewals(child: &mut Child, folder: &Path) {
     }
 }
 
-#[test]
 fn killed_process_leaves_a_file_written_until_then() {
     // A second, by the clock of the machine: in the full suite only.
     let judges_times = std::env::var_os("QUO_TESTS_LONG").is_some();
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled(folder.path(), "cc", "busy.c") else { return };
+    let program = compiled(folder.path(), "cc", "busy.c");
     let mut seed = 12345_u64;
     for round in 0..12 {
         let into = tempfile::tempdir_in(folder.path()).expect("a folder");
@@ -373,10 +361,9 @@ fn killed_process_leaves_a_file_written_until_then() {
     }
 }
 
-#[test]
 fn process_killed_right_after_naming_leaves_a_readable_trace() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled(folder.path(), "cc", "busy.c") else { return };
+    let program = compiled(folder.path(), "cc", "busy.c");
     for _ in 0..40 {
         let into = tempfile::tempdir_in(folder.path()).expect("a folder");
         let mut child = recorded(&program, into.path()).spawn().expect("it starts");
@@ -396,7 +383,6 @@ fn process_killed_right_after_naming_leaves_a_readable_trace() {
     }
 }
 
-#[test]
 fn program_without_a_possible_file_runs_on_with_one_message() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("missing");
@@ -407,4 +393,18 @@ fn program_without_a_possible_file_runs_on_with_one_message() {
     assert_eq!(said.matches("memprof:").count(), 1, "{said}");
     let quiet = recorded("echo", &missing).env("MEMPROF_QUIET", "1").output().expect("it runs");
     assert!(quiet.stderr.is_empty());
+}
+
+quo_tests::suite! {
+    mappings_have_owners_and_their_sum_is_the_kernels
+    momentary_buffer_is_seen_before_its_release
+    program_linked_to_an_allocator_has_a_note
+    owned_memory_is_in_the_timeline_without_a_sample
+    program_that_closes_all_descriptors_is_still_sampled
+    python_is_sampled_and_all_its_memory_has_owners
+    children_get_own_files_if_all_processes_are_wanted
+    wrapper_that_is_no_rank_leaves_its_successor_one_file
+    killed_process_leaves_a_file_written_until_then
+    process_killed_right_after_naming_leaves_a_readable_trace
+    program_without_a_possible_file_runs_on_with_one_message
 }

@@ -35,6 +35,7 @@ pub fn ensure_test_beds(all: bool) -> Result<()> {
     let kernel = if all { fetch_kernel() } else { Ok(()) };
     let steps = [
         ("suites that need them", install_missing(needs::TEST_BEDS).map(drop)),
+        ("tests of what is shown", install_missing(needs::VIEWERS).map(drop)),
         (OF_PROGRAMS, programs),
         ("suites on emulated machines", kernel),
         (OF_FPM, fpm::fetch()),

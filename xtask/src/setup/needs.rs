@@ -27,6 +27,8 @@ pub enum Need {
     MpichLauncher,
     PythonMpi,
     MassifReader,
+    Browser,
+    Manual,
     Heaptrack,
     Quotas,
     Jemalloc,
@@ -80,6 +82,10 @@ pub const TEST_BEDS: &[Need] = &[
     Need::ProgramEmulator,
 ];
 
+/// For tests of what is shown: pages and manuals. Apart from the others, since a distribution may have its browser
+/// elsewhere.
+pub const VIEWERS: &[Need] = &[Need::Browser, Need::Manual];
+
 /// Programs of others, which the full test runs under the memory profiler.
 pub const PROGRAMS: &[Need] =
     &[Need::Lammps, Need::Hpcc, Need::QuantumEspresso, Need::Pseudopotentials, Need::Go];
@@ -118,6 +124,8 @@ impl Need {
             Need::MpichLauncher => "mpirun.mpich",
             Need::PythonMpi => "mpi4py",
             Need::MassifReader => "ms_print",
+            Need::Browser => "chromium",
+            Need::Manual => "man",
             Need::Heaptrack => "heaptrack",
             Need::Quotas => "mkfs.btrfs",
             Need::Jemalloc => "libjemalloc.so.2",
@@ -155,6 +163,8 @@ impl Need {
             Need::Mpich | Need::MpichLauncher => "runs the memory profiler on one more MPI",
             Need::PythonMpi => "loads an MPI as Python does, under the memory profiler",
             Need::MassifReader => "draws what the memory profiler exports",
+            Need::Browser => "shows the memory profiler's pages in narrow windows",
+            Need::Manual => "shows the manuals of an installation",
             Need::Heaptrack => "counts blocks too, beside the memory profiler",
             Need::Quotas => "makes a disk with a quota that the memory profiler uses up",
             Need::Jemalloc => "takes the C library's place under the memory profiler",
@@ -201,6 +211,8 @@ impl Need {
             Need::MpichLauncher => ("mpich", "mpich", "mpich"),
             Need::PythonMpi => ("python3-mpi4py", "python3-mpi4py-openmpi", "py-mpi4py"),
             Need::MassifReader => ("valgrind", "valgrind", "valgrind"),
+            Need::Browser => ("chromium", "chromium", "chromium"),
+            Need::Manual => ("man-db", "man-db", "man-db"),
             Need::Heaptrack => ("heaptrack", "heaptrack", "heaptrack"),
             Need::Quotas => ("btrfs-progs", "btrfs-progs", "btrfs-progs"),
             Need::Jemalloc => ("libjemalloc2", "jemalloc", "jemalloc"),

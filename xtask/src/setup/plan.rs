@@ -85,7 +85,7 @@ pub fn advice(missing: &[Need]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::needs::{BASE, FRESH, PROGRAMS, TEST_BEDS};
+    use super::super::needs::{BASE, FRESH, PROGRAMS, TEST_BEDS, VIEWERS};
     use super::*;
 
     const ROOT: Machine =
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn advice_names_each_package_once_for_each_manager() {
-        let all = [BASE, TEST_BEDS, PROGRAMS, FRESH].concat();
+        let all = [BASE, TEST_BEDS, VIEWERS, PROGRAMS, FRESH].concat();
         let advice = advice(&all);
         for need in all {
             let packages = need.packages();

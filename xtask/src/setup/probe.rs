@@ -35,6 +35,8 @@ fn is_met(need: Need) -> bool {
         Need::Mpich
         | Need::MpichLauncher
         | Need::MassifReader
+        | Need::Browser
+        | Need::Manual
         | Need::Heaptrack
         | Need::Lammps
         | Need::Hpcc

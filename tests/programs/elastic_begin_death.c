@@ -21,7 +21,7 @@ now(void)
 static void *
 kills(void *microseconds)
 {
-    /* Sleeps: the moment is what differs between runs. */
+    // Sleeps: the moment is what differs between runs.
     usleep(*(useconds_t *)microseconds);
     kill(getpid(), SIGKILL);
     return NULL;
@@ -56,7 +56,7 @@ main(int argc, char **argv)
         const struct timespec pause = {0, 1000000};
         code = QUO_world_probe(world, &enters);
         if (code != QUO_SUCCESS) break;
-        /* Sleeps: stands for an iteration. */
+        // Sleeps: stands for an iteration.
         nanosleep(&pause, NULL);
     }
     if (enters && QUO_world_begin(world) == QUO_SUCCESS) QUO_world_commit(world);

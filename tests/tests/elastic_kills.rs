@@ -261,7 +261,7 @@ fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
         most: 4,
         seed: 1 + draw(&mut state, 65_535),
         survives: draw(&mut state, 2) == 0,
-        guards: round % 2 == 0,
+        guards: round.is_multiple_of(2),
     };
     let job = Killed::start(program, launch)?;
     let pause = |state: &mut u64, most| Duration::from_millis(draw(state, most));

@@ -65,8 +65,16 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     CHECK(QUO_create(&q, MPI_COMM_WORLD) == QUO_SUCCESS);
-    free(filled(40 * MEBI));
 
+    /* The first phase of a process looks at its libraries, for each of which the loader keeps a list from then on. */
+    spec.type = QUO_OBJ_MACHINE;
+    spec.name = "first";
+    CHECK(QUO_phase_create(q, &spec, &phase) == QUO_SUCCESS);
+    CHECK(QUO_phase_begin(phase, &selected, NULL) == QUO_SUCCESS);
+    CHECK(QUO_phase_end(phase) == QUO_SUCCESS);
+    CHECK(QUO_phase_free(phase) == QUO_SUCCESS);
+
+    free(filled(40 * MEBI));
     const uint32_t region = memprof_region_begin("nothing");
     free(filled(64));
     memprof_region_end(region);
@@ -75,7 +83,6 @@ int main(int argc, char **argv)
     free(filled(24 * MEBI));
     CHECK(QUO_bind_pop(q) == QUO_SUCCESS);
 
-    spec.type = QUO_OBJ_MACHINE;
     spec.name = "solve";
     CHECK(QUO_phase_create(q, &spec, &phase) == QUO_SUCCESS);
     CHECK(QUO_phase_begin(phase, &selected, NULL) == QUO_SUCCESS);

@@ -13,6 +13,7 @@ pub enum Need {
     OpenMp,
     Fortran,
     Clang,
+    LlvmOpenMp,
     CMake,
     Make,
     Modules,
@@ -62,6 +63,7 @@ pub const INSTALL: &[Need] =
 /// ones. Suites without theirs are skipped and say so.
 pub const TEST_BEDS: &[Need] = &[
     Need::Clang,
+    Need::LlvmOpenMp,
     Need::CMake,
     Need::Make,
     Need::Modules,
@@ -110,6 +112,7 @@ impl Need {
             Need::OpenMp => "OpenMP",
             Need::Fortran => "gfortran",
             Need::Clang => "clang++",
+            Need::LlvmOpenMp => "libomp.so.5",
             Need::CMake => "cmake",
             Need::Make => "make",
             Need::Modules => "modulecmd",
@@ -152,6 +155,7 @@ impl Need {
             Need::OpenMp => "runs the threads of the coupled example",
             Need::Fortran => "compiles Fortran programs that are coupled",
             Need::Clang => "checks that C++ users of another compiler get no warnings",
+            Need::LlvmOpenMp => "runs phases beside a second OpenMP runtime",
             Need::CMake => "builds programs against an installed library, as users do",
             Need::Make => "builds the coupled example in Fortran",
             Need::Modules => "loads the installed environment-module file",
@@ -191,7 +195,7 @@ impl Need {
             Need::Udev => ("libudev-dev", "systemd-devel", "hwloc~libudev"),
             Need::LibClang => ("libclang-dev", "clang-devel", "llvm+clang"),
             // gcc brings its OpenMP along; only clang has it in a package of its own.
-            Need::OpenMp => ("libomp-dev", "libomp-devel", "llvm-openmp"),
+            Need::OpenMp | Need::LlvmOpenMp => ("libomp-dev", "libomp-devel", "llvm-openmp"),
             Need::Fortran => ("gfortran", "gcc-gfortran", "gcc"),
             Need::Clang => ("clang", "clang", "llvm+clang"),
             Need::CMake => ("cmake", "cmake", "cmake"),

@@ -43,7 +43,9 @@ fn is_met(need: Need) -> bool {
         | Need::QuantumEspresso
         | Need::Go
         | Need::ProgramEmulator => find_program(need.name()).is_some(),
-        Need::Jemalloc => links("int main(void) { return 0; }", &format!("-l:{}", need.name())),
+        Need::LlvmOpenMp | Need::Jemalloc => {
+            links("int main(void) { return 0; }", &format!("-l:{}", need.name()))
+        }
         // Packages bring it for the distribution's own Python, which need not be the first.
         Need::PythonMpi => ["python3", "/usr/bin/python3"]
             .iter()

@@ -1,6 +1,6 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | wheel | release | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | mutants | wheel | release | install | uninstall`.
 //!
-//! floors: output < run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < bench <
+//! floors: output < run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < mutants < bench <
 //!     book < demo < wheel < fresh < install < dist < uninstall < test
 // Its macros are those of all modules below.
 #[macro_use]
@@ -17,6 +17,7 @@ mod hosts;
 mod install;
 mod machine;
 mod mpi;
+mod mutants;
 mod project;
 mod release;
 mod rules;
@@ -65,6 +66,8 @@ enum Command {
     Machine(machine::Options),
     /// The MPIs to build for and test with: which are here, their capabilities, how to get them.
     Mpi(mpi::Options),
+    /// Small faults put into the sources, each of which a test has to notice.
+    Mutants(mutants::Options),
     /// Several hosts on this machine, to run ranks on.
     Hosts(hosts::Options),
     /// Make the Python package a file that pip installs.
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Machine(options) => machine::run(&options),
         Command::Mpi(options) => mpi::run(&options),
+        Command::Mutants(options) => mutants::run(&options),
         Command::Hosts(options) => hosts::run(&options),
         Command::Wheel(options) => wheel::run(&options),
         Command::Release(options) => dist::run(&options),

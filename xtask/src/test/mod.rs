@@ -85,6 +85,7 @@ enum Work {
     Rules,
     Headers,
     Fuzz,
+    Mutants,
     Threads,
     Book,
 }
@@ -99,6 +100,7 @@ const CHECKS: &[Check] = &[
 const APART: &[Check] = &[
     Check { name: "clippy", work: Work::Clippy },
     Check { name: "fuzz", work: Work::Fuzz },
+    Check { name: "mutants", work: Work::Mutants },
     Check { name: "thread sanitizer", work: Work::Threads },
     Check { name: "book", work: Work::Book },
     // What a Rust user without MPI builds.

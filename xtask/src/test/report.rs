@@ -16,7 +16,7 @@ use super::suites::Suite;
 use super::verdict::Verdict;
 use super::{BUILD, Check, LONG, Work};
 use crate::tally::{self, Tally};
-use crate::{book, fuzz, headers, project, rules, run};
+use crate::{book, fuzz, headers, mutants, project, rules, run};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const SUITE_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -53,6 +53,10 @@ impl Report {
                 verdict
             }
             Work::Fuzz => match fuzz::test(&log_of(check.name)?, is_long) {
+                Ok((tally, report)) => step.end(tally.failed == 0, tally, &report),
+                Err(error) => step.end(false, Tally::of_check(false), &format!("{error:#}")),
+            },
+            Work::Mutants => match mutants::test() {
                 Ok((tally, report)) => step.end(tally.failed == 0, tally, &report),
                 Err(error) => step.end(false, Tally::of_check(false), &format!("{error:#}")),
             },

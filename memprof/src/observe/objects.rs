@@ -1,7 +1,7 @@
 //! The program and libraries that a process has mapped, and whose each is.
 
 use super::smaps::Mapping;
-use memprof_trace::classify::{self, MPI_FUNCTIONS, Node};
+use memprof_trace::classify::{self, Node, OfMpi};
 use memprof_trace::layout::Class;
 use object::elf::{DT_NEEDED, DT_SONAME, DynamicTag, FileHeader64};
 use object::read::elf::{Dyn, ElfFile};
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 /// What the file of an object says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// It defines functions of MPI.
-    pub defines_mpi: bool,
+    /// What it defines of MPI.
+    pub of_mpi: OfMpi,
     /// The name by which others need it, which the loader opens it by.
     pub name: Option<String>,
     /// Names of those it needs.
@@ -109,15 +109,14 @@ fn name<'a>(path: &'a str, facts: &'a Facts) -> &'a str {
 fn read(path: &Path) -> Option<Facts> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
-    let defined = |name: &[u8]| MPI_FUNCTIONS.iter().any(|function| function.as_bytes() == name);
-    let defines_mpi = file
-        .dynamic_symbols()
-        .any(|symbol| symbol.is_definition() && symbol.name_bytes().is_ok_and(defined));
+    let defined = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
+    let told = defined.filter_map(|symbol| Some(OfMpi::of_symbol(symbol.name_bytes().ok()?)));
+    let of_mpi = told.max().unwrap_or_default();
     let ends = file.segments().map(|segment| segment.address().saturating_add(segment.size()));
     let low = file.segments().map(|segment| segment.address() & !0xfff).min()?;
     let extent = ends.max()?.saturating_sub(low);
     let needs = texts(&file, DT_NEEDED);
-    Some(Facts { defines_mpi, name: texts(&file, DT_SONAME).pop(), needs, extent })
+    Some(Facts { of_mpi, name: texts(&file, DT_SONAME).pop(), needs, extent })
 }
 
 /// What the entries of a kind say to the loader.
@@ -146,7 +145,7 @@ fn classes(named: &[(&str, bool)], facts: &[Facts]) -> Vec<Class> {
     let node = |index: usize| {
         let (name, is_program) = named[index];
         Node {
-            known: classify::known(name, is_program, false, facts[index].defines_mpi),
+            known: classify::known(name, is_program, false, facts[index].of_mpi),
             needs: &needs[index],
             opened_by_mpi: false,
             opened_by_program: false,
@@ -165,20 +164,23 @@ mod tests {
         let own = std::env::current_exe().expect("this test");
         let facts = read(&own).expect("read");
         assert!(facts.needs.iter().any(|name| name.starts_with("libc.so")), "{facts:?}");
-        assert!(facts.extent > 4096 && !facts.defines_mpi, "{facts:?}");
+        assert!(facts.extent > 4096 && facts.of_mpi == OfMpi::Nothing, "{facts:?}");
         assert_eq!(read(Path::new("/proc/self/cmdline")), None);
     }
 
     #[test]
     fn what_only_mpi_needs_is_a_part_of_mpi() {
-        let facts = |needs: &[&str], defines_mpi| Facts {
+        let facts = |needs: &[&str], of_mpi| Facts {
             needs: needs.iter().map(|need| (*need).to_owned()).collect(),
-            defines_mpi,
+            of_mpi,
             ..Facts::default()
         };
         let named = [("a.out", true), ("libmpi.so.40", false), ("libown.so.1", false)];
-        let all =
-            [facts(&["libmpi.so.40"], false), facts(&["libown.so.1"], true), facts(&[], false)];
+        let all = [
+            facts(&["libmpi.so.40"], OfMpi::Nothing),
+            facts(&["libown.so.1"], OfMpi::Functions),
+            facts(&[], OfMpi::Nothing),
+        ];
         let expected = [Class::AppExecutable, Class::MpiCore, Class::MpiDependency];
         assert_eq!(classes(&named, &all), expected);
     }

@@ -1,7 +1,7 @@
 //! Kind of owner of each loaded object: a pure function of names, needs and definitions.
 //!
-//! MPI's are the objects that define MPI and those that only these need or open; an object that is also reached from
-//! the program another way is the program's. A few names are known before any graph.
+//! MPI's are the objects that define MPI's functions or predefined handles, and those that only these need or open; an
+//! object that is also reached from the program another way is the program's. A few names are known before any graph.
 
 use crate::layout::Class;
 
@@ -115,8 +115,44 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     }
 }
 
-/// The functions of which an object of MPI defines one: those for C, and those for Fortran.
-pub const MPI_FUNCTIONS: [&str; 4] = ["PMPI_Init", "pmpi_init_", "pmpi_init_f08_", "mpi_init_f08_"];
+/// What an object defines of MPI.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OfMpi {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Predefined handles without the functions: programs need the object for the addresses of these alone.
+    Handles,
+    /// Functions for C or Fortran.
+    Functions,
+}
+
+/// The function that a library with MPI's functions for C defines; one for other languages does not.
+pub const FUNCTION_IN_C: &str = "PMPI_Init";
+
+/// Symbols that tell.
+const SYMBOLS: [(&str, OfMpi); 5] = [
+    (FUNCTION_IN_C, OfMpi::Functions),
+    ("pmpi_init_", OfMpi::Functions),
+    ("pmpi_init_f08_", OfMpi::Functions),
+    ("mpi_init_f08_", OfMpi::Functions),
+    ("ompi_mpi_comm_world", OfMpi::Handles),
+];
+
+impl OfMpi {
+    /// Asks for each symbol that tells whether the object defines it.
+    pub fn of_object(mut defines: impl FnMut(&str) -> bool) -> OfMpi {
+        let defined = SYMBOLS.into_iter().filter(|(name, _)| defines(name));
+        defined.map(|(_, of_mpi)| of_mpi).max().unwrap_or_default()
+    }
+
+    /// What a symbol tells of the object that defines it.
+    #[must_use]
+    pub fn of_symbol(symbol: &[u8]) -> OfMpi {
+        let found = SYMBOLS.into_iter().find(|(name, _)| name.as_bytes() == symbol);
+        found.map_or(OfMpi::Nothing, |(_, of_mpi)| of_mpi)
+    }
+}
 
 /// Returns true if the path of a shared mapping is one that an MPI library gives to a window of the program.
 #[must_use]
@@ -160,10 +196,9 @@ pub fn serves_mpi(name: &str) -> bool {
     )
 }
 
-/// What the file name alone, or what it defines, tells: `defines_mpi` where it defines MPI functions for
-/// C with their `PMPI_` names, or those for Fortran.
+/// What the file name alone, or what the object defines of MPI, tells.
 #[must_use]
-pub fn known(name: &str, executable: bool, tool: bool, defines_mpi: bool) -> Option<Class> {
+pub fn known(name: &str, executable: bool, tool: bool, of_mpi: OfMpi) -> Option<Class> {
     if tool {
         return Some(Class::Tool);
     }
@@ -182,10 +217,11 @@ pub fn known(name: &str, executable: bool, tool: bool, defines_mpi: bool) -> Opt
         "libmemprof" | "libmemprof_preload" => return Some(Class::Tool),
         _ => {}
     }
-    if defines_mpi || is_mpi_part(name, stem) {
+    if of_mpi == OfMpi::Functions || is_mpi_part(name, stem) {
         return Some(Class::MpiCore);
     }
-    let inner = ["libopen-pal", "libopen-rte", "libmpl", "libopa"].contains(&stem)
+    let inner = of_mpi == OfMpi::Handles
+        || ["libopen-pal", "libopen-rte", "libmpl", "libopa"].contains(&stem)
         || stem.starts_with("libmca_common_")
         || stem.starts_with("mca_");
     inner.then_some(Class::MpiDependency)
@@ -288,16 +324,16 @@ mod tests {
     struct Object {
         name: &'static str,
         needs: Vec<&'static str>,
-        mpi: bool,
+        mpi: OfMpi,
         opened: bool,
     }
 
     fn object(name: &'static str, needs: &[&'static str]) -> Object {
-        Object { name, needs: needs.to_vec(), mpi: false, opened: false }
+        Object { name, needs: needs.to_vec(), mpi: OfMpi::Nothing, opened: false }
     }
 
     fn mpi(name: &'static str, needs: &[&'static str]) -> Object {
-        Object { mpi: true, ..object(name, needs) }
+        Object { mpi: OfMpi::Functions, ..object(name, needs) }
     }
 
     fn opened(name: &'static str, needs: &[&'static str]) -> Object {

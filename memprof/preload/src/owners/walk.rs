@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memprof_boundary::elf::segment;
-use memprof_trace::classify::{self, Node};
+use memprof_trace::classify::{self, Node, OfMpi};
 
 use super::known::{Known, NEEDS, PATH, hash};
 use super::parts;
@@ -335,11 +335,9 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
     }
     let own = describe as *const () as usize;
     object.tool = own >= object.low && own < object.high && cfg!(not(feature = "archive"));
-    let [in_c, bindings @ ..] = classify::MPI_FUNCTIONS;
-    object.defines_mpi = image.defines(in_c.as_bytes());
-    let defines_any =
-        object.defines_mpi || bindings.iter().any(|name| image.defines(name.as_bytes()));
-    object.known = classify::known(object.name(), object.executable, object.tool, defines_any);
+    object.defines_mpi = image.defines(classify::FUNCTION_IN_C.as_bytes());
+    let of_mpi = OfMpi::of_object(|symbol| image.defines(symbol.as_bytes()));
+    object.known = classify::known(object.name(), object.executable, object.tool, of_mpi);
     if object.known.is_none() && parts::hold_mpi() && classify::serves_mpi(object.name()) {
         object.known = Some(Class::MpiDependency);
     }

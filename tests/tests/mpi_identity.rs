@@ -25,6 +25,7 @@ const TESTS: &[Test] = &[
     ("libquo_with_another_mpis_c_file_serves_that_mpi", others_among_themselves),
     ("a_launcher_of_another_mpi_is_told_by_quo_info", launchers_of_others),
     ("loader_errors_about_libquo_are_not_excused", loader_errors),
+    ("negative_version_of_the_standard_is_an_interface_of_its_own", negative_version),
 ];
 
 const RANKS: usize = 2;
@@ -347,6 +348,34 @@ fn expect_service(outcome: &Outcome) -> Result<()> {
     outcome.expect_success()?;
     if outcome.stdout.matches("ok works").count() != RANKS {
         bail!("not every rank was served: {}", outcome.report());
+    }
+    Ok(())
+}
+
+/// Open MPI 6 says -1 in its own header, and 1 in the standard's.
+fn negative_version() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let sources = Checkout::find()?.root().join("quo/mpi/src");
+    let (source, program) = (folder.path().join("asks.c"), folder.path().join("asks"));
+    let text = r#"#include <stdio.h>
+#include "quo_mpi.h"
+int main(void)
+{
+    int is_standard = quo_mpi_built_family() == QUO_MPI_STANDARD;
+    printf("%d %d %s", is_standard, quo_mpi_offers_standard(), quo_mpi_built_version());
+    return 0;
+}
+"#;
+    std::fs::write(&source, text)?;
+    let mut compiler = Command::new(mpicc());
+    compiler.args(["-DMPI_ABI_VERSION=-1", "-DMPI_ABI_SUBVERSION=-1", "-I"]).arg(&sources);
+    // The other C files of the layer are not asked for anything.
+    compiler.arg("-Wl,--unresolved-symbols=ignore-all").arg(&source).arg(sources.join("mpi.c"));
+    run_compiler(compiler.arg("-o").arg(&program))?;
+    let output = Command::new(&program).output()?;
+    let said = String::from_utf8(output.stdout)?;
+    if !output.status.success() || !said.starts_with("0 0 ") || said.contains("-1") {
+        bail!("{}: {said:?}", output.status);
     }
     Ok(())
 }

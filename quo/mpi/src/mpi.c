@@ -13,8 +13,15 @@
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
 
+/* An MPI's own header may say with a negative version that it is not the standard's binary interface. */
+#if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
+#define IS_STANDARD 1
+#else
+#define IS_STANDARD 0
+#endif
+
 /* MPIs that come from MPICH have its macros too. Some versions are strings and some are bare numbers. */
-#if defined(MPI_ABI_VERSION)
+#if IS_STANDARD
 #define FAMILY QUO_MPI_STANDARD
 #define VERSION TEXT(MPI_ABI_VERSION) "." TEXT(MPI_ABI_SUBVERSION)
 #elif defined(I_MPI_VERSION)
@@ -42,7 +49,7 @@
 
 _Static_assert(MPI_SUCCESS == 0, "the layer takes 0 for success");
 /* MPI 5's own binary interface leaves Fortran's integers to Fortran and converts handles to ints. */
-#if defined(MPI_ABI_VERSION)
+#if IS_STANDARD
 typedef int fortran_integer;
 #define FROM_FORTRAN MPI_Comm_fromint
 #define TO_FORTRAN MPI_Comm_toint
@@ -78,7 +85,7 @@ void quo_mpi_library_file(char *text, size_t bytes)
 
 int quo_mpi_offers_standard(void)
 {
-#if defined(MPI_ABI_VERSION)
+#if IS_STANDARD
     /* Another MPI that does not know the call would leave it to the library beside it. */
     Dl_info runs = {0}, answers = {0};
     int (*run)(int *) = MPI_Initialized;

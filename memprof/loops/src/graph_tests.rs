@@ -131,6 +131,19 @@ fn interruption_is_no_iteration_and_no_entry() {
 }
 
 #[test]
+fn interruption_keeps_the_ways_between_sites_of_loops() {
+    let mut graph = Small::new();
+    let events = run(&mut graph, &[5, 1, 2, 1, 2, 3, 4, 3, 4, 2], 0);
+    assert_eq!(events.last(), Some(&(9, Event::BodyReentry(number(&graph, 2)))));
+    assert_eq!(graph.edge_count, 7);
+    graph.interrupt();
+    // The way from the site that was forgotten is forgotten as well.
+    assert_eq!(graph.edge_count, 6);
+    // A known way in is no entry once more.
+    assert_eq!(run(&mut graph, &[3, 4, 2], 100), []);
+}
+
+#[test]
 fn cleared_graph_finds_loops_as_a_new_one() {
     let mut graph = Small::new();
     graph.set_window(100);
@@ -157,8 +170,8 @@ fn recent_times_are_of_the_last_intervals() {
 #[test]
 fn sites_beyond_the_room_are_counted_and_left_out() {
     let mut graph = Graph::<2, 4>::new();
-    assert_eq!(run(&mut graph, &[1, 2, 3, 1], 0), [(3, Event::Detected(0))]);
-    assert_eq!((graph.lost(), graph.sites().len()), (1, 2));
+    assert_eq!(run(&mut graph, &[1, 2, 3, 4, 1], 0), [(4, Event::Detected(0))]);
+    assert_eq!((graph.lost(), graph.sites().len()), (2, 2));
     assert_eq!(site(&graph, 1).tail, number(&graph, 2));
 }
 

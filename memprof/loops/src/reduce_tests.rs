@@ -145,6 +145,13 @@ fn loop_of(sites: &[(u8, u64)]) -> (Vec<Block<u64>>, u64) {
     (identity(&of.blocks), digest.finish())
 }
 
+#[test]
+fn messages_after_each_other_are_one_in_the_number() {
+    let (one, first) = loop_of(&[(2, 7), (0, 1), (0, 3)]);
+    let (other, second) = loop_of(&[(2, 7), (0, 5)]);
+    assert_eq!((one, first), (other, second));
+}
+
 proptest::proptest! {
     #[test]
     fn digests_are_equal_where_loops_are_merged(

@@ -50,15 +50,17 @@ pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String>
         if id != number {
             continue;
         }
-        let phase = phase(state).ok_or_else(|| unreadable("a state that is not known"))?;
         let end = match (limit, end) {
             ("UNLIMITED" | "NOT_SET", _) => None,
             (_, "N/A" | "NONE" | "Unknown") => None,
             (_, end) => Some(end.parse().map_err(|_| unreadable("no time of its end"))?),
         };
+        let nodes = if said(nodes).is_none() { Vec::new() } else { expand(nodes)? };
+        // A state of a later Slurm: a job that has nodes runs.
+        let by_nodes = if nodes.is_empty() { Phase::Waits } else { Phase::Runs };
         return Ok(Some(JobFacts {
-            phase,
-            nodes: if said(nodes).is_none() { Vec::new() } else { expand(nodes)? },
+            phase: phase(state).unwrap_or(by_nodes),
+            nodes,
             batch: said(batch).filter(|name| is_name(name)),
             partition: said(partition),
             end,
@@ -77,7 +79,7 @@ fn said(field: &str) -> Option<String> {
 
 fn phase(state: &str) -> Option<Phase> {
     Some(match state {
-        "PENDING" | "CONFIGURING" => Phase::Waits,
+        "PENDING" | "CONFIGURING" | "EXPEDITING" => Phase::Waits,
         "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT" => Phase::Runs,
         "COMPLETING" | "COMPLETED" | "CANCELLED" | "FAILED" | "TIMEOUT" | "PREEMPTED"
         | "NODE_FAIL" | "REVOKED" | "SPECIAL_EXIT" | "BOOT_FAIL" | "DEADLINE" | "OUT_OF_MEMORY"
@@ -171,11 +173,19 @@ mod tests {
     }
 
     #[test]
+    fn job_in_an_unknown_state_runs_where_it_has_nodes() {
+        let phase = |nodes| {
+            let line = format!("2|DANCING|{nodes}|n/a|all|N/A|5:00|x|x|None");
+            job(&line, 2).unwrap().unwrap().phase
+        };
+        assert_eq!((phase("a"), phase("")), (Phase::Runs, Phase::Waits));
+    }
+
+    #[test]
     fn other_answers_are_errors() {
         for line in [
             "hello",
             "2|RUNNING|a",
-            "2|DANCING|a|a|all|N/A|5:00|x|x|None",
             "x|RUNNING|a|a|all|N/A|5:00|x|x|None",
             "2|RUNNING|a|a|all|tomorrow|5:00|x|x|None",
             "2|RUNNING|a[|a|all|N/A|5:00|x|x|None",

@@ -55,6 +55,21 @@ pub struct View<'a> {
     pub footprints: Option<&'a Footprints>,
 }
 
+impl View<'_> {
+    /// Returns true if the job waits for nodes that it can get.
+    fn waits(&self, job: &SlurmJob) -> bool {
+        match job.phase {
+            Phase::Waits => true,
+            // Slurm gives that reason also where no node is down and a job before this one is to have them.
+            Phase::WaitsOrHeld => {
+                let in_service = self.nodes.iter().filter(|node| node.used != Use::Out).count();
+                job.count as usize <= in_service
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A snapshot with what its numbers stand for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pictured {
@@ -149,7 +164,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
         });
         numbers.push(None);
     }
-    for job in view.jobs.iter().filter(|job| job.phase == Phase::Waits && job.holds_for.is_none()) {
+    for job in view.jobs.iter().filter(|job| view.waits(job) && job.holds_for.is_none()) {
         if job.count > 0 {
             let stage = Stage::Waiting { planned: job.start };
             seen.push(rigid_job(job, Limits::exactly(job.count), stage));
@@ -251,9 +266,8 @@ pub fn runs<'a>(jobs: impl Iterator<Item = &'a SlurmJob>, now: Time) -> Vec<Run>
 
 /// Lists the jobs that wait for nodes and those that run, each with its nodes and those that other jobs hold for it.
 pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
-    let is_seen = |job: &&SlurmJob| {
-        job.holds_for.is_none() && matches!(job.phase, Phase::Waits | Phase::Runs)
-    };
+    let is_seen =
+        |job: &&SlurmJob| job.holds_for.is_none() && (job.phase == Phase::Runs || view.waits(job));
     let seen = |job: &SlurmJob| {
         let status = view.statuses.get(&job.number);
         let mut nodes = job.nodes.clone();

@@ -120,6 +120,18 @@ fn held_node_is_left_with_grace_for_a_waiting_job() {
 }
 
 #[test]
+fn job_behind_a_planned_one_waits_where_its_nodes_are_up() {
+    let reason = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions";
+    let waits = |count| {
+        let jobs = job(7, "RUNNING", 2, "q[0-1]", "None|a")
+            + &job(9, "PENDING", count, "", &format!("{reason}|b"));
+        let pictured = Cluster::new(jobs, &[("h0", &[0]), ("h1", &[1])]).picture();
+        pictured.jobs.contains(&Some(9))
+    };
+    assert!(waits(4) && !waits(5));
+}
+
+#[test]
 fn shrink_whose_data_do_not_fit_is_not_asked_for() {
     let holder = job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
     let waiting = job(11, "PENDING", 3, "", "Resources|wide");

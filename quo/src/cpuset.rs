@@ -298,6 +298,11 @@ mod tests {
             prop_assert_eq!(x.difference(&y), a.difference(&b).copied().collect());
             prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
             prop_assert_eq!(x.intersects(&y), !a.is_disjoint(&b));
+            prop_assert!((0..2_200).all(|cpu| x.contains(cpu) == a.contains(&cpu)));
+            let (mut without, mut rest) = (x.clone(), a.clone());
+            b.iter().for_each(|&cpu| without.remove(cpu));
+            rest.retain(|cpu| !b.contains(cpu));
+            prop_assert_eq!(without, rest.into_iter().collect());
         }
 
         #[test]
@@ -319,6 +324,31 @@ mod tests {
         set.insert(1);
         set.remove(2_000);
         assert_eq!(set, CpuSet::single(1));
+    }
+
+    #[test]
+    fn set_at_word_borders_has_what_was_put_in() {
+        for cpu in [0, 1, 63, 64, 65, 127, 128, 2_000] {
+            let set = CpuSet::single(cpu);
+            let others = [cpu + 1, cpu + 64, cpu.wrapping_sub(1)];
+            assert!(set.contains(cpu) && !others.iter().any(|&cpu| set.contains(cpu)), "{cpu}");
+            assert_eq!((set.first(), set.last(), set.len()), (Some(cpu), Some(cpu), 1));
+            assert!(!set.is_empty() && set.as_words().len() == cpu / 64 + 1);
+        }
+        let mut set = CpuSet::from_range(62..66);
+        assert_eq!(format!("{set} {set:?}"), "62-65 {62-65}");
+        set.remove(64);
+        set.remove(500);
+        assert_eq!(set.to_string(), "62-63,65");
+        assert!(CpuSet::from_range(3..3).is_empty());
+    }
+
+    #[test]
+    fn highest_number_of_a_list_is_the_last_taken() {
+        let highest: CpuSet = "1048575".parse().unwrap();
+        assert_eq!(highest.last(), Some(MAX_LISTED_CPU));
+        let error = "1048576".parse::<CpuSet>().unwrap_err().to_string();
+        assert!(error.ends_with("a CPU number is too large"), "{error}");
     }
 
     #[test]

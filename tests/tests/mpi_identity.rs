@@ -25,7 +25,7 @@ const TESTS: &[Test] = &[
     ("libquo_with_another_mpis_c_file_serves_that_mpi", others_among_themselves),
     ("a_launcher_of_another_mpi_is_told_by_quo_info", launchers_of_others),
     ("loader_errors_about_libquo_are_not_excused", loader_errors),
-    ("negative_version_of_the_standard_is_an_interface_of_its_own", negative_version),
+    ("negative_version_is_not_the_standards_interface", negative_version),
 ];
 
 const RANKS: usize = 2;

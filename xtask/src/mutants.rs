@@ -23,6 +23,8 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(30 * 60);
 const ROOM_LIMIT: Duration = Duration::from_secs(12 * 60 * 60);
 /// Faults of each room that the full suite draws by its seed.
 const DRAWN_IN_TEST: usize = 12;
+/// Of each random test; a fault that only rare cases show needs a test of its own.
+const RANDOM_CASES: &str = "64";
 const SEED: &str = "QUO_TESTS_SEED";
 
 #[derive(Args)]
@@ -241,9 +243,10 @@ impl Tool {
         let words = self.folder.join(&room.name);
         fs::create_dir_all(&words).with_context(|| format!("creating {}", words.display()))?;
         let mut command = self.command(room);
-        // The registry's packages are built once, and no room needs places in its panics.
-        command.env("CARGO_TARGET_DIR", self.folder.join("build"));
-        command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "1");
+        // The registry's packages are built once. Panics need no places, and long tests are worth some optimising.
+        command.env("CARGO_TARGET_DIR", self.folder.join("build")).env("CARGO_INCREMENTAL", "1");
+        command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        command.env("PROPTEST_CASES", RANDOM_CASES);
         command.arg("--output").arg(&words);
         if let Some(Shard { part, parts }) = shard {
             command.args(["--sharding=round-robin", "--shard", &format!("{part}/{parts}")]);

@@ -65,6 +65,8 @@ fn program() -> Result<(tempfile::TempDir, PathBuf)> {
 struct Killed {
     folder: tempfile::TempDir,
     job: Running,
+    /// Said by the processes that have to end.
+    concerned: &'static str,
 }
 
 /// Options of its launch.
@@ -103,7 +105,7 @@ impl Killed {
         // A job that is killed while a segment is made leaves it for a minute: not where other suites look.
         command.env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
         let job = Running::start(&mut command, &format!("{launch:?}"), LIMIT)?;
-        Ok(Killed { folder, job })
+        Ok(Killed { folder, job, concerned: " begins" })
     }
 
     /// The processes that have made or joined the world and have not ended. One that is killed in MPI_Init may hold all
@@ -118,10 +120,11 @@ impl Killed {
         let begun = Instant::now();
         fs::write(self.folder.path().join("stop"), "")?;
         // When another is killed in MPI_Finalize, Open MPI 4 leaves the others there: their world has ended.
+        let concerned = self.concerned;
         let live = |job: &Running| {
             let said = job.said();
             let ended = with_word(&said, " ended its world");
-            let others = with_word(&said, " begins").into_iter().filter(|one| !ended.contains(one));
+            let others = with_word(&said, concerned).into_iter().filter(|one| !ended.contains(one));
             others.into_iter().any(|process| is_there(&process))
         };
         while live(&self.job) && begun.elapsed() < LIMIT {
@@ -349,6 +352,8 @@ fn from_main() -> Result<()> {
             job.job.end()?;
             continue;
         }
+        // Those that it, or its death, has left in MPI_Init stay there.
+        let job = Killed { concerned: " has MPI", ..job };
         let end = job.stop().with_context(|| format!("seed {seed}, round {round}"))?;
         worst = worst.max(end);
     }

@@ -98,6 +98,68 @@ fn output_of_sacct_and_description_are_recognised() {
     assert!(done(&simulate(folder.path(), "jobs.toml")).contains("makespan 5.00 s"));
 }
 
+/// Heterogeneous, requeued, pending, running and step lines, zones, and clocks that were changed.
+const SACCT: &str = "\
+JobID|JobName|Submit|Start|End|TimelimitRaw|NNodes|State|AllocCPUS
+101|a|b|2026-10-01T00:00:00|2026-10-01T00:10:00|2026-10-01T01:10:00|120|2|COMPLETED|8
+102|c|2026-10-01T00:01:00|None|2026-10-01T00:05:00|120|2|CANCELLED by 1000|0
+103_[1-5%2]|d|2026-10-01T00:02:00|Unknown|Unknown|Partition_Limit|1|PENDING|0
+104_1|e|2026-10-01T00:03:00|2026-10-01T00:10:00|Unknown|60|1|RUNNING|4
+105+0|f|2026-10-01T00:03:00|2026-10-01T00:10:00|2026-10-01T00:20:00|60|1|TIMEOUT|4
+105+1|f|2026-10-01T00:03:00|2026-10-01T00:10:00|2026-10-01T00:20:00|60|3|TIMEOUT|12
+106|g|2026-10-01T00:04:00|2026-10-01T00:10:00|2026-10-01T00:20:00|UNLIMITED|1|NODE_FAIL|4
+106|g|2026-10-01T00:04:00|2026-10-01T00:30:00|2026-10-01T00:50:00|UNLIMITED|1|COMPLETED|4
+107|h|2026-10-01T01:04:00+0100|2026-10-01T01:30:00+0100|2026-10-01T01:50:00+0100|10|1|OUT_OF_MEMORY|4
+108.batch|batch|2026-10-01T00:04:00|2026-10-01T00:30:00|2026-10-01T00:50:00|10|1|COMPLETED|1
+109|i|2026-10-25T02:30:00|2026-10-25T02:30:00|2026-10-25T02:10:00|10|1|COMPLETED|1
+110|j|2026-10-01T00:05:00|2026-10-01T00:30:00|2026-10-01T01:30:00|60|9|COMPLETED|36
+";
+
+#[test]
+fn no_line_of_a_log_is_lost_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log"), SACCT).unwrap();
+    let output = simulate(folder.path(), "log --nodes 4 --csv jobs.csv --html page.html");
+    let table = done(&output);
+    assert!(table.starts_with("easy: 5 jobs on 4 nodes"), "{table}");
+    // 8 + 16/6 + 4/3 + 4/3 of these, 4/6 of the first run, and 36 of the job that is too large.
+    let hours = "13.3 of the log's 50.0 CPU hours are in the result (26.7 %); those of 3 lines are not known";
+    assert!(table.ends_with(&format!("{hours}\n")), "{table}");
+    let said = text(&output.stderr);
+    for words in [
+        "log:12: End 2026-10-25T02:10:00 is before Start 2026-10-25T02:30:00; ",
+        "log:11: a step of job 108, which has no line of its own: skipped",
+        "log: 6 jobs never ran: left out",
+        "log: 1 job has not ended: left out",
+        "log: 1 job ran more than once: the last run counts",
+        "log: 1 job has several parts, which start together",
+        "log: some times have a zone and some have none: these are taken as UTC",
+    ] {
+        assert!(said.contains(words), "{words}\n{said}");
+    }
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(read("page.html").contains("13.3 of the log&#39;s 50.0 CPU hours"));
+    let jobs = read("jobs.csv");
+    let columns = |line: &str| {
+        let values: Vec<&str> = line.split(',').collect();
+        (values[0].to_owned(), values[3].to_owned(), values[9].to_owned())
+    };
+    let found: Vec<_> = jobs.lines().skip(1).map(columns).collect();
+    let expected = [
+        ("101", "0", "2"),
+        ("105", "180", "4"),
+        ("106", "240", "1"),
+        ("107", "240", "1"),
+        ("110", "300", "9"),
+    ];
+    assert_eq!(found, expected.map(|it| (it.0.to_owned(), it.1.to_owned(), it.2.to_owned())));
+    let each = simulate(folder.path(), "log --nodes 4 --each-run --json");
+    let report: serde_json::Value = serde_json::from_str(&done(&each)).unwrap();
+    assert_eq!(report["policies"][0][0]["jobs"], 6);
+    assert_eq!(report["hours"]["unit"], "CPU");
+    assert!((report["hours"]["result"].as_f64().unwrap() - 14.0).abs() < 1e-9, "{report}");
+}
+
 #[test]
 fn gate_refuses_resizes_that_cost_more_than_they_save() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::chart::{self, Axis};
 use super::compare::Comparison;
+use super::coverage::Coverage;
 use super::summary::{Group, Summary};
 use super::text::number;
 use crate::simulate::Outcome;
@@ -53,6 +54,7 @@ pub fn page(
     workload: &Workload,
     outcomes: &[&Outcome],
     comparison: Option<&Comparison>,
+    coverage: Option<Coverage>,
 ) -> String {
     let mut text = format!(
         "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
@@ -67,6 +69,9 @@ pub fn page(
     let _ = writeln!(text, "<p class=about>{}</p>", escape(FIGURES_TOLD));
     if let Some(comparison) = comparison {
         text += &differences(comparison);
+    }
+    if let Some(coverage) = coverage {
+        let _ = writeln!(text, "<p>{}</p>", escape(&coverage.to_string()));
     }
     let axis = Axis::of(outcomes);
     for outcome in outcomes {

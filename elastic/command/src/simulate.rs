@@ -15,7 +15,7 @@ use scheduler::points::Measure;
 use scheduler::predict::Prediction;
 use scheduler::record;
 use scheduler::report::{Comparison, Coverage, Summary, chart, csv, html, text};
-use scheduler::simulate::{Outcome, Overrun, Settings, Simulation};
+use scheduler::simulate::{Ending, Outcome, Overrun, Settings, Simulation};
 use scheduler::state::Cluster;
 use scheduler::time::Span;
 use scheduler::workload::Workload;
@@ -235,6 +235,9 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
         for (place, name) in arguments.policy.iter().enumerate() {
             let is_first = first.is_none();
             let outcome = simulate(arguments, &workload, cluster, name, seed, is_first)?;
+            if outcome.records.iter().all(|record| record.ending == Ending::Rejected) {
+                bail!("{}", nothing_fits(&workload, cluster.nodes));
+            }
             summaries[place].push(Summary::of(&outcome));
             outcomes.push(outcome);
         }
@@ -265,6 +268,16 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     words.extend(coverage.map(|coverage| format!("{coverage}\n")));
     say(&words.join("\n"))?;
     Ok(0)
+}
+
+/// Says that no job of a workload can run on so many nodes.
+fn nothing_fits(workload: &Workload, nodes: u32) -> String {
+    let least = workload.jobs.iter().map(|job| job.limits.min).min().unwrap_or_default();
+    let jobs = workload.jobs.len();
+    format!(
+        "none of the {jobs} jobs fits on {nodes} nodes, the smallest needs {least}: name their number with --nodes, \
+         and where a log counts processors the cores of each with --cores-per-node"
+    )
 }
 
 /// Writes the outputs asked for about what has happened on a real system.

@@ -243,6 +243,42 @@ fn failures_have_the_exit_status_of_other_commands() {
 }
 
 #[test]
+fn workload_of_which_no_job_fits_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log.swf"), LOG).unwrap();
+    let output = simulate(folder.path(), "log.swf --nodes 1 --html page.html --json");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
+    let said = text(&output.stderr);
+    assert!(said.contains("none of the 3 jobs fits on 1 nodes, the smallest needs 2: "), "{said}");
+    assert!(!folder.path().join("page.html").exists());
+    // Where one fits, the others are told.
+    let table = done(&simulate(folder.path(), "log.swf --nodes 2 --html page.html"));
+    assert!(table.contains("2 jobs need more nodes than there are\n"), "{table}");
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("<p>easy: 2 jobs need more nodes than there are</p>"), "{page}");
+}
+
+#[test]
+fn verdicts_of_the_terminal_are_in_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "--synthetic 30 --nodes 16 --policy fcfs,easy --seeds 3 --html page.html";
+    let table = done(&simulate(folder.path(), words));
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let heading = table.lines().position(|line| line == "easy against fcfs, 3 workloads").unwrap();
+    let rows: Vec<&str> = table.lines().skip(heading + 3).take(7).collect();
+    for row in &rows {
+        // Columns are two blanks apart or more.
+        let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|it| !it.is_empty()).collect();
+        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        assert!(page.contains(&format!("<tr>{cells}</tr>")), "{cells}\n{page}");
+    }
+    assert!(
+        rows.iter().any(|row| row.ends_with("(may be none)") || row.ends_with("none")),
+        "{table}"
+    );
+}
+
+#[test]
 fn help_fits_on_one_screen() {
     let folder = tempfile::tempdir().unwrap();
     let help = done(&simulate(folder.path(), "-h"));

@@ -67,6 +67,11 @@ pub fn page(
     let summaries: Vec<Summary> = outcomes.iter().map(|outcome| Summary::of(outcome)).collect();
     text += &figures(&summaries);
     let _ = writeln!(text, "<p class=about>{}</p>", escape(FIGURES_TOLD));
+    for summary in &summaries {
+        for note in summary.notes() {
+            let _ = writeln!(text, "<p>{}: {}</p>", escape(&summary.policy), escape(&note));
+        }
+    }
     if let Some(comparison) = comparison {
         text += &differences(comparison);
     }
@@ -140,13 +145,12 @@ fn differences(comparison: &Comparison) -> String {
     let rows: Vec<Vec<String>> = figures
         .iter()
         .map(|figure| {
-            let half = figure.confidence;
             vec![
                 figure.figure.to_owned(),
                 number(figure.first),
                 number(figure.second),
-                number(figure.difference),
-                half.map_or_else(|| "one seed".to_owned(), |half| format!("± {}", number(half))),
+                figure.signed(),
+                figure.verdict(),
             ]
         })
         .collect();

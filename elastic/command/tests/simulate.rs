@@ -279,6 +279,34 @@ fn verdicts_of_the_terminal_are_in_the_page() {
 }
 
 #[test]
+fn hostile_names_steer_no_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let description = "nodes = 2\n\
+        [[job]]\nname = \"<script>alert(1)</script>\\u001b[31m\\u202e\"\nsubmit = 0.0\nnodes = 1\nruntime = 3.0\n\
+        [[job]]\nname = \"=cmd|A\\n\"\nsubmit = 0.0\nnodes = 2\nruntime = 3.0\n";
+    fs::write(folder.path().join("w.toml"), description).unwrap();
+    let words =
+        "w.toml --csv a.csv --jobs-csv b.csv --html page.html --svg jobs.svg --decisions d.json";
+    let table = done(&simulate(folder.path(), words));
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let steers = |letter: char| (letter.is_control() && letter != '\n') || letter == '\u{202e}';
+    for (name, content) in [
+        ("terminal", table),
+        ("a.csv", read("a.csv")),
+        ("b.csv", read("b.csv")),
+        ("page.html", read("page.html")),
+        ("jobs.svg", read("jobs.svg")),
+    ] {
+        assert!(!content.contains(steers), "{name}: {content:?}");
+        assert!(name.ends_with("csv") || !content.contains("<script"), "{name}: {content}");
+        assert!(!content.lines().any(|line| line.starts_with('=')), "{name}: {content}");
+    }
+    assert_eq!(read("a.csv").lines().count(), 3);
+    assert!(read("a.csv").contains("\n'=cmd|A\u{fffd},rigid,"), "{}", read("a.csv"));
+    assert!(read("d.json").contains("\\u001b"), "a JSON string keeps the name");
+}
+
+#[test]
 fn help_fits_on_one_screen() {
     let folder = tempfile::tempdir().unwrap();
     let help = done(&simulate(folder.path(), "-h"));

@@ -622,6 +622,7 @@ typedef struct QUO_carry_t {
  * @retval QUO_ERR_INVLD_ARG        w is NULL, or an option is out of range or no plan.
  * @retval QUO_ERR_DISAGREE         Processes gave different numbers for start or most, or another one
  *                                  has a wrong argument.
+ * @retval QUO_ERR_DEAD_MEMBER      A rank of this host has ended before the world was made.
  * @retval QUO_ERR_CALL_BEFORE_INIT MPI_Init was not called; other codes as QUO_create().
  */
 int

@@ -1,7 +1,7 @@
 /* An elastic job whose processes may be killed at any time: elastic_kills START MOST SEED STOP GUARD. Every step has a
  * collective call of MPI: a bare one where GUARD is 1 and the job has abort_on_death, else one that is given up after
  * 2 s. Rank 0 asks for a random size every few steps (for MOST where SEED is 0), until there is a file STOP.
- * Each process says "process NUMBER begins" first, "process NUMBER is there: RANK", "process NUMBER joins", and how it ends where something has gone
+ * Each process says "process NUMBER begins" first, "process NUMBER has MPI", "process NUMBER is there: RANK", "process NUMBER joins", and how it ends where something has gone
  * wrong. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -91,6 +91,8 @@ main(int argc, char **argv)
     printf("process %ld begins\n", (long)getpid());
     fflush(stdout);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    printf("process %ld has MPI\n", (long)getpid());
+    fflush(stdout);
     options.start = atoi(argv[1]);
     options.most = atoi(argv[2]);
     options.unit = 1;

@@ -17,11 +17,17 @@ const TESTS: &[Test] = &[
     ("rank_killed_on_another_node_ends_the_job_named", elsewhere),
     ("random_kills_end_every_job_soon", random),
     ("joiner_killed_in_its_begin_is_named_to_all", in_begin),
+    ("rank_killed_before_or_in_create_is_named_to_all", in_create),
+    ("random_kills_from_main_on_end_every_job_soon", from_main),
 ];
 
 /// Rounds of the gate; `QUO_TESTS_KILL_ROUNDS` sets another number, `QUO_TESTS_LONG` means those of the full suite.
 const ROUNDS: u64 = 20;
 const ROUNDS_OF_FULL: u64 = 1_000;
+const ROUNDS_FROM_MAIN: u64 = 12;
+
+/// Seconds in which create ends with an error where a rank has ended.
+const LONGEST_CREATE: f64 = 2.0;
 
 /// Seconds in which every job ends.
 const LONGEST_END: f64 = 10.0;
@@ -59,6 +65,8 @@ fn program() -> Result<(tempfile::TempDir, PathBuf)> {
 struct Killed {
     folder: tempfile::TempDir,
     job: Running,
+    /// Said by the processes that have to end.
+    concerned: &'static str,
 }
 
 /// Options of its launch.
@@ -74,7 +82,16 @@ struct Launch {
 }
 
 impl Killed {
+    /// Starts a job that has made its world.
     fn start(program: &Path, launch: Launch) -> Result<Killed> {
+        let this = Self::begin(program, launch)?;
+        // Who is killed before leaves the others in MPI_Init, where the launcher goes on.
+        this.job.wait_for(" is there", launch.processes)?;
+        Ok(this)
+    }
+
+    /// Starts a job.
+    fn begin(program: &Path, launch: Launch) -> Result<Killed> {
         let folder = tempfile::tempdir()?;
         let launcher = Launcher::find()?;
         let mut command = launcher.command(launch.processes, BindTo::None);
@@ -88,9 +105,7 @@ impl Killed {
         // A job that is killed while a segment is made leaves it for a minute: not where other suites look.
         command.env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
         let job = Running::start(&mut command, &format!("{launch:?}"), LIMIT)?;
-        // Who is killed before leaves the others in MPI_Init, where the launcher goes on.
-        job.wait_for(" is there", launch.processes)?;
-        Ok(Killed { folder, job })
+        Ok(Killed { folder, job, concerned: " begins" })
     }
 
     /// The processes that have made or joined the world and have not ended. One that is killed in MPI_Init may hold all
@@ -105,10 +120,11 @@ impl Killed {
         let begun = Instant::now();
         fs::write(self.folder.path().join("stop"), "")?;
         // When another is killed in MPI_Finalize, Open MPI 4 leaves the others there: their world has ended.
+        let concerned = self.concerned;
         let live = |job: &Running| {
             let said = job.said();
             let ended = with_word(&said, " ended its world");
-            let others = with_word(&said, " begins").into_iter().filter(|one| !ended.contains(one));
+            let others = with_word(&said, concerned).into_iter().filter(|one| !ended.contains(one));
             others.into_iter().any(|process| is_there(&process))
         };
         while live(&self.job) && begun.elapsed() < LIMIT {
@@ -248,6 +264,105 @@ fn in_begin() -> Result<()> {
             ensure!(seconds.parse::<f64>()? < 5.0 && is_named, "{}", outcome.report());
         }
     }
+    Ok(())
+}
+
+/// A rank is killed before the world is made, or while that is being done: the others get an error that names it.
+fn in_create() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi4 {
+        let reason = "other launchers do not go on in order without a process that was killed";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let folder = tempfile::tempdir()?;
+    let source = "tests/programs/elastic_create_death.c";
+    let program = Checkout::find()?.compile_c(source, folder.path(), &["-pthread"])?;
+    let rounds = if suite::is_long() { 200 } else { 8 };
+    let mut named = 0;
+    for round in 0..rounds {
+        // The first times before create; then it takes some milliseconds.
+        let microseconds = if round < 2 { 0 } else { round * 1_009 % 12_000 };
+        let launcher = Launcher::find()?;
+        let mut command = launcher.command(4, BindTo::None);
+        let guard = launcher.survive(&mut command);
+        command.args(guard).arg(&program).arg(microseconds.to_string());
+        command.env_remove("QUO_TOPOLOGY").env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
+        let name = format!("a rank dies after {microseconds} µs");
+        let outcome = Running::start(&mut command, &name, LIMIT)?.finish()?;
+        let ends = outcome.stdout.lines().filter(|line| !line.starts_with("rank 2 "));
+        let ends: Vec<&str> = ends.filter(|line| line.contains(" creates for ")).collect();
+        ensure!(ends.len() == 3, "{}", outcome.report());
+        for end in ends {
+            let text = end.split(" creates for ").nth(1).unwrap_or_default();
+            let (seconds, error) = text.split_once(" s: ").context(end.to_owned())?;
+            // Killed later, it has taken part. One that is slow may see the others end first, and names them as well.
+            let has_death = error.starts_with("13 ") && error.contains('2');
+            let is_right = has_death || (microseconds > 0 && error == "0 ");
+            ensure!(seconds.parse::<f64>()? < LONGEST_CREATE && is_right, "{}", outcome.report());
+            named += usize::from(has_death);
+        }
+    }
+    ensure!(named >= 6, "no rank was killed in time: {named} errors");
+    Ok(())
+}
+
+/// Processes are killed at any moment from their `main` on: the others end soon, but where one was killed inside of
+/// `MPI_Init`, in which MPI leaves the others.
+fn from_main() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi4 {
+        let reason = "other launchers do not go on in order without a process that was killed";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let rounds = if suite::is_long() {
+        ROUNDS_OF_FULL
+    } else {
+        number("QUO_TESTS_KILL_ROUNDS").unwrap_or(ROUNDS_FROM_MAIN)
+    };
+    let seed = number("QUO_TESTS_SEED").unwrap_or(1);
+    let (_folder, program) = program()?;
+    let (mut worst, mut inside) = (Duration::ZERO, 0);
+    for round in 0..rounds {
+        let mut state = seed.wrapping_mul(2_000_003).wrapping_add(round);
+        let processes = 2 + draw(&mut state, 3) as usize;
+        let launch = Launch {
+            processes,
+            ranks: 1 + draw(&mut state, processes as u64) as usize,
+            most: 4,
+            seed: 1 + draw(&mut state, 65_535),
+            survives: draw(&mut state, 2) == 0,
+            guards: round.is_multiple_of(2),
+        };
+        let job = Killed::begin(&program, launch)?;
+        // MPI_Init takes most of the time before create: most rounds begin behind it.
+        let (word, most) = if round % 4 == 3 { (" begins", 600_000) } else { (" has MPI", 80_000) };
+        job.job.wait_for(word, 1)?;
+        // Sleeps: when it is killed is what is drawn.
+        std::thread::sleep(Duration::from_micros(draw(&mut state, most)));
+        let begun = with_word(&job.job.said(), " begins");
+        let mut living: Vec<Pid> = begun.into_iter().filter(is_there).collect();
+        if living.is_empty() {
+            continue;
+        }
+        let victim = living.swap_remove(draw(&mut state, living.len() as u64) as usize);
+        // It may be on its way to say so.
+        let had_mpi = with_word(&job.job.said(), " has MPI").contains(&victim);
+        // One that ends just now is not there any more.
+        let _ = kill_process(victim, Signal::KILL);
+        if !had_mpi {
+            inside += 1;
+            job.job.end()?;
+            continue;
+        }
+        // Those that it, or its death, has left in MPI_Init stay there.
+        let job = Killed { concerned: " has MPI", ..job };
+        let end = job.stop().with_context(|| format!("seed {seed}, round {round}"))?;
+        worst = worst.max(end);
+    }
+    let line = format!(
+        "{rounds} rounds from main on, seed {seed}: {inside} killed in MPI_Init, the others end after at most {:.2} s",
+        worst.as_secs_f64()
+    );
+    println!("{line}");
+    ensure!(worst.as_secs_f64() < LONGEST_END && inside < rounds, "{line}");
     Ok(())
 }
 

@@ -89,14 +89,6 @@ fn leader_killed_inside_create_is_named_and_its_segment_removed() -> Result<()> 
 }
 
 #[test]
-fn rank_absent_from_create_ends_the_others_wait() -> Result<()> {
-    let (outcome, _directory) = run("unannounced", &[("QUO_CREATE_TIMEOUT", "0.5")])?;
-    for rank in [0, 2] {
-        ensure!(
-            outcome.stdout.contains(&format!("rank {rank}: create: ")),
-            "rank {rank} said nothing\n{}",
-            outcome.report()
-        );
-    }
-    Ok(())
+fn rank_killed_before_create_is_named_to_all() -> Result<()> {
+    survivors_name(&run("unannounced", &[])?.0, 1)
 }

@@ -140,7 +140,7 @@ fn spare_nodes_explain_easy() -> Result<()> {
 
 fn both_on_a_public_log() -> Result<()> {
     let log = fs::File::open(judges()?.join("UniLu-Gaia-2014-2.swf"))?;
-    let (mut workload, _) = swf::read(std::io::BufReader::new(log), LogSettings::default())?;
+    let mut workload = swf::read(std::io::BufReader::new(log), LogSettings::default())?.workload;
     let nodes = workload.nodes.context("the log does not tell the size of the machine")?;
     // A job without run time ends at once. AccaSim gives its nodes away at the next event only.
     workload.jobs.retain(|job| job.work != Work::Fixed(Span::ZERO));
@@ -159,7 +159,7 @@ fn easy_as_shipped() -> Result<()> {
     fs::write(&log, &text)?;
     ensure!(by_accasim("easy", &log, 4)?["2"] == 11);
     ensure!(by_accasim("easy-as-shipped", &log, 4)?["2"] == 103);
-    let (workload, _) = swf::read(text.as_bytes(), LogSettings::default())?;
+    let workload = swf::read(text.as_bytes(), LogSettings::default())?.workload;
     let ours = by_ours("easy", &workload, 4)?;
     ensure!(ours.0.iter().any(|(place, now, _)| *place == 1 && *now == Time::seconds(11)));
     Ok(())

@@ -33,6 +33,7 @@ use elastic::{Status, Window, World};
 use quo::Error;
 use quo::group::{Group as _, WaitLimits};
 use quo_mpi::Comm;
+use quo_mpi::LaunchedPeers;
 use quo_mpi::communicator::Communicator;
 
 use crate::codes::Code;
@@ -82,7 +83,11 @@ pub(crate) fn with<T>(
 pub(crate) fn agree<T>(
     make: impl FnOnce(usize) -> Result<(T, (c_int, c_int)), Failure>,
 ) -> Result<T, Failure> {
-    let world = Communicator::world().map_err(Error::from)?;
+    let peers = LaunchedPeers::of_world().map_err(Error::from)?;
+    let look = || peers.look("create");
+    let limits =
+        WaitLimits { check_peers: &look, ..WaitLimits::for_at_most(Duration::from_secs(60)) };
+    let world = Communicator::world_within(&limits).map_err(Error::from)?;
     let mine = make(world.size());
     let mut words = [0; 3];
     if let Ok((_, (start, most))) = &mine {
@@ -91,8 +96,7 @@ pub(crate) fn agree<T>(
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let told = {
         let group = world.as_group().map_err(Error::from)?;
-        let all = group.allgather(&bytes, &WaitLimits::for_at_most(Duration::from_secs(60)));
-        all.map_err(Error::from)?
+        group.allgather(&bytes, &limits).map_err(Error::from)?
     };
     world.free().map_err(Error::from)?;
     let (mine, _) = mine?;

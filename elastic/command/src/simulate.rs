@@ -9,13 +9,13 @@ use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use quo_files::Output;
-use scheduler::input::{LogSettings, Skipped, WrongLines, described, sacct, swf};
+use scheduler::input::{Log, LogSettings, Skipped, WrongLines, described, sacct, swf};
 use scheduler::job::Class;
 use scheduler::points::Measure;
 use scheduler::predict::Prediction;
 use scheduler::record;
-use scheduler::report::{Comparison, Summary, chart, csv, html, text};
-use scheduler::simulate::{Outcome, Overrun, Settings, Simulation};
+use scheduler::report::{Comparison, Coverage, Summary, chart, csv, html, text};
+use scheduler::simulate::{Ending, Outcome, Overrun, Settings, Simulation};
 use scheduler::state::Cluster;
 use scheduler::time::Span;
 use scheduler::workload::Workload;
@@ -23,7 +23,7 @@ use scheduler::workload::generate::{Synthetic, synthetic};
 use scheduler::workload::share::{Chosen, Elastic};
 
 use crate::progress::Watcher;
-use crate::{complain, say};
+use crate::{complain, say, say_json};
 
 /// The period of ticks if the user names none and a job's MPI ratio is to be measured.
 const TICK: u64 = 60;
@@ -34,7 +34,7 @@ const TICK: u64 = 60;
     next_line_help = false,
     after_help = "Schedulers: fcfs, easy, conservative; for resizable jobs pba-q, fair-q, fcfs-li-q, greedy-r,\n\
         fair-r, pba, fcfs-pr, max-b; for malleable jobs elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
-        \x20 sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State >log\n\
+        \x20 sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS >log\n\
         \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html  # the gain"
 )]
 pub struct Simulate {
@@ -100,6 +100,9 @@ pub struct Simulate {
     /// Give up at the first wrong line
     #[arg(long)]
     strict: bool,
+    /// Take each run of a requeued job in sacct's log (sacct --duplicates) as a job, not the last one only
+    #[arg(long, hide_short_help = true)]
+    each_run: bool,
     /// End jobs at their walltime
     #[arg(long)]
     end_at_walltime: bool,
@@ -232,6 +235,9 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
         for (place, name) in arguments.policy.iter().enumerate() {
             let is_first = first.is_none();
             let outcome = simulate(arguments, &workload, cluster, name, seed, is_first)?;
+            if outcome.records.iter().all(|record| record.ending == Ending::Rejected) {
+                bail!("{}", nothing_fits(&workload, cluster.nodes));
+            }
             summaries[place].push(Summary::of(&outcome));
             outcomes.push(outcome);
         }
@@ -242,21 +248,36 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
         [one, other] => Some(Comparison::of(one, other)),
         _ => None,
     };
-    write_files(arguments, &workload, &outcomes, comparison.as_ref())?;
+    // The same of all schedulers: which jobs are rejected is not theirs to say.
+    let coverage = source.log().zip(outcomes.first());
+    let coverage = coverage.map(|(log, outcome)| Coverage::of(&log.hours, outcome));
+    write_files(arguments, &workload, &outcomes, comparison.as_ref(), coverage)?;
     if json {
         let report = serde_json::json!({
             "policies": summaries,
             "comparison": comparison,
-            "skipped": source.skipped(),
+            "skipped": source.log().map(|log| &log.skipped),
+            "hours": coverage,
         });
-        say(&format!("{report}\n"))?;
+        say_json(&report.to_string())?;
         return Ok(0);
     }
     let mut words: Vec<String> =
         summaries.iter().filter_map(|runs| runs.first()).map(text::summary).collect();
     words.extend(comparison.as_ref().map(text::comparison));
+    words.extend(coverage.map(|coverage| format!("{coverage}\n")));
     say(&words.join("\n"))?;
     Ok(0)
+}
+
+/// Says that no job of a workload can run on so many nodes.
+fn nothing_fits(workload: &Workload, nodes: u32) -> String {
+    let least = workload.jobs.iter().map(|job| job.limits.min).min().unwrap_or_default();
+    let jobs = workload.jobs.len();
+    format!(
+        "none of the {jobs} jobs fits on {nodes} nodes, the smallest needs {least}: name their number with --nodes, \
+         and where a log counts processors the cores of each with --cores-per-node"
+    )
 }
 
 /// Writes the outputs asked for about what has happened on a real system.
@@ -277,12 +298,12 @@ fn show_record(
     if let Some((option, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
         bail!("{option}: a record is shown as it was, nothing is simulated");
     }
-    write_files(arguments, workload, std::slice::from_ref(outcome), None)?;
+    write_files(arguments, workload, std::slice::from_ref(outcome), None, None)?;
     let summary = Summary::of(outcome);
     if json {
         let none = None::<Comparison>;
         let report = serde_json::json!({"policies": [[summary]], "comparison": none});
-        say(&format!("{report}\n"))?;
+        say_json(&report.to_string())?;
     } else {
         say(&text::summary(&summary))?;
     }
@@ -296,7 +317,7 @@ enum Source {
         nodes: u32,
         load: f64,
     },
-    Log(Box<Workload>, Skipped),
+    Log(Box<Log>),
     Description(PathBuf, String),
     /// The record of a real system.
     Record(Box<(Workload, Outcome)>),
@@ -320,8 +341,9 @@ impl Source {
             None => found_format(path, file.fill_buf().with_context(doing)?),
         };
         let wrong_lines = if arguments.strict { WrongLines::Fail } else { WrongLines::Skip };
-        let settings = LogSettings { cores_per_node: arguments.cores_per_node, wrong_lines };
-        let (workload, skipped) = match format {
+        let (cores_per_node, each_run) = (arguments.cores_per_node, arguments.each_run);
+        let settings = LogSettings { cores_per_node, wrong_lines, each_run };
+        let log = match format {
             Format::Toml => {
                 let text = std::io::read_to_string(file).with_context(doing)?;
                 return Ok(Source::Description(path.clone(), text));
@@ -333,11 +355,11 @@ impl Source {
             Format::Swf => swf::read(file, settings).with_context(doing)?,
             Format::Sacct => sacct::read(file, settings).with_context(doing)?,
         };
-        warn(path, &skipped);
-        if workload.jobs.is_empty() {
+        warn(path, &log.skipped, each_run);
+        if log.workload.jobs.is_empty() {
             bail!("{}: no line of it is a job that ran", path.display());
         }
-        Ok(Source::Log(Box::new(workload), skipped))
+        Ok(Source::Log(Box::new(log)))
     }
 
     fn workload(&self, arguments: &Simulate, seed: u64) -> Result<Workload> {
@@ -345,7 +367,7 @@ impl Source {
             Source::Synthetic { jobs, nodes, load } => {
                 synthetic(Synthetic { jobs: *jobs, nodes: *nodes, load: *load, seed })
             }
-            Source::Log(workload, _) => Workload::clone(workload),
+            Source::Log(log) => log.workload.clone(),
             Source::Record(found) => found.0.clone(),
             Source::Description(path, text) => described::read(text, seed)
                 .with_context(|| format!("reading {}", path.display()))?,
@@ -358,9 +380,9 @@ impl Source {
         Ok(workload)
     }
 
-    fn skipped(&self) -> Option<&Skipped> {
+    fn log(&self) -> Option<&Log> {
         match self {
-            Source::Log(_, skipped) => Some(skipped),
+            Source::Log(log) => Some(log),
             Source::Synthetic { .. } | Source::Description(..) | Source::Record(_) => None,
         }
     }
@@ -378,7 +400,7 @@ fn found_format(path: &Path, begin: &[u8]) -> Format {
     }
 }
 
-fn warn(path: &Path, skipped: &Skipped) {
+fn warn(path: &Path, skipped: &Skipped, is_each_run: bool) {
     let path = path.display();
     for problem in &skipped.problems {
         complain(&format!("{path}:{}: {}: skipped", problem.line, problem.cause));
@@ -387,8 +409,25 @@ fn warn(path: &Path, skipped: &Skipped) {
     if others > 0 {
         complain(&format!("{path}: {others} more wrong lines: skipped"));
     }
-    if skipped.never_ran > 0 {
-        complain(&format!("{path}: {} jobs never ran: left out", skipped.never_ran));
+    let Skipped { never_ran, not_ended, requeued, heterogeneous, repeated, longer, .. } = *skipped;
+    let runs = if is_each_run { "each run is a job" } else { "the last run counts" };
+    for (count, of_one, of_many, rest) in [
+        (never_ran, "job", "jobs", "never ran: left out"),
+        (not_ended, "job has", "jobs have", "not ended: left out"),
+        (requeued, "job", "jobs", &format!("ran more than once: {runs}")),
+        (heterogeneous, "job has", "jobs have", "several parts, which start together"),
+        (repeated, "job", "jobs", "with the number of another one before: NUMBER#2 and on"),
+        (longer, "line has", "lines have", "more than 18 fields: the further ones are not read"),
+    ] {
+        if count > 0 {
+            let words = if count == 1 { of_one } else { of_many };
+            complain(&format!("{path}: {count} {words} {rest}"));
+        }
+    }
+    if skipped.mixed_zones {
+        complain(&format!(
+            "{path}: some times have a zone and some have none: these are taken as UTC"
+        ));
     }
 }
 
@@ -469,6 +508,7 @@ fn write_files(
     workload: &Workload,
     outcomes: &[Outcome],
     comparison: Option<&Comparison>,
+    coverage: Option<Coverage>,
 ) -> Result<()> {
     for outcome in outcomes {
         if let Some(path) = &arguments.csv {
@@ -493,7 +533,7 @@ fn write_files(
         let names: Vec<&str> = outcomes.iter().map(|outcome| outcome.policy.as_str()).collect();
         let title = format!("{}: {}", names.join(" and "), from);
         let outcomes: Vec<&Outcome> = outcomes.iter().collect();
-        let page = html::page(&title, workload, &outcomes, comparison);
+        let page = html::page(&title, workload, &outcomes, comparison, coverage);
         write(path, |into| into.write_all(page.as_bytes()))?;
     }
     Ok(())

@@ -98,6 +98,68 @@ fn output_of_sacct_and_description_are_recognised() {
     assert!(done(&simulate(folder.path(), "jobs.toml")).contains("makespan 5.00 s"));
 }
 
+/// Heterogeneous, requeued, pending, running and step lines, zones, and clocks that were changed.
+const SACCT: &str = "\
+JobID|JobName|Submit|Start|End|TimelimitRaw|NNodes|State|AllocCPUS
+101|a|b|2026-10-01T00:00:00|2026-10-01T00:10:00|2026-10-01T01:10:00|120|2|COMPLETED|8
+102|c|2026-10-01T00:01:00|None|2026-10-01T00:05:00|120|2|CANCELLED by 1000|0
+103_[1-5%2]|d|2026-10-01T00:02:00|Unknown|Unknown|Partition_Limit|1|PENDING|0
+104_1|e|2026-10-01T00:03:00|2026-10-01T00:10:00|Unknown|60|1|RUNNING|4
+105+0|f|2026-10-01T00:03:00|2026-10-01T00:10:00|2026-10-01T00:20:00|60|1|TIMEOUT|4
+105+1|f|2026-10-01T00:03:00|2026-10-01T00:10:00|2026-10-01T00:20:00|60|3|TIMEOUT|12
+106|g|2026-10-01T00:04:00|2026-10-01T00:10:00|2026-10-01T00:20:00|UNLIMITED|1|NODE_FAIL|4
+106|g|2026-10-01T00:04:00|2026-10-01T00:30:00|2026-10-01T00:50:00|UNLIMITED|1|COMPLETED|4
+107|h|2026-10-01T01:04:00+0100|2026-10-01T01:30:00+0100|2026-10-01T01:50:00+0100|10|1|OUT_OF_MEMORY|4
+108.batch|batch|2026-10-01T00:04:00|2026-10-01T00:30:00|2026-10-01T00:50:00|10|1|COMPLETED|1
+109|i|2026-10-25T02:30:00|2026-10-25T02:30:00|2026-10-25T02:10:00|10|1|COMPLETED|1
+110|j|2026-10-01T00:05:00|2026-10-01T00:30:00|2026-10-01T01:30:00|60|9|COMPLETED|36
+";
+
+#[test]
+fn no_line_of_a_log_is_lost_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log"), SACCT).unwrap();
+    let output = simulate(folder.path(), "log --nodes 4 --csv jobs.csv --html page.html");
+    let table = done(&output);
+    assert!(table.starts_with("easy: 5 jobs on 4 nodes"), "{table}");
+    // 8 + 16/6 + 4/3 + 4/3 of these, 4/6 of the first run, and 36 of the job that is too large.
+    let hours = "13.3 of the log's 50.0 CPU hours are in the result (26.7 %); those of 3 lines are not known";
+    assert!(table.ends_with(&format!("{hours}\n")), "{table}");
+    let said = text(&output.stderr);
+    for words in [
+        "log:12: End 2026-10-25T02:10:00 is before Start 2026-10-25T02:30:00; ",
+        "log:11: a step of job 108, which has no line of its own: skipped",
+        "log: 6 jobs never ran: left out",
+        "log: 1 job has not ended: left out",
+        "log: 1 job ran more than once: the last run counts",
+        "log: 1 job has several parts, which start together",
+        "log: some times have a zone and some have none: these are taken as UTC",
+    ] {
+        assert!(said.contains(words), "{words}\n{said}");
+    }
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(read("page.html").contains("13.3 of the log&#39;s 50.0 CPU hours"));
+    let jobs = read("jobs.csv");
+    let columns = |line: &str| {
+        let values: Vec<&str> = line.split(',').collect();
+        (values[0].to_owned(), values[3].to_owned(), values[9].to_owned())
+    };
+    let found: Vec<_> = jobs.lines().skip(1).map(columns).collect();
+    let expected = [
+        ("101", "0", "2"),
+        ("105", "180", "4"),
+        ("106", "240", "1"),
+        ("107", "240", "1"),
+        ("110", "300", "9"),
+    ];
+    assert_eq!(found, expected.map(|it| (it.0.to_owned(), it.1.to_owned(), it.2.to_owned())));
+    let each = simulate(folder.path(), "log --nodes 4 --each-run --json");
+    let report: serde_json::Value = serde_json::from_str(&done(&each)).unwrap();
+    assert_eq!(report["policies"][0][0]["jobs"], 6);
+    assert_eq!(report["hours"]["unit"], "CPU");
+    assert!((report["hours"]["result"].as_f64().unwrap() - 14.0).abs() < 1e-9, "{report}");
+}
+
 #[test]
 fn gate_refuses_resizes_that_cost_more_than_they_save() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,6 +240,70 @@ fn failures_have_the_exit_status_of_other_commands() {
         assert_eq!(output.status.code(), Some(status), "{words}: {error}");
         assert!(error.contains(message), "{words}: {error}");
     }
+}
+
+#[test]
+fn workload_of_which_no_job_fits_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log.swf"), LOG).unwrap();
+    let output = simulate(folder.path(), "log.swf --nodes 1 --html page.html --json");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
+    let said = text(&output.stderr);
+    assert!(said.contains("none of the 3 jobs fits on 1 nodes, the smallest needs 2: "), "{said}");
+    assert!(!folder.path().join("page.html").exists());
+    // Where one fits, the others are told.
+    let table = done(&simulate(folder.path(), "log.swf --nodes 2 --html page.html"));
+    assert!(table.contains("2 jobs need more nodes than there are\n"), "{table}");
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("<p>easy: 2 jobs need more nodes than there are</p>"), "{page}");
+}
+
+#[test]
+fn verdicts_of_the_terminal_are_in_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "--synthetic 30 --nodes 16 --policy fcfs,easy --seeds 3 --html page.html";
+    let table = done(&simulate(folder.path(), words));
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let heading = table.lines().position(|line| line == "easy against fcfs, 3 workloads").unwrap();
+    let rows: Vec<&str> = table.lines().skip(heading + 3).take(7).collect();
+    for row in &rows {
+        // Columns are two blanks apart or more.
+        let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|it| !it.is_empty()).collect();
+        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        assert!(page.contains(&format!("<tr>{cells}</tr>")), "{cells}\n{page}");
+    }
+    assert!(
+        rows.iter().any(|row| row.ends_with("(may be none)") || row.ends_with("none")),
+        "{table}"
+    );
+}
+
+#[test]
+fn hostile_names_steer_no_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let description = "nodes = 2\n\
+        [[job]]\nname = \"<script>alert(1)</script>\\u001b[31m\\u202e\"\nsubmit = 0.0\nnodes = 1\nruntime = 3.0\n\
+        [[job]]\nname = \"=cmd|A\\n\"\nsubmit = 0.0\nnodes = 2\nruntime = 3.0\n";
+    fs::write(folder.path().join("w.toml"), description).unwrap();
+    let words =
+        "w.toml --csv a.csv --jobs-csv b.csv --html page.html --svg jobs.svg --decisions d.json";
+    let table = done(&simulate(folder.path(), words));
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let steers = |letter: char| (letter.is_control() && letter != '\n') || letter == '\u{202e}';
+    for (name, content) in [
+        ("terminal", table),
+        ("a.csv", read("a.csv")),
+        ("b.csv", read("b.csv")),
+        ("page.html", read("page.html")),
+        ("jobs.svg", read("jobs.svg")),
+    ] {
+        assert!(!content.contains(steers), "{name}: {content:?}");
+        assert!(name.ends_with("csv") || !content.contains("<script"), "{name}: {content}");
+        assert!(!content.lines().any(|line| line.starts_with('=')), "{name}: {content}");
+    }
+    assert_eq!(read("a.csv").lines().count(), 3);
+    assert!(read("a.csv").contains("\n'=cmd|A\u{fffd},rigid,"), "{}", read("a.csv"));
+    assert!(read("d.json").contains("\\u001b"), "a JSON string keeps the name");
 }
 
 #[test]

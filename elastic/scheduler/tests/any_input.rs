@@ -1,11 +1,10 @@
 //! Readers of logs meet any bytes without a panic, and give only jobs that can be simulated.
 
 use proptest::prelude::*;
-use scheduler::input::{InputError, LogSettings, Skipped, described, sacct, swf};
+use scheduler::input::{InputError, Log, LogSettings, described, sacct, swf};
 use scheduler::rigid::Easy;
 use scheduler::simulate::{Settings, Simulation};
 use scheduler::state::Cluster;
-use scheduler::workload::Workload;
 
 const SACCT: &str = "JobID|Submit|Start|End|TimelimitRaw|NNodes|State\n";
 
@@ -38,11 +37,13 @@ fn sacct_line() -> impl Strategy<Value = String> {
     })
 }
 
-fn simulates(read: Result<(Workload, Skipped), InputError>) -> Result<(), TestCaseError> {
-    let Ok((workload, _)) = read else { return Ok(()) };
+fn simulates(read: Result<Log, InputError>) -> Result<(), TestCaseError> {
+    let Ok(Log { workload, hours, .. }) = read else { return Ok(()) };
     let settings = Settings::new(Cluster { nodes: 64, cores_per_node: 1 });
     let (mut policy, mut nobody) = (Easy::default(), ());
     let outcome = Simulation::new(&workload, settings, &mut policy, &mut nobody).run();
+    prop_assert_eq!(hours.jobs.len(), workload.jobs.len());
+    prop_assert!(hours.log.is_finite());
     prop_assert_eq!(outcome.map(|outcome| outcome.records.len()), Ok(workload.jobs.len()));
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use quo::group::{Group as _, WaitLimits};
+use quo_mpi::LaunchedPeers;
 use quo_mpi::communicator::{Communicator, Intercommunicator, thread_level, universe};
 
 use super::lifecycle::Lifecycle;
@@ -13,6 +14,7 @@ use crate::coordinator::Coordinator;
 use crate::endpoint::{Endpoint, addresses};
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::liveness::wait_limits;
 use crate::mailbox::Seat;
 use crate::manager::Term;
 use crate::measured::{self, LoopMeter, RatioMeter};
@@ -28,10 +30,14 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     measured::forget_loops();
     let group = Error::group(CALL);
     let term = options.takes_term.then(Term::hold);
-    let own = Communicator::world().map_err(&group)?;
+    let peers = LaunchedPeers::of_world().map_err(&group)?;
+    let look = || peers.look(CALL);
+    let limits = wait_limits(PATIENCE, &look);
     let world = match Intercommunicator::parent().map_err(&group)? {
-        Some(parent) => attach(own, parent),
-        None => launched(own, options),
+        Some(parent) => {
+            Communicator::world_within(&limits).map_err(&group).and_then(|own| attach(own, parent))
+        }
+        None => launched(options, &limits),
     };
     let world = world?;
     world.mpi_ratio.restart();
@@ -43,14 +49,14 @@ fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
     Ok(BackEnd::choose(quo_mpi::running(), quo_mpi::launcher(), threads, room))
 }
 
-fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
+fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Error> {
     let group = Error::group(CALL);
-    let limits = WaitLimits::for_at_most(PATIENCE);
-    let site = Site::open(&base, &limits)?;
+    let base = Communicator::world_within(limits).map_err(&group)?;
+    let site = Site::open(&base, limits)?;
     let hosts = options.hosts();
     let listed = hosts.iter().flatten().map(|(_, slots)| *slots as usize).sum();
     let said = base.as_group().map_err(&group)?;
-    let said = said.allgather(&Said::own(listed).to_bytes(), &limits).map_err(&group)?;
+    let said = said.allgather(&Said::own(listed).to_bytes(), limits).map_err(&group)?;
     let said: Vec<Said> = said.chunks_exact(32).map(Said::from_bytes).collect();
     let nodes = site.mailbox.context().node_count();
     let universe = universe().map_err(&group)?;
@@ -80,14 +86,14 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let misconfigured = |reason| Error::Misconfigured { call: CALL, reason };
     let begun = if trouble.is_empty() { Ok((directions, guards)) } else { Err(trouble) };
     let begun = serde_json::to_vec(&begun).map_err(|error| misconfigured(error.to_string()))?;
-    let begun = base.broadcast(begun, 0, &limits).map_err(&group)?;
+    let begun = base.broadcast(begun, 0, limits).map_err(&group)?;
     let begun: Result<(Option<Endpoint>, Option<String>), String> =
         serde_json::from_slice(&begun).map_err(|error| misconfigured(error.to_string()))?;
     let directions;
     (directions, guards) = begun.map_err(misconfigured)?;
-    let tag = new_tag(&base, &limits)?;
+    let tag = new_tag(&base, limits)?;
     let current = if me < start {
-        Some(base.subset_within(&ranks, 0, &limits).map_err(&group)?)
+        Some(base.subset_within(&ranks, 0, limits).map_err(&group)?)
     } else {
         None
     };
@@ -98,7 +104,7 @@ fn launched(base: Communicator, options: WorldOptions) -> Result<World, Error> {
     let rings = site.mailbox.rings();
     site.mailbox.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
     // Nobody rings before all know how often they have been rung for.
-    base.barrier(&limits).map_err(&group)?;
+    base.barrier(limits).map_err(&group)?;
     let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.mailbox)], root));
     let failed = |error| misconfigured(format!("a thread that watches: {error}"));
     let guard = guard.transpose().map_err(failed)?;

@@ -13,7 +13,7 @@ const SIZES: [(&str, &str); 6] = [
 ];
 
 /// The variables by which launchers tell the rank.
-const RANKS: [&str; 6] = [
+pub const RANKS: [&str; 6] = [
     "OMPI_COMM_WORLD_RANK",
     "PMI_RANK",
     "MV2_COMM_WORLD_RANK",

@@ -1,4 +1,5 @@
-//! Text of others made safe to show: names of hosts, jobs, objects and files must not steer a terminal.
+//! Text of others made safe to show: names of hosts, jobs, objects and files must not steer a terminal, break out of a
+//! page or picture, or be a formula in a table.
 //!
 //! Every command passes all it prints through one of these functions, at the one place where it prints; one that prints
 //! colours passes each name.
@@ -17,6 +18,42 @@ pub fn clean(text: &str) -> String {
 #[must_use]
 pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns text as it stands between tags or in a quoted attribute, of HTML and of XML: [cleaned](clean), with blanks for
+/// other white space, and escaped.
+#[must_use]
+pub fn markup(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\n' | '\r' | '\t' => safe.push(' '),
+            // What XML 1.0 cannot hold.
+            '\u{fffe}' | '\u{ffff}' => safe.push(char::REPLACEMENT_CHARACTER),
+            letter if steers(letter) => safe.push(char::REPLACEMENT_CHARACTER),
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+/// Returns a name as it stands in a line of CSV: [cleaned](clean), with an apostrophe before what a spreadsheet would take
+/// for a formula, and quoted where it has to be.
+#[must_use]
+pub fn csv(text: &str) -> String {
+    let mut safe = clean(text);
+    if safe
+        .trim_start()
+        .starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'])
+    {
+        safe.insert(0, '\'');
+    }
+    if safe.contains([',', '"', ';']) { format!("\"{}\"", safe.replace('"', "\"\"")) } else { safe }
 }
 
 /// Writes the characters of a JSON text that [`clean`] would replace as escapes, so that its strings do not change.
@@ -59,6 +96,29 @@ mod tests {
             clean.replacen("d\u{fffd}\u{fffd}e", "d\u{fffd}e", 1)
         );
         assert_eq!(lines.lines().count(), 2);
+    }
+
+    #[test]
+    fn hostile_text_stays_in_its_place_of_a_page() {
+        let expected = "a\u{fffd}[2Jb\u{fffd}\u{fffd}1m\u{fffd}c\u{fffd} d  e-µ";
+        assert_eq!(markup(HOSTILE), expected);
+        assert_eq!(markup("<a b='\"'>&\u{ffff}"), "&lt;a b=&#39;&quot;&#39;&gt;&amp;\u{fffd}");
+    }
+
+    #[test]
+    fn name_in_a_table_is_neither_a_formula_nor_two_fields() {
+        for (name, expected) in [
+            ("12_3", "12_3"),
+            ("=cmd|A", "'=cmd|A"),
+            (" +1", "' +1"),
+            ("-1", "'-1"),
+            ("@x,y", "\"'@x,y\""),
+            ("a,\"b\"", "\"a,\"\"b\"\"\""),
+            ("a\nb\u{1b}", "a\u{fffd}b\u{fffd}"),
+            ("\t=1", "\u{fffd}=1"),
+        ] {
+            assert_eq!(csv(name), expected, "{name:?}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use quo::group::{Group, GroupError, WaitLimits};
 use quo::node::ForkId;
 use quo_launch::job::Started;
 
+use crate::launched::LaunchedPeers;
 use crate::operation::Operation;
 use crate::process::library;
 use crate::raw::succeed;
@@ -30,8 +31,8 @@ pub struct MpiGroup {
     rank: usize,
     size: usize,
     tag: u64,
-    /// Made over a communicator of the program.
-    is_given: bool,
+    /// The processes behind the ranks, where the group was made over a communicator of the program.
+    given: Option<LaunchedPeers>,
 }
 
 /// Time to wait for ranks that do not come; an unusable setting is reported by create.
@@ -103,8 +104,16 @@ impl MpiGroup {
         let begun = Operation::begin("MPI_Comm_idup", |place| unsafe {
             raw::quo_mpi_comm_idup(comm.0, place)
         })?;
-        let mut group = Self::adopt(begun.wait(limits)?)?;
-        group.is_given = true;
+        let mut size: c_int = 0;
+        // SAFETY: as above; writes one int.
+        succeed("MPI_Comm_size", unsafe { raw::quo_mpi_comm_size(comm.0, &raw mut size) })?;
+        // SAFETY: as above.
+        let peers = unsafe { LaunchedPeers::new(comm, usize::try_from(size).unwrap_or(0)) }?;
+        let look = || (limits.check_peers)().and_then(|()| peers.look(CALL));
+        let limits = WaitLimits { deadline: limits.deadline, check_peers: &look };
+        let made = begun.wait(&limits)?;
+        let mut group = Self::adopt(made)?;
+        group.given = Some(peers);
         Ok(group)
     }
 
@@ -124,8 +133,16 @@ impl MpiGroup {
             size: usize::try_from(size).unwrap_or(0),
             // SAFETY: `comm` is live.
             tag: unsafe { raw::quo_mpi_marked(comm.0) },
-            is_given: false,
+            given: None,
         })
+    }
+
+    /// Waits for an operation of all ranks; the end of one that was launched on this host ends the wait.
+    fn wait(&self, operation: Operation, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
+        let own = || self.given.as_ref().map_or(Ok(()), |peers| peers.look("create"));
+        let look = || (limits.check_peers)().and_then(|()| own());
+        let limits = WaitLimits { deadline: limits.deadline, check_peers: &look };
+        operation.wait(&limits).map(drop)
     }
 
     /// The communicator, which stays owned by the group.
@@ -181,14 +198,14 @@ impl Group for MpiGroup {
                 place,
             )
         })?;
-        begun.wait(limits)?;
+        self.wait(begun, limits)?;
         // SAFETY: leaked above, complete, and referred to by nobody else.
         drop(unsafe { Box::from_raw(sent) });
         // SAFETY: `all` has the length given and lives until the operation completes.
         let begun = Operation::begin("MPI_Ibcast", |place| unsafe {
             raw::quo_mpi_ibcast(self.comm.0, all.as_mut_ptr().cast(), total_count, 0, place)
         })?;
-        begun.wait(limits)?;
+        self.wait(begun, limits)?;
         // SAFETY: as above.
         Ok(unsafe { Box::from_raw(all) }.into_vec())
     }
@@ -202,7 +219,7 @@ impl Group for MpiGroup {
         let begun = Operation::begin("MPI_Iallreduce", |place| unsafe {
             raw::quo_mpi_iall(self.comm.0, mine, all, place)
         })?;
-        begun.wait(limits)?;
+        self.wait(begun, limits)?;
         // SAFETY: leaked above, complete, and referred to by nobody else.
         let [_, all] = *unsafe { Box::from_raw(numbers) };
         Ok(all != 0)
@@ -285,7 +302,7 @@ impl Group for MpiGroup {
         let misled = started.and_then(|started| launch_mismatch(&started));
         let own = || launch::alone(self.size, world_size()?);
         // Ranks of a world that comes and goes are often one, and so are parts that the runtime makes.
-        misled.or_else(|| own().filter(|_| self.is_given && self.tag == 0))
+        misled.or_else(|| own().filter(|_| self.given.is_some() && self.tag == 0))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -298,7 +315,7 @@ impl Group for MpiGroup {
 }
 
 /// Number of ranks of `MPI_COMM_WORLD`, while MPI runs.
-fn world_size() -> Option<usize> {
+pub(crate) fn world_size() -> Option<usize> {
     is_running().ok()?;
     let mut world: c_int = 0;
     // SAFETY: MPI is running; writes one int.

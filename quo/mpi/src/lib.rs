@@ -15,6 +15,7 @@ pub mod communicator;
 mod group;
 mod identity;
 mod launch;
+mod launched;
 mod operation;
 mod process;
 mod program;
@@ -26,6 +27,7 @@ mod wrapper;
 pub use comm::{Comm, Fint};
 pub use group::MpiGroup;
 pub use identity::{Family, Identity};
+pub use launched::LaunchedPeers;
 pub use process::{
     abort, at_finalize, built_for, is_running, is_the_right_mpi, is_usable, running, world_rank,
 };

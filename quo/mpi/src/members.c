@@ -3,6 +3,7 @@
 #include "handle.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 static int give(int code, MPI_Comm made, uint64_t *out)
 {
@@ -10,6 +11,23 @@ static int give(int code, MPI_Comm made, uint64_t *out)
         code = MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
     }
     *out = word(made);
+    return code;
+}
+
+int quo_mpi_world_ranks(uint64_t comm, int count, int *ranks)
+{
+    MPI_Group own = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+    int *all = malloc((size_t)(count > 0 ? count : 1) * sizeof *all);
+    int code = all ? MPI_Comm_group(handle(comm), &own) : MPI_ERR_NO_MEM;
+    for (int rank = 0; all && rank < count; rank++) all[rank] = rank;
+    if (code == MPI_SUCCESS) code = MPI_Comm_group(MPI_COMM_WORLD, &world);
+    if (code == MPI_SUCCESS) code = MPI_Group_translate_ranks(own, count, all, world, ranks);
+    for (int rank = 0; code == MPI_SUCCESS && rank < count; rank++) {
+        if (ranks[rank] == MPI_UNDEFINED) ranks[rank] = -1;
+    }
+    if (world != MPI_GROUP_NULL) MPI_Group_free(&world);
+    if (own != MPI_GROUP_NULL) MPI_Group_free(&own);
+    free(all);
     return code;
 }
 

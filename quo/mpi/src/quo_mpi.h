@@ -88,7 +88,9 @@ int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_
 int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **operation);
 int quo_mpi_ibcast(uint64_t comm, void *bytes, int count, int root, quo_mpi_operation **operation);
 
-/* Membership (members.c). A part of a communicator, called by the ranks of the part alone, in the order of the list. */
+/* Membership (members.c). The rank in MPI_COMM_WORLD of each of the `count` ranks, below zero for one that is not in it. */
+int quo_mpi_world_ranks(uint64_t comm, int count, int *ranks);
+/* A part of a communicator, called by the ranks of the part alone, in the order of the list. */
 int quo_mpi_comm_part(uint64_t comm, const int *ranks, int count, int tag, uint64_t *part);
 /* Two groups that know each other through `peer`, where `other` is the rank of the other side's leader. */
 int quo_mpi_intercomm(uint64_t local, int leader, uint64_t peer, int other, int tag, uint64_t *inter);

@@ -29,6 +29,7 @@ unsafe extern "C" {
     pub(crate) fn quo_mpi_comm_test_inter(comm: u64, inter: *mut c_int) -> c_int;
     pub(crate) fn quo_mpi_comm_rank(comm: u64, rank: *mut c_int) -> c_int;
     pub(crate) fn quo_mpi_comm_size(comm: u64, size: *mut c_int) -> c_int;
+    pub(crate) fn quo_mpi_world_ranks(comm: u64, count: c_int, ranks: *mut c_int) -> c_int;
     pub(crate) fn quo_mpi_comm_let_errors_return(comm: u64) -> c_int;
     #[cfg(feature = "rsmpi")]
     pub(crate) fn quo_mpi_comm_let_errors_end(comm: u64) -> c_int;

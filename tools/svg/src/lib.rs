@@ -3,6 +3,8 @@
 
 use std::fmt::{Display, Write};
 
+pub use quo_terminal::markup;
+
 /// An SVG that grows: a whole document from [`Svg::new`], or elements that a document is put around in the end.
 #[derive(Default)]
 pub struct Svg {
@@ -122,7 +124,7 @@ impl Svg {
     pub fn around(&mut self, name: &str, attributes: &[(&str, &dyn Display)], text: &str) {
         self.head(name, attributes);
         self.text.push('>');
-        escape_into(&mut self.text, text);
+        self.text += &markup(text);
         self.close(name);
     }
 
@@ -210,7 +212,7 @@ impl Svg {
         let _ = write!(self.text, "<{name}");
         for (key, value) in attributes {
             let _ = write!(self.text, " {key}=\"");
-            escape_into(&mut self.text, &value.to_string());
+            self.text += &markup(&value.to_string());
             self.text.push('"');
         }
     }
@@ -236,30 +238,6 @@ pub fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let round = [1.0, 2.0, 5.0].map(|step| step * power);
     round.into_iter().find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
-}
-
-/// Text as XML wants it, in attributes too; characters that XML 1.0 cannot hold become replacement characters.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    escape_into(&mut escaped, text);
-    escaped
-}
-
-fn escape_into(out: &mut String, text: &str) {
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' | '\r' | '\t' => out.push(' '),
-            character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => {
-                out.push('\u{fffd}')
-            }
-            character => out.push(character),
-        }
-    }
 }
 
 /// About how wide text is drawn, rather too wide than too narrow: browsers choose the font.

@@ -9,6 +9,8 @@ use std::io;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::workload::Workload;
+
 /// The longest line that is read, in bytes.
 const LONGEST_LINE: usize = 1 << 16;
 /// The longest time that makes sense, in seconds: some thirty thousand years.
@@ -33,11 +35,13 @@ pub struct LogSettings {
     pub cores_per_node: u32,
     /// The treatment of wrong lines.
     pub wrong_lines: WrongLines,
+    /// Takes each run of a requeued job as a job; else its last one.
+    pub each_run: bool,
 }
 
 impl Default for LogSettings {
     fn default() -> LogSettings {
-        LogSettings { cores_per_node: 1, wrong_lines: WrongLines::default() }
+        LogSettings { cores_per_node: 1, wrong_lines: WrongLines::default(), each_run: false }
     }
 }
 
@@ -50,15 +54,53 @@ pub struct Problem {
     pub cause: String,
 }
 
-/// The lines of a log that gave no job.
+/// The lines of a log that gave no job, or not a job each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// The first wrong lines.
     pub problems: Vec<Problem>,
     /// The number of wrong lines.
     pub wrong: u64,
-    /// The number of jobs that never ran, or have not ended.
+    /// The number of jobs that never ran; each task of an array is one.
     pub never_ran: u64,
+    /// The number of jobs that have not ended.
+    pub not_ended: u64,
+    /// The number of steps of jobs, and of the bursts of jobs that were swapped.
+    pub steps: u64,
+    /// The number of jobs with several runs.
+    pub requeued: u64,
+    /// The number of jobs with several parts.
+    pub heterogeneous: u64,
+    /// The number of job numbers that were there before.
+    pub repeated: u64,
+    /// The number of lines with more fields than the format has.
+    pub longer: u64,
+    /// True if some times have a zone and some have none.
+    pub mixed_zones: bool,
+}
+
+/// The processor time of a log and of its jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hours {
+    /// The unit: `CPU`, `processor` or `node`.
+    pub unit: &'static str,
+    /// The hours of all lines whose hours are known.
+    pub log: f64,
+    /// The hours of each job, in the order of the workload's jobs.
+    pub jobs: Vec<f64>,
+    /// The number of lines whose hours are not known: wrong ones, and those of jobs that have not ended.
+    pub unknown: u64,
+}
+
+/// A log as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// The jobs.
+    pub workload: Workload,
+    /// The lines that gave no job.
+    pub skipped: Skipped,
+    /// The processor time.
+    pub hours: Hours,
 }
 
 /// The failure to read a workload.
@@ -91,7 +133,7 @@ pub enum InputError {
     Empty,
 }
 
-/// Reads lines one by one and collects the problems with them.
+/// Reader of lines, which collects the problems with them.
 struct Lines<R> {
     from: R,
     number: u64,
@@ -106,11 +148,8 @@ impl<R: io::BufRead> Lines<R> {
         Lines { from, number: 0, line, wrong_lines, skipped }
     }
 
-    /// Reads the next line and hands it to `take`; false at the end of the file.
-    fn next(
-        &mut self,
-        take: impl FnOnce(&str, &mut Skipped) -> Result<(), String>,
-    ) -> Result<bool, InputError> {
+    /// Reads the next line, or why it is none; nothing at the end of the file.
+    fn line(&mut self) -> Result<Option<Result<String, String>>, InputError> {
         self.line.clear();
         self.number += 1;
         let line = self.number;
@@ -119,18 +158,21 @@ impl<R: io::BufRead> Lines<R> {
         let length = io::BufRead::read_until(&mut limited, b'\n', &mut self.line)
             .map_err(|source| InputError::Read { line, source })?;
         if length == 0 {
-            return Ok(false);
+            return Ok(None);
         }
         let is_cut = length == LONGEST_LINE && self.line.last() != Some(&b'\n');
         if is_cut {
             self.skip_rest().map_err(|source| InputError::Read { line, source })?;
         }
-        let taken = match std::str::from_utf8(&self.line) {
+        Ok(Some(match std::str::from_utf8(&self.line) {
             _ if is_cut => Err(format!("it is longer than {LONGEST_LINE} bytes")),
-            Ok(text) => take(text.trim_end(), &mut self.skipped),
+            Ok(text) => Ok(text.trim_end().to_owned()),
             Err(_) => Err("it is not UTF-8 text".to_owned()),
-        };
-        let Err(cause) = taken else { return Ok(true) };
+        }))
+    }
+
+    /// Keeps a wrong line, or fails because of it.
+    fn wrong(&mut self, line: u64, cause: String) -> Result<(), InputError> {
         let problem = Problem { line, cause };
         if self.wrong_lines == WrongLines::Fail {
             return Err(InputError::Line(problem));
@@ -139,7 +181,7 @@ impl<R: io::BufRead> Lines<R> {
         if self.skipped.problems.len() < MOST_PROBLEMS {
             self.skipped.problems.push(problem);
         }
-        Ok(true)
+        Ok(())
     }
 
     fn skip_rest(&mut self) -> io::Result<()> {

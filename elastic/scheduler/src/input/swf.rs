@@ -1,8 +1,9 @@
 //! The Standard Workload Format, version 2.2: one job a line, eighteen numbers.
 
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
 
-use super::{InputError, LONGEST_TIME, Lines, LogSettings, Skipped};
+use super::{Hours, InputError, LONGEST_TIME, Lines, Log, LogSettings, Skipped};
 use crate::job::{Class, Limits};
 use crate::time::{Span, Time};
 use crate::workload::{JobSpec, Name, Work, Workload};
@@ -20,31 +21,62 @@ const USED: [(usize, &str); 5] = [
 ///
 /// The header names the machine (`MaxNodes`, `MaxProcs`). A job takes the processors it requested, or those that it
 /// had if it requested none; its walltime is the requested time, or its run time. Jobs without processors or run time
-/// never ran and are counted.
+/// never ran and are counted, and so are the bursts of jobs that were swapped out, which have a line for the whole job as
+/// well. Fields behind the eighteenth are not read. A job whose number another one had before it is a job of its own.
 ///
 /// # Errors
 ///
 /// The file cannot be read, a line is wrong and that is to fail, or there is no job.
-pub fn read(from: impl BufRead, settings: LogSettings) -> Result<(Workload, Skipped), InputError> {
+pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError> {
     let mut lines = Lines::new(from, settings.wrong_lines);
-    let mut jobs = Vec::new();
     let mut header = Header::default();
-    while lines.next(|line, skipped| {
-        if let Some(comment) = line.strip_prefix(';') {
-            header.take(comment);
-        } else if !line.trim().is_empty() {
-            match job(line, settings.cores_per_node)? {
-                Some(job) => jobs.push(job),
-                None => skipped.never_ran += 1,
+    let mut jobs: Vec<(JobSpec, f64)> = Vec::new();
+    let mut numbers: HashMap<u64, u64> = HashMap::new();
+    // Of jobs whose line for the whole job has not come, if there is one.
+    let mut bursts: BTreeMap<u64, u64> = BTreeMap::new();
+    while let Some(line) = lines.line()? {
+        let number = lines.number;
+        let found = line.and_then(|line| match line.strip_prefix(';') {
+            Some(comment) => {
+                header.take(comment);
+                Ok(Found::Nothing)
             }
+            None if line.trim().is_empty() => Ok(Found::Nothing),
+            None => job(&line, settings.cores_per_node, &mut lines.skipped),
+        });
+        match found {
+            Ok(Found::Nothing) => {}
+            Ok(Found::NeverRan) => lines.skipped.never_ran += 1,
+            Ok(Found::Burst(id)) => {
+                lines.skipped.steps += 1;
+                if !numbers.contains_key(&id) {
+                    bursts.insert(id, number);
+                }
+            }
+            Ok(Found::Job(mut job, id, hours)) => {
+                let times = numbers.entry(id).and_modify(|times| *times += 1).or_insert(1);
+                if *times > 1 {
+                    lines.skipped.repeated += 1;
+                    job.name = Name::Text(format!("{id}#{times}").into());
+                }
+                jobs.push((*job, hours));
+            }
+            Err(cause) => lines.wrong(number, cause)?,
         }
-        Ok(())
-    })? {}
+    }
+    for (id, number) in bursts.into_iter().filter(|(id, _)| !numbers.contains_key(id)) {
+        lines.wrong(number, format!("a part of job {id}, which has no line of its own"))?;
+    }
     if jobs.is_empty() && lines.skipped.wrong == 0 {
         return Err(InputError::Empty);
     }
+    jobs.sort_by_key(|(job, _)| job.submitted);
+    let (jobs, hours): (Vec<JobSpec>, Vec<f64>) = jobs.into_iter().unzip();
+    let log = hours.iter().fold(0.0, |sum, it| sum + it);
+    let skipped = lines.skipped;
+    let hours = Hours { unit: "processor", log, jobs: hours, unknown: skipped.wrong };
     let nodes = header.nodes(settings.cores_per_node);
-    Ok((Workload::new(jobs, nodes), lines.skipped))
+    Ok(Log { workload: Workload::new(jobs, nodes), skipped, hours })
 }
 
 #[derive(Default)]
@@ -72,7 +104,16 @@ impl Header {
     }
 }
 
-fn job(line: &str, cores_per_node: u32) -> Result<Option<JobSpec>, String> {
+enum Found {
+    Nothing,
+    NeverRan,
+    /// A part of the job with this number.
+    Burst(u64),
+    /// The job, its number, and its processor hours.
+    Job(Box<JobSpec>, u64, f64),
+}
+
+fn job(line: &str, cores_per_node: u32, skipped: &mut Skipped) -> Result<Found, String> {
     let mut fields = [""; 18];
     let mut count = 0;
     for word in line.split_ascii_whitespace() {
@@ -81,7 +122,7 @@ fn job(line: &str, cores_per_node: u32) -> Result<Option<JobSpec>, String> {
         }
         count += 1;
     }
-    if count != fields.len() {
+    if count < fields.len() {
         return Err(format!("{count} fields, expected {}", fields.len()));
     }
     let mut values = [0.0; 9];
@@ -89,13 +130,19 @@ fn job(line: &str, cores_per_node: u32) -> Result<Option<JobSpec>, String> {
         values[place] = number(fields[place], name)?;
     }
     let requested_time = number(fields[8], "requested time")?;
+    let status = number(fields[10], "status")?;
     let [id, submitted, _, runtime, allocated, _, _, requested, _] = values;
     if id < 0.0 || submitted < 0.0 {
         return Err("the job number or the submit time is negative".to_owned());
     }
+    skipped.longer += u64::from(count > fields.len());
+    // What the format has for bursts: to be continued, completed and failed.
+    if [2.0, 3.0, 4.0].contains(&status) {
+        return Ok(Found::Burst(id as u64));
+    }
     let processors = if requested > 0.0 { requested } else { allocated };
     if processors < 1.0 || runtime < 0.0 {
-        return Ok(None);
+        return Ok(Found::NeverRan);
     }
     if processors > f64::from(u32::MAX) {
         return Err(format!("{processors} processors are too many"));
@@ -103,19 +150,26 @@ fn job(line: &str, cores_per_node: u32) -> Result<Option<JobSpec>, String> {
     let nodes = (processors as u32).div_ceil(cores_per_node.max(1));
     let runtime = Span::from_seconds(runtime);
     let walltime = if requested_time > 0.0 { Span::from_seconds(requested_time) } else { runtime };
-    Ok(Some(JobSpec {
-        name: Name::Number(id as u64),
+    let held = if allocated > 0.0 { allocated } else { processors };
+    let hours = held * runtime.as_seconds() / 3600.0;
+    let id = id as u64;
+    let job = JobSpec {
+        name: Name::Number(id),
         submitted: Time(Span::from_seconds(submitted).0),
         class: Class::Rigid,
         limits: Limits::exactly(nodes),
         priority: 0,
         walltime,
         work: Work::Fixed(runtime),
-    }))
+    };
+    Ok(Found::Job(Box::new(job), id, hours))
 }
 
 fn number(word: &str, name: &str) -> Result<f64, String> {
-    let value: f64 = word.parse().map_err(|_| format!("{name}: {word:?} is not a number"))?;
+    let value: f64 = word.parse().unwrap_or(f64::NAN);
+    if value.is_nan() {
+        return Err(format!("{name}: {word:?} is not a number"));
+    }
     if value.abs() <= LONGEST_TIME {
         Ok(value)
     } else {
@@ -171,7 +225,7 @@ mod tests {
     #[test]
     fn log_gives_jobs_in_order_of_submission() {
         let settings = LogSettings { cores_per_node: 4, ..LogSettings::default() };
-        let (workload, skipped) = read(LOG.as_bytes(), settings).unwrap();
+        let Log { workload, skipped, hours } = read(LOG.as_bytes(), settings).unwrap();
         assert_eq!(workload.nodes, Some(16));
         let jobs: Vec<_> = workload
             .jobs
@@ -182,11 +236,14 @@ mod tests {
         assert_eq!(jobs, expected.map(|job| (job.0.to_owned(), job.1, job.2, job.3)));
         assert_eq!(workload.jobs[0].work, Work::Fixed(Span(50_500)));
         assert_eq!((skipped.never_ran, skipped.wrong), (1, 3));
+        let expected = [4.0 * 50.5 / 3600.0, 8.0 * 100.0 / 3600.0];
+        assert_eq!((hours.jobs.as_slice(), hours.unknown), (&expected[..], 3));
+        assert_eq!((hours.unit, hours.log), ("processor", expected[0] + expected[1]));
     }
 
     #[test]
     fn wrong_lines_are_named_with_number_and_cause() {
-        let (_, skipped) = read(LOG.as_bytes(), LogSettings::default()).unwrap();
+        let Log { skipped, .. } = read(LOG.as_bytes(), LogSettings::default()).unwrap();
         let problem = |line, cause: &str| Problem { line, cause: cause.to_owned() };
         let expected = [
             problem(8, "allocated processors: \"four\" is not a number"),
@@ -203,19 +260,42 @@ mod tests {
     fn numbers_without_sense_are_wrong() {
         for (number, cause) in [
             ("1e300", "run time: 1e300 is too large"),
-            ("nan", "run time: nan is too large"),
+            ("nan", "run time: \"nan\" is not a number"),
             ("99999999999999999999", "run time: 99999999999999999999 is too large"),
         ] {
             let line = format!("1 1 -1 {number} 4 -1 -1 4 60 -1 1 -1 -1 -1 -1 -1 -1 -1\n");
-            let (_, skipped) = read(line.as_bytes(), LogSettings::default()).unwrap();
+            let Log { skipped, .. } = read(line.as_bytes(), LogSettings::default()).unwrap();
             assert_eq!(skipped.problems[0].cause, cause);
         }
     }
 
     #[test]
+    fn bursts_repeated_numbers_and_further_fields_are_counted() {
+        let line = |id, status, more| {
+            format!("{id} 1 -1 60 4 -1 -1 4 60 -1 {status} -1 -1 -1 -1 -1 -1 -1{more}\n")
+        };
+        let text = [
+            line(1, 1, ""),
+            line(1, 2, ""),
+            line(1, 3, ""),
+            line(2, 4, ""),
+            line(3, 0, " 7.5 x"),
+            line(3, 1, ""),
+        ];
+        let log = read(text.concat().as_bytes(), LogSettings::default()).unwrap();
+        let names: Vec<_> = log.workload.jobs.iter().map(|job| job.name.to_string()).collect();
+        assert_eq!(names, ["1", "3", "3#2"]);
+        let Skipped { steps, longer, repeated, wrong, .. } = log.skipped;
+        assert_eq!((steps, longer, repeated, wrong), (3, 1, 1, 1));
+        let cause = "a part of job 2, which has no line of its own".to_owned();
+        assert_eq!(log.skipped.problems, [Problem { line: 4, cause }]);
+        assert_eq!(log.hours.jobs, [4.0 / 60.0; 3]);
+    }
+
+    #[test]
     fn bytes_that_are_no_log_are_wrong_lines() {
         let bytes = [&[0xff_u8, 0xfe, b'\n'][..], &[b'1'; 200_000], b"\n1 2 3\n"].concat();
-        let (workload, skipped) = read(&bytes[..], LogSettings::default()).unwrap();
+        let Log { workload, skipped, .. } = read(&bytes[..], LogSettings::default()).unwrap();
         assert!(workload.jobs.is_empty());
         let causes: Vec<_> = skipped.problems.iter().map(|problem| problem.line).collect();
         assert_eq!(causes, [1, 2, 3]);
@@ -225,9 +305,9 @@ mod tests {
     #[test]
     fn written_log_reads_as_before() {
         let settings = LogSettings::default();
-        let (workload, _) = read(&LOG.as_bytes()[..100], settings).unwrap();
+        let Log { workload, .. } = read(&LOG.as_bytes()[..100], settings).unwrap();
         let mut text = Vec::new();
         write(&workload, &mut text).unwrap();
-        assert_eq!(read(&text[..], settings).unwrap().0, workload);
+        assert_eq!(read(&text[..], settings).unwrap().workload, workload);
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::html::escape;
+use quo_terminal::markup;
+
 use super::summary::Group;
 use crate::simulate::{Load, Outcome};
 use crate::time::Time;
@@ -166,7 +167,7 @@ pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Strin
             (plot * f64::from(piece.nodes.count) / nodes).max(0.5),
             COLOURS[piece.job as usize % COLOURS.len()],
             if is_gained { " class=\"n\"" } else { "" },
-            escape(&spec.name.to_string()),
+            markup(&spec.name.to_string()),
             record.class,
             piece.nodes.count,
             piece.from,
@@ -220,7 +221,7 @@ pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
         if left > LEFT && left + width > WIDTH - RIGHT {
             (left, top) = (LEFT, top + BAR);
         }
-        let (y, x, name) = (top + 10.0, left + 14.0, escape(&name));
+        let (y, x, name) = (top + 10.0, left + 14.0, markup(&name));
         let _ = write!(
             text,
             "<rect x=\"{left}\" y=\"{top}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
@@ -268,8 +269,8 @@ pub fn waits(groups: &[(String, Group)]) -> String {
              <text x=\"{:.1}\" y=\"{:.1}\">{} s, 95 % {} s</text>",
             left - 8.0,
             top + 12.0,
-            escape(&group.name),
-            escape(policy),
+            markup(&group.name),
+            markup(policy),
             p95 - left,
             COLOURS[0],
             top + 4.0,
@@ -289,7 +290,7 @@ pub fn waits(groups: &[(String, Group)]) -> String {
 fn begin(height: f64, title: &str) -> String {
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\"><title>{}</title>",
-        escape(title)
+        markup(title)
     )
 }
 

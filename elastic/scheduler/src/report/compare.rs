@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::summary::Summary;
+use super::text::number;
 
 /// Two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1 to 30.
 const STUDENT: [f64; 30] = [
@@ -47,6 +48,24 @@ impl Difference {
     #[must_use]
     pub fn is_significant(&self) -> bool {
         self.confidence.is_some_and(|half| self.difference.abs() > half)
+    }
+
+    /// Returns the difference with its sign.
+    #[must_use]
+    pub fn signed(&self) -> String {
+        let sign = if self.difference > 0.0 { "+" } else { "" };
+        format!("{sign}{}", number(self.difference))
+    }
+
+    /// Returns what is to be believed of the difference.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        match self.confidence {
+            Some(_) if self.difference == 0.0 => "none".to_owned(),
+            Some(half) if self.is_significant() => format!("± {}", number(half)),
+            Some(half) => format!("± {} (may be none)", number(half)),
+            None => "one seed".to_owned(),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use quo_terminal::csv;
+
 use crate::nodes::Interval;
 use crate::simulate::{Ending, Outcome, Record};
 use crate::workload::Workload;
@@ -29,7 +31,7 @@ pub fn jobs(outcome: &Outcome, workload: &Workload, into: &mut dyn Write) -> io:
         writeln!(
             into,
             "{},{},{},{},{started},{},{},{},{},{},{},{},{},{},{ending}",
-            quoted(&spec.name.to_string()),
+            csv(&spec.name.to_string()),
             format!("{:?}", record.class).to_lowercase(),
             record.priority,
             record.submitted.as_seconds(),
@@ -76,7 +78,7 @@ pub fn batsim(outcome: &Outcome, workload: &Workload, into: &mut dyn Write) -> i
         writeln!(
             into,
             "{},w0,{},{},{},{},{},{state},{},{},{},{},{},{},{},-1,",
-            quoted(&spec.name.to_string()),
+            csv(&spec.name.to_string()),
             format!("{:?}", record.class).to_lowercase(),
             record.submitted.as_seconds(),
             record.asked,
@@ -120,15 +122,6 @@ fn joined(held: &[Interval]) -> String {
     words.join(" ")
 }
 
-/// Returns a value as it stands in CSV.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,11 +131,5 @@ mod tests {
         let part = |first, count| Interval { first, count };
         let held = [part(8, 1), part(0, 2), part(2, 2), part(1, 2), part(20, 3)];
         assert_eq!(joined(&held), "0-3 8 20-22");
-    }
-
-    #[test]
-    fn names_with_commas_are_quoted() {
-        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
-        assert_eq!(quoted("12_3"), "12_3");
     }
 }

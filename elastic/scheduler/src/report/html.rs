@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use quo_terminal::markup;
+
 use super::chart::{self, Axis};
 use super::compare::Comparison;
+use super::coverage::Coverage;
 use super::summary::{Group, Summary};
 use super::text::number;
 use crate::simulate::Outcome;
@@ -29,23 +32,6 @@ const FIGURES_TOLD: &str = "Times are in seconds, means over the jobs. Utilisati
     nodes ran jobs; makespan: from the first submission to the last end; 95 % wait: no longer for 95 of 100 jobs; \
     completion: wait and execution; slowdown: completion by execution, of short jobs by a bound.";
 
-/// Returns text as it stands between tags or in a quoted attribute.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 /// Returns the page about the outcomes of one workload, with the comparison of two policies, if there are two.
 #[must_use]
 pub fn page(
@@ -53,6 +39,7 @@ pub fn page(
     workload: &Workload,
     outcomes: &[&Outcome],
     comparison: Option<&Comparison>,
+    coverage: Option<Coverage>,
 ) -> String {
     let mut text = format!(
         "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
@@ -60,17 +47,25 @@ pub fn page(
          <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; \
          style-src 'unsafe-inline'\">\n<title>{0}</title>\n<style>{STYLE}</style>\n\
          <h1>{0}</h1>\n",
-        escape(title)
+        markup(title)
     );
     let summaries: Vec<Summary> = outcomes.iter().map(|outcome| Summary::of(outcome)).collect();
     text += &figures(&summaries);
-    let _ = writeln!(text, "<p class=about>{}</p>", escape(FIGURES_TOLD));
+    let _ = writeln!(text, "<p class=about>{}</p>", markup(FIGURES_TOLD));
+    for summary in &summaries {
+        for note in summary.notes() {
+            let _ = writeln!(text, "<p>{}: {}</p>", markup(&summary.policy), markup(&note));
+        }
+    }
     if let Some(comparison) = comparison {
         text += &differences(comparison);
     }
+    if let Some(coverage) = coverage {
+        let _ = writeln!(text, "<p>{}</p>", markup(&coverage.to_string()));
+    }
     let axis = Axis::of(outcomes);
     for outcome in outcomes {
-        let _ = writeln!(text, "<h2>{}: use of the nodes</h2>", escape(&outcome.policy));
+        let _ = writeln!(text, "<h2>{}: use of the nodes</h2>", markup(&outcome.policy));
         text += &scrolled(&chart::over_time(outcome, axis, false));
         text += &scrolled(&chart::over_time(outcome, axis, true));
         match chart::gantt(outcome, workload, axis) {
@@ -135,30 +130,29 @@ fn differences(comparison: &Comparison) -> String {
     let rows: Vec<Vec<String>> = figures
         .iter()
         .map(|figure| {
-            let half = figure.confidence;
             vec![
                 figure.figure.to_owned(),
                 number(figure.first),
                 number(figure.second),
-                number(figure.difference),
-                half.map_or_else(|| "one seed".to_owned(), |half| format!("± {}", number(half))),
+                figure.signed(),
+                figure.verdict(),
             ]
         })
         .collect();
     let heading = comparison.heading();
-    format!("<h2>{}</h2>\n{}", escape(&heading), table(&heads, &rows))
+    format!("<h2>{}</h2>\n{}", markup(&heading), table(&heads, &rows))
 }
 
 fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = "<table>\n<tr>".to_owned();
     for head in heads {
-        let _ = write!(text, "<th>{}</th>", escape(head));
+        let _ = write!(text, "<th>{}</th>", markup(head));
     }
     text += "</tr>\n";
     for row in rows {
         text += "<tr>";
         for cell in row {
-            let _ = write!(text, "<td>{}</td>", escape(cell));
+            let _ = write!(text, "<td>{}</td>", markup(cell));
         }
         text += "</tr>\n";
     }

@@ -127,6 +127,30 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Returns a sentence about each kind of jobs that did not run as they were to, and about changes of size.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (count, one, many) in [
+            (self.rejected, "needs more nodes than there are", "need more nodes than there are"),
+            (self.timed_out, "ended at its walltime", "ended at their walltime"),
+            (self.stopped, "was stopped for others", "were stopped for others"),
+        ] {
+            match count {
+                0 => {}
+                1 => notes.push(format!("1 job {one}")),
+                _ => notes.push(format!("{count} jobs {many}")),
+            }
+        }
+        let Counts { growths, shrinkages, .. } = self.counts;
+        if growths + shrinkages > 0 {
+            notes.push(format!("{growths} growths, {shrinkages} shrinkages"));
+        }
+        notes
+    }
+}
+
 impl Group {
     fn of(name: String, records: &[&Record]) -> Group {
         let spread = |time: fn(&Record) -> Span| {

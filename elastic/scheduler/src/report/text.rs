@@ -48,17 +48,8 @@ pub fn summary(summary: &Summary) -> String {
         number(summary.makespan),
         100.0 * summary.utilisation
     );
-    let others = [
-        (summary.rejected, "need more nodes than there are"),
-        (summary.timed_out, "ended at their walltime"),
-        (summary.stopped, "were stopped for others"),
-    ];
-    for (count, words) in others.into_iter().filter(|other| other.0 > 0) {
-        let _ = writeln!(text, "{count} jobs {words}");
-    }
-    if summary.counts.growths + summary.counts.shrinkages > 0 {
-        let (growths, shrinkages) = (summary.counts.growths, summary.counts.shrinkages);
-        let _ = writeln!(text, "{growths} growths, {shrinkages} shrinkages");
+    for note in summary.notes() {
+        let _ = writeln!(text, "{note}");
     }
     text.push('\n');
     let head = ["seconds", "jobs", "wait", "median", "95 %", "max", "execution", "completion"];
@@ -89,17 +80,8 @@ pub fn comparison(comparison: &Comparison) -> String {
             figure.figure.to_owned(),
             number(figure.first),
             number(figure.second),
-            format!(
-                "{}{}",
-                if figure.difference > 0.0 { "+" } else { "" },
-                number(figure.difference)
-            ),
-            match figure.confidence {
-                Some(_) if figure.difference == 0.0 => "none".to_owned(),
-                Some(half) if figure.is_significant() => format!("± {}", number(half)),
-                Some(half) => format!("± {} (may be none)", number(half)),
-                None => "one seed".to_owned(),
-            },
+            figure.signed(),
+            figure.verdict(),
         ]);
     }
     format!("{}\n\n{}", comparison.heading(), table(&rows))

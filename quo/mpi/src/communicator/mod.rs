@@ -76,6 +76,17 @@ impl Communicator {
         unsafe { Self::duplicate(Comm(raw::quo_mpi_comm_world())) }
     }
 
+    /// All ranks that were launched, or started, together, within the limits. Collective over them.
+    ///
+    /// # Errors
+    /// As [`MpiGroup::from_raw_within`].
+    pub fn world_within(limits: &WaitLimits<'_>) -> Result<Self, GroupError> {
+        is_usable()?;
+        // SAFETY: MPI is running, so the communicator is live.
+        let group = unsafe { MpiGroup::from_raw_within(Comm(raw::quo_mpi_comm_world()), limits) }?;
+        Self::adopt(group.into_raw())
+    }
+
     /// A duplicate of a communicator. Collective over it.
     ///
     /// # Errors

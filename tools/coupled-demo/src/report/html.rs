@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::machine;
 use coupled::result::{Mode, RunResult, count};
 use coupled::timeline::Phase;
-use quo_svg::escape;
+use quo_svg::markup;
 
 use super::{Report, bindings, chart, ranks, remap_share, table};
 
@@ -142,23 +142,23 @@ fn close_up(out: &mut String, report: &Report) {
 fn numbers(out: &mut String, report: &Report) {
     out.push_str("<h2>Numbers</h2><div class=\"wide\"><table><thead><tr>");
     for (title, meaning) in table::COLUMNS {
-        let _ = write!(out, "<th title=\"{}\">{}</th>", escape(meaning), escape(title));
+        let _ = write!(out, "<th title=\"{}\">{}</th>", markup(meaning), markup(title));
     }
     out.push_str("</tr></thead><tbody>");
     for measured in &report.runs {
         out.push_str("<tr>");
         for cell in table::cells(report, measured) {
-            let _ = write!(out, "<td>{}</td>", escape(&cell));
+            let _ = write!(out, "<td>{}</td>", markup(&cell));
         }
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div><p class=\"quiet\">");
     for (title, meaning) in table::COLUMNS {
-        let _ = write!(out, "<b>{}</b>: {}. ", escape(title), escape(meaning));
+        let _ = write!(out, "<b>{}</b>: {}. ", markup(title), markup(meaning));
     }
     out.push_str("Phase times are means over the workers of L1.</p><p>");
     for line in table::remarks(report) {
-        let _ = write!(out, "{}<br/>", escape(&line));
+        let _ = write!(out, "{}<br/>", markup(&line));
     }
     out.push_str("</p>");
 }
@@ -215,8 +215,8 @@ fn bindings_table(out: &mut String, report: &Report) {
                 "<tr><td>{}</td><td class=\"left\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 measured.run.mode.name(),
                 binding.phase.title(),
-                escape(&binding.ranks),
-                escape(&binding.cpus),
+                markup(&binding.ranks),
+                markup(&binding.cpus),
                 binding.threads
             );
         }
@@ -256,7 +256,7 @@ fn circumstances(out: &mut String, report: &Report) {
     ];
     out.push_str("<h2>How and where this was measured</h2><dl>");
     for (what, text) in facts {
-        let _ = write!(out, "<dt>{what}</dt><dd>{}</dd>", escape(&text));
+        let _ = write!(out, "<dt>{what}</dt><dd>{}</dd>", markup(&text));
     }
     out.push_str("</dl>");
 }

@@ -1,0 +1,56 @@
+/* A rank is killed before the world is made, or some microseconds after it has begun to make it:
+ * elastic_create_death MICROSECONDS. Each of the others says how long the call took, and the error. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "quo-elastic.h"
+
+enum { VICTIM = 2 };
+
+static double
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void *
+kills(void *microseconds)
+{
+    // Sleeps: the moment is what differs between runs.
+    usleep(*(useconds_t *)microseconds);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+    int level, rank, code;
+    useconds_t delay = argc == 2 ? (useconds_t)atoi(argv[1]) : 0;
+    QUO_world world;
+    QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
+    pthread_t killer;
+    double begin;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    options.start = 3;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == VICTIM) {
+        if (delay == 0) kill(getpid(), SIGKILL);
+        pthread_create(&killer, NULL, kills, &delay);
+    }
+    begin = now();
+    code = QUO_world_create(&world, &options);
+    printf("rank %d creates for %.3f s: %d %s\n", rank, now() - begin, code, code ? QUO_last_error() : "");
+    fflush(stdout);
+    if (rank == VICTIM) pause();
+    /* MPI would wait in MPI_Finalize for the one that is missing. */
+    _exit(0);
+}

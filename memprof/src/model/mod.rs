@@ -15,6 +15,7 @@ mod phase;
 mod rank;
 mod reduce;
 mod running_processes;
+mod sharing;
 mod site;
 pub mod statistics;
 mod timeline;

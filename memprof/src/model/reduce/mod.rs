@@ -356,6 +356,9 @@ fn merge(into: &mut Held, other: Held) {
 
 fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
     let page = u64::from(trace.identity.page_size.max(1));
+    let lost =
+        trace.summary.as_ref().map_or(0, |summary| summary.head.lost[layout::lost::SEGMENTS]);
+    let is_whole = lost == 0 && trace.faults.is_empty();
     trace
         .segments
         .iter()
@@ -379,6 +382,9 @@ fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
                 bitmap: words.collect(),
                 present: row.present,
                 counted: row.counted.max(row.present),
+                dropped: row.dropped,
+                doubled: row.doubled,
+                is_whole: is_whole && row.flags & (segment::MOVED | segment::REUSED) == 0,
             }
         })
         .collect()

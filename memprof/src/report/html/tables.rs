@@ -135,7 +135,7 @@ fn who(spread: &Spread) -> String {
 pub fn causes(job: &Job) -> String {
     let mut out = Table::new(3, &["peak of", "in", "largest then", "resident", "at"]);
     for peak in causes::peaks(job, causes::SHOWN) {
-        let (resident, at) = (bytes(peak.moment.bytes), time(peak.moment.time_ns));
+        let (resident, at) = (peak.resident.clone(), time(peak.moment.time_ns));
         out.row("", [peak.of.clone(), peak.place(), peak.holders(), resident, at]);
     }
     let mut body = out.finish();

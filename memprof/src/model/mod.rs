@@ -31,6 +31,7 @@ pub use load::{LoadError, Unread, files};
 pub use missing_ranks::{MissingRanks, Refused, forked_told, refused, told};
 pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
 pub use rank::{Held, Identity, Lost, Rank, Sampler, State, Totals, noun};
+pub use reduce::left_open;
 pub use site::{Frame, Object, Site, Sites};
 pub use statistics::{Across, Spread, Who};
 pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};

@@ -5,7 +5,7 @@ mod images;
 mod phases;
 mod sites;
 
-pub use phases::{all_spans, spans};
+pub use phases::{all_spans, left_open, spans};
 pub use sites::read as sites;
 
 use super::assemble::{Clock, Reduced};
@@ -405,7 +405,7 @@ fn notes(trace: &Trace) -> Vec<(u32, Arc<str>)> {
         (
             flags::CLOSED | flags::INITIALIZED | flags::FINALIZED,
             flags::CLOSED | flags::INITIALIZED,
-            "ended without MPI_Finalize",
+            "ended without MPI_Finalize, or MPI_Session_finalize of the last session",
         ),
     ];
     let from_flags = from_flags
@@ -416,8 +416,13 @@ fn notes(trace: &Trace) -> Vec<(u32, Arc<str>)> {
         .chain(at_the_end)
         .filter(|(which, value, _)| trace.state.flags & which == *value)
         .map(|(_, flag, text)| (FROM_FLAGS + flag.trailing_zeros(), Arc::from(text)));
-    said.chain(of_flags).collect()
+    let open = phases::left_open(trace).into_iter().map(|name| {
+        (FROM_REGIONS, format!("region {name} was open when the process ended").into())
+    });
+    said.chain(of_flags).chain(open).collect()
 }
 
+/// Code of notes on regions that were left open.
+const FROM_REGIONS: u32 = 2000;
 /// Codes of notes made of flags begin here.
 const FROM_FLAGS: u32 = 1000;

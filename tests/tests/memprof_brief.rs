@@ -17,6 +17,7 @@ const TESTS: &[Test] = &[
     ("block_is_its_owners_while_it_is_freed", freed),
     ("memory_no_sample_saw_is_named_in_all_reports", paused),
     ("memory_before_exec_exit_and_a_shorter_break_is_seen", ends),
+    ("slack_at_the_peak_has_who_left_it", left),
     ("brief_run_of_python_is_seen_but_for_a_tenth", python),
 ];
 
@@ -163,6 +164,27 @@ fn plain(folder: &Path, name: &str) -> Result<PathBuf> {
     compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
     run_compiler(compiler.arg(source).arg("-o").arg(&program))?;
     Ok(program)
+}
+
+fn left() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let job = job_of(folder.path(), &plain(folder.path(), "left")?, &[])?;
+    let rank = &job["nodes"][0]["ranks"][0];
+    let held = rank["held"].as_array().context("no components")?;
+    let of = |name: &str, field: &str| {
+        let found = held.iter().find(|one| one["name"] == name);
+        found.and_then(|one| one[field].as_u64()).with_context(|| format!("no {name}: {rank}"))
+    };
+    let slack = of("slack", "resident_at_peak")?;
+    let left = of("app.exe:left", "slack_at_peak")?;
+    ensure!(slack >= 30 * MEBI, "{slack} B of slack at the peak: {rank}");
+    ensure!(left <= slack && left >= slack / 10 * 9, "the program has left {left} B of {slack}");
+    let text = report(folder.path(), &[])?;
+    ensure!(text.contains("left by app.exe:left"), "{text}");
+    let page = folder.path().join("page.html");
+    report(folder.path(), &["--html", page.to_str().context("a path")?])?;
+    ensure!(fs::read_to_string(page)?.contains("left by app.exe:left"), "not in the page");
+    Ok(())
 }
 
 /// Runs a program without MPI under `memprof run`. Returns the kernel's own peak of each program of it, and the peak that

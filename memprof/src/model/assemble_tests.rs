@@ -42,6 +42,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
         resident_at_peak: bytes,
         resident_bound: bytes,
         owned_at_peak: bytes,
+        slack_at_peak: 0,
     };
     Reduced {
         rank: Rank {

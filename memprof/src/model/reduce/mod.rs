@@ -296,6 +296,7 @@ fn held(trace: &Trace, names: &Names) -> Vec<Held> {
             allocated: row.allocated,
             resident_at_peak: row.resident_at_peak,
             owned_at_peak: row.owned_at_peak,
+            slack_at_peak: row.slack_at_peak,
             resident_bound: resident_bound(trace, index, &name).max(row.resident_peak),
         };
         match known.get(&name) {
@@ -348,6 +349,7 @@ fn merge(into: &mut Held, other: Held) {
         (&mut into.allocated, other.allocated),
         (&mut into.resident_at_peak, other.resident_at_peak),
         (&mut into.owned_at_peak, other.owned_at_peak),
+        (&mut into.slack_at_peak, other.slack_at_peak),
         (&mut into.resident_bound, other.resident_bound),
     ] {
         *sum = sum.saturating_add(more);

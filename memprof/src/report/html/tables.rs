@@ -101,6 +101,12 @@ pub fn components(job: &Job) -> String {
                 ],
             );
         }
+        for (name, left) in table::left_by(&job.components, members[0]) {
+            let empty = String::new;
+            let cells =
+                [format!("left by {}", clean(name)), empty(), empty(), empty(), bytes(left)];
+            out.row("member", cells.into_iter().chain((0..6).map(|_| empty())));
+        }
         let rest = &members[shown..];
         if !rest.is_empty() {
             let sum = |of: fn(&Across) -> u64| bytes(rest.iter().map(|row| of(row)).sum());

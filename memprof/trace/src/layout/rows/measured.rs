@@ -99,8 +99,8 @@ plain! {
         136 ranges: u64,
         /// `resident` is not further off than this.
         144 error: u64,
-        /// Zero.
-        152 reserved: u64,
+        /// Free bytes of the allocator in pages where the component worked last, when `walked` was greatest.
+        152 slack_at_peak: u64,
     }
 }
 

@@ -214,8 +214,10 @@ fn cut_head(head: &mut SummaryHead) -> bool {
 fn cut_row(row: &mut SummaryRow) -> bool {
     let SummaryRow { owned, owned_peak, resident, resident_peak, shared, huge, swapped, .. } = row;
     let mut mended = cut_bytes([owned, owned_peak, resident, resident_peak, shared, huge, swapped]);
-    let SummaryRow { resident_at_peak, owned_at_peak, blocks, ranges, error, .. } = row;
-    mended |= cut_bytes([resident_at_peak, owned_at_peak, blocks, ranges, error]);
+    let SummaryRow {
+        resident_at_peak, owned_at_peak, slack_at_peak, blocks, ranges, error, ..
+    } = row;
+    mended |= cut_bytes([resident_at_peak, owned_at_peak, slack_at_peak, blocks, ranges, error]);
     let SummaryRow { owned_peak_time, resident_peak_time, allocations, frees, allocated, .. } = row;
     mended | cut_counted([owned_peak_time, resident_peak_time, allocations, frees, allocated])
 }

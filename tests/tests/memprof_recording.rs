@@ -29,6 +29,7 @@ const TESTS: &[Test] = &[
     ("threads_that_use_mpi_at_once_close_their_books", threads),
     ("shared_window_has_one_owner_on_all_ranks", shared_window),
     ("phases_have_their_names_and_what_was_held_in_them", phases),
+    ("sessions_without_init_end_as_programs_with_finalize_do", sessions),
     ("program_gets_a_sample_by_either_name_of_mpi_pcontrol", pcontrol),
     ("time_that_is_not_recorded_is_said_as_a_phase", silence),
     ("what_children_of_ranks_have_is_not_the_ranks", children),
@@ -336,6 +337,24 @@ fn shared_window() -> Result<()> {
         let fits = (8 * MEBI..9 * MEBI).contains(&users);
         ensure!(fits, "the user's window has {users} B\n{}", one.table());
     }
+    Ok(())
+}
+
+fn sessions() -> Result<()> {
+    let job = Recorded::run(2, &compile_c("session.c")?, &[])?;
+    if job.outcome.stdout.contains("no sessions") {
+        return Err(Skipped("the MPI has no sessions".into()).into());
+    }
+    job.expect_said("done")?.expect_good_books()?;
+    for one in &job.books {
+        let ended = flags::INITIALIZED | flags::FINALIZED | flags::CLOSED;
+        ensure!(one.trace.state.flags & ended == ended, "flags {:#x}", one.trace.state.flags);
+        let phase =
+            |name: &str| one.trace.phases.iter().find(|row| row.row.name.to_string() == name);
+        let entries = |name: &str| phase(name).map_or(0, |phase| phase.row.entries);
+        ensure!((entries("init"), entries("finalize")) == (1, 1), "{}", one.table());
+    }
+    ensure!(!job.report()?.contains("without MPI_Finalize"), "{}", job.report()?);
     Ok(())
 }
 

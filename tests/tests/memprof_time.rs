@@ -15,6 +15,7 @@ use serde_json::Value;
 const TESTS: &[Test] = &[
     ("times_of_all_kinds_are_the_programs_own", kinds),
     ("time_in_quos_barrier_is_lent_and_not_mpi", lent),
+    ("crossed_open_and_unmatched_regions_are_noted", crossed),
     ("run_without_times_names_the_option", without),
     ("report_without_a_ratio_has_the_measured_one", reported),
     ("time_in_parallel_regions_of_gnu_is_the_programs_own", gnu_openmp),
@@ -115,6 +116,33 @@ fn kinds() -> Result<()> {
     let expected = mean / useful.iter().copied().max().unwrap_or(1) as f64;
     let balance = solve["efficiency"]["load_balance"].as_f64().context("no balance")?;
     ensure!((balance - expected).abs() < 1e-6, "a balance of {balance}, not {expected}");
+    Ok(())
+}
+
+fn crossed() -> Result<()> {
+    const NOTES: [&str; 4] = [
+        "region outer ended with inner open inside, which ends there",
+        "region inner ended and was not open: that end is left out",
+        "region never ended and was not open: that end is left out",
+        "region open was open when the process ended",
+    ];
+    let folder = tempfile::tempdir()?;
+    let program =
+        Checkout::find()?.compile_c(&format!("{PROGRAMS}/crossed.c"), folder.path(), &[])?;
+    let job = Recorded::run_with(&["--time"], RANKS, &program, &[])?;
+    let report = job.report()?;
+    let told = told(&job)?.map_err(anyhow::Error::msg)?;
+    for note in NOTES {
+        ensure!(report.contains(note), "no {note}: {report}");
+        let notes = told["notes"].as_array().context("no notes")?;
+        let is_told = notes.iter().filter_map(Value::as_str).any(|told| told.contains(note));
+        ensure!(is_told, "no {note}: {told}");
+    }
+    for rank in 0..RANKS as u64 {
+        let elapsed = |region| number(rank_of(&told, region, rank)?, "elapsed_ns");
+        let (main, whole) = (elapsed("main")?, elapsed("whole")?);
+        ensure!(main <= whole && main > 0, "main of {main} ns in {whole}");
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::loops::{self, Loops};
 use super::{Efficiency, Share, efficiency};
-use crate::model::files;
+use crate::model::{files, left_open};
 use crate::terminal::clean;
 use anyhow::bail;
 use memprof_trace::layout::{TimeRow, phase};
@@ -175,6 +175,9 @@ pub fn load(folder: &Path) -> anyhow::Result<Times> {
     Ok(times)
 }
 
+/// The profiler's code of notes on regions, `Regions` in `preload/src/base/diagnostics.rs`.
+const REGIONS: u32 = 19;
+
 fn join(traces: &[(PathBuf, Trace)], mut notes: Vec<String>) -> Times {
     let mut nodes: Vec<([u8; 16], String)> = Vec::new();
     let mut whole = Vec::new();
@@ -194,6 +197,17 @@ fn join(traces: &[(PathBuf, Trace)], mut notes: Vec<String>) -> Times {
             nodes.push(node);
             nodes.len() - 1
         });
+        let said = trace.notes.iter().filter(|note| note.row.code == REGIONS);
+        let said = said.map(|note| note.row.text.to_string());
+        let open = left_open(trace).into_iter();
+        let open = open.map(|name| format!("region {name} was open when the process ended"));
+        for text in said.chain(open) {
+            let note = format!("{text} (rank {rank})");
+            let is_known = notes.iter().any(|known| known.starts_with(&format!("{text} (")));
+            if !is_known {
+                notes.push(note);
+            }
+        }
         if program.is_empty() {
             let path = identity.program.to_string();
             program = path.rsplit('/').next().unwrap_or(&path).to_owned();

@@ -1,9 +1,11 @@
 //! From processes to a job: one clock, one axis, sums per node.
 
+use super::join::{self, Claim, Join};
+use super::sharing::Sharing;
 use super::site::Collect;
 use super::{
-    BINS, Job, Joined, MissingRanks, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site,
-    State, Timeline, Touches, Unread, Who, balance, jobs, join::Join, phase, statistics,
+    BINS, Job, MissingRanks, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site, State,
+    Timeline, Touches, Unread, Who, balance, jobs, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -139,6 +141,7 @@ struct Collecting {
     ranks: Vec<Rank>,
     timeline: Timeline,
     peaks: Peaks,
+    sharing: Sharing,
     join: Join,
     mapped: Join,
 }
@@ -178,26 +181,19 @@ fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     rank.heat.iter().enumerate().map(beyond).collect()
 }
 
-/// The peak of a process, with what its components held then and at least around it.
-fn own_peak(rank: &Rank, axis: &Timeline, timeline: &Timeline, end_ns: u64) -> OwnPeak {
+/// The peak of a process, whose memory is on the axis of the job.
+fn own_peak(rank: &Rank, own: &Timeline, claims: &HashMap<Arc<str>, Claim>) -> OwnPeak {
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
-    let begin = axis.bin_ns.saturating_mul(axis.bin_at(time_ns) as u64);
-    let mut bin = Timeline {
-        start_ns: axis.start_ns.saturating_add(begin),
-        bin_ns: axis.bin_ns,
-        bins: 1,
-        ..Timeline::default()
-    };
-    bin.accumulate_until(timeline, end_ns);
-    let then = |name: &str| rank.held(name).map_or(0, |held| held.resident_at_peak);
-    let held = bin.series.iter().map(|series| {
-        let name = series.name.clone();
-        (name.clone(), then(&name), series.low[0])
+    let bin = own.bin_at(time_ns);
+    let then = own.series.iter().map(|series| {
+        let held = rank.held(&series.name).map_or(0, |held| held.resident_at_peak);
+        Sharing::then(series, claims, held, bin)
     });
     OwnPeak {
         moment: Moment { time_ns, ..rank.peak.clone() },
         who: Who::of(rank),
-        held: held.collect(),
+        held: Vec::new(),
+        then: then.collect(),
         at_most: rank.kernel_peak.max(rank.peak.bytes),
     }
 }
@@ -224,7 +220,10 @@ impl Assembler {
         let axis = Timeline::axis(0, self.axis.end_ns, BINS);
         rank.heat = heat(&axis, &timeline, &totals);
         let end_ns = rank.offset_ns.saturating_add(rank.duration_ns);
-        let own = own_peak(&rank, &axis, &timeline, end_ns);
+        let mut on_axis = axis.clone();
+        on_axis.accumulate_until(&timeline, end_ns);
+        let claims = join::claims(&shared);
+        let own = own_peak(&rank, &on_axis, &claims);
         let unseen = unseen(&rank, &axis);
 
         self.sites.add_process(objects, sites);
@@ -239,12 +238,14 @@ impl Assembler {
         let node =
             self.nodes.entry((clock.host.clone(), clock.boot_id)).or_insert_with(|| Collecting {
                 ranks: Vec::new(),
+                sharing: Sharing::new(axis.bins),
                 timeline: axis,
                 peaks: Peaks::default(),
                 join: Join::default(),
                 mapped: Join::default(),
             });
         node.timeline.accumulate_until(&timeline, end_ns);
+        node.sharing.add(&on_axis, &claims);
         node.peaks.add(vec![own], &rank.heat, &unseen);
         let mapped = shared.iter().filter(|segment| !segment.gone && !rank.left).cloned();
         node.mapped.add(self.processes, mapped);
@@ -305,10 +306,13 @@ impl Assembler {
 const MEMORY_LIMIT: u32 = 16;
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {
-    let Collecting { mut ranks, mut timeline, peaks, join, mapped } = node;
+    let Collecting { mut ranks, mut timeline, mut peaks, sharing, join, mapped } = node;
     ranks.sort_by_key(Rank::order);
     let joined = join.finish();
-    count_once(&mut timeline, &joined);
+    let repeated = sharing.bound(&mut timeline, &joined, &mut peaks.own);
+    for (most, repeated) in peaks.most.iter_mut().zip(repeated) {
+        *most = most.saturating_sub(repeated);
+    }
     timeline.sort();
     if let Some(rank) = ranks.first() {
         timeline.phases = rank.spans();
@@ -317,31 +321,6 @@ fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Pe
     of_job.add(peaks.own, &peaks.most, &peaks.unseen);
     let boot_id = boot.iter().map(|byte| format!("{byte:02x}")).collect();
     Node { host, boot_id, ranks, timeline, joined, mapped: mapped.finish() }
-}
-
-/// Takes from the sums over ranks the bytes that were counted more than once.
-///
-/// The bitmaps are those of the last time the pages were seen. Bytes of a component that were repeated then are taken
-/// to have been repeated at all times at which the ranks held as much of it, and in proportion where they held less.
-fn count_once(timeline: &mut Timeline, joined: &Joined) {
-    let repeated: HashMap<&str, (u64, u64)> = (joined.components.iter())
-        .map(|(name, sum, repeated)| (&**name, (*sum, *repeated)))
-        .collect();
-    for series in &mut timeline.series {
-        let Some(&(sum, repeated)) = repeated.get(&*series.name).filter(|(sum, _)| *sum > 0) else {
-            continue;
-        };
-        let once = |value: u64| {
-            let less = u128::from(repeated.min(sum)) * u128::from(value.min(sum)) / u128::from(sum);
-            value - less as u64
-        };
-        let super::Series { mean, low, high, floor, ceiling, .. } = series;
-        for values in [mean, low, high, floor, ceiling] {
-            for value in values.iter_mut() {
-                *value = once(*value);
-            }
-        }
-    }
 }
 
 /// The largest total of the process in each bin of the job's axis.
@@ -368,4 +347,4 @@ fn heat(axis: &Timeline, timeline: &Timeline, totals: &[u64]) -> Vec<u64> {
 
 #[cfg(test)]
 #[path = "assemble_tests.rs"]
-mod tests;
+pub mod tests;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const PAGE: u64 = 4096;
 
-fn clock(boot: u8, realtime_ns: u64, monotonic_ns: u64, duration_ns: u64) -> Clock {
+pub fn clock(boot: u8, realtime_ns: u64, monotonic_ns: u64, duration_ns: u64) -> Clock {
     Clock {
         boot_id: [boot; 16],
         host: format!("node{boot}").into(),
@@ -15,7 +15,7 @@ fn clock(boot: u8, realtime_ns: u64, monotonic_ns: u64, duration_ns: u64) -> Clo
 }
 
 /// A rank that held `bytes` of `mpi.shm` all the time, as the given pages of one segment.
-fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
+pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
     let bytes = pages.len() as u64 * PAGE;
     let mut bitmap = vec![0u64; 4];
     for page in &pages {
@@ -42,6 +42,7 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
         resident_at_peak: bytes,
         resident_bound: bytes,
         owned_at_peak: bytes,
+        slack_at_peak: 0,
     };
     Reduced {
         rank: Rank {
@@ -79,6 +80,8 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
                 owned: vec![bytes; bins],
                 floor: vec![bytes; bins],
                 ceiling: vec![bytes; bins],
+                private_high: vec![0; bins],
+                shared_high: vec![bytes; bins],
             }],
             ..Timeline::default()
         },
@@ -96,6 +99,9 @@ fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             bitmap,
             counted: bytes,
             present: bytes,
+            dropped: 0,
+            doubled: 0,
+            is_whole: true,
         }],
         objects: Vec::new(),
         sites: Vec::new(),

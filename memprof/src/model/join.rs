@@ -37,12 +37,50 @@ pub struct Shared {
     pub present: u64,
     /// As `present`, but a page counts as often as the process maps it, as it does in its sums.
     pub counted: u64,
+    /// Bytes of pages that were present in an earlier sample alone.
+    pub dropped: u64,
+    /// The most by which `counted` was above `present`.
+    pub doubled: u64,
+    /// True if nothing else is known to have been counted in its component before.
+    pub is_whole: bool,
+}
+
+/// What files and segments can be of a component of one process.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Claim {
+    /// Present in any sample; a page that is mapped twice counts twice.
+    pub ever: u64,
+    /// Part of it for pages that are mapped more than once.
+    pub doubled: u64,
+}
+
+/// Adds up the segments of a process by component.
+pub fn claims(segments: &[Shared]) -> HashMap<Arc<str>, Claim> {
+    let mut claims: HashMap<Arc<str>, Claim> = HashMap::new();
+    for segment in segments {
+        let claim = claims.entry(segment.component.clone()).or_default();
+        let ever = segment.present.saturating_add(segment.dropped).saturating_add(segment.doubled);
+        claim.ever = claim.ever.saturating_add(ever);
+        claim.doubled = claim.doubled.saturating_add(segment.doubled);
+    }
+    claims
+}
+
+/// Memory of a component in files and segments of a node, each page once.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Union {
+    /// At least, as of the last samples of all processes.
+    pub least: u64,
+    /// At most, with pages that were there before.
+    pub most: u64,
 }
 
 /// Collects the segments of the ranks of one node.
 #[derive(Debug, Default)]
 pub struct Join {
     files: HashMap<(u64, u64), File>,
+    /// The past of a segment is not known.
+    is_cut: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +92,7 @@ struct File {
     counted: u32,
     mapped: u32,
     mapped_counted: u32,
+    dropped: u64,
     per_component: HashMap<Arc<str>, u64>,
 }
 
@@ -91,6 +130,9 @@ pub struct Joined {
     pub uncertain: u64,
     /// By component: bytes added up over ranks, and of these counted more than once.
     pub components: Vec<(Arc<str>, u64, u64)>,
+    /// By component; nothing where the past of a segment is not known.
+    #[serde(skip)]
+    pub unions: HashMap<Arc<str>, Union>,
 }
 
 impl Joined {
@@ -114,6 +156,7 @@ impl Join {
                 counted: u32::MAX,
                 mapped: 0,
                 mapped_counted: u32::MAX,
+                dropped: 0,
                 per_component: HashMap::new(),
             });
             if file.counted != process || file.processes == 0 {
@@ -124,6 +167,8 @@ impl Join {
                 file.mapped += 1;
                 file.mapped_counted = process;
             }
+            self.is_cut |= !segment.is_whole;
+            file.dropped = file.dropped.saturating_add(segment.dropped);
             file.sum = file.sum.saturating_add(segment.counted);
             file.least = file.least.max(segment.present);
             let own = file.per_component.entry(segment.component.clone()).or_default();
@@ -143,6 +188,12 @@ impl Join {
             let repeated = file.sum - once.min(file.sum);
             joined.repeated = joined.repeated.saturating_add(repeated);
             joined.uncertain = joined.uncertain.saturating_add(once - least.min(once));
+            for component in file.per_component.keys() {
+                let union = joined.unions.entry(component.clone()).or_default();
+                let most = once.saturating_add(file.dropped);
+                (union.least, union.most) =
+                    (union.least.saturating_add(least), union.most.saturating_add(most));
+            }
             for (component, bytes) in file.per_component {
                 let share = match file.sum {
                     0 => 0,
@@ -163,6 +214,9 @@ impl Join {
                 least,
                 once,
             });
+        }
+        if self.is_cut {
+            joined.unions.clear();
         }
         joined.files.sort_by(|a, b| {
             (b.once, b.sum).cmp(&(a.once, a.sum)).then_with(|| a.path.cmp(&b.path))

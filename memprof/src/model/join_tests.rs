@@ -24,6 +24,9 @@ fn mapping(ino: u64, power: u32, pages: &BTreeSet<u64>) -> Shared {
         bitmap,
         present: pages.len() as u64 * PAGE,
         counted: pages.len() as u64 * PAGE,
+        dropped: 0,
+        doubled: 0,
+        is_whole: true,
     }
 }
 

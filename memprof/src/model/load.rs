@@ -6,8 +6,8 @@ use super::missing_ranks::{self, Who};
 use super::reduce::{self, First, Part};
 use super::running_processes::RunningProcesses;
 use super::{
-    Assembler, Axis, Clock, Job, JobPart, MissingRanks, Object, Rank, Reduced, Site, Span, State,
-    Timeline, jobs,
+    Assembler, Axis, Clock, HeldThen, Job, JobPart, MissingRanks, Object, Rank, Reduced, Site,
+    Span, State, Timeline, jobs,
 };
 use memprof_trace::read::Trace;
 use serde::Serialize;
@@ -374,6 +374,11 @@ pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     peak.time_ns = peak.time_ns.saturating_add(rank.offset_ns);
     timeline.peak_at_most = rank.kernel_peak.max(peak.bytes);
     timeline.peak = Some(peak);
+    let held = timeline.series.iter().map(|series| HeldThen {
+        name: series.name.clone(),
+        bytes: rank.held(&series.name).map_or(0, |held| held.resident_at_peak),
+    });
+    timeline.peak_held = held.filter(|held| held.bytes > 0).collect();
     Ok(timeline)
 }
 

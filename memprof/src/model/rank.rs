@@ -159,6 +159,8 @@ pub struct Held {
     pub resident_at_peak: u64,
     /// Owned when the process as a whole held most.
     pub owned_at_peak: u64,
+    /// Of the slack when the process as a whole held most: in pages where this component worked last.
+    pub slack_at_peak: u64,
     /// Never more than this was resident, at any time between samples; `resident_peak` where no bound is
     /// known.
     pub resident_bound: u64,

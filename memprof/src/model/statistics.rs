@@ -125,6 +125,8 @@ pub struct Across {
     pub resident_bound: Spread,
     /// Resident when each process as a whole held most.
     pub resident_at_peak: Spread,
+    /// Of the slack then: in pages where the component worked last.
+    pub slack_at_peak: Spread,
     /// Phase in which the largest resident peak was.
     pub phase: Option<Arc<str>>,
     /// MPI function in which the largest resident peak was.
@@ -162,11 +164,11 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
         });
         known.insert(held.name.clone(), at);
     }
-    let mut found = vec![[0; 6]; rows.len()];
+    let mut found = vec![[0; 7]; rows.len()];
     // Of a rank that has not come to its first sample nothing is known.
     for rank in ranks.filter(|rank| rank.is_seen()) {
         let who = Who::of(rank);
-        found.fill([0; 6]);
+        found.fill([0; 7]);
         for held in &rank.held {
             let at = known[&held.name];
             let row = &mut rows[at];
@@ -184,6 +186,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
                 held.resident_peak,
                 held.resident_bound,
                 held.resident_at_peak,
+                held.slack_at_peak,
             ];
             for (sum, value) in found[at].iter_mut().zip(values) {
                 *sum = u64::saturating_add(*sum, value);
@@ -207,6 +210,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
                 &mut row.resident_peak,
                 &mut row.resident_bound,
                 &mut row.resident_at_peak,
+                &mut row.slack_at_peak,
             ];
             for (spread, value) in spreads.into_iter().zip(values) {
                 spread.add(*value, &who);
@@ -233,6 +237,7 @@ impl Across {
             resident_peak: Spread::default(),
             resident_bound: Spread::default(),
             resident_at_peak: Spread::default(),
+            slack_at_peak: Spread::default(),
             phase: None,
             mpi_function: None,
             shared: 0,

@@ -1,5 +1,6 @@
 //! Memory of components over time: bins of equal width on one axis.
 
+use super::sharing::Then;
 use super::{Group, Who};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
@@ -54,8 +55,10 @@ pub struct OwnPeak {
     pub moment: Moment,
     /// Which process.
     pub who: Who,
-    /// What each of its components held then, and at least in the bin of that moment.
+    /// What each component held then in the processes of its node, and the node at least in the bin of that moment.
     pub held: Vec<(Arc<str>, u64, u64)>,
+    /// Its components then.
+    pub then: Vec<Then>,
     /// The most it can have held at any moment, by the kernel's own count.
     pub at_most: u64,
 }
@@ -79,6 +82,12 @@ pub struct Series {
     pub floor: Vec<u64>,
     /// And at most; `high` of memory that no ledger counts.
     pub ceiling: Vec<u64>,
+    /// Resident in pages that no other process maps: at most in each bin.
+    #[serde(skip)]
+    pub private_high: Vec<u64>,
+    /// And in pages that others may map, too.
+    #[serde(skip)]
+    pub shared_high: Vec<u64>,
 }
 
 /// An interval with a name.
@@ -353,6 +362,8 @@ impl Timeline {
                 grow(&mut into.owned[bin], most(&series.owned));
                 grow(&mut into.floor[bin], least(&series.floor));
                 grow(&mut into.ceiling[bin], most(&series.ceiling));
+                grow(&mut into.private_high[bin], most(&series.private_high));
+                grow(&mut into.shared_high[bin], most(&series.shared_high));
             }
         }
     }
@@ -422,7 +433,7 @@ impl Cover {
 }
 
 /// The place of a component among series; of one that was put together with others, theirs.
-fn place_of(places: &HashMap<&str, usize>, name: &str) -> Option<usize> {
+pub fn place_of(places: &HashMap<&str, usize>, name: &str) -> Option<usize> {
     places.get(name).or_else(|| places.get(&*Group::of(name).others())).copied()
 }
 
@@ -442,6 +453,8 @@ impl Series {
             owned: vec![0; bins],
             floor: vec![0; bins],
             ceiling: vec![0; bins],
+            private_high: vec![0; bins],
+            shared_high: vec![0; bins],
         }
     }
 
@@ -454,6 +467,8 @@ impl Series {
             (&mut self.owned, &other.owned),
             (&mut self.floor, &other.floor),
             (&mut self.ceiling, &other.ceiling),
+            (&mut self.private_high, &other.private_high),
+            (&mut self.shared_high, &other.shared_high),
         ] {
             for (value, by) in into.iter_mut().zip(from) {
                 grow(value, *by);

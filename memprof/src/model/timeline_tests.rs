@@ -15,6 +15,8 @@ fn one(start_ns: u64, bin_ns: u64, values: &[u64]) -> Timeline {
             owned: values.to_vec(),
             floor: values.to_vec(),
             ceiling: values.to_vec(),
+            private_high: values.to_vec(),
+            shared_high: vec![0; values.len()],
         }],
         ..Timeline::default()
     }

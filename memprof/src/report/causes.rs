@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 
 use super::grid::{Align, Grid, Weight};
 use super::symbols::Symbols;
+use super::table::peak_between;
 use crate::model::{Frame, Job, Moment, Rank, Site, Timeline};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
@@ -21,6 +22,8 @@ pub struct Peak {
     pub of: String,
     /// When, how much, in which phase and function of MPI.
     pub moment: Moment,
+    /// The amount in words: an interval where it is not known well.
+    pub resident: String,
     /// The largest components then.
     pub largest: Vec<(String, u64)>,
 }
@@ -66,7 +69,7 @@ fn of_timeline(of: String, timeline: &Timeline) -> Option<Peak> {
     let moment = timeline.peak.clone()?;
     let held = timeline.peak_held.iter().map(|held| (held.name.to_string(), held.bytes));
     let largest = largest(held.collect());
-    Some(Peak { of, moment, largest })
+    Some(Peak { of, moment, resident: peak_between(timeline), largest })
 }
 
 /// The peak of a rank, which is named with its job where there are several.
@@ -79,6 +82,7 @@ fn of_rank(rank: &Rank, several: bool) -> Peak {
             None => rank.label(),
         },
         moment: Moment { time_ns, ..rank.peak.clone() },
+        resident: bytes(rank.peak.bytes),
         largest: largest(held.collect()),
     }
 }
@@ -207,7 +211,7 @@ pub fn text(job: &Job, limit: usize, look: Look) -> String {
     for peak in peaks(job, 1) {
         let cells = [
             peak.of.clone(),
-            bytes(peak.moment.bytes),
+            peak.resident.clone(),
             time(peak.moment.time_ns),
             peak.place(),
             peak.holders(),

@@ -1,10 +1,11 @@
 //! The model's timelines as pictures.
 
+use super::table;
 use crate::model::{Job, Moment, Node, Rank, Timeline, noun};
 use crate::output;
 use crate::picture::{self, Outline, Peak, Phase, Series, Style, Theme};
 use crate::terminal::clean;
-use crate::units::{bytes, count, time};
+use crate::units::{count, time};
 use std::path::Path;
 
 /// All ranks together.
@@ -42,6 +43,7 @@ pub fn rank_title(rank: &Rank) -> String {
 
 /// Any timeline; `owned` names a line for the owned memory.
 pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture::Timeline {
+    let drawn = with_peak(from);
     let outline = owned.map(|name| {
         let mut values = vec![0u64; from.bins];
         for series in from.series.iter().filter(|series| series.group.has_ledger()) {
@@ -49,19 +51,24 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
                 *sum = sum.saturating_add(*value);
             }
         }
+        drawn.insert(&mut values, |value| value);
         Outline { name: name.to_owned(), values }
     });
+    let mut possible = from.ceilings();
+    drawn.insert(&mut possible, |value| value.max(drawn.bytes));
+    let mut times: Vec<u64> = (0..from.bins).map(|bin| from.middle_ns(bin)).collect();
+    drawn.insert(&mut times, |_| drawn.time_ns);
     picture::Timeline {
         title,
-        possible: Some(from.ceilings()),
-        times: (0..from.bins).map(|bin| from.middle_ns(bin)).collect(),
+        possible: Some(possible),
+        times,
         series: from
             .series
             .iter()
-            .map(|series| Series {
-                name: clean(&series.name),
-                group: series.group.label().to_owned(),
-                values: series.mean.clone(),
+            .map(|series| {
+                let mut values = series.mean.clone();
+                drawn.insert(&mut values, |_| drawn.held(&series.name));
+                Series { name: clean(&series.name), group: series.group.label().to_owned(), values }
             })
             .collect(),
         outline,
@@ -80,12 +87,45 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
             .filter(|(_, count)| **count > 0)
             .map(|(bin, _)| from.middle_ns(bin))
             .collect(),
-        peak: from.peak.as_ref().map(peak),
+        peak: from.peak.as_ref().map(|moment| peak(moment, &table::peak_between(from))),
     }
 }
 
-fn peak(moment: &Moment) -> Peak {
-    let mut label = format!("{} at {}", bytes(moment.bytes), time(moment.time_ns));
+/// The point of the curve that the peak lies on: bins have means alone, which are lower.
+struct PeakPoint<'a> {
+    from: &'a Timeline,
+    /// Bins before it; nothing where what was held is not known.
+    at: Option<usize>,
+    time_ns: u64,
+    bytes: u64,
+}
+
+fn with_peak(from: &Timeline) -> PeakPoint<'_> {
+    let moment = from.peak.as_ref().filter(|_| !from.peak_held.is_empty() && from.bins > 0);
+    let time_ns = moment.map_or(0, |moment| moment.time_ns);
+    let before = (0..from.bins).take_while(|bin| from.middle_ns(*bin) < time_ns).count();
+    let at = moment.map(|_| before);
+    PeakPoint { from, at, time_ns, bytes: moment.map_or(0, |moment| moment.bytes) }
+}
+
+impl PeakPoint<'_> {
+    /// Inserts a value at the peak, made of that of its bin.
+    fn insert(&self, values: &mut Vec<u64>, value: impl Fn(u64) -> u64) {
+        if let Some(at) = self.at {
+            let of_bin = values.get(self.from.bin_at(self.time_ns)).copied().unwrap_or(0);
+            values.insert(at.min(values.len()), value(of_bin));
+        }
+    }
+
+    fn held(&self, name: &str) -> u64 {
+        let held = self.from.peak_held.iter().find(|held| &*held.name == name);
+        held.map_or(0, |held| held.bytes)
+    }
+}
+
+/// The flag of a peak of `resident`, which is an amount or an interval.
+fn peak(moment: &Moment, resident: &str) -> Peak {
+    let mut label = format!("{resident} at {}", time(moment.time_ns));
     for part in [&moment.phase, &moment.mpi_function].into_iter().flatten() {
         label += &format!(" · {}", clean(part));
     }

@@ -169,6 +169,10 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
         };
         if members.len() == 1 && &*first.name == group.label() {
             grid.row(Weight::Sum, cells(first, &first.name, several));
+            for (name, left) in left_by(rows, first) {
+                let cells = [format!("  left by {}", clean(name)), String::new(), String::new()];
+                grid.row(Weight::Plain, cells.into_iter().chain([String::new(), bytes(left)]));
+            }
             continue;
         }
         let sum = |of: fn(&Across) -> u64| members.iter().map(|row| of(row)).sum::<u64>();
@@ -218,6 +222,18 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
     cells.extend(spread(&total.peak, several));
     grid.row(Weight::Sum, cells);
     grid.text(look)
+}
+
+/// Components that have left a tenth of the slack at the peak or more, largest first.
+pub fn left_by<'a>(rows: &'a [Across], slack: &Across) -> Vec<(&'a str, u64)> {
+    let all = slack.resident_at_peak.mean();
+    let mut left: Vec<(&str, u64)> = (rows.iter())
+        .filter(|_| slack.group == Group::Slack)
+        .map(|row| (&*row.name, row.slack_at_peak.mean().min(all)))
+        .filter(|(_, bytes)| *bytes > 0 && *bytes >= all / 10)
+        .collect();
+    left.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    left
 }
 
 fn cells(row: &Across, name: &str, several: bool) -> Vec<String> {

@@ -94,6 +94,7 @@ fn every_constant_has_the_value_the_page_says() {
     }
     compare!(
         VERSION,
+        OLDEST_VERSION,
         HEADER_SIZE,
         HEADER_CHECKSUM,
         SECTION_TABLE,
@@ -149,6 +150,8 @@ fn every_constant_has_the_value_the_page_says() {
         lost::THREADS,
         segment::HUGETLB,
         segment::GONE,
+        segment::MOVED,
+        segment::REUSED,
     );
     assert!(described.is_empty(), "{described:?}");
 }

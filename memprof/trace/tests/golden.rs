@@ -3,12 +3,14 @@
 use memprof_trace::Text;
 use memprof_trace::layout::{
     BIN_SHIFT, Class, ComponentRow, Geometry, Identity, NONE, NONE_SHORT, ObjectRow, PhaseRow,
-    SegmentRow, SiteRow, SummaryHead, SummaryRow, TouchRow, VERSION, flags, phase, sample,
+    SegmentRow, SiteRow, SummaryHead, SummaryRow, TouchRow, VERSION, flags, phase, sample, segment,
 };
 use memprof_trace::read::Trace;
 use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
 
 const GOLDEN: &[u8] = include_bytes!("golden/trace.memprof");
+/// The same as the version before wrote it.
+const VERSION_2: &[u8] = include_bytes!("golden/version-2.memprof");
 
 const GEOMETRY: Geometry = Geometry {
     components: 24,
@@ -136,6 +138,8 @@ fn write(memory: &mut [u8]) {
         granule_shift: 12,
         present: 8192,
         path: Text::new("/dev/shm/x"),
+        dropped: 4096,
+        doubled: 8192,
         ..SegmentRow::default()
     };
     writer.set_segment(0, &segment, &[0b1000_0001, 0]);
@@ -174,7 +178,7 @@ fn write(memory: &mut [u8]) {
 
 #[test]
 fn the_writer_makes_the_golden_file() {
-    assert_eq!(VERSION, 2);
+    assert_eq!(VERSION, 3);
     let mut memory = Buffer::new(15 * 4096);
     write(memory.bytes_mut());
     if memory.bytes() != GOLDEN {
@@ -185,13 +189,32 @@ fn the_writer_makes_the_golden_file() {
 }
 
 #[test]
-fn the_golden_file_reads_as_it_was_written() {
+fn golden_file_reads_as_it_was_written() {
     let trace = Trace::from_bytes(GOLDEN).expect("a whole trace");
-    assert_eq!(trace.faults, []);
     assert_eq!((trace.version, trace.file_size), (VERSION, GOLDEN.len() as u64));
-    identity_and_tables_are_read(&trace);
-    summary_and_phases_are_read(&trace);
-    course_is_read(&trace);
+    holds_what_was_written(&trace);
+    let cells = [trace.timeline[1].cell(16), trace.timeline[1].cell(17)];
+    assert_eq!(cells.map(|cell| (cell.private_max, cell.shared_max)), [(49 * 4, 0), (4, 4)]);
+    let segment = &trace.segments[0].row.row;
+    assert_eq!((segment.flags, segment.dropped, segment.doubled), (0, 4096, 8192));
+}
+
+#[test]
+fn older_version_reads_with_unknown_shares() {
+    let trace = Trace::from_bytes(VERSION_2).expect("a whole trace");
+    assert_eq!((trace.version, trace.file_size), (2, VERSION_2.len() as u64));
+    holds_what_was_written(&trace);
+    let cell = trace.timeline[1].cell(17);
+    assert_eq!((cell.private_max, cell.shared_max), (8, 8));
+    let segment = &trace.segments[0].row.row;
+    assert_eq!((segment.flags, segment.dropped, segment.doubled), (segment::REUSED, 0, 0));
+}
+
+fn holds_what_was_written(trace: &Trace) {
+    assert_eq!(trace.faults, []);
+    identity_and_tables_are_read(trace);
+    summary_and_phases_are_read(trace);
+    course_is_read(trace);
     assert_eq!(trace.sites[0].row.at_peak, 15);
     let touch = &trace.touches[0].row;
     assert_eq!((touch.owner, touch.toucher, touch.faults, touch.bytes), (16, 17, 3, 12_288));

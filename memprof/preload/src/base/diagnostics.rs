@@ -51,11 +51,13 @@ pub enum Code {
     NoStack = 17,
     /// The program is linked to an allocator other than the C library's.
     LinkedAllocator = 18,
+    /// A region of the program ended that was not open, or while another was open inside it.
+    Regions = 19,
 }
 
 /// By these nothing is lost that somebody has to be told at once.
-const QUIET: [Code; 4] =
-    [Code::Static, Code::MemoryHooks, Code::MemoryLimit, Code::LinkedAllocator];
+const QUIET: [Code; 5] =
+    [Code::Static, Code::MemoryHooks, Code::MemoryLimit, Code::LinkedAllocator, Code::Regions];
 
 /// The longest text of a note.
 pub const LENGTH: usize = 120;
@@ -81,7 +83,7 @@ static ALOUD: AtomicBool = AtomicBool::new(false);
 static SPOKEN: AtomicBool = AtomicBool::new(false);
 
 /// Says something that the reader of the results has to know. The same code twice counts once, except
-/// settings, errors of the override file and full tables, of which each is said.
+/// settings, errors of the override file, full tables and regions, of which each is said.
 pub fn say(code: Code, text: fmt::Arguments<'_>) {
     let mut line = Text::<LENGTH>::empty();
     let _ = line.write_fmt(text);
@@ -90,7 +92,8 @@ pub fn say(code: Code, text: fmt::Arguments<'_>) {
     let count = COUNT.load(Ordering::Relaxed);
     // SAFETY: the lock is held.
     let notes = unsafe { &mut *ALL.0.get() };
-    let several = matches!(code, Code::BadSetting | Code::BadOverride | Code::TableFull);
+    let several =
+        matches!(code, Code::BadSetting | Code::BadOverride | Code::TableFull | Code::Regions);
     let known = notes[..count].iter().any(|note| {
         note.code == code as u16 && (!several || note.text.as_bytes() == line.as_bytes())
     });

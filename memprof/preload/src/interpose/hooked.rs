@@ -6,7 +6,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{loader, mappings, threads};
+use super::{ending, loader, mappings, threads};
 
 /// Functions that are passed through, by name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,16 @@ pub enum Function {
     Dlopen,
     Dlsym,
     PthreadCreate,
+    Exit,
+    ExitC,
+    Execve,
+    Execv,
+    Execvp,
+    Execvpe,
+    Execl,
+    Execlp,
+    Execle,
+    Fexecve,
     /// UCX's own way to map memory, past the hooks that it has put before the C library's functions.
     UcxMmap,
     UcxMunmap,
@@ -39,7 +49,7 @@ struct Hook {
     target: unsafe extern "C-unwind" fn(),
 }
 
-const HOOKS: [Hook; 11] = [
+const HOOKS: [Hook; 21] = [
     Hook { function: Mmap, name: c"mmap", target: mappings::mmap },
     Hook { function: Mmap64, name: c"mmap64", target: mappings::mmap },
     Hook { function: Munmap, name: c"munmap", target: mappings::munmap },
@@ -51,6 +61,16 @@ const HOOKS: [Hook; 11] = [
     Hook { function: Dlopen, name: c"dlopen", target: loader::dlopen },
     Hook { function: Dlsym, name: c"dlsym", target: loader::dlsym },
     Hook { function: PthreadCreate, name: c"pthread_create", target: threads::pthread_create },
+    Hook { function: Exit, name: c"_exit", target: ending::exit },
+    Hook { function: ExitC, name: c"_Exit", target: ending::exit_c },
+    Hook { function: Execve, name: c"execve", target: ending::execve },
+    Hook { function: Execv, name: c"execv", target: ending::execv },
+    Hook { function: Execvp, name: c"execvp", target: ending::execvp },
+    Hook { function: Execvpe, name: c"execvpe", target: ending::execvpe },
+    Hook { function: Execl, name: c"execl", target: ending::execl },
+    Hook { function: Execlp, name: c"execlp", target: ending::execlp },
+    Hook { function: Execle, name: c"execle", target: ending::execle },
+    Hook { function: Fexecve, name: c"fexecve", target: ending::fexecve },
 ];
 
 /// Hooks of libraries that may be loaded late; the first of them found is the one.
@@ -91,9 +111,9 @@ pub fn real(function: Function) -> usize {
 pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
     let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol)?;
     let wanted = match hook.function {
-        Dlopen | PthreadCreate => true,
         Dlsym => look_ups,
-        _ => memory,
+        Mmap | Mmap64 | Munmap | Mremap | Shmat | Shmdt | Brk | Sbrk => memory,
+        _ => true,
     };
     (wanted && real(hook.function) != 0).then_some(hook.target as *const () as usize)
 }

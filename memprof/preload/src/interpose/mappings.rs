@@ -297,6 +297,9 @@ unsafe extern "C-unwind" fn brk_work(
     stack: usize,
 ) -> usize {
     let before = end_of_data();
+    if !failed(before) && before > address {
+        sampler::before_release(address, before - address);
+    }
     // SAFETY: the caller's words.
     let result = unsafe { pass(Function::Brk, [address, b, c, d, e, f]) };
     if result as c_int == 0 && !is_tools() && !failed(before) {
@@ -315,6 +318,11 @@ unsafe extern "C-unwind" fn sbrk_work(
     caller: usize,
     stack: usize,
 ) -> usize {
+    let less = 0_usize.wrapping_sub(increment);
+    if (increment as isize) < 0 {
+        let end = end_of_data();
+        sampler::before_release(end.saturating_sub(less), less);
+    }
     // SAFETY: the caller's words.
     let result = unsafe { pass(Function::Sbrk, [increment, b, c, d, e, f]) };
     if !failed(result) && increment != 0 && !is_tools() {

@@ -8,6 +8,8 @@ pub(crate) mod archive;
 mod subscription;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod ending;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod hooked;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod loader;
@@ -32,8 +34,8 @@ use crate::base::thread::Guard;
 use crate::owners;
 use crate::recording::{mpi_position, mpi_time};
 
-/// What is to be done when MPI begins and ends.
-pub struct MpiEvents {
+/// What is to be done when MPI begins and ends, and when the process ends otherwise than by `exit`.
+pub struct Events {
     /// The first call of `MPI_Init` or one like it begins.
     pub begins: fn(),
     /// It has returned.
@@ -42,16 +44,20 @@ pub struct MpiEvents {
     pub ends: fn(),
     /// It has returned.
     pub has_ended: fn(),
+    /// `_exit` is called.
+    pub leaves: fn(),
+    /// Another program is about to take the place of this one.
+    pub is_replaced: fn(),
 }
 
-static EVENTS: Registered<MpiEvents> = Registered::none();
+static EVENTS: Registered<Events> = Registered::none();
 
 /// How [`mpi_position`] names functions.
 static NAMES: mpi_position::Names = functions::name;
 
 /// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
 /// the program has not begun.
-pub fn start(events: &'static MpiEvents) {
+pub fn start(events: &'static Events) {
     let _guard = Guard::enter();
     EVENTS.set(events);
     mpi_position::named_by(&NAMES);

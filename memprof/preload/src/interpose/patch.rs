@@ -163,7 +163,7 @@ impl Plan {
 }
 
 /// First letters of the names of MPI's functions and of those of [`hooked`] and [`openmp`].
-pub const FIRSTS: &[u8] = b"GMP_bdmpsu";
+pub const FIRSTS: &[u8] = b"GMP_bdefmpsu";
 
 fn fill(
     object: &Known,

@@ -3,12 +3,12 @@
 
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use memprof_boundary::functions::{self, Name};
 use memprof_boundary::thunks;
 
-use super::{EVENTS, MpiEvents};
+use super::{EVENTS, Events};
 use crate::base::component::Component;
 use crate::base::kernel;
 use crate::ledger::{heap, ranges};
@@ -53,9 +53,10 @@ macro_rules! around {
 }
 
 around! {
-    "MPI_Init" => begin;
-    "MPI_Init_thread" => begin;
-    "MPI_Session_init" => begin;
+    "MPI_Init" => begin_world;
+    "MPI_Init_thread" => begin_world;
+    "MPI_Session_init" => begin_session;
+    "MPI_Session_finalize" => end_session;
     "MPI_Finalize" => end;
     "MPI_Alloc_mem" => allocate;
     "MPI_Free_mem" => free;
@@ -94,7 +95,7 @@ fn succeeded(result: usize) -> bool {
     result as i32 == 0
 }
 
-fn tell(event: fn(&MpiEvents)) {
+fn tell(event: fn(&Events)) {
     if let Some(events) = EVENTS.get() {
         event(events);
     }
@@ -122,6 +123,41 @@ unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     phases::mpi_has_ended();
     tell(|events| (events.has_ended)());
     result
+}
+
+/// Sessions of MPI that are open.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+/// `MPI_Init` has begun, whose end is that of `MPI_Finalize`.
+static HAS_WORLD: AtomicBool = AtomicBool::new(false);
+
+/// `MPI_Session_init(info, errors, &session)`
+unsafe fn begin_session(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    SESSIONS.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: the program's words.
+    let result = unsafe { begin(name, profiling, words) };
+    if !succeeded(result) {
+        SESSIONS.fetch_sub(1, Ordering::AcqRel);
+    }
+    result
+}
+
+/// `MPI_Session_finalize(&session)`: the last session ends MPI, unless `MPI_Finalize` is to come.
+unsafe fn end_session(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    let less = |open: usize| open.checked_sub(1);
+    let before = SESSIONS.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    if before == Ok(1) && !HAS_WORLD.load(Ordering::Acquire) {
+        // SAFETY: the program's words.
+        return unsafe { end(name, profiling, words) };
+    }
+    // SAFETY: the program's words.
+    unsafe { call(name, profiling, words) }
+}
+
+/// `MPI_Init(&argc, &argv)` and `MPI_Init_thread`
+unsafe fn begin_world(name: &str, profiling: bool, words: [usize; 6]) -> usize {
+    HAS_WORLD.store(true, Ordering::Release);
+    // SAFETY: the program's words.
+    unsafe { begin(name, profiling, words) }
 }
 
 /// Blocks given to the program, to be taken back. Of those that find no place here the owner stays
@@ -313,7 +349,7 @@ unsafe extern "C-unwind" fn pmpi_pcontrol_work(level: i32, second: usize) -> usi
 macro_rules! forward {
     ($name:ident, $work:ident $(, $before:literal)*) => {
         #[unsafe(naked)]
-        unsafe extern "C-unwind" fn $name() {
+        pub(super) unsafe extern "C-unwind" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 "sub rsp, 184",
@@ -361,7 +397,6 @@ macro_rules! forward {
     };
 }
 
-#[cfg(feature = "archive")]
 pub(crate) use forward;
 
 forward!(enter_pcontrol, pcontrol_work);

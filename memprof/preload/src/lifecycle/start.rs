@@ -170,7 +170,7 @@ extern "C" fn load() {
                 mpi_time::loops::start(options.loops);
             }
         }
-        interpose::start(&MPI_EVENTS);
+        interpose::start(&EVENTS);
     }
     heap::on_release(&sampler::BEFORE_RELEASE);
     phases::start(&sampler::PHASES);
@@ -377,11 +377,13 @@ fn after_fork() {
     }
 }
 
-static MPI_EVENTS: interpose::MpiEvents = interpose::MpiEvents {
+static EVENTS: interpose::Events = interpose::Events {
     begins: mpi_begins,
     is_ready: mpi_ready,
     ends: mpi_ends,
     has_ended: mpi_ended,
+    leaves,
+    is_replaced,
 };
 
 /// The first call of `MPI_Init` or one like it begins.
@@ -393,7 +395,7 @@ fn mpi_begins() {
 
 /// It has returned.
 fn mpi_ready() {
-    writer::flags(flags::INITIALIZED, 0);
+    writer::flags(flags::INITIALIZED, flags::FINALIZED);
     conflicts::look_at_hooks();
 }
 
@@ -405,6 +407,29 @@ fn mpi_ends() {
 /// It has returned.
 fn mpi_ended() {
     writer::flags(flags::FINALIZED, 0);
+}
+
+/// The process ends by `_exit`, as children of forks do. Its trace stays open: nobody knows who had which locks.
+fn leaves() {
+    // A handler of a signal may be in the middle of what the tool guards.
+    if local().guard.get() > 0 || ENDED.load(Ordering::Acquire) {
+        return;
+    }
+    deferred::run();
+    let _guard = Guard::enter();
+    sampler::leaving();
+    writer::phases();
+}
+
+/// Another program is about to take the place of this one, which keeps its trace if it held much.
+fn is_replaced() {
+    if local().guard.get() > 0 || ENDED.load(Ordering::Acquire) {
+        return;
+    }
+    leaves();
+    if heap::all().1 >= CHILD {
+        writer::flags(flags::REPLACED, 0);
+    }
 }
 
 /// Has `quick_exit` end the trace, too: it calls none of the functions that `exit` does.

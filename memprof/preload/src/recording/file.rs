@@ -171,7 +171,8 @@ pub fn tell_of_children(folder: &[u8], process: &Process, rank: i32) {
     }
 }
 
-/// Returns true if the file is a trace whose process never called MPI. A file that is not ours to
+/// Returns true if the file is a trace whose process never called MPI, nor held much when another program took its
+/// place. A file that is not ours to
 /// judge is none: a link, or a pipe that somebody put there to have us wait.
 fn was_no_rank(path: &Path) -> bool {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -180,7 +181,7 @@ fn was_no_rank(path: &Path) -> bool {
     let whole = kernel::read_all(file, &mut header) == Ok(HEADER_SIZE);
     let flags = if whole { state_flags(&header, file) } else { None };
     kernel::close(file);
-    flags.is_some_and(|flags| flags & layout::flags::MPI_SEEN == 0)
+    flags.is_some_and(|flags| flags & (layout::flags::MPI_SEEN | layout::flags::REPLACED) == 0)
 }
 
 /// The flags in the newer of the slots of the state.

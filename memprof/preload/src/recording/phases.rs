@@ -24,6 +24,7 @@ use core::fmt::{self, Write};
 use memprof_trace::layout::flags;
 
 use crate::base::component::{self, Class, LIMIT as COMPONENTS};
+use crate::base::diagnostics::{self, Code};
 use crate::base::kernel;
 use crate::base::kernel::SignalsBlocked;
 use crate::base::lock::SpinLock;
@@ -310,8 +311,25 @@ pub fn region_begin(name: &str, kind: Kind) -> u32 {
 /// The region of this number ends.
 pub fn region_end(id: u32) {
     if id != 0 {
-        with(|shared, now| change(shared, now, |book, edge| book.end(id, now, edge)));
+        with(|shared, now| {
+            say_if_crossed(&shared.book, Some(id));
+            change(shared, now, |book, edge| book.end(id, now, edge))
+        });
     }
+}
+
+/// Notes that a region is about to end while another of the program's is open inside it.
+fn say_if_crossed(book: &Book, id: Option<u32>) {
+    let Some((outer, inner)) = id.and_then(|id| book.crossed(id)) else { return };
+    let name = |index: u16| book.phases[usize::from(index)].name();
+    diagnostics::say(
+        Code::Regions,
+        format_args!(
+            "region {} ended with {} open inside, which ends there",
+            name(outer),
+            name(inner)
+        ),
+    );
 }
 
 /// `MPI_Pcontrol(level, ...)`; `second` is the value in the place of a second argument.
@@ -330,6 +348,8 @@ pub fn pcontrol(level: i32, second: usize) {
             let number = core::str::from_utf8(&number.text[..number.length]).unwrap_or("pcontrol");
             let name = if is_the_systems(second) { None } else { name_at(second, &mut text) };
             with(|shared, now| {
+                let open = shared.book.open_level(level);
+                say_if_crossed(&shared.book, open);
                 change(shared, now, |book, edge| book.toggle(level, name, number, now, edge));
             });
         }
@@ -349,8 +369,13 @@ fn named_region(begins: bool, second: usize) {
             change(shared, now, |book, edge| book.begin(name, Kind::Control, now, edge));
         }
         (false, Some(id)) => {
+            say_if_crossed(&shared.book, Some(id));
             change(shared, now, |book, edge| book.end(id, now, edge));
         }
+        (false, None) => diagnostics::say(
+            Code::Regions,
+            format_args!("region {name} ended and was not open: that end is left out"),
+        ),
         _ => {}
     });
 }

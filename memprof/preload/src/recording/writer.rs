@@ -320,6 +320,7 @@ pub fn phases() {
     }
     let began = BEGAN.load(Ordering::Relaxed);
     phases::write_peaks();
+    let now = kernel::monotonic();
     phases::each(|index, phase| {
         let total = phases::sampling().map_or(0, |sampling| (sampling.total)(index));
         let kib = total >> 10;
@@ -328,7 +329,7 @@ pub fn phases() {
             kind: phase.kind as u32,
             parent: if phase.parent == u16::MAX { NONE } else { u32::from(phase.parent) },
             entries: phase.entries,
-            total_ns: phase.total,
+            total_ns: phase.total_at(now),
             first_time: phase.first.saturating_sub(began),
             last_time: phase.last.saturating_sub(began),
             open: phase.open,

@@ -55,10 +55,13 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
             fold(&mut series, at, &bins[range.clone()], index, begun);
         }
         if let Some(row) = now.and_then(|now| now.rows.get(index)) {
-            let Series { mean, low, high, floor, ceiling, .. } = &mut series;
+            let Series { mean, low, high, floor, ceiling, private_high, shared_high, .. } =
+                &mut series;
             for values in [mean, low, high, floor, ceiling] {
                 values[tail.clone()].fill(row.resident);
             }
+            private_high[tail.clone()].fill(row.resident.saturating_sub(row.shared));
+            shared_high[tail.clone()].fill(row.shared);
             series.owned[tail.clone()].fill(row.owned);
         }
         if series.group.has_ledger() {
@@ -111,6 +114,7 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u
     let (mut sum, mut length) = (0u128, 0u128);
     let mut low = u32::MAX;
     let (mut high, mut owned) = (0, 0);
+    let (mut private_high, mut shared_high) = (0, 0);
     for bin in bins {
         let cell = bin.cell(component);
         high = high.max(cell.resident_max);
@@ -122,15 +126,21 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u
         sum += u128::from(cell.resident_mean) * weight;
         length += weight;
         low = low.min(cell.resident_min);
+        private_high = private_high.max(cell.private_max);
+        shared_high = shared_high.max(cell.shared_max);
     }
     series.high[at] = u64::from(high) << 10;
     series.owned[at] = u64::from(owned) << 10;
     if let Some(mean) = sum.checked_div(length) {
         series.mean[at] = (mean as u64) << 10;
         series.low[at] = u64::from(low) << 10;
+        series.private_high[at] = u64::from(private_high) << 10;
+        series.shared_high[at] = u64::from(shared_high) << 10;
     } else if at > 0 {
         series.mean[at] = series.mean[at - 1];
         series.low[at] = series.low[at - 1];
+        series.private_high[at] = series.private_high[at - 1];
+        series.shared_high[at] = series.shared_high[at - 1];
         series.high[at] = series.high[at].max(series.mean[at - 1]);
         series.owned[at] = series.owned[at].max(series.owned[at - 1]);
     }

@@ -5,7 +5,7 @@ mod images;
 mod phases;
 mod sites;
 
-pub use phases::{all_spans, spans};
+pub use phases::{all_spans, left_open, spans};
 pub use sites::read as sites;
 
 use super::assemble::{Clock, Reduced};
@@ -296,6 +296,7 @@ fn held(trace: &Trace, names: &Names) -> Vec<Held> {
             allocated: row.allocated,
             resident_at_peak: row.resident_at_peak,
             owned_at_peak: row.owned_at_peak,
+            slack_at_peak: row.slack_at_peak,
             resident_bound: resident_bound(trace, index, &name).max(row.resident_peak),
         };
         match known.get(&name) {
@@ -348,6 +349,7 @@ fn merge(into: &mut Held, other: Held) {
         (&mut into.allocated, other.allocated),
         (&mut into.resident_at_peak, other.resident_at_peak),
         (&mut into.owned_at_peak, other.owned_at_peak),
+        (&mut into.slack_at_peak, other.slack_at_peak),
         (&mut into.resident_bound, other.resident_bound),
     ] {
         *sum = sum.saturating_add(more);
@@ -356,6 +358,9 @@ fn merge(into: &mut Held, other: Held) {
 
 fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
     let page = u64::from(trace.identity.page_size.max(1));
+    let lost =
+        trace.summary.as_ref().map_or(0, |summary| summary.head.lost[layout::lost::SEGMENTS]);
+    let is_whole = lost == 0 && trace.faults.is_empty();
     trace
         .segments
         .iter()
@@ -379,6 +384,9 @@ fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
                 bitmap: words.collect(),
                 present: row.present,
                 counted: row.counted.max(row.present),
+                dropped: row.dropped,
+                doubled: row.doubled,
+                is_whole: is_whole && row.flags & (segment::MOVED | segment::REUSED) == 0,
             }
         })
         .collect()
@@ -399,7 +407,7 @@ fn notes(trace: &Trace) -> Vec<(u32, Arc<str>)> {
         (
             flags::CLOSED | flags::INITIALIZED | flags::FINALIZED,
             flags::CLOSED | flags::INITIALIZED,
-            "ended without MPI_Finalize",
+            "ended without MPI_Finalize, or MPI_Session_finalize of the last session",
         ),
     ];
     let from_flags = from_flags
@@ -410,8 +418,13 @@ fn notes(trace: &Trace) -> Vec<(u32, Arc<str>)> {
         .chain(at_the_end)
         .filter(|(which, value, _)| trace.state.flags & which == *value)
         .map(|(_, flag, text)| (FROM_FLAGS + flag.trailing_zeros(), Arc::from(text)));
-    said.chain(of_flags).collect()
+    let open = phases::left_open(trace).into_iter().map(|name| {
+        (FROM_REGIONS, format!("region {name} was open when the process ended").into())
+    });
+    said.chain(of_flags).chain(open).collect()
 }
 
+/// Code of notes on regions that were left open.
+const FROM_REGIONS: u32 = 2000;
 /// Codes of notes made of flags begin here.
 const FROM_FLAGS: u32 = 1000;

@@ -2,7 +2,7 @@
 
 use super::{Names, end_of, open};
 use crate::model::{RankPhase, Span};
-use memprof_trace::layout::{NONE, phase};
+use memprof_trace::layout::{NONE, flags, phase};
 use memprof_trace::read::{Bin, Options, Trace};
 use std::collections::HashMap;
 use std::path::Path;
@@ -58,6 +58,17 @@ pub fn samples_in_main(trace: &Trace) -> u64 {
     found.saturating_sub(u64::from(begin.is_some()))
 }
 
+/// Names of the program's regions that were open when the process ended by itself.
+pub fn left_open(trace: &Trace) -> Vec<String> {
+    let is_over = trace.has(flags::CLOSED);
+    let open = trace
+        .phases
+        .iter()
+        .map(|phase| &phase.row)
+        .filter(|row| is_over && row.open > 0 && row.kind != phase::AUTOMATIC);
+    open.map(|row| row.name.to_string()).collect()
+}
+
 /// `most` is what the process had resident at most, ever.
 pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
     let end = end_of(trace);
@@ -76,9 +87,9 @@ pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
                 depth: depth(trace, phase.index),
                 parent: names.phase(row.parent),
                 entries: row.entries,
-                // An entry that has not ended is not in the total; of the first it is known.
+                // Older traces leave an entry that has not ended out of the total; of the first it is known.
                 total_ns: match row.entries {
-                    1 if open => since,
+                    1 if open => since.max(row.total_ns),
                     _ => row.total_ns,
                 },
                 first_ns: row.first_time,

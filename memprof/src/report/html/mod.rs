@@ -5,7 +5,7 @@
 mod page;
 mod tables;
 
-use super::pictures;
+use super::{pictures, table};
 use crate::model::{Job, Node, Rank, Timeline};
 use crate::output;
 use crate::picture::{self, Heat, Style, Theme};
@@ -138,7 +138,7 @@ fn tiles(job: &Job) -> String {
     }
     if let Some(peak) = &job.timeline.peak {
         let at = format!("at {}", time(peak.time_ns));
-        tiles.push(("whole job at its peak", bytes(peak.bytes), at));
+        tiles.push(("whole job at its peak", table::peak_between(&job.timeline), at));
     }
     let balance = &job.balance;
     tiles.push((

@@ -101,6 +101,12 @@ pub fn components(job: &Job) -> String {
                 ],
             );
         }
+        for (name, left) in table::left_by(&job.components, members[0]) {
+            let empty = String::new;
+            let cells =
+                [format!("left by {}", clean(name)), empty(), empty(), empty(), bytes(left)];
+            out.row("member", cells.into_iter().chain((0..6).map(|_| empty())));
+        }
         let rest = &members[shown..];
         if !rest.is_empty() {
             let sum = |of: fn(&Across) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
@@ -135,7 +141,7 @@ fn who(spread: &Spread) -> String {
 pub fn causes(job: &Job) -> String {
     let mut out = Table::new(3, &["peak of", "in", "largest then", "resident", "at"]);
     for peak in causes::peaks(job, causes::SHOWN) {
-        let (resident, at) = (bytes(peak.moment.bytes), time(peak.moment.time_ns));
+        let (resident, at) = (peak.resident.clone(), time(peak.moment.time_ns));
         out.row("", [peak.of.clone(), peak.place(), peak.holders(), resident, at]);
     }
     let mut body = out.finish();

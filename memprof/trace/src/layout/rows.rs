@@ -9,7 +9,9 @@ pub use measured::*;
 /// The first eight bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"MEMPROF\0";
 /// Of this layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+/// The oldest version that is read: its cells and rows of segments are shorter.
+pub const OLDEST_VERSION: u32 = 2;
 /// Follows the version; another order of bytes would show here.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 /// The header fills the first page; its last four bytes are the checksum of the others.
@@ -302,7 +304,7 @@ plain! {
 plain! {
     /// A mapping shared with other processes: which pages of the file or object are present. A bitmap
     /// follows, a bit for each granule from the beginning of the file, lowest bit first.
-    pub struct SegmentRow [160] {
+    pub struct SegmentRow [176] {
         0 device: u64,
         8 inode: u64,
         /// Of the file or object.
@@ -321,6 +323,10 @@ plain! {
         /// traces, where no page was mapped twice.
         56 counted: u64,
         64 path: Text<96>,
+        /// Pages that were present once and are not in the bitmap, in bytes.
+        160 dropped: u64,
+        /// The most by which `counted` was above `present`.
+        168 doubled: u64,
     }
 }
 
@@ -351,6 +357,10 @@ pub mod segment {
     pub const HUGETLB: u32 = 1;
     /// No longer mapped.
     pub const GONE: u32 = 2;
+    /// Counted in another component earlier.
+    pub const MOVED: u32 = 4;
+    /// The row was another file's earlier, of which nothing is left.
+    pub const REUSED: u32 = 8;
 }
 
 plain! {

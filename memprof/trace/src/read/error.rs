@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::LARGEST_FILE;
-use crate::layout::{SectionKind, VERSION};
+use crate::layout::{OLDEST_VERSION, SectionKind, VERSION};
 
 /// Why a file cannot be read as a trace at all.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,9 @@ pub enum TraceError {
     #[error("the trace was written with the other order of bytes")]
     OtherEndian,
     /// Written by a memprof with another version of the format.
-    #[error("the trace has version {version} of the format; this memprof reads version {VERSION}")]
+    #[error(
+        "the trace has version {version} of the format; this memprof reads versions {OLDEST_VERSION} to {VERSION}"
+    )]
     OtherVersion {
         /// That of the file.
         version: u32,

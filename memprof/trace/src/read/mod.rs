@@ -16,7 +16,7 @@ pub use error::{Fault, TraceError};
 pub use model::{Bin, History, PhaseEdge, PhasePeaks, Row, Sample, Segment, Summary, Trace};
 use source::Source;
 
-use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC, VERSION};
+use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC, OLDEST_VERSION, VERSION};
 
 /// A file larger than this is not taken for a trace.
 pub const LARGEST_FILE: u64 = 1 << 30;
@@ -76,7 +76,7 @@ fn decode(source: &Source<'_>, options: Options) -> Result<Trace, TraceError> {
     if start.endian != ENDIAN_MARK {
         return Err(TraceError::HeaderDamaged);
     }
-    if start.version != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&start.version) {
         return Err(TraceError::OtherVersion { version: start.version });
     }
     file::decode(source, &header, &start, options)

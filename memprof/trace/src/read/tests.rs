@@ -3,8 +3,8 @@
 use super::*;
 use crate::Text;
 use crate::layout::{
-    BIN_SHIFT, BinHead, Class, ComponentRow, Geometry, Identity, NONE_SHORT, SegmentRow, SiteRow,
-    SummaryHead, SummaryRow, VERSION, flags, sample,
+    BIN_SHIFT, BinHead, Class, ComponentRow, Geometry, Identity, NONE_SHORT, OLDEST_VERSION,
+    SegmentRow, SiteRow, SummaryHead, SummaryRow, VERSION, flags, sample,
 };
 use crate::write::{Buffer, ComponentSample, SampleHead, Writer};
 
@@ -129,7 +129,7 @@ fn what_is_no_trace_is_refused_with_the_reason() {
         bytes[at] = value;
         refused(&bytes)
     };
-    for other in [0, VERSION - 1, VERSION + 1] {
+    for other in [0, OLDEST_VERSION - 1, VERSION + 1] {
         assert!(changed(8, other as u8).contains(&format!("has version {other} of the format")));
     }
     assert!(changed(600, 1).contains("damaged"));

@@ -33,6 +33,13 @@ struct Column {
     sum: u64,
     floor: u32,
     ceiling: u32,
+    /// Of `now`, bytes in pages that other processes may map, too; and of the state that holds.
+    shared_now: u64,
+    private_now: u64,
+    shared_held: u64,
+    private_held: u64,
+    shared_max: u64,
+    private_max: u64,
 }
 
 const NOTHING: Column = Column {
@@ -46,6 +53,12 @@ const NOTHING: Column = Column {
     sum: 0,
     floor: u32::MAX,
     ceiling: 0,
+    shared_now: 0,
+    private_now: 0,
+    shared_held: 0,
+    private_held: 0,
+    shared_max: 0,
+    private_max: 0,
 };
 /// Time within a bin is counted in parts of its width: two to the power of this, so that sums fit 64 bits.
 const PARTS: u32 = 20;
@@ -121,6 +134,8 @@ impl Timeline {
             cell.now = kib(row.resident);
             cell.max = cell.max.max(cell.now);
             cell.owned_now = kib(row.owned);
+            cell.shared_now = row.shared;
+            cell.private_now = row.resident.saturating_sub(row.shared);
             cell.owned_max = cell.owned_max.max(cell.owned_now);
             self.known[1][index] = Known {
                 owned: row.owned,
@@ -136,6 +151,7 @@ impl Timeline {
             self.head.others = self.head.others.saturating_add(1);
             for cell in &mut self.cells[..self.columns] {
                 (cell.now, cell.owned_now) = (0, 0);
+                (cell.shared_now, cell.private_now) = (0, 0);
             }
             self.known[1][..self.columns].fill(UNKNOWN);
         }
@@ -178,8 +194,12 @@ impl Timeline {
         for cell in &mut self.cells[..self.columns] {
             // One that appears only now was zero before.
             cell.min = if first { cell.now } else { cell.min.min(cell.now) };
+            cell.shared_max = cell.shared_max.max(cell.shared_now);
+            cell.private_max = cell.private_max.max(cell.private_now);
             (cell.held, cell.owned_held) = (cell.now, cell.owned_now);
+            (cell.shared_held, cell.private_held) = (cell.shared_now, cell.private_now);
             (cell.now, cell.owned_now) = (0, 0);
+            (cell.shared_now, cell.private_now) = (0, 0);
         }
         self.total_held = head.walked;
         let [before, after] = &mut self.known;
@@ -231,9 +251,19 @@ impl Timeline {
         (self.head.total_min, self.head.total_max) = (total, total);
         self.head.kernel_max = self.kernel_held;
         for cell in &mut self.cells {
-            let Column { held, owned_held, .. } = *cell;
-            *cell =
-                Column { min: held, max: held, owned_max: owned_held, held, owned_held, ..NOTHING };
+            let Column { held, owned_held, shared_held, private_held, .. } = *cell;
+            *cell = Column {
+                min: held,
+                max: held,
+                owned_max: owned_held,
+                held,
+                owned_held,
+                shared_held,
+                private_held,
+                shared_max: shared_held,
+                private_max: private_held,
+                ..NOTHING
+            };
         }
     }
 
@@ -317,6 +347,8 @@ impl Timeline {
                 owned_max: column.owned_max,
                 floor,
                 ceiling,
+                private_max: kib(column.private_max),
+                shared_max: kib(column.shared_max),
             };
             filling.put(&cell.to_bytes());
         }
@@ -451,6 +483,8 @@ fn merge_cells(left: &Cell, right: &Cell, weights: [u64; 2], samples: [u32; 2]) 
         owned_max: left.owned_max.max(right.owned_max),
         floor: least(left.floor, right.floor, samples.map(u64::from)),
         ceiling: left.ceiling.max(right.ceiling),
+        private_max: left.private_max.max(right.private_max),
+        shared_max: left.shared_max.max(right.shared_max),
     }
 }
 

@@ -446,6 +446,27 @@ impl Table {
         known
     }
 
+    /// Calls `each` with the component that worked last in each granule between two addresses, and the bytes there that
+    /// are free by what is known of it. Of a granule where no block ever began nothing is.
+    pub fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
+        let mut at = start;
+        while at < end {
+            let stop = (((at >> REGION_SHIFT) + 1) << REGION_SHIFT).min(end);
+            let Some(leaf) = self.find(at >> REGION_SHIFT) else {
+                at = stop;
+                continue;
+            };
+            let shift = leaf.shift.load(Relaxed);
+            while at < stop {
+                let next = (((at >> shift) + 1) << shift).min(stop);
+                if let Some((component, bytes)) = self.freed_in(leaf.place(at), 1 << shift) {
+                    each(component, bytes.min((next - at) as u64));
+                }
+                at = next;
+            }
+        }
+    }
+
     /// The block that begins before the granule of this address and goes on to it.
     fn coming(&self, address: usize) -> Coming {
         let mut end = address;

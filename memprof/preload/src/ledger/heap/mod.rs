@@ -138,6 +138,12 @@ pub fn share_and_rest(
     Some(rest.unsigned_abs())
 }
 
+/// Calls `each` with the components that worked last in the memory between two addresses, and the bytes that they may
+/// have left free there.
+pub fn freed(start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
+    GRANULES.freed(start, end, each);
+}
+
 /// True if small blocks lived within 4 MiB around this address at some time.
 pub fn knows(address: usize) -> bool {
     GRANULES.knows(address)

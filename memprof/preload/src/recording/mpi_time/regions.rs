@@ -5,6 +5,8 @@ use crate::recording::phases::{DEPTH, LIMIT};
 
 /// Number of the row that is the part of the run between the end of `MPI_Init` and the beginning of `MPI_Finalize`.
 pub const WHOLE: u16 = 0;
+/// Number of the row of `main`, the first phase of every process: it is never longer than the whole.
+const MAIN: u16 = 1;
 
 /// Sums of all regions. Nothing in here knows of the process.
 pub struct Regions {
@@ -43,7 +45,9 @@ impl Regions {
         self.depth = top;
         let (row, since) = self.open[top];
         // One that is open inside itself counts its time once.
+        let is_over = row == MAIN && self.has_ended;
         if !self.is_open(row)
+            && !is_over
             && let Some(sum) = self.sums.get_mut(usize::from(row))
         {
             sum.add_between(&since, now);
@@ -54,9 +58,19 @@ impl Regions {
         self.open[..self.depth].iter().any(|(other, _)| *other == row)
     }
 
-    /// MPI is ready: the whole begins, the first time.
+    /// MPI is ready: the whole begins, and `main` with it, the first time; where MPI has ended before, both go on.
     pub fn mpi_is_ready(&mut self, now: &Totals) {
-        self.ready.get_or_insert(*now);
+        if self.ready.is_none() {
+            self.sums[usize::from(MAIN)] = Totals::ZERO;
+        } else if !self.has_ended {
+            return;
+        }
+        (self.ready, self.has_ended) = (Some(*now), false);
+        for (row, since) in &mut self.open[..self.depth] {
+            if *row == MAIN {
+                *since = *now;
+            }
+        }
     }
 
     /// MPI begins to be shut down: the whole ends.
@@ -66,6 +80,9 @@ impl Regions {
         {
             self.has_ended = true;
             self.sums[usize::from(WHOLE)].add_between(&ready, now);
+            if let Some((_, since)) = self.open[..self.depth].iter().find(|(row, _)| *row == MAIN) {
+                self.sums[usize::from(MAIN)].add_between(since, now);
+            }
         }
     }
 
@@ -75,6 +92,7 @@ impl Regions {
             let mut sum = *sum;
             // The outermost, if it is open inside itself.
             let open = self.open[..self.depth].iter().find(|(open, _)| *open == row);
+            let open = open.filter(|_| row != MAIN || !self.has_ended);
             let whole = self.ready.filter(|_| row == WHOLE && !self.has_ended);
             if let Some(since) = whole.or(open.map(|(_, since)| *since)) {
                 sum.add_between(&since, now);
@@ -125,6 +143,28 @@ mod tests {
             regions.edge(5, false, &at(time, 0));
         }
         assert_eq!(rows(&regions, &at(70, 0)), [(6, 60, 0)]);
+    }
+
+    #[test]
+    fn main_is_as_long_as_the_whole() {
+        let mut regions = Regions::new();
+        regions.edge(0, true, &at(0, 0));
+        regions.edge(0, false, &at(7, 0));
+        regions.edge(1, true, &at(7, 0));
+        regions.edge(1, false, &at(20, 0));
+        regions.edge(0, true, &at(20, 0));
+        regions.mpi_is_ready(&at(21, 0));
+        let of = |regions: &Regions, now| {
+            let rows = rows(regions, &at(now, 0));
+            rows.into_iter().filter(|row| row.0 <= MAIN).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&regions, 30), [(WHOLE, 9, 0), (MAIN, 9, 0)]);
+        // A region that is open keeps the outermost phase open, too.
+        regions.edge(2, true, &at(30, 0));
+        regions.mpi_ends(&at(40, 0));
+        assert_eq!(of(&regions, 50), [(WHOLE, 19, 0), (MAIN, 19, 0)]);
+        regions.mpi_is_ready(&at(60, 0));
+        assert_eq!(of(&regions, 65), [(WHOLE, 24, 0), (MAIN, 24, 0)]);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Phase {
     pub entries: u64,
     /// Nanoseconds of the monotonic clock, over all its ended times.
     pub total: u64,
+    /// When it began that is open now.
+    since: u64,
     /// When it first began.
     pub first: u64,
     /// When it last ended.
@@ -53,11 +55,18 @@ impl Phase {
         parent: NONE,
         entries: 0,
         total: 0,
+        since: 0,
         first: 0,
         last: 0,
         open: 0,
         level: 0,
     };
+
+    /// Time that it was open until `now`.
+    pub fn total_at(&self, now: u64) -> u64 {
+        let open = if self.open > 0 { now.saturating_sub(self.since) } else { 0 };
+        self.total + open
+    }
 
     pub fn name(&self) -> &str {
         core::str::from_utf8(&self.name[..usize::from(self.length)]).unwrap_or("?")
@@ -153,6 +162,9 @@ impl Book {
         if phase.entries == 0 {
             phase.first = now;
         }
+        if phase.open == 0 {
+            phase.since = now;
+        }
         phase.entries += 1;
         phase.open += 1;
         let id = self.next_id;
@@ -181,6 +193,20 @@ impl Book {
             edge(Edge::Ends(open.index));
         }
         true
+    }
+
+    /// Returns a phase that is open and the program's outermost one that is open inside it.
+    pub(super) fn crossed(&self, id: u32) -> Option<(u16, u16)> {
+        let open = &self.stack[..self.depth];
+        let at = open.iter().position(|open| open.id == id)?;
+        let kind = |open: &&Open| self.phases[usize::from(open.index)].kind;
+        let inner = open[at + 1..].iter().find(|open| kind(open) != Kind::Automatic)?;
+        Some((open[at].index, inner.index))
+    }
+
+    /// The open phase of this level of `MPI_Pcontrol`.
+    pub(super) fn open_level(&self, level: i32) -> Option<u32> {
+        self.stack[..self.depth].iter().rev().find(|open| open.level == level).map(|open| open.id)
     }
 
     /// The open phase of this name, the innermost if it is there more than once.
@@ -214,8 +240,8 @@ impl Book {
         now: u64,
         edge: &mut dyn FnMut(Edge),
     ) {
-        if let Some(open) = self.stack[..self.depth].iter().rev().find(|open| open.level == level) {
-            self.end(open.id, now, edge);
+        if let Some(id) = self.open_level(level) {
+            self.end(id, now, edge);
             return;
         }
         let of_another = |name: &&str| {

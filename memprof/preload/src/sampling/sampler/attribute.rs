@@ -29,6 +29,8 @@ pub trait World {
     /// Live bytes of small blocks between two addresses by owner, and how many of them are a guess.
     /// None where none ever lived.
     fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64>;
+    /// Components that worked last in the memory between two addresses, with the bytes that they may have left free.
+    fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64));
     fn is_mpi(&self, component: Component) -> bool;
     /// Returns true if a block was there a moment ago: it may be free while its pages still are
     /// there.
@@ -96,6 +98,8 @@ pub struct Totals {
     pub components: [Share; LIMIT],
     /// Of the resident memory, the part in huge pages that the kernel does not count.
     pub hugetlb: u64,
+    /// Of the slack, the part that each component has left.
+    pub left: [u64; LIMIT],
     /// Of small blocks in the stretch that is looked at; here since the stack may be a program's small one.
     small: [u64; LIMIT],
 }
@@ -104,11 +108,12 @@ impl Totals {
     pub const fn new() -> Totals {
         const NOTHING: Share =
             Share { resident: 0, shared: 0, huge: 0, swapped: 0, error: 0, moved: 0 };
-        Totals { components: [NOTHING; LIMIT], hugetlb: 0, small: [0; LIMIT] }
+        Totals { components: [NOTHING; LIMIT], hugetlb: 0, left: [0; LIMIT], small: [0; LIMIT] }
     }
 
     pub fn clear(&mut self) {
         self.components.fill(Share::default());
+        self.left.fill(0);
         self.hugetlb = 0;
     }
 
@@ -311,7 +316,12 @@ impl<'w, W: World> Walker<'w, W> {
             let large = self.large_blocks(run, at, stop, start);
             given += large;
             if has_small {
-                given += self.small_blocks(run, at, stop, (stop - at) as u64 - large);
+                let room = (stop - at) as u64 - large;
+                let small = self.small_blocks(run, at, stop, room);
+                if run.is_present() {
+                    self.leave(at, stop, room - small);
+                }
+                given += small;
             }
             at = stop;
         }
@@ -372,6 +382,24 @@ impl<'w, W: World> Walker<'w, W> {
             total += bytes;
         }
         total
+    }
+
+    /// Of so many free bytes between two addresses, gives each component the part that it has left.
+    fn leave(&mut self, start: usize, end: usize, free: u64) {
+        let small = &mut self.totals.small;
+        small.fill(0);
+        let mut sum = 0_u64;
+        self.world.freed(start, end, &mut |component, bytes| {
+            sum += bytes;
+            small[usize::from(component.0) % LIMIT] += bytes;
+        });
+        // What is not known to be anybody's is nobody's.
+        let whole = sum.max(free);
+        for (left, bytes) in self.totals.left.iter_mut().zip(small) {
+            if *bytes > 0 {
+                *left += (u128::from(*bytes) * u128::from(free) / u128::from(whole)) as u64;
+            }
+        }
     }
 
     fn keep(&mut self, bytes: u64, run: &Run) {

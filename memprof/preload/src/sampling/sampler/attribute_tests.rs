@@ -38,6 +38,15 @@ impl World for Model {
         next(&self.objects, address)
     }
 
+    fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
+        for span in &self.freed {
+            let (from, to) = (start.max(span.start), end.min(span.end));
+            if from < to {
+                each(span.owner, (to - from) as u64);
+            }
+        }
+    }
+
     fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64> {
         let mut any = None;
         for &(address, bytes, owner) in &self.small {

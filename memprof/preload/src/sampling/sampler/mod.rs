@@ -142,6 +142,23 @@ pub fn ending() {
     }
 }
 
+/// A sample if there may be memory that none has seen: the process may be gone after it.
+pub fn leaving() {
+    if writer::is_recording() {
+        with(|sampler| {
+            let seen = sampler.last.resident;
+            let resident = sampler.kernel_resident();
+            let much = resident > seen + (seen / 20).max(SMALLEST_GROWTH);
+            if sampler.may_overdraw() && (much || kernel::most_resident() > resident) {
+                sampler.full(sample::ASKED);
+            }
+        });
+    }
+}
+
+/// Less is not worth a sample when the process leaves.
+const SMALLEST_GROWTH: u64 = 256 << 10;
+
 /// The last sample: the process ends by itself. No other follows.
 pub fn last() {
     if writer::is_recording() {

@@ -28,6 +28,14 @@ struct Segment {
     counted: u64,
     path: Text<96>,
     bitmap: [u8; BITMAP],
+    /// Present in any sample.
+    ever: [u8; BITMAP],
+    /// The most by which `counted` was above `present`.
+    doubled: u64,
+    /// Had another owner earlier.
+    moved: bool,
+    /// The row was another file's earlier.
+    reused: bool,
     /// Seen by the current sample.
     fresh: bool,
     /// Not seen by the one before.
@@ -47,6 +55,10 @@ const EMPTY: Segment = Segment {
     counted: 0,
     path: Text::empty(),
     bitmap: [0; BITMAP],
+    ever: [0; BITMAP],
+    doubled: 0,
+    moved: false,
+    reused: false,
     fresh: false,
     gone: false,
     written: 0,
@@ -124,7 +136,8 @@ impl Segments {
                 let shift = crate::base::kernel::page().trailing_zeros();
                 let path = Text::cut(path);
                 // What was written there is of another.
-                self.all[index] = Segment { device, inode, shift, path, ..EMPTY };
+                let reused = index < self.count;
+                self.all[index] = Segment { device, inode, shift, path, reused, ..EMPTY };
                 self.keys[index] = key;
                 self.count = self.count.max(index + 1);
                 index
@@ -152,6 +165,7 @@ impl Segments {
     /// Sets its owner.
     pub fn owner(&mut self, index: usize, component: Component, hugetlb: bool) {
         let segment = &mut self.all[index];
+        segment.moved |= segment.written != 0 && segment.component != component;
         segment.component = component;
         segment.hugetlb |= hugetlb;
     }
@@ -182,6 +196,8 @@ impl Segments {
                 let bits: u32 = segment.bitmap[..used].iter().map(|byte| byte.count_ones()).sum();
                 segment.present = u64::from(bits) * page as u64;
             }
+            segment.doubled = segment.doubled.max(segment.counted.saturating_sub(segment.present));
+            let dropped = segment.dropped(used);
             let number = segment.number(used);
             if number == segment.written {
                 continue;
@@ -190,6 +206,8 @@ impl Segments {
             let mut flags = 0;
             flags |= if segment.hugetlb { segment::HUGETLB } else { 0 };
             flags |= if segment.fresh { 0 } else { segment::GONE };
+            flags |= if segment.moved { segment::MOVED } else { 0 };
+            flags |= if segment.reused { segment::REUSED } else { 0 };
             let row = SegmentRow {
                 device: segment.device,
                 inode: segment.inode,
@@ -201,6 +219,8 @@ impl Segments {
                 counted: segment.counted,
                 time,
                 path: Field::path(segment.path.as_bytes()),
+                dropped,
+                doubled: segment.doubled,
                 ..SegmentRow::default()
             };
             writer.set_segment(index as u32, &row, &segment.bitmap[..used]);
@@ -217,17 +237,18 @@ impl Segment {
     /// Granules become twice as large.
     fn coarsen(&mut self) {
         self.shift += 1;
-        for index in 0..BITMAP * 4 {
-            let pair = self.bitmap[index / 4] >> (index % 4 * 2) & 3;
-            let bit = 1 << (index % 8);
-            // The byte written is never ahead of the one read.
-            if pair == 0 {
-                self.bitmap[index / 8] &= !bit;
-            } else {
-                self.bitmap[index / 8] |= bit;
-            }
+        coarsen(&mut self.bitmap);
+        coarsen(&mut self.ever);
+    }
+
+    /// Bytes that were present in an earlier sample and are not now.
+    fn dropped(&mut self, used: usize) -> u64 {
+        let mut granules = 0;
+        for (ever, now) in self.ever[..used].iter_mut().zip(&self.bitmap[..used]) {
+            *ever |= now;
+            granules += u64::from((*ever & !now).count_ones());
         }
-        self.bitmap[BITMAP / 2..].fill(0);
+        granules << self.shift
     }
 
     /// A number that changes with all that is written.
@@ -250,6 +271,21 @@ impl Segment {
         }
         number.max(1)
     }
+}
+
+/// Makes one granule of each pair.
+fn coarsen(bitmap: &mut [u8; BITMAP]) {
+    for index in 0..BITMAP * 4 {
+        let pair = bitmap[index / 4] >> (index % 4 * 2) & 3;
+        let bit = 1 << (index % 8);
+        // The byte written is never ahead of the one read.
+        if pair == 0 {
+            bitmap[index / 8] &= !bit;
+        } else {
+            bitmap[index / 8] |= bit;
+        }
+    }
+    bitmap[BITMAP / 2..].fill(0);
 }
 
 #[cfg(test)]
@@ -305,6 +341,18 @@ mod tests {
         }
         assert_eq!(bits(&segments.all[0]), [3, 4]);
         assert_eq!(segments.all[0].counted, 4 * page);
+    }
+
+    #[test]
+    fn pages_that_are_gone_count_as_dropped() {
+        let mut segments = Box::new(Segments::new());
+        let page = crate::base::kernel::page() as u64;
+        for (first, last, dropped) in [(0, 6, 0), (4, 8, 4), (0, 2, 6)] {
+            segments.begin();
+            let index = segments.find((1, 2), 10 * page, b"", true).unwrap();
+            segments.present(index, first * page, last * page);
+            assert_eq!(segments.all[index].dropped(2), dropped * page);
+        }
     }
 
     #[test]

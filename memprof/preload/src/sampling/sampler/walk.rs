@@ -459,6 +459,9 @@ impl Sampler {
             if at_peak {
                 row.resident_at_peak = row.resident;
                 row.owned_at_peak = row.owned;
+                // Of what is the allocator's after all.
+                let slack = self.walked.totals.components[usize::from(Component::SLACK.0)].resident;
+                row.slack_at_peak = self.walked.totals.left[index].min(slack);
             }
             head.shared += share.shared;
             head.huge += share.huge;

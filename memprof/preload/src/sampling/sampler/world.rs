@@ -182,6 +182,10 @@ impl World for Owners {
         heap::share_and_rest(start, end, each)
     }
 
+    fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
+        heap::freed(start, end, each);
+    }
+
     fn is_mpi(&self, component: Component) -> bool {
         component::class(component).is_mpi()
     }

@@ -99,8 +99,8 @@ plain! {
         136 ranges: u64,
         /// `resident` is not further off than this.
         144 error: u64,
-        /// Zero.
-        152 reserved: u64,
+        /// Free bytes of the allocator in pages where the component worked last, when `walked` was greatest.
+        152 slack_at_peak: u64,
     }
 }
 
@@ -129,7 +129,7 @@ plain! {
 
 plain! {
     /// A component in a bin, in KiB rounded up. A component that no sample of the bin names has zeros.
-    pub struct Cell [24] {
+    pub struct Cell [32] {
         0 resident_min: u32,
         4 resident_max: u32,
         8 resident_mean: u32,
@@ -140,6 +140,10 @@ plain! {
         16 floor: u32,
         /// Nor ever more; `u32::MAX` where that is not known.
         20 ceiling: u32,
+        /// Of what full samples found resident: the most in pages that no other process maps.
+        24 private_max: u32,
+        /// And the most in pages that others may map, too.
+        28 shared_max: u32,
     }
 }
 

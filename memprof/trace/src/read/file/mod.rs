@@ -34,6 +34,7 @@ impl Sections {
 /// The bytes read from, and the faults found in them.
 struct Decoder<'s> {
     source: &'s Source<'s>,
+    version: u32,
     sections: Sections,
     faults: Vec<Fault>,
 }
@@ -69,7 +70,7 @@ pub(super) fn decode(
         return Err(TraceError::Nonsense { what: "the bins of the timeline are too wide" });
     }
     let sections = sections(header, start)?;
-    let mut decoder = Decoder { source, sections, faults: Vec::new() };
+    let mut decoder = Decoder { source, version: start.version, sections, faults: Vec::new() };
     if length < start.file_size {
         decoder.faults.push(Fault::Truncated { length, expected: start.file_size });
     }

@@ -5,12 +5,27 @@ use super::slots::newest;
 use crate::layout::{
     COMPONENTS_LIMIT, ComponentRow, FRAMES, LoopRow, NONE, NONE_SHORT, NameRow, NoteRow, ObjectRow,
     PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow, TimeRow,
-    TouchRow,
+    TouchRow, segment,
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
 /// Granules larger than this are no granules.
 const LARGEST_GRANULE_SHIFT: u32 = 40;
+
+/// The first version whose rows of segments say what is not in their bitmaps any more.
+const SEGMENTS_WITH_HISTORY: u32 = 3;
+/// Bytes of a row of a segment before it.
+const SEGMENT_OF_OLD: usize = 160;
+
+/// Makes a row of today of one that says nothing of the past of a segment.
+fn lengthen_segment(payload: &mut Vec<u8>) {
+    let Some(old) = payload.get(..SEGMENT_OF_OLD) else { return };
+    let mut whole = [0; SegmentRow::SIZE];
+    whole[..SEGMENT_OF_OLD].copy_from_slice(old);
+    let Some(mut row) = SegmentRow::from_bytes(&whole) else { return };
+    row.flags |= segment::REUSED;
+    payload.splice(..SEGMENT_OF_OLD, row.to_bytes());
+}
 
 /// A row that comes from a payload.
 pub(super) trait Checked: Sized {
@@ -27,7 +42,10 @@ pub(super) fn table<T: Checked>(
     let found = newest(decoder, section, count)?;
     let mut nonsense = 0;
     let mut rows = Vec::with_capacity(found.rows.len());
-    for (index, (_, payload)) in found.rows {
+    for (index, (_, mut payload)) in found.rows {
+        if section == SectionKind::Segments && decoder.version < SEGMENTS_WITH_HISTORY {
+            lengthen_segment(&mut payload);
+        }
         match T::checked(&payload) {
             Some((row, mended)) => {
                 nonsense += u64::from(mended);
@@ -196,8 +214,10 @@ fn cut_head(head: &mut SummaryHead) -> bool {
 fn cut_row(row: &mut SummaryRow) -> bool {
     let SummaryRow { owned, owned_peak, resident, resident_peak, shared, huge, swapped, .. } = row;
     let mut mended = cut_bytes([owned, owned_peak, resident, resident_peak, shared, huge, swapped]);
-    let SummaryRow { resident_at_peak, owned_at_peak, blocks, ranges, error, .. } = row;
-    mended |= cut_bytes([resident_at_peak, owned_at_peak, blocks, ranges, error]);
+    let SummaryRow {
+        resident_at_peak, owned_at_peak, slack_at_peak, blocks, ranges, error, ..
+    } = row;
+    mended |= cut_bytes([resident_at_peak, owned_at_peak, slack_at_peak, blocks, ranges, error]);
     let SummaryRow { owned_peak_time, resident_peak_time, allocations, frees, allocated, .. } = row;
     mended | cut_counted([owned_peak_time, resident_peak_time, allocations, frees, allocated])
 }
@@ -214,7 +234,8 @@ impl Checked for Segment {
         mended |= mend_component(&mut row.component);
         // A file may be sparse, and larger than memory.
         mended |= cut_counted([&mut row.size, &mut row.time]);
-        mended |= cut_bytes([&mut row.present, &mut row.counted]);
+        let SegmentRow { present, counted, dropped, doubled, .. } = &mut row;
+        mended |= cut_bytes([present, counted, dropped, doubled]);
         let bitmap = rest[..row.bitmap_length as usize].to_vec();
         Some((Segment { row, bitmap }, mended))
     }

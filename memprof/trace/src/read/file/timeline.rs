@@ -14,6 +14,11 @@ const ATTEMPTS: usize = 4;
 /// Slots read at once. Of a short run most are empty, and room for all of them at once takes longer than their content.
 const PIECE: usize = 16;
 
+/// The first version whose cells say how much is shared.
+const CELLS_WITH_SHARES: u32 = 3;
+/// Bytes of a cell before it.
+const CELL_OF_OLD: usize = 24;
+
 #[derive(Default)]
 struct Bins {
     bins: Vec<Bin>,
@@ -26,6 +31,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
     let Some(entry) = decoder.sections.get(section) else { return Ok(Vec::new()) };
     let (offset, length) = (entry.offset, entry.length);
     let slot_size = entry.slot_size as usize;
+    let cell_size = if decoder.version < CELLS_WITH_SHARES { CELL_OF_OLD } else { Cell::SIZE };
     let mut result = Bins::default();
     let mut last = None;
     for _ in 0..ATTEMPTS {
@@ -33,7 +39,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
         let mut seen = Hasher::new();
         decoder.source.each_piece(offset, length, slot_size * PIECE, &mut |bytes| {
             seen.update(bytes);
-            found.add(bytes, entry, bin_shift);
+            found.add(bytes, entry, bin_shift, cell_size);
         })?;
         let seen = Some(seen.finalize());
         if last == seen {
@@ -63,11 +69,11 @@ struct Found {
 
 impl Found {
     /// What is in some of the slots.
-    fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32) {
+    fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32, cell_size: usize) {
         let (slots, damaged) = whole(bytes, entry);
         self.damaged += damaged;
         for slot in slots {
-            match bin(slot.head.index, slot.payload, bin_shift) {
+            match bin(slot.head.index, slot.payload, bin_shift, cell_size) {
                 Some((bin, mended)) => {
                     self.nonsense += u64::from(mended);
                     self.candidates.push((bin, slot.head.sequence));
@@ -93,12 +99,23 @@ impl Found {
     }
 }
 
+/// A cell; of an older one any part may be shared, or none.
+fn cell(bytes: &[u8]) -> Option<Cell> {
+    if bytes.len() >= Cell::SIZE {
+        return Cell::from_bytes(bytes);
+    }
+    let mut whole = [0; Cell::SIZE];
+    whole[..bytes.len()].copy_from_slice(bytes);
+    let cell = Cell::from_bytes(&whole)?;
+    Some(Cell { private_max: cell.resident_max, shared_max: cell.resident_max, ..cell })
+}
+
 /// With whether something had to be put right. Nothing if it differs from its index, or has too
 /// many components.
-fn bin(index: u32, payload: &[u8], bin_shift: u32) -> Option<(Bin, bool)> {
+fn bin(index: u32, payload: &[u8], bin_shift: u32, cell_size: usize) -> Option<(Bin, bool)> {
     let mut head = BinHead::from_bytes(payload)?;
     let payload = &payload[BinHead::SIZE..];
-    let cells: Vec<Cell> = payload.chunks_exact(Cell::SIZE).filter_map(Cell::from_bytes).collect();
+    let cells: Vec<Cell> = payload.chunks_exact(cell_size).filter_map(cell).collect();
     let shift = bin_shift.checked_add(head.level)?;
     let fits = shift < 64 && head.number < 1 << 24 && head.level < 256;
     if !fits || index != head.level << 24 | head.number || cells.len() > COMPONENTS_LIMIT {

@@ -50,6 +50,17 @@ impl Table {
         granule.shared.iter().chain(chain.flat_map(|further| &further.slots))
     }
 
+    /// The component that worked last in a granule, and the bytes of it that are in no block that begins there; nothing
+    /// where none ever began.
+    pub(super) fn freed_in(&self, place: Place<'_>, whole: i64) -> Option<(Component, u64)> {
+        let (last, _) = place.own().next().filter(|(component, _)| *component != 0)?;
+        let own: i64 = place.own().map(|(_, bytes)| bytes).sum();
+        let shared: i64 =
+            self.shared(place.granule).map(|slot| i64::from(bytes(slot.load(Acquire)))).sum();
+        let live = own + shared + i64::from(place.granule.rest.load(Relaxed));
+        Some((Component(last as u16), (whole - live.clamp(0, whole)) as u64))
+    }
+
     fn linked(&self, link: &AtomicU32) -> Option<&Further> {
         match link.load(Acquire) {
             0 => None,

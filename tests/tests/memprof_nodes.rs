@@ -1,0 +1,92 @@
+//! Memory that processes of a node share: its total is an interval that holds the truth, in every form of a report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::memprof::PROGRAMS;
+use quo_tests::suite::{self, Test};
+use quo_tests::{Checkout, Recorded};
+use serde_json::Value;
+
+const TESTS: &[Test] = &[("window_that_ranks_come_to_by_turns_counts_once", window)];
+
+const MEBI: u64 = 1 << 20;
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+/// Returns what `memprof report` says of these traces, with these options.
+fn report(traces: &Path, options: &[&str]) -> Result<String> {
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    let output = command.arg("report").args(options).arg(traces).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn number(value: &Value) -> Result<u64> {
+    value.as_u64().with_context(|| format!("{value} is no number"))
+}
+
+fn compiled(source: &str, folder: &Path) -> Result<PathBuf> {
+    Checkout::find()?.compile_c(&format!("{PROGRAMS}/{source}"), folder, &["-std=gnu11"])
+}
+
+/// All ranks hold the window at once: the node has as much as they have together without the window of each but one.
+fn window() -> Result<()> {
+    const RANKS: usize = 3;
+    const WINDOW: u64 = 64 * MEBI;
+    let folder = tempfile::tempdir()?;
+    let program = compiled("late_window.c", folder.path())?;
+    let job = Recorded::run(RANKS, &program, &[])?;
+    job.expect_said("done")?.expect_good_books()?;
+    let traces = job.traces();
+    let told: Value = serde_json::from_str(&report(&traces, &["--json"])?)?;
+    let node = &told["nodes"][0];
+    let ranks = node["ranks"].as_array().context("no ranks")?;
+    let peaks: Result<Vec<u64>> = ranks.iter().map(|rank| number(&rank["peak"]["bytes"])).collect();
+    let peaks = peaks?;
+    ensure!(peaks.len() == RANKS && peaks.iter().all(|peak| *peak >= WINDOW), "peaks {peaks:?}");
+    let once = peaks.iter().sum::<u64>() - (RANKS as u64 - 1) * WINDOW;
+    let timeline = &node["timeline"];
+    let (least, most) = (number(&timeline["peak"]["bytes"])?, number(&timeline["peak_at_most"])?);
+    let largest = peaks.iter().copied().max().unwrap_or(0);
+    ensure!(largest <= least && least <= once, "{least} B at least; ranks {peaks:?}");
+    // Pages of libraries are shared, too; what the ranks had of their own at other moments is not much.
+    ensure!(least <= most && most <= once + 2 * MEBI, "{least} to {most} B of {once}");
+    agrees(&traces, folder.path(), least)
+}
+
+/// The table and the flag and the curve of the picture say the same.
+fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
+    let text = report(traces, &[])?;
+    let row = text.lines().skip_while(|line| !line.starts_with("node ")).nth(1);
+    let row = row.with_context(|| format!("no row of the node:\n{text}"))?;
+    let picture = folder.join("picture.svg");
+    report(traces, &["--svg", picture.to_str().context("a path")?])?;
+    let svg = fs::read_to_string(picture)?;
+    let words = |part: &str| part.split(['<', '>']).nth(2).map(str::to_owned);
+    let peak = svg.split("class=\"peak\"").nth(1).context("no flag")?;
+    let flag =
+        peak.split("<text").nth(1).map(|text| format!("<text{text}")).and_then(|text| words(&text));
+    let flag = flag.with_context(|| format!("no words at the flag: {peak}"))?;
+    let amount = flag.split(" at ").next().unwrap_or("");
+    ensure!(row.contains(amount) && !amount.is_empty(), "the flag says {flag}, the table {row}");
+    let mebi = least as f64 / MEBI as f64;
+    ensure!(amount.starts_with(&format!("{mebi:.1}")), "the flag says {flag}, JSON {least}");
+    // The circle of the flag is at the top of the areas, which no point of them is above.
+    let height = peak.split("cy=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let height: f64 = height.context("no circle")?.parse()?;
+    let mut top = f64::MAX;
+    for area in svg.split("<path").filter(|path| path.contains("class=\"series")) {
+        let path = area.split(" d=\"M").nth(1).and_then(|rest| rest.split('"').next());
+        for point in path.unwrap_or("").trim_end_matches('Z').split('L') {
+            let y: f64 = point.split(' ').nth(1).context("a point")?.parse()?;
+            top = top.min(y);
+        }
+    }
+    ensure!((top - height).abs() < 0.6, "the curve ends at {top}, the flag is at {height}");
+    Ok(())
+}

@@ -222,7 +222,8 @@ fn requests_wait_their_turn_and_resizes_do_not_nest() {
     assert_eq!(changes.admit(second, now(4)), Ok(Turn::After(first)));
     let third = changes.request(Request::new(RequestKind::Grow(1), "test"), now(4));
     assert_eq!(changes.admit(third, now(4)), Ok(Turn::After(second)));
-    assert_eq!(changes.next_in_turn(), None);
+    assert_eq!((changes.next_in_turn(), changes.waiting()), (None, 2));
+    assert_eq!(changes.request_of(third).map(|request| &request.kind), Some(&RequestKind::Grow(1)));
     let nested = changes.announce(second, growth(2, 2), now(5));
     assert_eq!(nested, Err(ChangeError::Busy { id: second, running: first }));
     changes.abort(first, cause(CauseKind::Cancelled), now(6)).unwrap();
@@ -288,10 +289,13 @@ fn a_missed_deadline_is_noted_once_and_ends_nothing() {
     changes.admit(id, now(2)).unwrap();
     assert_eq!(changes.deadline(id), None, "time runs from the announcement on");
     changes.announce(id, shrinking(1, 3..4), now(10)).unwrap();
-    assert_eq!(changes.deadline(id), Some(now(40)));
+    assert_eq!((changes.under_way(), changes.deadline(id)), (Some(id), Some(now(40))));
+    assert_eq!(changes.next_deadline(), Some(now(40)));
+    assert!(!changes.is_overdue(now(39)) && changes.is_overdue(now(40)));
     assert_eq!(changes.overdue(&[], now(39)), None);
     assert_eq!(changes.overdue(&[2], now(40)), Some(id));
     assert_eq!(changes.overdue(&[], now(41)), None);
+    assert_eq!((changes.next_deadline(), changes.is_overdue(now(41))), (None, false));
     let event = changes.events().last().unwrap();
     assert_eq!((event.what, &event.late[..]), (Happening::Overdue, &[2][..]));
     let copy: Changes = serde_json::from_str(&serde_json::to_string(&changes).unwrap()).unwrap();
@@ -316,6 +320,15 @@ fn events_are_lines_and_come_back() {
     assert!(changes.events().is_empty());
     let wrong = Event::from_lines("\n{}").unwrap_err().to_string();
     assert!(wrong.starts_with("event log, line 2: "), "{wrong}");
+}
+
+#[test]
+fn notice_is_in_the_log_without_a_request() {
+    let mut changes = Changes::new(2, now(0));
+    changes.note(Cause::new(CauseKind::Unreachable, "n1"), now(5));
+    let event = changes.events().last().unwrap();
+    assert_eq!((event.what, event.request, event.time()), (Happening::Notice, None, now(5)));
+    assert_eq!(event.cause, Some(Cause::new(CauseKind::Unreachable, "n1")));
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub enum Function {
     Execlp,
     Execle,
     Fexecve,
+    Syscall,
     /// UCX's own way to map memory, past the hooks that it has put before the C library's functions.
     UcxMmap,
     UcxMunmap,
@@ -49,7 +50,7 @@ struct Hook {
     target: unsafe extern "C-unwind" fn(),
 }
 
-const HOOKS: [Hook; 21] = [
+const HOOKS: [Hook; 22] = [
     Hook { function: Mmap, name: c"mmap", target: mappings::mmap },
     Hook { function: Mmap64, name: c"mmap64", target: mappings::mmap },
     Hook { function: Munmap, name: c"munmap", target: mappings::munmap },
@@ -71,6 +72,7 @@ const HOOKS: [Hook; 21] = [
     Hook { function: Execlp, name: c"execlp", target: ending::execlp },
     Hook { function: Execle, name: c"execle", target: ending::execle },
     Hook { function: Fexecve, name: c"fexecve", target: ending::fexecve },
+    Hook { function: Syscall, name: c"syscall", target: mappings::syscall },
 ];
 
 /// Hooks of libraries that may be loaded late; the first of them found is the one.
@@ -94,6 +96,7 @@ pub fn start() {
         FIRST[hook.function as usize].store(first, Ordering::Release);
     }
     DLSYM.store(real(Dlsym), Ordering::Release);
+    SYSCALL.store(real(Syscall), Ordering::Release);
 }
 
 /// The real function; it is there when its hook is called, since nothing is hooked without. A static program's linker
@@ -137,8 +140,9 @@ pub fn first(symbol: &[u8]) -> usize {
     hook.map_or(0, |hook| FIRST[hook.function as usize].load(Ordering::Acquire))
 }
 
-/// The real `dlsym`, for an entry that is written out.
+/// The real `dlsym` and `syscall`, for entries that are written out.
 pub static DLSYM: AtomicUsize = AtomicUsize::new(0);
+pub static SYSCALL: AtomicUsize = AtomicUsize::new(0);
 
 /// Defines an entry of up to six words. `work` gets them, the address it returns to and the stack pointer
 /// it was entered with.

@@ -5,7 +5,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::hooked::{Function, hook, real};
+use super::hooked::{Function, SYSCALL, hook, real};
 use crate::base::component::{self, Component};
 use crate::base::thread::local;
 use crate::ledger::ranges;
@@ -327,6 +327,81 @@ unsafe extern "C-unwind" fn sbrk_work(
     let result = unsafe { pass(Function::Sbrk, [increment, b, c, d, e, f]) };
     if !failed(result) && increment != 0 && !is_tools() {
         grown(result, result.wrapping_add(increment), caller, stack);
+    }
+    result
+}
+
+/// Passes on every call but those for mappings as it came: some return twice, or on another stack.
+///
+/// # Safety
+/// As `syscall` in the C library asks for.
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn syscall() {
+    core::arch::naked_asm!(
+        "cmp rdi, {mmap}",
+        "je {numbered}",
+        "cmp rdi, {munmap}",
+        "je {numbered}",
+        "cmp rdi, {mremap}",
+        "je {numbered}",
+        "mov r11, qword ptr [rip + {real}]",
+        "jmp r11",
+        mmap = const libc::SYS_mmap,
+        munmap = const libc::SYS_munmap,
+        mremap = const libc::SYS_mremap,
+        numbered = sym numbered,
+        real = sym SYSCALL,
+    )
+}
+
+hook! {
+    numbered => numbered_work;
+}
+
+type Numbered =
+    unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> usize;
+
+unsafe extern "C-unwind" fn numbered_work(
+    number: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    caller: usize,
+    stack: usize,
+) -> usize {
+    // SAFETY: behind the address that the call returns to stands its seventh word.
+    let f = unsafe { *((stack + size_of::<usize>()) as *const usize) };
+    if number as i64 == libc::SYS_munmap && b >= LOOKED_AT && !is_tools() {
+        sampler::before_release(a, b);
+    }
+    // SAFETY: the caller's words, to the real function.
+    let result = unsafe {
+        let real: Numbered = core::mem::transmute(real(Function::Syscall));
+        real(number, a, b, c, d, e, f)
+    };
+    if failed(result) {
+        return result;
+    }
+    const PRIVATE: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    const KIND: c_int = libc::MAP_TYPE | libc::MAP_ANONYMOUS;
+    match number as i64 {
+        libc::SYS_mmap if d as c_int & KIND == PRIVATE => {
+            ranges::asked(result, b, owners::owner(caller, stack));
+        }
+        libc::SYS_mmap => ranges::not_asked(result, b),
+        libc::SYS_mremap => {
+            let asker = ranges::next_asked(a).filter(|(start, ..)| *start <= a);
+            if d & MREMAP_DONTUNMAP == 0 {
+                ranges::not_asked(a, b);
+            }
+            match asker {
+                Some((.., owner)) => ranges::asked(result, c, owner),
+                None => ranges::not_asked(result, c),
+            }
+        }
+        _ => ranges::not_asked(a, b),
     }
     result
 }

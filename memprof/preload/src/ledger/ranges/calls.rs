@@ -14,8 +14,8 @@ const KEPT: usize = 48;
 /// Memory that a call is about to give back.
 #[derive(Copy, Clone)]
 pub struct Leaving {
-    start: usize,
-    end: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
     mark: u32,
 }
 

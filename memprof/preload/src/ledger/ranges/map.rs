@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 
+use super::asked::Asked;
 use super::given::Stacks;
 use crate::base::component::{Component, LIMIT};
 use crate::base::memory;
@@ -94,6 +95,8 @@ pub struct Map {
     pub lost: u64,
     /// Memory of others that is in use as stacks.
     pub given: Stacks,
+    /// Memory whose asker is known, and no mapper.
+    pub asked: Asked,
 }
 
 impl Map {
@@ -112,6 +115,7 @@ impl Map {
             marks: 0,
             lost: 0,
             given: Stacks::new(),
+            asked: Asked::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+mod asked;
 mod calls;
 mod given;
 mod map;
@@ -76,7 +77,13 @@ pub fn leaves(start: usize, length: usize) -> Leaving {
 /// Notes the end of a call on them: unmapped, or still there.
 pub fn left(leaving: &Leaving, unmapped: bool) {
     let known = WALK.load(Ordering::Acquire);
-    with(|map| if unmapped { map.left(leaving) } else { map.stayed(leaving, known) });
+    with(|map| match unmapped {
+        true => {
+            map.left(leaving);
+            map.asked.forget(leaving.start, leaving.end);
+        }
+        false => map.stayed(leaving, known),
+    });
 }
 
 /// The addresses have been unmapped, and nobody else maps anything there.
@@ -167,6 +174,24 @@ pub fn next_use(address: usize) -> Option<(usize, usize, Component)> {
         }
         _ => Some((given.start, given.end, given.owner)),
     }
+}
+
+/// `owner` has asked the kernel for private memory, past the functions that are seen.
+pub fn asked(start: usize, length: usize, owner: Component) {
+    let (start, end) = pages(start, length);
+    with(|map| map.asked.enter(asked::Stretch { start, end, owner }));
+}
+
+/// Such memory is asked for no longer.
+pub fn not_asked(start: usize, length: usize) {
+    let (start, end) = pages(start, length);
+    with(|map| map.asked.forget(start, end));
+}
+
+/// The first stretch of such memory that ends above an address: start, end, and who asked.
+pub fn next_asked(address: usize) -> Option<(usize, usize, Component)> {
+    let next = with(|map| map.asked.next(address))?;
+    Some((next.start, next.end, next.owner))
 }
 
 /// Bytes of mappings that all components own together.

@@ -1,8 +1,8 @@
 //! Owners of the present pages of a mapping. Pure: facts about owners come through [`World`].
 //!
 //! Every present byte is given to exactly one component, so the sum is the walk's. The order of precedence: the tool's
-//! own memory; blocks of the allocator; mappings that were seen to be made; loaded objects; the mapping's own kind; no
-//! owner.
+//! own memory; blocks of the allocator; mappings that were seen to be made; loaded objects; the mapping's own kind; who
+//! asked the kernel for it; no owner.
 
 use memprof_trace::classify;
 
@@ -25,6 +25,8 @@ pub trait World {
     fn block(&self, address: usize) -> Option<Span>;
     /// Mappings seen to be made. Those of an allocator have [`Component::SLACK`].
     fn range(&self, address: usize) -> Option<Span>;
+    /// Private memory by who asked the kernel for it, where the call may have served another one.
+    fn asked(&self, address: usize) -> Option<Span>;
     fn object(&self, address: usize) -> Option<Span>;
     /// Live bytes of small blocks between two addresses by owner, and how many of them are a guess.
     /// None where none ever lived.
@@ -185,7 +187,11 @@ pub struct Walker<'w, W> {
     tool: Cursor,
     range: Cursor,
     object: Cursor,
+    asked: Cursor,
     pending: Pending,
+    /// The part of the unclaimed memory that an object is known to have asked for, and the last such object.
+    asked_for: Pending,
+    asker: Component,
     /// Small blocks live in this mapping.
     small: bool,
     /// Bytes that large blocks of this mapping leave unused at most.
@@ -201,7 +207,10 @@ impl<'w, W: World> Walker<'w, W> {
             tool: Cursor::Unknown,
             range: Cursor::Unknown,
             object: Cursor::Unknown,
+            asked: Cursor::Unknown,
             pending: Pending::default(),
+            asked_for: Pending::default(),
+            asker: Component::UNATTRIBUTED,
             small: false,
             spare: 0,
         }
@@ -229,11 +238,23 @@ impl<'w, W: World> Walker<'w, W> {
                     owner = owner.or(Some(span.owner));
                 }
             }
+            let asked = self.asked.at(at, |address| world.asked(address));
+            let asker = match asked {
+                Some(span) if span.start <= at => {
+                    stop = stop.min(span.end);
+                    Some(span.owner)
+                }
+                Some(span) => {
+                    stop = stop.min(span.start);
+                    None
+                }
+                None => None,
+            };
             let is_tool = tool.is_some_and(|span| span.start <= at);
             if is_tool {
                 self.totals.add(Component::TOOL, (stop - at) as u64, run);
             } else {
-                self.stretch(mapping, run, at, stop, owner);
+                self.stretch(mapping, run, at, stop, (owner, asker));
             }
             at = stop;
         }
@@ -254,14 +275,14 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// Present pages with one claim, or none.
+    /// Present pages with one claim, or none, and one object that has asked for them, or none.
     fn stretch(
         &mut self,
         mapping: &Mapping,
         run: &Run,
         start: usize,
         end: usize,
-        claim: Option<Component>,
+        (claim, asker): (Option<Component>, Option<Component>),
     ) {
         let length = (end - start) as u64;
         match mapping.backing {
@@ -274,7 +295,7 @@ impl<'w, W: World> Walker<'w, W> {
                         self.totals.add(Component::SLACK, rest, run);
                     }
                     (Backing::Heap, None) => self.totals.add(Component::SLACK, rest, run),
-                    _ => self.keep(rest, run),
+                    _ => self.keep(rest, run, asker),
                 }
             }
             Backing::Stack => {
@@ -402,22 +423,34 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    fn keep(&mut self, bytes: u64, run: &Run) {
+    fn keep(&mut self, bytes: u64, run: &Run, asker: Option<Component>) {
+        self.asker = asker.unwrap_or(self.asker);
+        let pending = if asker.is_some() { &mut self.asked_for } else { &mut self.pending };
         if run.is_present() {
-            self.pending.plain += bytes;
-            self.pending.shared += if run.is_shared() { bytes } else { 0 };
-            self.pending.huge += if run.is_huge() { bytes } else { 0 };
+            pending.plain += bytes;
+            pending.shared += if run.is_shared() { bytes } else { 0 };
+            pending.huge += if run.is_huge() { bytes } else { 0 };
         } else {
-            self.pending.swapped += bytes;
+            pending.swapped += bytes;
         }
     }
 
     /// The mapping is done: its unclaimed part is the allocator's if blocks live there.
     pub fn end(&mut self, mapping: &Mapping) {
-        let pending = core::mem::take(&mut self.pending);
         let arena = mapping.start.is_multiple_of(ARENA) && mapping.end - mapping.start <= ARENA;
-        let slack = if self.small || arena { u64::MAX } else { self.spare };
+        let mut slack = if self.small || arena { u64::MAX } else { self.spare };
         (self.small, self.spare) = (false, 0);
+        let asked_for = core::mem::take(&mut self.asked_for);
+        let pending = core::mem::take(&mut self.pending);
+        for (pending, owner) in [(pending, Component::UNATTRIBUTED), (asked_for, self.asker)] {
+            let taken = self.settle(pending, slack, owner);
+            slack -= taken.min(slack);
+        }
+    }
+
+    /// Gives unclaimed memory to the allocator, but no more than so many bytes, and the rest to `owner`. How much the
+    /// allocator has got.
+    fn settle(&mut self, pending: Pending, slack: u64, owner: Component) -> u64 {
         let taken = pending.plain.min(slack);
         let all = taken == pending.plain;
         let part = |bytes: u64| if all { bytes } else { bytes.min(taken) };
@@ -428,11 +461,12 @@ impl<'w, W: World> Walker<'w, W> {
         allocator.shared += shared;
         allocator.huge += huge;
         allocator.swapped += swapped;
-        let nobody = &mut self.totals.components[usize::from(Component::UNATTRIBUTED.0)];
-        nobody.resident += pending.plain - taken;
-        nobody.shared += pending.shared - shared;
-        nobody.huge += pending.huge - huge;
-        nobody.swapped += pending.swapped - swapped;
+        let rest = &mut self.totals.components[usize::from(owner.0) % LIMIT];
+        rest.resident += pending.plain - taken;
+        rest.shared += pending.shared - shared;
+        rest.huge += pending.huge - huge;
+        rest.swapped += pending.swapped - swapped;
+        taken
     }
 }
 

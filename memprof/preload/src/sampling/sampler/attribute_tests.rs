@@ -13,6 +13,7 @@ struct Model {
     blocks: Vec<Span>,
     ranges: Vec<Span>,
     objects: Vec<Span>,
+    asked: Vec<Span>,
     small: Vec<(usize, u64, Component)>,
     freed: Vec<Span>,
 }
@@ -32,6 +33,10 @@ impl World for Model {
 
     fn range(&self, address: usize) -> Option<Span> {
         next(&self.ranges, address)
+    }
+
+    fn asked(&self, address: usize) -> Option<Span> {
+        next(&self.asked, address)
     }
 
     fn object(&self, address: usize) -> Option<Span> {
@@ -91,9 +96,10 @@ fn model() -> impl Strategy<Value = Model> {
     let limit = LIMIT_PAGES * PAGE;
     let small = proptest::collection::vec((0..limit, 1..30_000_u64, 16..60_u16), 0..60);
     let plain = || spans(limit, false);
-    (plain(), spans(limit, true), plain(), plain(), small, plain()).prop_map(
-        |(tools, blocks, ranges, objects, small, freed)| Model {
+    (plain(), spans(limit, true), plain(), plain(), small, plain(), plain()).prop_map(
+        |(tools, blocks, ranges, objects, small, freed, asked)| Model {
             freed,
+            asked,
             tools,
             blocks,
             ranges,
@@ -348,4 +354,20 @@ fn paths_tell_what_a_mapping_is() {
     ] {
         assert_eq!(backing(path.as_bytes(), inode, shared), expected, "{path}");
     }
+}
+
+#[test]
+fn memory_without_other_owner_is_of_who_asked_for_it() {
+    let asked = vec![span(2 * PAGE, 5 * PAGE, 20)];
+    let plain = Model { asked: asked.clone(), ..Model::default() };
+    let totals = walk(&plain, Backing::Anonymous, 1..8);
+    assert_eq!(resident(&totals, 20), 3 * PAGE as u64);
+    assert_eq!(resident(&totals, Component::UNATTRIBUTED.0), 4 * PAGE as u64);
+    // A mapper that was seen, or blocks that live there, tell more.
+    let mapped = Model { ranges: vec![span(PAGE, 8 * PAGE, 16)], ..plain.clone() };
+    assert_eq!(resident(&walk(&mapped, Backing::Anonymous, 1..8), 16), 7 * PAGE as u64);
+    let small = Model { small: vec![(2 * PAGE, PAGE as u64, Component(17))], ..plain };
+    let totals = walk(&small, Backing::Anonymous, 1..8);
+    assert_eq!((resident(&totals, 17), resident(&totals, 20)), (PAGE as u64, 0));
+    assert_eq!(resident(&totals, Component::SLACK.0), 6 * PAGE as u64);
 }

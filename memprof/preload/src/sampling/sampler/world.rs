@@ -174,6 +174,13 @@ impl World for Owners {
         Some(Span { start, end, owner })
     }
 
+    fn asked(&self, address: usize) -> Option<Span> {
+        let (start, end, owner) = ranges::next_asked(address)?;
+        let is_allocator = self.allocator == Some(owner);
+        let owner = if is_allocator { Component::SLACK } else { owner };
+        Some(Span { start, end, owner })
+    }
+
     fn object(&self, address: usize) -> Option<Span> {
         Owners::next(&self.objects[..self.object_count], address)
     }

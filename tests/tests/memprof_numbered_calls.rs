@@ -1,0 +1,54 @@
+//! Memory that objects ask the kernel for by the numbers of its calls, as communication libraries do: it is of who asked.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use quo_tests::memprof::PROGRAMS;
+use quo_tests::suite::{self, Test};
+use quo_tests::{Checkout, run_compiler};
+use serde_json::Value;
+
+const TESTS: &[Test] = &[("memory_asked_for_by_number_is_of_who_asked", askers)];
+
+const MEBI: u64 = 1 << 20;
+
+fn main() -> ExitCode {
+    suite::run(TESTS, None)
+}
+
+fn askers() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = Checkout::find()?.root().join(PROGRAMS).join("numbered.c");
+    let (library, program) = (folder.path().join("libnumbered.so"), folder.path().join("numbered"));
+    let compiler = || {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]);
+        compiler
+    };
+    let mut shared = compiler();
+    shared.args(["-shared", "-fPIC", "-DLIBRARY", "-Wl,-soname,libnumbered.so", "-o"]);
+    run_compiler(shared.arg(&library).arg(&source))?;
+    let mut linked = compiler();
+    linked.arg("-o").arg(&program).arg(&source).arg(&library);
+    run_compiler(linked.arg(format!("-Wl,-rpath,{}", folder.path().display())))?;
+    let traces = folder.path().join("traces");
+    let memprof = Checkout::find()?.program("memprof")?;
+    let mut run = Command::new(&memprof);
+    let output =
+        run.args(["run", "--quiet", "-o"]).arg(&traces).arg("--").arg(&program).output()?;
+    ensure!(output.status.success(), "{output:?}");
+    let output = Command::new(memprof).args(["report", "--json"]).arg(&traces).output()?;
+    let job: Value = serde_json::from_slice(&output.stdout)?;
+    let held = job["nodes"][0]["ranks"][0]["held"].as_array().context("no components")?;
+    let peak = |name: &str| {
+        let found = held.iter().find(|one| one["name"] == name);
+        found.map_or(0, |one| one["resident_peak"].as_u64().unwrap_or(0))
+    };
+    let [own, library, nobody] =
+        ["app.exe:numbered", "app.lib:libnumbered.so", "unattributed"].map(peak);
+    let about = |bytes: u64, mebi: u64| (mebi * MEBI..(mebi + 1) * MEBI).contains(&bytes);
+    ensure!(about(library, 30), "the library: {library} B, {held:?}");
+    ensure!(own >= 20 * MEBI && own < 26 * MEBI, "the program: {own} B, {held:?}");
+    ensure!(nobody < MEBI / 2, "nobody: {nobody} B, {held:?}");
+    Ok(())
+}

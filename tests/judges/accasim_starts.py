@@ -1,6 +1,6 @@
 """Prints the start of each job of a log under a scheduler of AccaSim: job, start, a line each.
 
-    accasim_starts.py fifo|easy|easy-as-shipped LOG PROCESSORS
+    accasim_starts.py fifo|easy|easy-as-shipped|conservative LOG PROCESSORS
 """
 
 import collections
@@ -15,7 +15,7 @@ collections.Mapping = collections.abc.Mapping
 
 from accasim.base.allocator_class import FirstFit
 from accasim.base.event_class import EventManager
-from accasim.base.scheduler_class import EASYBackfilling, FirstInFirstOut
+from accasim.base.scheduler_class import EASYBackfilling, FirstInFirstOut, SchedulerBase
 from accasim.base.simulator_class import Simulator
 
 
@@ -42,9 +42,88 @@ class Gap(FirstFit):
         return []
 
 
+class Conservative(SchedulerBase):
+    """Conservative backfilling in AccaSim's engine, which has none of its own.
+
+    Each job has a reservation from its arrival on. After an early end, jobs move forward in order of arrival, each to its
+    earliest instant beside all other reservations, in passes until none moves.
+    """
+
+    name = "conservative"
+
+    def __init__(self, processors, finished):
+        super().__init__(0)
+        self.processors, self.finished = processors, finished
+        self.fit = FirstFit()
+        self.running, self.reserved = {}, {}
+
+    def get_id(self):
+        return self.name
+
+    def earliest(self, now, job, at_most=None):
+        """The earliest start of a job beside the running ones and all reservations but its own."""
+        changes = collections.Counter()
+        free = self.processors
+        for end, count in self.running.values():
+            free -= count
+            changes[max(end, now)] += count
+        for other, (start, length, count) in self.reserved.items():
+            if other != job.id:
+                changes[start] -= count
+                changes[start + length] += count
+        free += changes.pop(now, 0)
+        wanted, length = job.requested_nodes, max(job.expected_duration, 1)
+        times = sorted(changes)
+        begin = now if free >= wanted else None
+        for time in times:
+            if begin is not None and time >= begin + length:
+                break
+            free += changes[time]
+            if free < wanted:
+                begin = None
+            elif begin is None:
+                begin = time
+            if at_most is not None and begin is None and time >= at_most:
+                return at_most
+        return begin
+
+    def scheduling_method(self, now, queued, es_dict):
+        is_early = False
+        for job in [job for job in self.running if job in self.finished]:
+            is_early |= self.running.pop(job)[0] > now
+        moves = is_early
+        while moves:
+            moves = False
+            for job in queued:
+                if job.id in self.reserved:
+                    before, length, count = self.reserved[job.id]
+                    start = min(self.earliest(now, job, before), before)
+                    self.reserved[job.id] = (start, length, count)
+                    moves |= start < before
+        for job in queued:
+            if job.id not in self.reserved:
+                length = max(job.expected_duration, 1)
+                self.reserved[job.id] = (self.earliest(now, job), length, job.requested_nodes)
+        self.fit.set_resource_manager(self.resource_manager)
+        self.fit.set_resources(self.resource_manager.current_availability)
+        plan = []
+        for job in queued:
+            start, length, count = self.reserved[job.id]
+            allocation = (None, job.id, [])
+            if start <= now:
+                allocation = self.fit.allocating_method(job, now, skip=False)
+            if allocation[-1]:
+                del self.reserved[job.id]
+                self.running[job.id] = (now + length, count)
+            plan.append(allocation)
+        return plan, []
+
+
 def main():
     name, log, processors = sys.argv[1:]
+    finished = set()
     schedulers = {
+        "conservative": lambda: Conservative(int(processors), finished),
         "fifo": lambda: FirstInFirstOut(FirstFit()),
         "easy": lambda: Easy(Gap()),
         "easy-as-shipped": lambda: EASYBackfilling(FirstFit()),
@@ -55,6 +134,7 @@ def main():
     def noted(self, event):
         finish(self, event)
         starts.append((event.id, event.start_time))
+        finished.add(event.id)
 
     EventManager.finish_event = noted
     with tempfile.TemporaryDirectory() as folder:

@@ -319,7 +319,7 @@ fn from_main() -> Result<()> {
     };
     let seed = number("QUO_TESTS_SEED").unwrap_or(1);
     let (_folder, program) = program()?;
-    let (mut worst, mut inside) = (Duration::ZERO, 0);
+    let (mut worst, mut inside) = ((Duration::ZERO, 0), 0);
     for round in 0..rounds {
         let mut state = seed.wrapping_mul(2_000_003).wrapping_add(round);
         let processes = 2 + draw(&mut state, 3) as usize;
@@ -355,14 +355,15 @@ fn from_main() -> Result<()> {
         // Those that it, or its death, has left in MPI_Init stay there.
         let job = Killed { concerned: " has MPI", ..job };
         let end = job.stop().with_context(|| format!("seed {seed}, round {round}"))?;
-        worst = worst.max(end);
+        worst = worst.max((end, round));
     }
     let line = format!(
-        "{rounds} rounds from main on, seed {seed}: {inside} killed in MPI_Init, the others end after at most {:.2} s",
-        worst.as_secs_f64()
+        "{rounds} rounds from main on, seed {seed}: {inside} killed in MPI_Init, the others end after at most {:.2} s, in round {}",
+        worst.0.as_secs_f64(),
+        worst.1,
     );
     println!("{line}");
-    ensure!(worst.as_secs_f64() < LONGEST_END && inside < rounds, "{line}");
+    ensure!(worst.0.as_secs_f64() < LONGEST_END && inside < rounds, "{line}");
     Ok(())
 }
 

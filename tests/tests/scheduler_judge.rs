@@ -15,11 +15,15 @@ use scheduler::simulate::{Observer, Settings, Simulation};
 use scheduler::state::Cluster;
 use scheduler::time::{Span, Time};
 use scheduler::workload::generate::{Synthetic, synthetic};
-use scheduler::workload::{Work, Workload};
+use scheduler::workload::{JobSpec, Work, Workload};
 
-const TESTS: [Test; 5] = [
+const TESTS: [Test; 6] = [
     ("fcfs_starts_jobs_as_accasim_on_generated_logs", fcfs_on_generated_logs),
     ("easy_starts_jobs_as_accasim_on_generated_logs", easy_on_generated_logs),
+    (
+        "conservative_starts_jobs_as_in_accasims_engine_after_early_ends",
+        conservative_on_generated_logs,
+    ),
     ("spare_nodes_explain_the_first_difference_of_easy", spare_nodes_explain_easy),
     ("both_start_jobs_as_accasim_on_a_public_log", both_on_a_public_log),
     ("easy_of_accasim_as_shipped_breaks_its_reservation", easy_as_shipped),
@@ -124,6 +128,18 @@ fn fcfs_on_generated_logs() -> Result<()> {
 
 fn easy_on_generated_logs() -> Result<()> {
     generated().try_for_each(|(log, nodes)| hold_against("easy-short", "easy", &log, nodes))
+}
+
+/// In AccaSim's engine, which has no such scheduler, by one that the script defines.
+fn conservative_on_generated_logs() -> Result<()> {
+    for (seed, (nodes, load)) in [(64, 0.8), (64, 1.0), (300, 0.9)].into_iter().enumerate() {
+        let log = synthetic(Synthetic { jobs: 1000, nodes, load, seed: seed as u64 });
+        let ends_early =
+            |job: &JobSpec| matches!(job.work, Work::Fixed(runtime) if runtime < job.walltime);
+        ensure!(log.jobs.iter().filter(|job| ends_early(job)).count() > 500);
+        hold_against("conservative", "conservative", &log, nodes)?;
+    }
+    Ok(())
 }
 
 fn spare_nodes_explain_easy() -> Result<()> {

@@ -60,6 +60,14 @@ main(int argc, char **argv)
     WRONG(info, "host", "KEY=VALUE");
     WRONG(command, "", "command is empty");
     WRONG(control_folder, "/nowhere", "control is 0");
+    options.start = 1;
+    options.min = 2;
+    options.max = 6;
+    wrong(&options, "1 ranks at the start (the option start): bounds: 1 processes are not allowed; 2 is the nearest");
+    options.step = 3;
+    options.min = 1;
+    wrong(&options, "1 processes are not allowed; 3 is the nearest that is, and ");
+    options = (QUO_world_options_t)QUO_WORLD_OPTIONS_INIT;
     options.step = 2;
     options.sizes = "2";
     wrong(&options, "only one of");

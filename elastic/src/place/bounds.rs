@@ -119,6 +119,16 @@ impl Bounds {
         (size.max(self.min)..=self.max).find(|size| self.allowed.allows(*size))
     }
 
+    /// Returns the end of a sentence about the least and the largest size up to `most`.
+    pub(crate) fn range(&self, most: u32) -> String {
+        match (self.at_least(1), self.at_most(most)) {
+            (Some(least), Some(largest)) if least <= largest => {
+                format!(", and there can be {least} to {largest}")
+            }
+            _ => format!(", and none can be had: there can be {most} at most"),
+        }
+    }
+
     /// Returns the sizes up to `most`, in a form that can be sent to others. A program's own check becomes a list, of the
     /// smallest few thousand sizes that it accepts.
     pub fn up_to(&self, most: u32) -> SizeLimits {

@@ -235,6 +235,10 @@ impl WorldOptions {
         let all = u32::try_from(limits.most.max(limits.named)).unwrap_or(u32::MAX);
         let any = || Bounds::new(1, all, Allowed::Any);
         let bounds = self.bounds.clone().map_or_else(any, Ok).map_err(|error| error.to_string())?;
+        bounds.check(u32::try_from(start).unwrap_or(u32::MAX)).map_err(|error| {
+            let from = self.start.map_or("all that were launched", |_| "the option start");
+            format!("{start} ranks at the start ({from}): {error}{}", bounds.range(all))
+        })?;
         Ok(Job { name, hosts, places, start, bounds, limits, fill: self.fill })
     }
 
@@ -361,6 +365,31 @@ mod tests {
 
     use super::*;
     use crate::room::Room;
+
+    #[test]
+    fn start_outside_of_the_sizes_is_refused_with_their_range() {
+        let limits = || Limits { most: 6, ..Limits::default() };
+        let job = |start: usize, allowed| {
+            let bounds = Bounds::new(2, 5, allowed).unwrap();
+            let options = WorldOptions::new().start(start).sizes(bounds);
+            options.job(vec!["n".to_owned()], vec![0; 6], start, limits()).map(|job| job.start)
+        };
+        let refused = job(3, Allowed::MultipleOf(2)).unwrap_err();
+        assert_eq!(
+            refused,
+            "3 ranks at the start (the option start): bounds: 3 processes are not allowed; 2 and 4 are the nearest that \
+             are, and there can be 2 to 4"
+        );
+        assert!(job(1, Allowed::Any).unwrap_err().ends_with(", and there can be 2 to 5"));
+        assert!(job(6, Allowed::OneOf(vec![3, 9])).unwrap_err().ends_with("there can be 3 to 3"));
+        assert_eq!(job(4, Allowed::MultipleOf(2)), Ok(4));
+        let all = WorldOptions::new().sizes(Bounds::new(1, 2, Allowed::Any).unwrap());
+        let refused = all.job(vec!["n".to_owned()], vec![0; 6], 6, limits()).unwrap_err();
+        assert!(
+            refused.starts_with("6 ranks at the start (all that were launched): "),
+            "{refused}"
+        );
+    }
 
     #[test]
     fn slots_limit_a_world_unless_it_may_be_crowded() {

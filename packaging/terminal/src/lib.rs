@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn name_in_a_table_is_neither_a_formula_nor_two_fields() {
+    fn name_in_a_table_is_no_formula() {
         for (name, expected) in [
             ("12_3", "12_3"),
             ("=cmd|A", "'=cmd|A"),

@@ -107,8 +107,12 @@ impl MpiGroup {
         let mut size: c_int = 0;
         // SAFETY: as above; writes one int.
         succeed("MPI_Comm_size", unsafe { raw::quo_mpi_comm_size(comm.0, &raw mut size) })?;
-        // SAFETY: as above.
-        let peers = unsafe { LaunchedPeers::new(comm, usize::try_from(size).unwrap_or(0)) }?;
+        let mut world = vec![0; usize::try_from(size).unwrap_or(0)];
+        // SAFETY: as above; there is room for a number for each rank.
+        succeed("MPI_Group_translate_ranks", unsafe {
+            raw::quo_mpi_world_ranks(comm.0, size, world.as_mut_ptr())
+        })?;
+        let peers = LaunchedPeers::new(world)?;
         let look = || (limits.check_peers)().and_then(|()| peers.look(CALL));
         let limits = WaitLimits { deadline: limits.deadline, check_peers: &look };
         let made = begun.wait(&limits)?;

@@ -3,7 +3,6 @@
 //!
 //! Launchers tell each process its rank in the environment, and all ranks of a host are children of one process of the
 //! launcher. What is not certain is not taken for an end: the caller waits on.
-#![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -14,8 +13,8 @@ use std::time::{Duration, Instant};
 use quo::group::GroupError;
 use quo_launch::job::RANKS;
 
-use crate::raw::succeed;
-use crate::{Comm, is_usable, raw, world_rank};
+use crate::group::world_size;
+use crate::{is_usable, world_rank};
 
 /// Time between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(100);
@@ -67,37 +66,27 @@ struct Seen {
 }
 
 impl LaunchedPeers {
-    /// The launched processes behind the ranks of a communicator. Local; none is looked for yet.
+    /// The launched processes behind the ranks of a communicator, by their ranks in `MPI_COMM_WORLD`, which are below zero
+    /// for others. Local; none is looked for yet.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
-    ///
-    /// # Safety
-    /// `comm` is a live intracommunicator.
-    pub(crate) unsafe fn new(comm: Comm, size: usize) -> Result<Self, GroupError> {
-        let mut world = vec![0; size];
-        let count = c_int::try_from(size).unwrap_or(0);
-        // SAFETY: the communicator is live, and there is room for a number for each of its ranks.
-        succeed("MPI_Group_translate_ranks", unsafe {
-            raw::quo_mpi_world_ranks(comm.0, count, world.as_mut_ptr())
-        })?;
+    pub(crate) fn new(world: impl IntoIterator<Item = c_int>) -> Result<Self, GroupError> {
         let ranks = world.into_iter().enumerate();
         let ranks = ranks.filter_map(|(rank, world)| Some((usize::try_from(world).ok()?, rank)));
         let state = State { next: Instant::now() + LOOK, seen: None, missing_since: None };
         let own = usize::try_from(world_rank()?).unwrap_or(usize::MAX);
-        let own = (own, crate::group::world_size().unwrap_or(0));
+        let own = (own, world_size().unwrap_or(0));
         Ok(Self { ranks: ranks.collect(), own, state: Mutex::new(state) })
     }
 
     /// The launched processes of `MPI_COMM_WORLD`. Local; none is looked for yet.
     ///
     /// # Errors
-    /// As [`is_usable`]; [`GroupError::Mpi`].
+    /// As [`is_usable`](crate::is_usable); [`GroupError::Mpi`].
     pub fn of_world() -> Result<Self, GroupError> {
         is_usable()?;
-        let size = crate::group::world_size().unwrap_or(0);
-        // SAFETY: MPI is running, so the communicator is live.
-        unsafe { Self::new(Comm(raw::quo_mpi_comm_world()), size) }
+        Self::new(0..c_int::try_from(world_size().unwrap_or(0)).unwrap_or(0))
     }
 
     /// Fails when a rank has ended whose process is, or was to be, on this host. Looks at the processes a few times a

@@ -20,6 +20,7 @@ const TESTS: &[Test] = &[
     ("elastic_jobs_use_more_of_the_nodes_than_static_ones", compared),
     ("job_between_two_looks_is_recorded_with_its_run", between_looks),
     ("manager_goes_on_after_the_controller_was_away", controller_away),
+    ("draining_and_reserved_nodes_are_left", left_alone),
     ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
 ];
 
@@ -345,6 +346,54 @@ fn managed() -> Result<(Figures, Duration)> {
         ensure!(events.contains("lacks 2"), "{}", bed.report());
     }
     Ok((bed.finish()?, arrival))
+}
+
+/// Of two nodes that jobs have grown onto, one drains, and on the other administrators are about to work: both are left.
+fn left_alone() -> Result<()> {
+    let bed = Bed::up("drains")?;
+    bed.elastic("a", &[0], 2 * units()?)?;
+    bed.elastic("b", &[1], 2 * units()?)?;
+    let manager = bed.manager(&[])?;
+    // The nodes that other jobs hold for them.
+    let held = || -> Result<Vec<String>> {
+        let jobs = bed.squeue("%T|%j|%N")?;
+        let holders = jobs.lines().filter_map(|line| line.strip_prefix("RUNNING|quo-elastic-"));
+        Ok(holders.filter_map(|line| Some(line.split_once('|')?.1.to_owned())).collect())
+    };
+    let control = |words: &[&str]| -> Result<()> {
+        let output = bed.slurm.command("scontrol").args(words).output()?;
+        ensure!(output.status.success(), "{words:?}: {output:?}");
+        Ok(())
+    };
+    bed.until("both have grown", || {
+        Ok(bed.size("a", 4)? && bed.size("b", 4)? && held()?.len() == 2)
+    })?;
+    let nodes = held()?;
+    let [first, second] = nodes.as_slice() else { anyhow::bail!("{nodes:?}") };
+    let (name, reserved) = (format!("nodename={first}"), format!("nodes={second}"));
+    control(&["update", &name, "state=drain", "reason=test"])?;
+    control(&[
+        "create",
+        "reservation",
+        "reservationname=disks",
+        "starttime=now+10minutes",
+        "duration=60",
+        "users=root",
+        "flags=maint,ignore_jobs",
+        &reserved,
+    ])?;
+    for words in [
+        format!("leaves {first}, which drains"),
+        format!("leaves {second}, which is in the maintenance disks"),
+    ] {
+        bed.until(&words, || Ok(bed.read("manager").contains(&words)))?;
+    }
+    bed.until("Slurm has both nodes back", || Ok(held()?.is_empty()))?;
+    manager.kill()?;
+    control(&["delete", "reservationname=disks"])?;
+    control(&["update", &name, "state=resume"])?;
+    bed.until("all jobs have ended", || Ok(bed.jobs()?.is_empty()))?;
+    bed.slurm.down()
 }
 
 /// A job that waits at one look and has ended at the next one has run, in the record.

@@ -69,7 +69,8 @@ impl Arbiter {
                 _ => (CauseKind::NoCapacity, self.processes.reason()),
             };
             let asked = asked(request.kind);
-            let detail = format!("{asked}; there are {now}, and there can be 1 to {all}{reason}");
+            let range = self.job.bounds.range(u32::try_from(all).unwrap_or(u32::MAX));
+            let detail = format!("{asked}; there are {now}{range}{reason}");
             return Err(Cause::new(kind, detail));
         }
         let size = u32::try_from(size).unwrap_or(u32::MAX);

@@ -4,7 +4,9 @@
 //! Slurm starts jobs, as ever. The manager keeps nothing that Slurm and the jobs do not tell, but for the requests that
 //! it has sent and that have not ended: one that is killed and started again waits for their ends.
 
+mod drain;
 mod plan;
+mod reservation;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +24,7 @@ use super::contact::{Contact, here, there};
 use super::memory::Footprints;
 use super::orders::{Change, EVENTS, Orders, is_busy, open};
 use super::recording::Recording;
-use super::{Manage, decision_line, now};
+use super::{Manage, decision_line, now, span};
 use crate::output::{complain, say, say_json};
 use plan::{Flight, Pictured, View, adopted, picture, request, runs, sightings};
 use text::{JOB_FORMAT, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
@@ -41,6 +43,8 @@ pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
         partition,
         dry_run: arguments.common.dry_run,
         json,
+        grace: span(arguments.common.grace),
+        look_ahead: span(arguments.common.look_ahead),
         user: rustix::process::getuid().as_raw(),
         began: now(),
         orders: Orders::default(),
@@ -68,6 +72,10 @@ struct Manager {
     partition: Option<String>,
     dry_run: bool,
     json: bool,
+    /// The time that a job has to leave nodes.
+    grace: Span,
+    /// The time before a reservation from which it is obeyed.
+    look_ahead: Span,
     /// The number of this user.
     user: u32,
     began: Time,
@@ -138,13 +146,18 @@ impl Manager {
             self.complain_once(format!("{error:#}"));
         }
         self.tell_too_large(&pictured, &statuses);
-        for decided in decide(&pictured.snapshot, policy)? {
+        let (leaving, kept) = drain::decide(&pictured, self.grace);
+        kept.into_iter().for_each(|words| self.complain_once(words));
+        let is_leaving = |job: usize| leaving.iter().any(|decided| decided.job == job);
+        let others = decide(&pictured.snapshot, policy)?;
+        let others = others.iter().filter(|decided| !is_leaving(decided.job));
+        for decided in leaving.iter().chain(others) {
             let Some(number) = pictured.jobs[decided.job] else { continue };
             let (Some(status), Some(contact)) = (statuses.get(&number), contacts.get(&number))
             else {
                 continue;
             };
-            self.act(number, &decided, &pictured, (status, contact), now)?;
+            self.act(number, decided, &pictured, (status, contact), now)?;
         }
         Ok(())
     }
@@ -162,8 +175,15 @@ impl Manager {
             words.push("--states=all");
         }
         let (jobs, mut wrong) = text::jobs(&ask("squeue", &words)?);
-        let (nodes, others) = text::nodes(&ask("sinfo", &["--noheader", "--Node", NODE_FORMAT])?);
+        let (mut nodes, others) =
+            text::nodes(&ask("sinfo", &["--noheader", "--Node", NODE_FORMAT])?);
         wrong.extend(others);
+        // Of all partitions.
+        let words = reservation::WORDS.map(str::to_owned);
+        let answer = query("scontrol", &words, COMMAND_LIMIT).map_err(|error| anyhow!(error))?;
+        let (reservations, others) = reservation::reservations(&answer);
+        wrong.extend(others);
+        reservation::apply(&mut nodes, &reservations, now(), self.look_ahead);
         wrong.into_iter().for_each(|line| self.complain_once(line));
         Ok((jobs, nodes))
     }

@@ -89,7 +89,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
         let has = |job: &SlurmJob| job.phase == Phase::Runs && job.nodes.contains(&node.name);
         view.jobs.iter().any(has)
     };
-    let usable = |node: &&SlurmNode| node.used != Use::Out || is_held(node);
+    let usable = |node: &&SlurmNode| matches!(node.used, Use::Idle | Use::Busy) || is_held(node);
     let nodes: Vec<SlurmNode> = view.nodes.iter().filter(usable).cloned().collect();
     let mut claims = Claims { nodes: &nodes, left: (0..nodes.len() as u32).collect() };
     let (mut seen, mut numbers, mut too_large) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
 use elastic::manager::control::wire::Answer;
 use scheduler::live::{decide, policy};
 
+use super::super::drain;
 use super::super::text::{jobs, nodes};
 use super::*;
 
@@ -57,7 +58,11 @@ impl Cluster {
         let pictured = self.picture();
         let mut policy = policy("two-parts-egs", Span::seconds(30), Span::seconds(900)).unwrap();
         let mut calls = Vec::new();
-        for decided in decide(&pictured.snapshot, policy.as_mut()).unwrap() {
+        let mut all = drain::decide(&pictured, Span::seconds(30)).0;
+        if all.is_empty() {
+            all = decide(&pictured.snapshot, policy.as_mut()).unwrap();
+        }
+        for decided in all {
             if pictured.jobs[decided.job] == Some(7) {
                 let (flight, call) = request(&decided, &pictured, &self.status, 1).unwrap();
                 calls.push((serde_json::to_string(&call).unwrap(), flight));
@@ -129,6 +134,35 @@ fn job_behind_a_planned_one_waits_where_its_nodes_are_up() {
         pictured.jobs.contains(&Some(9))
     };
     assert!(waits(4) && !waits(5));
+}
+
+#[test]
+fn draining_node_is_left_at_once() {
+    let holder = job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
+    let mut cluster = Cluster::new(
+        job(7, "RUNNING", 1, "q0", "None|a") + &holder,
+        &[("h0", &[0, 1]), ("h1", &[2, 3])],
+    );
+    cluster.nodes = "q0|h0|allocated|9|1\nq1|h1|draining|N/A|9\nq2|h2|idle|9|1\n";
+    let calls = cluster.calls();
+    let call = r#"{"call":"leave","from":["h1"],"grace_ms":30000,"wait":false,"why":"leaves q1, which drains"}"#;
+    assert_eq!(calls, [(call.to_owned(), Flight::Shrink(vec!["q1".to_owned()]))]);
+    // Asked once.
+    cluster.flights.insert(7, Flight::Shrink(vec!["q1".to_owned()]));
+    assert_eq!(drain::decide(&cluster.picture(), Span::ZERO), (Vec::new(), Vec::new()));
+    cluster.flights.clear();
+    // Where it has to stay, that is said.
+    cluster.status.limits = Some(
+        serde_json::from_value(serde_json::json!({"min": 3, "max": 8, "allowed": "any"})).unwrap(),
+    );
+    let (none, kept) = drain::decide(&cluster.picture(), Span::ZERO);
+    assert!(none.is_empty() && kept.len() == 1, "{kept:?}");
+    assert!(kept[0].contains("node q1 drains, but the job cannot have 1 nodes"), "{kept:?}");
+    cluster.nodes = "q0|h0|draining|9|1\nq1|h1|allocated|N/A|9\nq2|h2|idle|9|1\n";
+    let (none, kept) = drain::decide(&cluster.picture(), Span::ZERO);
+    assert!(
+        none.is_empty() && kept[0].ends_with("node q0 drains, but its rank 0 is there: it stays")
+    );
 }
 
 #[test]

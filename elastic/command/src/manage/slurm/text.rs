@@ -68,6 +68,8 @@ pub enum Use {
     Idle,
     /// Jobs are there, or have just been.
     Busy,
+    /// Jobs are there and may stay; nothing new can begin.
+    Drains,
     /// Cannot be had.
     Out,
 }
@@ -81,6 +83,8 @@ pub struct SlurmNode {
     pub host: String,
     /// Its use.
     pub used: Use,
+    /// Why jobs are to leave it, where it does not just drain.
+    pub cause: Option<String>,
     /// The bytes that its system has free, as Slurm saw them last; page cache does not count as free.
     pub free: Option<u64>,
     /// The bytes that Slurm has for jobs, where the administrator has said so.
@@ -229,11 +233,15 @@ fn node(line: &str) -> Result<SlurmNode, String> {
         // Planned for a job that waits; until then it can be had.
         "idle" | "planned" => Use::Idle,
         "allocated" | "mixed" | "completing" | "allocated+" => Use::Busy,
+        state if state.trim_end_matches(['*', '$', '@', '^', '!', '-']) == "draining" => {
+            Use::Drains
+        }
         _ => Use::Out,
     };
     // 1 MiB is what Slurm takes where nobody has said anything.
     let memory = bytes(memory).filter(|bytes| *bytes > 1 << 20);
-    Ok(SlurmNode { name: name.to_owned(), host: host.to_owned(), used, free: bytes(free), memory })
+    let (name, host) = (name.to_owned(), host.to_owned());
+    Ok(SlurmNode { name, host, used, cause: None, free: bytes(free), memory })
 }
 
 #[cfg(test)]
@@ -277,11 +285,24 @@ mod tests {
     fn recorded_nodes_are_read_with_their_use() {
         let answer = "quo-node0|host0|mixed|N/A|1\nquo-node1|host1|allocated|12|64000\n\
             quo-node3|host3|planned|N/A|1\nquo-node3|host3|planned|N/A|1\nquo-node4|host4|idle|7|1\n\
-            quo-node5|host5|drained|N/A|1\nquo-node6|host6|idle*|N/A|1\n";
+            quo-node5|host5|drained|N/A|1\nquo-node6|host6|idle*|N/A|1\nquo-node7|host7|draining|N/A|1\n\
+            quo-node8|host8|draining@|N/A|1\n";
         let (nodes, wrong) = nodes(answer);
         assert_eq!(wrong, Vec::<String>::new());
         let used: Vec<Use> = nodes.iter().map(|node| node.used).collect();
-        assert_eq!(used, [Use::Busy, Use::Busy, Use::Idle, Use::Idle, Use::Out, Use::Out]);
+        assert_eq!(
+            used,
+            [
+                Use::Busy,
+                Use::Busy,
+                Use::Idle,
+                Use::Idle,
+                Use::Out,
+                Use::Out,
+                Use::Drains,
+                Use::Drains
+            ]
+        );
         assert_eq!((nodes[2].name.as_str(), nodes[2].host.as_str()), ("quo-node3", "host3"));
         assert_eq!((nodes[0].free, nodes[0].memory), (None, None));
         assert_eq!((nodes[1].free, nodes[1].memory), (Some(12 << 20), Some(64_000 << 20)));

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn begin_of_a_job_is_told_from_a_piece_of_a_name() {
+    fn begin_of_a_job_is_no_piece_of_a_name() {
         let fields =
             Fields::find("JobID|JobName|Submit|Start|End|TimelimitRaw|NNodes|State").unwrap();
         for line in ["7|a", "7_[1-5%2]|a", "7+1|a", "7.batch|a"] {

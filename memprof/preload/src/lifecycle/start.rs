@@ -437,7 +437,10 @@ fn is_replaced() {
         return;
     }
     leaves();
-    if heap::all().1 >= CHILD {
+    // What a rank was before, such as a shell, leaves nothing.
+    let keeps = settled()
+        .is_some_and(|settled| settled.options.record == Record::All || settled.is_of_command());
+    if keeps && heap::all().1 >= CHILD {
         writer::flags(flags::REPLACED, 0);
     }
 }

@@ -234,14 +234,46 @@ fn not_loaded() -> Result<()> {
     let wide = folder.path().join("wide.S");
     let text = ".globl _start\n_start: mov $1, %eax\n xor %ebx, %ebx\n int $0x80\n";
     fs::write(&wide, text)?;
+    let written = |name: &str, text: &str| -> Result<PathBuf> {
+        let source = folder.path().join(name);
+        fs::write(&source, text)?;
+        Ok(source)
+    };
+    let bare =
+        written("bare.S", ".globl _start\n_start: mov $60, %eax\n xor %edi, %edi\n syscall\n")?;
+    let go = written("go.go", "package main\nfunc main() {}\n")?;
+    let rust = written("rust.rs", "fn main() {}\n")?;
     let mut tried = Vec::new();
     for (name, compiler, flags, source, said) in [
         ("static", "cc", &["-static"][..], &source, "is linked statically"),
         ("musl", "musl-gcc", &[], &source, "uses musl"),
+        ("static-musl", "musl-gcc", &["-static"], &source, "without the GNU C library"),
+        (
+            "bare",
+            "cc",
+            &["-nostdlib", "-static", "-Wl,--build-id=none"],
+            &bare,
+            "without the GNU C library",
+        ),
+        ("go", "go", &["build"], &go, "-linkmode=external"),
+        (
+            "rust",
+            "rustc",
+            &["-Copt-level=0", "--target=x86_64-unknown-linux-musl"],
+            &rust,
+            "unknown-linux-gnu",
+        ),
         ("narrow", "cc", &["-m32", "-nostdlib", "-static"], &wide, "another kind of machine"),
     ] {
         let program = folder.path().join(name);
-        if compile(source, &program, compiler, flags).is_err() {
+        let made = match compiler {
+            "go" | "rustc" => {
+                let mut command = Command::new(compiler);
+                run_compiler(command.args(flags).arg("-o").arg(&program).arg(source))
+            }
+            _ => compile(source, &program, compiler, flags),
+        };
+        if made.is_err() {
             continue;
         }
         let (program, traces) = (program.display().to_string(), folder.path().join("traces"));

@@ -78,6 +78,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/base/symbols.rs",
     "memprof/preload/src/base/thread.rs",
     "memprof/preload/src/interpose/archive.rs",
+    "memprof/preload/src/interpose/ending.rs",
     "memprof/preload/src/interpose/hooked.rs",
     "memprof/preload/src/interpose/loader.rs",
     "memprof/preload/src/interpose/mappings.rs",

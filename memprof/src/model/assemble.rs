@@ -245,7 +245,7 @@ impl Assembler {
                 mapped: Join::default(),
             });
         node.timeline.accumulate_until(&timeline, end_ns);
-        node.sharing.add(&on_axis, &claims);
+        node.sharing.add(&on_axis, &claims, join::moved(&shared));
         node.peaks.add(vec![own], &rank.heat, &unseen);
         let mapped = shared.iter().filter(|segment| !segment.gone && !rank.left).cloned();
         node.mapped.add(self.processes, mapped);

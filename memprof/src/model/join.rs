@@ -41,7 +41,9 @@ pub struct Shared {
     pub dropped: u64,
     /// The most by which `counted` was above `present`.
     pub doubled: u64,
-    /// True if nothing else is known to have been counted in its component before.
+    /// True if it was counted in another component earlier.
+    pub is_moved: bool,
+    /// True if its row was never that of another file, of which nothing is left.
     pub is_whole: bool,
 }
 
@@ -54,13 +56,18 @@ pub struct Claim {
     pub doubled: u64,
 }
 
+/// Bytes of segments that were counted in another component earlier, whichever that was.
+pub fn moved(segments: &[Shared]) -> u64 {
+    let moved = segments.iter().filter(|segment| segment.is_moved);
+    moved.fold(0, |sum, segment| sum.saturating_add(segment.ever()))
+}
+
 /// Adds up the segments of a process by component.
 pub fn claims(segments: &[Shared]) -> HashMap<Arc<str>, Claim> {
     let mut claims: HashMap<Arc<str>, Claim> = HashMap::new();
     for segment in segments {
         let claim = claims.entry(segment.component.clone()).or_default();
-        let ever = segment.present.saturating_add(segment.dropped).saturating_add(segment.doubled);
-        claim.ever = claim.ever.saturating_add(ever);
+        claim.ever = claim.ever.saturating_add(segment.ever());
         claim.doubled = claim.doubled.saturating_add(segment.doubled);
     }
     claims
@@ -93,6 +100,7 @@ struct File {
     mapped: u32,
     mapped_counted: u32,
     dropped: u64,
+    is_moved: bool,
     per_component: HashMap<Arc<str>, u64>,
 }
 
@@ -157,6 +165,7 @@ impl Join {
                 mapped: 0,
                 mapped_counted: u32::MAX,
                 dropped: 0,
+                is_moved: false,
                 per_component: HashMap::new(),
             });
             if file.counted != process || file.processes == 0 {
@@ -168,6 +177,7 @@ impl Join {
                 file.mapped_counted = process;
             }
             self.is_cut |= !segment.is_whole;
+            file.is_moved |= segment.is_moved;
             file.dropped = file.dropped.saturating_add(segment.dropped);
             file.sum = file.sum.saturating_add(segment.counted);
             file.least = file.least.max(segment.present);
@@ -180,6 +190,7 @@ impl Join {
     /// The node's view.
     pub fn finish(self) -> Joined {
         let mut joined = Joined::default();
+        let mut moved = 0;
         let mut components: HashMap<Arc<str>, (u64, u64)> = HashMap::new();
         for file in self.files.into_values() {
             let covered = file.first.covered();
@@ -188,6 +199,9 @@ impl Join {
             let repeated = file.sum - once.min(file.sum);
             joined.repeated = joined.repeated.saturating_add(repeated);
             joined.uncertain = joined.uncertain.saturating_add(once - least.min(once));
+            if file.is_moved {
+                moved = u64::saturating_add(moved, once).saturating_add(file.dropped);
+            }
             for component in file.per_component.keys() {
                 let union = joined.unions.entry(component.clone()).or_default();
                 let most = once.saturating_add(file.dropped);
@@ -218,6 +232,9 @@ impl Join {
         if self.is_cut {
             joined.unions.clear();
         }
+        for union in joined.unions.values_mut() {
+            union.most = union.most.saturating_add(moved);
+        }
         joined.files.sort_by(|a, b| {
             (b.once, b.sum).cmp(&(a.once, a.sum)).then_with(|| a.path.cmp(&b.path))
         });
@@ -229,6 +246,11 @@ impl Join {
 }
 
 impl Shared {
+    /// Bytes present in any sample; a page that is mapped twice counts twice.
+    fn ever(&self) -> u64 {
+        self.present.saturating_add(self.dropped).saturating_add(self.doubled)
+    }
+
     /// Adds the granules of another process; the coarser granule of the two stays.
     fn merge(&mut self, mut other: Shared) {
         while self.granule_shift < other.granule_shift {

@@ -26,6 +26,7 @@ fn mapping(ino: u64, power: u32, pages: &BTreeSet<u64>) -> Shared {
         counted: pages.len() as u64 * PAGE,
         dropped: 0,
         doubled: 0,
+        is_moved: false,
         is_whole: true,
     }
 }

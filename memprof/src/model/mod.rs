@@ -38,7 +38,7 @@ pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};
 pub use touch::{Touch, Touches};
 
 use crate::terminal::clean;
-use crate::units::count;
+use crate::units::{bytes, count};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,11 +96,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// Number of its ranks that have not left, and their memory in all at their last samples, shared pages in each.
+    /// Number of its ranks that have not left, and their memory in all at their last samples: shared pages in each, those
+    /// that forks have left by their shares.
     pub fn present(&self) -> (usize, u64) {
         let present = self.ranks.iter().filter(|rank| !rank.left);
         present.fold((0, 0), |(count, sum), rank| {
-            (count + 1, u64::saturating_add(sum, rank.totals.resident))
+            let own = rank.totals.resident.saturating_sub(rank.beyond_share);
+            (count + 1, u64::saturating_add(sum, own))
         })
     }
 
@@ -155,6 +157,20 @@ impl Job {
             format!(
                 "{count} jobs in this folder, together in every figure; --job 1 to --job {count} for one"
             )
+        })
+    }
+
+    /// Says that pages of forks are counted by shares, in words; nothing where none are.
+    pub fn by_shares(&self) -> Option<String> {
+        let least = |node: &Node| node.timeline.forked[0].iter().max().copied().unwrap_or(0);
+        let is_forked = |node: &Node| node.timeline.forked[1].iter().any(|bytes| *bytes > 0);
+        let least: u64 = self.nodes.iter().map(least).sum();
+        self.nodes.iter().any(is_forked).then(|| match least {
+            0 => "pages of forks counted once at least, in each process at most".to_owned(),
+            _ => format!(
+                "pages of forks counted by shares, {} less than in each process",
+                bytes(least)
+            ),
         })
     }
 

@@ -39,6 +39,8 @@ pub struct Rank {
     /// Of `kernel_peak`, bytes above the peak of all samples, where they are more than a twentieth: memory that was
     /// there too briefly to be seen, and that no component has.
     pub unseen: u64,
+    /// Of the private pages at the last sample, bytes beyond its share of them: a fork has left them to others, too.
+    pub beyond_share: u64,
     /// In the order of the trace.
     pub phases: Vec<RankPhase>,
     /// When phases were open, nanoseconds since the process started, as far as the trace still knows.

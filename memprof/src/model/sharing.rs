@@ -113,7 +113,8 @@ impl Sharing {
     }
 
     /// Adds a process, whose memory is on the axis of the node.
-    pub fn add(&mut self, own: &Timeline, claims: &HashMap<Arc<str>, Claim>) {
+    /// `moved` has the bytes of its segments that were counted in any other component earlier.
+    pub fn add(&mut self, own: &Timeline, claims: &HashMap<Arc<str>, Claim>, moved: u64) {
         for series in
             own.series.iter().filter(|series| series.shared_high.iter().any(|most| *most > 0))
         {
@@ -132,7 +133,7 @@ impl Sharing {
                 // In whole pages, which the rounded values of bins are not.
                 let certain =
                     series.low[bin].saturating_sub(series.private_high[bin]) & !(PAGE - 1);
-                let missing = claim.ever.saturating_sub(certain);
+                let missing = claim.ever.saturating_add(moved).saturating_sub(certain);
                 for (sum, value) in [
                     (&mut part.high, series.high[bin]),
                     (&mut part.private, series.private_high[bin]),
@@ -194,8 +195,12 @@ impl Sharing {
                 all_repeated[bin] = all_repeated[bin].saturating_add(repeated);
             }
         }
-        for peak in own {
+        for peak in own.iter_mut() {
             self.around(peak, timeline, &places, &sums, joined);
+        }
+        let least = count_by_shares(timeline, own);
+        for (repeated, least) in all_repeated.iter_mut().zip(least) {
+            *repeated = repeated.saturating_add(least);
         }
         all_repeated
     }
@@ -234,6 +239,44 @@ impl Sharing {
             .map(|(series, bytes)| (series.name.clone(), bytes, series.low[bin]))
             .collect();
     }
+}
+
+/// Takes from each component its part of the anonymous pages that several processes have, as forks leave them: the kernel
+/// tells of a process how many they are and its share of them, not whose. Returns by how much the sums were more in each
+/// bin at least.
+fn count_by_shares(timeline: &mut Timeline, own: &mut [OwnPeak]) -> Vec<u64> {
+    let [least, most, of_one] = timeline.forked.clone();
+    if most.iter().all(|bytes| *bytes == 0) {
+        return least;
+    }
+    let repeated = |bin: usize| most[bin].saturating_sub(of_one[bin]);
+    let part = |of: u64, sum: u64, all: u64| {
+        (u128::from(of) * u128::from(all.min(sum)) / u128::from(sum.max(1))) as u64
+    };
+    for bin in 0..timeline.bins.min(most.len()) {
+        let sum: u64 = timeline.series.iter().map(|series| series.private_high[bin]).sum();
+        for series in &mut timeline.series {
+            let private = series.private_high[bin];
+            let (from, to) = (part(private, sum, repeated(bin)), part(private, sum, least[bin]));
+            for values in [&mut series.mean, &mut series.low, &mut series.floor] {
+                values[bin] = values[bin].saturating_sub(from);
+            }
+            for values in [&mut series.high, &mut series.ceiling] {
+                values[bin] = values[bin].saturating_sub(to);
+            }
+        }
+    }
+    for peak in own {
+        let bin = timeline.bin_at(peak.moment.time_ns);
+        let sum: u64 = peak.held.iter().map(|(_, bytes, _)| *bytes).sum();
+        for ((_, bytes, low), series) in peak.held.iter_mut().zip(&timeline.series) {
+            let less = part(*bytes, sum, repeated(bin));
+            *bytes -= less;
+            peak.moment.bytes = peak.moment.bytes.saturating_sub(less);
+            *low = series.low[bin];
+        }
+    }
+    least
 }
 
 #[cfg(test)]

@@ -24,6 +24,10 @@ pub struct Timeline {
     pub series: Vec<Series>,
     /// Full samples taken in each bin, of sums by all processes together.
     pub samples: Vec<u32>,
+    /// Bytes of anonymous pages in each bin that other processes have, too, as forks leave them: by how much they are
+    /// more than the process's share at least, how many they are at most, and the most of these of one process.
+    #[serde(skip)]
+    pub forked: [Vec<u64>; 3],
     /// When which phase was open, in the order in which they began.
     pub phases: Vec<Span>,
     /// The most that all components together are known to have held at once. Of a process that is exact at samples; of
@@ -299,6 +303,7 @@ impl Timeline {
         Timeline {
             series: Vec::new(),
             samples: self.samples.clone(),
+            forked: self.forked.clone(),
             start_ns: self.start_ns,
             bin_ns: self.bin_ns,
             bins: self.bins,
@@ -331,6 +336,7 @@ impl Timeline {
         }
         let covered: Vec<Cover> =
             (0..self.bins).filter_map(|bin| self.cover(bin, other, end_ns)).collect();
+        self.add_beyond(other, &covered);
         let mut known: HashMap<Arc<str>, usize> =
             self.series.iter().enumerate().map(|(at, series)| (series.name.clone(), at)).collect();
         for series in &other.series {
@@ -365,6 +371,26 @@ impl Timeline {
                 grow(&mut into.private_high[bin], most(&series.private_high));
                 grow(&mut into.shared_high[bin], most(&series.shared_high));
             }
+        }
+    }
+
+    fn add_beyond(&mut self, other: &Timeline, covered: &[Cover]) {
+        let [least, most, _] = &other.forked;
+        if most.iter().all(|bytes| *bytes == 0) {
+            return;
+        }
+        for sums in &mut self.forked {
+            sums.resize(self.bins, 0);
+        }
+        let [least_sums, most_sums, of_one] = &mut self.forked;
+        for cover in covered {
+            let bin = cover.bin;
+            let lowest = least[cover.parts()].iter().min().copied().unwrap_or(0);
+            let highest = most[cover.parts()].iter().max().copied().unwrap_or(0);
+            grow(&mut least_sums[bin], lowest);
+            grow(&mut most_sums[bin], highest);
+            // It had them for the whole of the bin.
+            of_one[bin] = of_one[bin].max(if cover.whole { highest } else { 0 });
         }
     }
 

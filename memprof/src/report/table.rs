@@ -224,13 +224,16 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
     grid.text(look)
 }
 
+/// What is left of a component is not named where it is less.
+const LEFT: u64 = 256 << 10;
+
 /// Components that have left a tenth of the slack at the peak or more, largest first.
 pub fn left_by<'a>(rows: &'a [Across], slack: &Across) -> Vec<(&'a str, u64)> {
     let all = slack.resident_at_peak.mean();
     let mut left: Vec<(&str, u64)> = (rows.iter())
         .filter(|_| slack.group == Group::Slack)
         .map(|row| (&*row.name, row.slack_at_peak.mean().min(all)))
-        .filter(|(_, bytes)| *bytes > 0 && *bytes >= all / 10)
+        .filter(|(_, bytes)| *bytes >= LEFT && *bytes >= all / 10)
         .collect();
     left.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     left
@@ -436,6 +439,9 @@ pub fn closing(job: &Job, look: Look) -> String {
         if balance.uncertain > 0 {
             more += &format!(" (± {})", bytes(balance.uncertain));
         }
+    }
+    if let Some(shares) = job.by_shares() {
+        more += &format!("; {shares}");
     }
     let mut out = String::from("\n");
     let seen = job.ranks().all(|rank| rank.unseen == 0);

@@ -1,6 +1,6 @@
 //! Why nothing was recorded, as far as it can be told afterwards.
 
-use super::program::{Kind, kind};
+use super::program::{Kind, is_rust, kind};
 use crate::model;
 use std::fs::OpenOptions;
 use std::os::unix::fs::PermissionsExt;
@@ -19,11 +19,25 @@ pub fn reasons(folder: &Path, program: &Path, without_mpi: bool) -> Vec<String> 
     match kind(program) {
         Kind::Static => reasons
             .push(format!("{name} is linked statically: link it with what `memprof flags` prints")),
+        Kind::StaticGo => reasons.push(format!(
+            "{name} was linked by Go, which loads no library: build it with `go build -ldflags=-linkmode=external`, or \
+             see a running one with `memprof live --pid`"
+        )),
+        Kind::StaticOther if is_rust(program) => reasons.push(format!(
+            "{name} is linked statically without the GNU C library: build it for the target \
+             {}-unknown-linux-gnu, or see a running one with `memprof live --pid`",
+            std::env::consts::ARCH
+        )),
+        Kind::StaticOther => reasons.push(format!(
+            "{name} is linked statically without the GNU C library, as by musl: build it with the GNU C library, or \
+             see a running one with `memprof live --pid`"
+        )),
         Kind::Foreign(machine) => {
             reasons.push(format!("{name} is for another kind of machine ({machine})"));
         }
         Kind::Musl => {
-            reasons.push(format!("{name} uses musl; the profiler needs the GNU C library"))
+            reasons.push(format!("{name} uses musl; the profiler needs the GNU C library: build it with that, or see a running one with \
+                 `memprof live --pid`"))
         }
         Kind::Dynamic | Kind::Other => {}
     }

@@ -11,8 +11,12 @@ pub enum Kind {
     Dynamic,
     /// Another loader starts it, that of musl.
     Musl,
-    /// No loader starts it.
+    /// No loader starts it, and its C library is GNU's.
     Static,
+    /// No loader starts it, and Go's own linker has made it.
+    StaticGo,
+    /// No loader starts it, and no part of it is of the GNU C library: musl's, or none.
+    StaticOther,
     /// It is for another machine, which is named.
     Foreign(String),
     /// A script, or nothing that can be told.
@@ -60,6 +64,7 @@ fn kind_of(start: &[u8]) -> Kind {
     let (Some(offset), Some(size), Some(count)) = (long(32), word(54), word(56)) else {
         return Kind::Other;
     };
+    let mut found = Kind::StaticOther;
     for index in 0..usize::from(count) {
         let at = usize::try_from(offset)
             .ok()
@@ -75,8 +80,60 @@ fn kind_of(start: &[u8]) -> Kind {
             let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
             return if name.starts_with(b"ld-musl") { Kind::Musl } else { Kind::Dynamic };
         }
+        const NOTES: [u8; 4] = 4u32.to_le_bytes();
+        if bytes[..4] == NOTES {
+            let place = |more: usize| {
+                let word = at.and_then(|at| long(at + more));
+                word.and_then(|word| usize::try_from(word).ok())
+            };
+            let notes = place(8).and_then(|from| {
+                let length = place(32)?;
+                start.get(from..from.saturating_add(length).min(start.len()))
+            });
+            found = match maker(notes.unwrap_or_default()) {
+                Kind::StaticOther => found,
+                known => known,
+            };
+        }
     }
-    Kind::Static
+    found
+}
+
+/// Who made a static program, by some of its notes: Go signs what its linker makes, and the GNU C library says which
+/// kernel it needs.
+fn maker(mut notes: &[u8]) -> Kind {
+    const ABI_TAG: u32 = 1;
+    while let Some((head, rest)) = notes.split_at_checked(12) {
+        let word = |at: usize| head[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
+        let (name, length) = (word(0) as usize, word(4) as usize);
+        let whole = |bytes: usize| bytes.min(rest.len()).next_multiple_of(4);
+        match rest.get(..name) {
+            Some(b"Go\0\0") => return Kind::StaticGo,
+            Some(b"GNU\0") if word(8) == ABI_TAG => return Kind::Static,
+            _ => {}
+        }
+        let next = whole(name).saturating_add(whole(length));
+        notes = rest.get(next..).unwrap_or_default();
+    }
+    Kind::StaticOther
+}
+
+/// Returns true if the compiler of Rust has made a program.
+pub fn is_rust(program: &Path) -> bool {
+    const MARK: &[u8] = b"/rustc/";
+    let Ok(mut file) = File::open(program) else { return false };
+    let (mut piece, mut kept) = (vec![0; 1 << 20], 0);
+    while let Ok(count @ 1..) = file.read(&mut piece[kept..]) {
+        let end = kept + count;
+        if piece[..end].windows(MARK.len()).any(|bytes| bytes == MARK) {
+            return true;
+        }
+        // The mark may lie over the edge of two pieces.
+        let from = end.saturating_sub(MARK.len() - 1);
+        piece.copy_within(from..end, 0);
+        kept = end - from;
+    }
+    false
 }
 
 #[cfg(test)]
@@ -92,13 +149,29 @@ mod tests {
     }
 
     #[test]
+    fn static_programs_are_told_apart_by_their_notes() {
+        let note = |name: &[u8; 4], kind: u32| {
+            let mut note = [4_u32.to_le_bytes(), 8_u32.to_le_bytes(), kind.to_le_bytes()].concat();
+            note.extend(name);
+            note.extend([0; 8]);
+            note
+        };
+        assert_eq!(maker(&note(b"GNU\0", 1)), Kind::Static);
+        assert_eq!(maker(&note(b"Go\0\0", 4)), Kind::StaticGo);
+        assert_eq!(maker(&note(b"GNU\0", 3)), Kind::StaticOther);
+        assert_eq!(maker(&[note(b"GNU\0", 3), note(b"GNU\0", 1)].concat()), Kind::Static);
+        assert_eq!(maker(&[0xff; 40]), Kind::StaticOther);
+        assert_eq!(maker(b"short"), Kind::StaticOther);
+    }
+
+    #[test]
     fn program_without_interpreter_is_static_and_garbage_is_not_trusted() {
         let own = std::env::current_exe().expect("this test");
         let mut start = std::fs::read(own).expect("read");
         start.truncate(64 << 10);
         let mut none = start.clone();
         none[56..58].copy_from_slice(&0u16.to_le_bytes());
-        assert_eq!(kind_of(&none), Kind::Static);
+        assert_eq!(kind_of(&none), Kind::StaticOther);
         let loader = start.windows(9).position(|bytes| bytes == b"/ld-linux").expect("a loader");
         let mut other = start.clone();
         other[loader..loader + 9].copy_from_slice(b"/ld-musl-");

@@ -13,7 +13,7 @@ const GOLDEN: &[u8] = include_bytes!("golden/trace.memprof");
 const VERSION_2: &[u8] = include_bytes!("golden/version-2.memprof");
 
 const GEOMETRY: Geometry = Geometry {
-    components: 24,
+    components: 22,
     objects: 4,
     notes: 3,
     names: 4,

@@ -137,7 +137,9 @@ fn release(child: bool) -> bool {
 }
 
 unsafe extern "C" fn parent() {
-    release(false);
+    if release(false) {
+        start::has_forked();
+    }
 }
 
 unsafe extern "C" fn child() {

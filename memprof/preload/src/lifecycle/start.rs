@@ -317,6 +317,7 @@ pub fn lock() -> &'static SpinLock {
 /// its parent has one, or has yet to tell of itself.
 pub fn forked(was_kept: bool) {
     GIVEN_UP.store(false, Ordering::Relaxed);
+    has_forked();
     let all = settled().is_some_and(|settled| settled.options.record == Record::All);
     let of_command =
         WANTED.load(Ordering::Acquire) && settled().is_some_and(Settled::is_of_command);
@@ -326,6 +327,15 @@ pub fn forked(was_kept: bool) {
         (.., true) => Forked::Tells,
         (.., false) => Forked::No,
     });
+}
+
+/// A fork has left pages that this process and others have; where these are recorded, they are counted by shares.
+pub fn has_forked() {
+    let Some(settled) = settled() else { return };
+    let all = settled.options.record == Record::All;
+    if all || settled.is_of_command() {
+        sampler::has_forked(all);
+    }
 }
 
 /// Has [`late`] do this from now on.
@@ -427,7 +437,10 @@ fn is_replaced() {
         return;
     }
     leaves();
-    if heap::all().1 >= CHILD {
+    // What a rank was before, such as a shell, leaves nothing.
+    let keeps = settled()
+        .is_some_and(|settled| settled.options.record == Record::All || settled.is_of_command());
+    if keeps && heap::all().1 >= CHILD {
         writer::flags(flags::REPLACED, 0);
     }
 }

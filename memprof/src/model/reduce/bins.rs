@@ -28,6 +28,7 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     };
     timeline.samples = samples(bins, &timeline);
     let parts = parts(bins, &timeline);
+    timeline.forked = forked(bins, &parts);
     let mut totals = vec![0u64; timeline.bins];
     let mut before = 0;
     for (total, range) in totals.iter_mut().zip(&parts) {
@@ -88,6 +89,32 @@ fn samples(bins: &[Bin], timeline: &Timeline) -> Vec<u32> {
         samples[at] = samples[at].saturating_add(bin.head.samples);
     }
     samples
+}
+
+/// Anonymous pages beyond the process's share of them at least, and those that others have, too, at most. Until a sample
+/// says so the least may have become that of the sample.
+fn forked(bins: &[Bin], parts: &[std::ops::Range<usize>]) -> [Vec<u64>; 3] {
+    if bins.iter().all(|bin| bin.head.common_max == 0) {
+        return [(); 3].map(|()| vec![0; parts.len()]);
+    }
+    let of =
+        |range: &std::ops::Range<usize>| bins[range.clone()].iter().filter(|bin| bin.is_known());
+    let kib = |value: Option<u32>| u64::from(value.unwrap_or(0)) << 10;
+    let most = parts.iter().map(|range| kib(of(range).map(|bin| bin.head.common_max).max()));
+    let mut later = 0;
+    let mut least: Vec<u64> = (parts.iter().rev())
+        .map(|range| {
+            let here = kib(of(range).map(|bin| bin.head.beyond_min).min());
+            let low = here.min(later);
+            if of(range).any(|bin| bin.head.samples > 0) {
+                later = here;
+            }
+            low
+        })
+        .collect();
+    least.reverse();
+    let most: Vec<u64> = most.collect();
+    [least, most.clone(), most]
 }
 
 /// Which bins of the trace lie in each bin of the timeline; where none does, the one before, whose

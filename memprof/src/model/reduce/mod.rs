@@ -181,6 +181,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
         },
         kernel_peak,
         unseen: unseen(kernel_peak, head.peak),
+        beyond_share: u64::from(trace.timeline.last().map_or(0, |bin| bin.head.beyond_min)) << 10,
         phases: phases::phases(trace, names, head.peak),
         open: phases::whole_spans(trace, names),
         heat: Vec::new(),
@@ -386,7 +387,8 @@ fn shared(trace: &Trace, names: &Names) -> Vec<Shared> {
                 counted: row.counted.max(row.present),
                 dropped: row.dropped,
                 doubled: row.doubled,
-                is_whole: is_whole && row.flags & (segment::MOVED | segment::REUSED) == 0,
+                is_moved: row.flags & segment::MOVED != 0,
+                is_whole: is_whole && row.flags & segment::REUSED == 0,
             }
         })
         .collect()

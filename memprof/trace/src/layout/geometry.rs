@@ -131,7 +131,7 @@ impl Geometry {
                 notes: 64,
                 names: 128,
                 phases: 64,
-                bins: 256,
+                bins: 248,
                 segments: 256,
                 bitmap_bytes: 1024,
                 sites: 512,

@@ -318,6 +318,12 @@ impl<'a> Writer<'a> {
         self.ring.commit(&mut self.region);
     }
 
+    /// Bytes by which the private pages of the process are more than its share of them, as the next full sample finds:
+    /// at least, where all that have the others are recorded, and at most.
+    pub fn beyond_share(&mut self, least: u64, most: u64) {
+        self.timeline.beyond(least, most);
+    }
+
     /// A sample with the memory of components: all that have anything if [`sample::FULL`] is set,
     /// else those that were looked at.
     pub fn sample(&mut self, head: &SampleHead, rows: &[ComponentSample]) {

@@ -76,6 +76,8 @@ pub(super) struct Timeline {
     /// Memory of all components together at the last full sample, and the kernel's total at the last of any kind.
     total_held: u64,
     kernel_held: u64,
+    /// Bytes beyond the process's share of its private pages: at least, and at most.
+    beyond: [u64; 2],
     total_sum: u128,
     /// Until where the sums of the open bin reach, and over how much of it, in its parts.
     reached: u64,
@@ -97,6 +99,7 @@ impl Timeline {
             begun: None,
             total_held: 0,
             kernel_held: 0,
+            beyond: [0; 2],
             total_sum: 0,
             reached: 0,
             weight: 0,
@@ -158,6 +161,21 @@ impl Timeline {
         self.write_open(region, sequence);
     }
 
+    /// Takes in how much more than its share of its private pages the process has.
+    pub(super) fn beyond(&mut self, least: u64, most: u64) {
+        self.beyond = [least, most];
+        let [least, most] = self.beyond_kib();
+        if self.begun.is_some() {
+            self.head.beyond_min = self.head.beyond_min.min(least);
+            self.head.common_max = self.head.common_max.max(most);
+        }
+    }
+
+    fn beyond_kib(&self) -> [u32; 2] {
+        let [least, most] = self.beyond;
+        [u32::try_from(least / 1024).unwrap_or(u32::MAX), kib(most)]
+    }
+
     /// Writes the bin being filled to the one of its two places that is older.
     fn write_open(&mut self, region: &mut Region<'_>, sequence: &mut Sequence) {
         let slot = self.section.slot(self.section.capacity + self.place);
@@ -212,6 +230,9 @@ impl Timeline {
             before[index] = after[index];
             after[index] = Known { allocated: after[index].allocated, ..UNKNOWN };
         }
+        let [least, most] = self.beyond_kib();
+        self.head.beyond_min = if first { least } else { self.head.beyond_min.min(least) };
+        self.head.common_max = self.head.common_max.max(most);
         self.head.total_min =
             if first { head.walked } else { self.head.total_min.min(head.walked) };
         self.head.total_max = self.head.total_max.max(head.walked);
@@ -250,6 +271,7 @@ impl Timeline {
         let total = self.total_held;
         (self.head.total_min, self.head.total_max) = (total, total);
         self.head.kernel_max = self.kernel_held;
+        [self.head.beyond_min, self.head.common_max] = self.beyond_kib();
         for cell in &mut self.cells {
             let Column { held, owned_held, shared_held, private_held, .. } = *cell;
             *cell = Column {
@@ -470,6 +492,8 @@ fn merge_heads(left: &BinHead, right: &BinHead, weights: [u64; 2]) -> BinHead {
         total_max: left.total_max.max(right.total_max),
         total_mean: u64::try_from(mean.0 / mean.1).unwrap_or(u64::MAX),
         kernel_max: left.kernel_max.max(right.kernel_max),
+        beyond_min: least(left.beyond_min, right.beyond_min, weights),
+        common_max: left.common_max.max(right.common_max),
         ..BinHead::default()
     }
 }

@@ -34,6 +34,7 @@ use crate::ledger::heap;
 use crate::recording::{phases, writer};
 
 pub use release::before_release;
+use status::has_relatives;
 pub use thread::{settle, start};
 use walk::Sampler;
 
@@ -249,6 +250,19 @@ fn phase_total(index: u16) -> u64 {
         with(|sampler| total = sampler.phases.total(index));
     }
     total
+}
+
+/// The process has forked, and its child is recorded, as `all` are or some. Until the next sample any of its pages may be
+/// the child's, too.
+pub fn has_forked(all: bool) {
+    has_relatives(all);
+    if writer::is_recording() {
+        with(|sampler| {
+            let resident = sampler.record.head.walked;
+            sampler.last.beyond = resident;
+            writer::with(|writer, _| writer.beyond_share(0, resident));
+        });
+    }
 }
 
 /// For [`crate::lifecycle::fork`].

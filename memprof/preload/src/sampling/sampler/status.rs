@@ -1,6 +1,8 @@
 //! Numbers that only some other text of the kernel tells: huge pages, page tables, the kernel's own
 //! peak.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use super::maps;
 use super::walk::{DEVICES, Sampler};
 use crate::base::component::Component;
@@ -42,6 +44,40 @@ impl Sampler {
         self.walked.has_hugetlb = maps::status_bytes(status, b"HugetlbPages") > 0;
         self.sources.text = Some(text);
     }
+}
+
+/// Set where the process has forked or was forked, and relatives are recorded, too; and where all of them are.
+static HAS_RELATIVES: AtomicBool = AtomicBool::new(false);
+static HAS_ALL: AtomicBool = AtomicBool::new(false);
+
+/// The process has pages in common with others from now on, as a fork leaves them. `all` of them are recorded, or some.
+pub fn has_relatives(all: bool) {
+    HAS_ALL.store(all, Ordering::Relaxed);
+    HAS_RELATIVES.store(true, Ordering::Relaxed);
+}
+
+/// Returns the bytes by which the anonymous pages of the process are more than its share of them, where all that have
+/// them are recorded, and the bytes of those that others have, too. The kernel walks through all pages for that.
+pub fn beyond_share() -> (u64, u64) {
+    if !HAS_RELATIVES.load(Ordering::Relaxed) {
+        return (0, 0);
+    }
+    let Ok(file) = kernel::open(c"/proc/self/smaps_rollup") else { return (0, 0) };
+    let mut text = [0; 2048];
+    let length = kernel::read_at(file, &mut text, 0).unwrap_or(0);
+    kernel::close(file);
+    let bytes = |name: &[u8]| maps::status_bytes(&text[..length], name);
+    // Older kernels tell of all pages together.
+    if !text[..length].windows(9).any(|word| word == b"Pss_Anon:") {
+        return (0, 0);
+    }
+    let beyond = bytes(b"Anonymous").saturating_sub(bytes(b"Pss_Anon"));
+    // Dirty pages of files and of shared memory are no anonymous ones.
+    let files = bytes(b"Pss_File") + bytes(b"Pss_Shmem");
+    let private = bytes(b"Private_Dirty").saturating_sub(files);
+    // Of pages that two processes have each has half.
+    let common = bytes(b"Anonymous").saturating_sub(private).min(2 * beyond);
+    (if HAS_ALL.load(Ordering::Relaxed) { beyond } else { 0 }, common)
 }
 
 /// Returns true if `/proc/self/smaps` has huge pages in the mapping that starts there.

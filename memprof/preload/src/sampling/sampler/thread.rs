@@ -173,7 +173,9 @@ fn look(last: &mut Last) -> bool {
         let now = kernel::monotonic();
         let resident = sampler.kernel_resident();
         let (owned, _) = heap::all();
-        let changed = resident != last.resident || owned != last.owned;
+        // Others may write to pages in common, or end: then more of them are its own.
+        let has_common = sampler.last.beyond > 0;
+        let changed = resident != last.resident || owned != last.owned || has_common;
         (last.resident, last.owned) = (resident, owned);
         // A change that finds no full sample affordable waits for one.
         last.pending |= changed;

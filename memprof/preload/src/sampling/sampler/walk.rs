@@ -14,6 +14,7 @@ use super::maps;
 use super::phase_peaks::{PHASES, Peaks};
 use super::segments::Segments;
 use super::sources::Sources;
+use super::status::beyond_share;
 use super::world::Owners;
 use super::{SEEN, SEEN_TIME, TOTAL};
 use crate::base::component::{self, Component, LIMIT};
@@ -92,9 +93,24 @@ pub struct LastSample {
     pub owned: (u64, u64),
     /// Large blocks in flight when the look at the tables began.
     pub in_flight: heap::in_flight::Before<LIMIT>,
+    /// Bytes beyond its share of its private pages.
+    pub beyond: u64,
     /// Resident bytes of no owner, and of the allocator.
     pub nobodys: u64,
     pub slack: u64,
+}
+
+impl LastSample {
+    const fn new() -> LastSample {
+        LastSample {
+            resident: 0,
+            owned: (0, 0),
+            in_flight: heap::in_flight::Before::new(),
+            beyond: 0,
+            nobodys: 0,
+            slack: 0,
+        }
+    }
 }
 
 impl Walked {
@@ -136,13 +152,7 @@ impl Sampler {
             sources: Sources::new(),
             walked: Walked::new(),
             record: Record::new(),
-            last: LastSample {
-                resident: 0,
-                owned: (0, 0),
-                in_flight: heap::in_flight::Before::new(),
-                nobodys: 0,
-                slack: 0,
-            },
+            last: LastSample::new(),
             owned: Owned::new(),
             phases: Peaks::new(),
             duty: None,
@@ -188,6 +198,8 @@ impl Sampler {
         self.phases.forget();
         self.owned = Owned::new();
         self.agreement = Agreement::new();
+        // The first sample of the child is to come at once, as that of any process.
+        self.last = LastSample::new();
         self.ready = false;
     }
 
@@ -509,7 +521,12 @@ impl Sampler {
             walked: self.record.head.walked,
         };
         let samples = &self.record.samples[..component::count().min(LIMIT)];
-        writer::with(|writer, _| writer.sample(&head, samples));
+        let (least, most) = beyond_share();
+        self.last.beyond = most;
+        writer::with(|writer, _| {
+            writer.beyond_share(least, most);
+            writer.sample(&head, samples);
+        });
         self.publish();
     }
 

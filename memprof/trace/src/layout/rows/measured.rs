@@ -122,8 +122,10 @@ plain! {
         48 total_mean: u64,
         /// Greatest `kernel_resident`, over all samples.
         56 kernel_max: u64,
-        /// Zero.
-        64 reserved: u64,
+        /// By how much the anonymous pages are more than the process's share of them, in KiB: the least, rounded down.
+        64 beyond_min: u32,
+        /// How many of them other processes have, too: the most, rounded up.
+        68 common_max: u32,
     }
 }
 

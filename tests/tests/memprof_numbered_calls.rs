@@ -48,7 +48,7 @@ fn askers() -> Result<()> {
         ["app.exe:numbered", "app.lib:libnumbered.so", "unattributed"].map(peak);
     let about = |bytes: u64, mebi: u64| (mebi * MEBI..(mebi + 1) * MEBI).contains(&bytes);
     ensure!(about(library, 30), "the library: {library} B, {held:?}");
-    ensure!(own >= 20 * MEBI && own < 26 * MEBI, "the program: {own} B, {held:?}");
+    ensure!((20 * MEBI..26 * MEBI).contains(&own), "the program: {own} B, {held:?}");
     ensure!(nobody < MEBI / 2, "nobody: {nobody} B, {held:?}");
     Ok(())
 }

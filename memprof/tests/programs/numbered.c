@@ -33,6 +33,7 @@ int main(void)
     if (syscall(SYS_getpid) != getpid() || syscall(SYS_mmap, 0L, 0L, 0, PRIVATE, -1, 0L) != -1) return 5;
     long child = syscall(SYS_fork);
     if (child == 0) syscall(SYS_exit_group, 0);
+    // Sleeps: the profiler looks at the memory by the clock.
     usleep(700000);
     return child < 0;
 }

@@ -125,7 +125,7 @@ fn held_node_is_left_with_grace_for_a_waiting_job() {
 }
 
 #[test]
-fn job_behind_a_planned_one_waits_where_its_nodes_are_up() {
+fn job_behind_a_planned_one_waits_where_nodes_are_up() {
     let reason = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions";
     let waits = |count| {
         let jobs = job(7, "RUNNING", 2, "q[0-1]", "None|a")

@@ -32,8 +32,8 @@ const TICK: u64 = 60;
 #[derive(Debug, Args)]
 #[command(
     next_line_help = false,
-    after_help = "Schedulers: fcfs, easy, conservative; for resizable jobs pba-q, fair-q, fcfs-li-q, greedy-r,\n\
-        fair-r, pba, fcfs-pr, max-b; for malleable jobs elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
+    after_help = "Schedulers: fcfs, easy, conservative; resizable: pba-q, fair-q, fcfs-li-q, greedy-r, fair-r, pba, fcfs-pr, max-b; \
+        malleable: elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
         \x20 sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS >log\n\
         \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html  # the gain"
 )]
@@ -100,8 +100,8 @@ pub struct Simulate {
     /// Give up at the first wrong line
     #[arg(long)]
     strict: bool,
-    /// Take each run of a requeued job in sacct's log (sacct --duplicates) as a job, not the last one only
-    #[arg(long, hide_short_help = true)]
+    /// Take each run of a requeued job of sacct (--duplicates) as a job, not the last alone
+    #[arg(long)]
     each_run: bool,
     /// End jobs at their walltime
     #[arg(long)]

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 
-pub use quo_terminal::clean;
 use quo_terminal::clean_lines;
+pub use quo_terminal::{clean, markup};
 
 /// Look of text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use super::gather::{RankTime, Region, Times};
 use super::loops;
 use super::text::{COLUMNS, cells, head};
 use crate::picture::{self, Bar, Bars, Style, Theme};
-use crate::report::html::{Page, Table, escape};
-use crate::terminal::clean;
+use crate::report::html::{Page, Table};
+use crate::terminal::{clean, markup};
 use crate::units::{count, time};
 
 /// A part of a rank's time: its column, colour, and name.
@@ -51,7 +51,7 @@ pub fn page(times: &Times) -> String {
     let mut page = Page::new(&format!("{} · time", clean(&times.program)));
     page.header(&head(times), "time inside and outside of MPI");
     for note in &times.notes {
-        page.push(&format!("<p class=note>{}</p>\n", escape(&clean(note))));
+        page.push(&format!("<p class=note>{}</p>\n", markup(note)));
     }
     page.section("Regions", COLUMNS_TOLD);
     let mut heads = vec!["region".to_owned(), "time".to_owned()];
@@ -86,7 +86,7 @@ pub fn page(times: &Times) -> String {
             "<details{}><summary><h2>{}</h2>{}, {ranks}</summary>\n<p class=about>{}</p>\n\
              <div class=scroll>{}</div></details>\n",
             if index == 0 || Some(index) == longest { " open" } else { "" },
-            escape(&clean(&region.name)),
+            markup(&region.name),
             time(region.elapsed_ns),
             rows_told(region),
             bars(region, times)

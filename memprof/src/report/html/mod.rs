@@ -9,9 +9,9 @@ use super::{pictures, table};
 use crate::model::{Job, Node, Rank, Timeline};
 use crate::output;
 use crate::picture::{self, Heat, Style, Theme};
-use crate::terminal::clean;
+use crate::terminal::{clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
-pub use page::{Page, Table, escape};
+pub use page::{Page, Table};
 use std::path::Path;
 
 /// Ranks shown in detail where not all are.
@@ -70,7 +70,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
                 charts.figure(&format!("rank-{index}"), &drawn, &timeline, index > 0)
             }
             // The file went away since it was summarized.
-            Err(error) => format!("<p class=note>{}</p>", escape(&error.to_string())),
+            Err(error) => format!("<p class=note>{}</p>", markup(&error.to_string())),
         };
         page.push(&shown);
     }
@@ -155,9 +155,9 @@ fn tiles(job: &Job) -> String {
     for (name, value, detail) in tiles {
         out += &format!(
             "<div class=tile><span>{}</span><b>{}</b><span>{}</span></div>",
-            escape(name),
-            escape(&value),
-            escape(&detail)
+            markup(name),
+            markup(&value),
+            markup(&detail)
         );
     }
     out + "</div>\n"
@@ -222,7 +222,7 @@ fn largest_nodes(job: &Job) -> Vec<&Node> {
 fn chooser(kind: &str, names: impl Iterator<Item = String>) -> String {
     let options: Vec<String> = names
         .enumerate()
-        .map(|(index, name)| format!("<option value={kind}-{index}>{}</option>", escape(&name)))
+        .map(|(index, name)| format!("<option value={kind}-{index}>{}</option>", markup(&name)))
         .collect();
     match options.len() {
         0 | 1 => String::new(),

@@ -1,6 +1,7 @@
 //! The frame of the page: style, script, sections.
 
 use crate::picture::PAGE_CSS;
+use crate::terminal::markup;
 
 /// A page being written.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ impl Page {
              <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; img-src data:; \
              style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
              <title>{}</title>\n<style>\n{PAGE_CSS}{}</style>\n<body>\n",
-            escape(title),
+            markup(title),
             include_str!("page.css")
         );
         Page { text }
@@ -27,8 +28,8 @@ impl Page {
     pub fn header(&mut self, name: &str, words: &str) {
         self.text += &format!(
             "<header><h1>{}</h1><p>{}</p><button id=theme type=button>light / dark</button></header>\n",
-            escape(name),
-            escape(words)
+            markup(name),
+            markup(words)
         );
     }
 
@@ -39,9 +40,9 @@ impl Page {
 
     /// Begins a section.
     pub fn section(&mut self, title: &str, about: &str) {
-        self.text += &format!("<section>\n<h2>{}</h2>\n", escape(title));
+        self.text += &format!("<section>\n<h2>{}</h2>\n", markup(title));
         if !about.is_empty() {
-            self.text += &format!("<p class=about>{}</p>\n", escape(about));
+            self.text += &format!("<p class=about>{}</p>\n", markup(about));
         }
     }
 
@@ -59,22 +60,6 @@ impl Page {
     }
 }
 
-/// Text between tags or in a quoted attribute.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 /// A table: headings, then rows; the columns after the first `words` are numbers.
 #[derive(Debug)]
 pub struct Table {
@@ -86,14 +71,14 @@ impl Table {
     /// With these headings.
     pub fn new(words: usize, heads: &[&str]) -> Table {
         let mut table = Table { html: "<div class=scroll><table>\n<thead>".to_owned(), words };
-        table.cells("th", "", heads.iter().map(|head| escape(head)));
+        table.cells("th", "", heads.iter().map(|head| markup(head)));
         table.html += "</thead>\n<tbody>\n";
         table
     }
 
     /// A row of text; `class` is a class of the page's style, or empty.
     pub fn row(&mut self, class: &str, cells: impl IntoIterator<Item = String>) {
-        let cells: Vec<String> = cells.into_iter().map(|cell| escape(&cell)).collect();
+        let cells: Vec<String> = cells.into_iter().map(|cell| markup(&cell)).collect();
         self.cells("td", class, cells.into_iter());
     }
 

@@ -1,9 +1,9 @@
 //! The tables of the page.
 
-use super::page::{Table, escape};
+use super::page::Table;
 use crate::model::{Across, Group, Job, Spread};
 use crate::report::{causes, sites as stacks, table, touches as first_touches};
-use crate::terminal::{Look, clean};
+use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
 
 /// Components of a group that have a row of their own; the terminal shows all with --all.
@@ -18,16 +18,16 @@ const CAUSES: usize = 10;
 fn section(title: &str, about: &str, body: &str) -> String {
     let about = match about.is_empty() {
         true => String::new(),
-        false => format!("<p class=about>{}</p>\n", escape(about)),
+        false => format!("<p class=about>{}</p>\n", markup(about)),
     };
-    format!("<section>\n<h2>{}</h2>\n{about}{body}</section>\n", escape(title))
+    format!("<section>\n<h2>{}</h2>\n{about}{body}</section>\n", markup(title))
 }
 
 /// Warnings to be read before the numbers.
 pub fn alerts(job: &Job) -> String {
     let text = table::remarks(job, Look::plain());
     let lines = text.lines().map(|line| line.trim_start_matches("note: "));
-    lines.map(|line| format!("<p class=note>{}</p>\n", escape(line))).collect()
+    lines.map(|line| format!("<p class=note>{}</p>\n", markup(line))).collect()
 }
 
 /// Components over ranks.
@@ -120,7 +120,7 @@ pub fn components(job: &Job) -> String {
             out.row("member", cells.into_iter().chain((0..6).map(|_| String::new())));
         }
     }
-    let tool = table::tool_told(job).map(|text| format!("<p class=about>{}</p>\n", escape(&text)));
+    let tool = table::tool_told(job).map(|text| format!("<p class=about>{}</p>\n", markup(&text)));
     section(
         "Components",
         "Owned: what a component asked for and has not given back; exact. Resident: pages of it in memory; sampled. At \
@@ -297,12 +297,12 @@ pub fn sites(job: &Job, limit: usize) -> String {
     let mut body = String::new();
     for (index, site) in named.iter().enumerate() {
         let open = if index < 3 { " open" } else { "" };
-        let names: Vec<String> = site.names.iter().map(|name| escape(&clean(name))).collect();
+        let names: Vec<String> = site.names.iter().map(|name| markup(name)).collect();
         body += &format!(
             "<details{open}><summary><b>{}</b> at peak, {} now · {} · {}</summary><pre>{}</pre></details>\n",
             bytes(site.site.peak),
             bytes(site.site.live),
-            escape(&clean(&site.site.component)),
+            markup(&site.site.component),
             count(site.site.processes as usize, "process"),
             names.join("\n")
         );

@@ -180,10 +180,14 @@ impl Manager {
         wrong.extend(others);
         // Of all partitions.
         let words = reservation::WORDS.map(str::to_owned);
-        let answer = query("scontrol", &words, COMMAND_LIMIT).map_err(|error| anyhow!(error))?;
-        let (reservations, others) = reservation::reservations(&answer);
-        wrong.extend(others);
-        reservation::apply(&mut nodes, &reservations, now(), self.look_ahead);
+        match query("scontrol", &words, COMMAND_LIMIT) {
+            Ok(answer) => {
+                let (reservations, others) = reservation::reservations(&answer);
+                wrong.extend(others);
+                reservation::apply(&mut nodes, &reservations, now(), self.look_ahead);
+            }
+            Err(error) => wrong.push(format!("{error}; reservations are not known")),
+        }
         wrong.into_iter().for_each(|line| self.complain_once(line));
         Ok((jobs, nodes))
     }

@@ -58,7 +58,7 @@ enum Command {
     Bench(bench::Options),
     /// Make a site of all pages, with a search.
     Book(book::Options),
-    /// Prove the README on a bare Debian in a folder (root).
+    /// Run a command, or a part of the tests for each system of the table, on a bare Debian in a folder (root).
     Fresh(fresh::Options),
     /// Hostile input, found by coverage, for whatever reads files, text and segments.
     Fuzz(fuzz::Options),
@@ -82,8 +82,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Set-up brings what a build needs, so it goes without; the list is about all of them.
-    let needs_mpi = !matches!(arguments.command, Command::Setup | Command::Mpi(_));
+    // Set-up brings what a build needs, so it goes without; the list is about all of them; a bare system has its own.
+    let needs_mpi =
+        !matches!(arguments.command, Command::Setup | Command::Mpi(_) | Command::Fresh(_));
     if needs_mpi && let Err(error) = mpi::enter(arguments.mpi.as_deref()) {
         eprintln!("error: {error:#}");
         return ExitCode::FAILURE;
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Book(options) => book::run(&options),
-        Command::Fresh(options) => fresh::run(&options),
+        Command::Fresh(options) => fresh::run(&options, arguments.mpi.as_deref()),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Machine(options) => machine::run(&options),
         Command::Mpi(options) => mpi::run(&options),

@@ -1,70 +1,103 @@
-//! `cargo xtask fresh`: does the README hold on a machine that has nothing? A minimal Debian in a
-//! folder, a fresh clone of the commit, and the one command.
+//! `cargo xtask fresh`: does the project hold on a machine that has nothing? A minimal Debian in a folder, a clone of
+//! the commit, its set-up, then a command or the suites of the table in docs/systems.md.
 
 mod packages;
+mod parts;
+mod results;
 mod root;
+mod systems;
+mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::{project, run, setup};
-use root::Root;
+use root::{Network, Root};
+use systems::Systems;
+pub use table::wrong;
 
-const BOOTSTRAP_LIMIT: Duration = Duration::from_secs(20 * 60);
-const LIMIT: Duration = Duration::from_secs(90 * 60);
-
-/// Packages that the README asks for, and the certificates with which git and cargo reach the
-/// network.
-const README_ASKS_FOR: &str = "gcc,libc6-dev,git,python3,ca-certificates";
+/// For set-up, a command or the suites of one MPI.
+const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 
 #[derive(Args)]
+#[command(
+    after_help = "The system stays in the build folder for the next time. The set-up may use the network, \
+                        what follows may not."
+)]
 pub struct Options {
-    /// The README's command to prove; both, each on a machine of its own, if not given.
-    #[arg(value_enum)]
-    command: Option<Proof>,
-    /// The release of Debian.
-    #[arg(long, value_name = "NAME", default_value = "bookworm")]
-    suite: String,
-    /// Keep the folder, to look into it.
+    /// The system, as tests/systems.toml names it.
+    #[arg(long, value_name = "NAME", default_value = "debian12")]
+    system: String,
+    /// Begin with a bare system, in place of the kept one.
     #[arg(long)]
-    keep: bool,
+    new: bool,
+    /// Try only this part of the table; may be given several times.
+    #[arg(long = "part", value_name = "NAME")]
+    parts: Vec<String>,
+    /// Name the systems and the parts and stop.
+    #[arg(long, exclusive = true)]
+    list: bool,
+    /// Write docs/systems.md from the kept results and stop.
+    #[arg(long, exclusive = true)]
+    table: bool,
+    /// A command to run in the checkout; without one, all parts of the table are tried and their results kept.
+    #[arg(last = true)]
+    command: Vec<String>,
 }
 
-#[derive(Copy, Clone, ValueEnum)]
-enum Proof {
-    Demo,
-    Test,
-}
-
-impl Proof {
-    fn name(self) -> &'static str {
-        match self {
-            Proof::Demo => "demo",
-            Proof::Test => "test",
-        }
+/// Runs the command; `mpi` limits the parts to that of the system's MPIs.
+pub fn run(options: &Options, mpi: Option<&str>) -> Result<()> {
+    let systems = Systems::of_checkout()?;
+    if options.list {
+        print!("{systems}");
+        return Ok(());
     }
-}
-
-pub fn run(options: &Options) -> Result<()> {
+    if options.table {
+        println!("{}", table::write()?.display());
+        return Ok(());
+    }
+    let system = systems.named(&options.system)?;
+    let parts = systems.parts(&options.parts)?;
+    let mpis = system.mpis(mpi)?;
     if !rustix::process::geteuid().is_root() {
         bail!("fresh: changing the root folder needs root; run it as root or with sudo");
     }
-    if !options.suite.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-        || options.suite.starts_with('-')
-    {
-        bail!("fresh: {:?} is not the name of a release", options.suite);
-    }
     setup::ensure_fresh()?;
     warn_of_what_is_not_committed()?;
-    let base = base(&options.suite)?;
-    let proofs = options.command.map_or(vec![Proof::Demo, Proof::Test], |proof| vec![proof]);
-    for proof in proofs {
-        prove(proof, &base, options)?;
+    let place = folder()?.join(&system.name);
+    if options.new {
+        root::remove(&place)?;
     }
+    let root = Root::of(system, place)?;
+    root.update_checkout(project::root())?;
+    set_up(&root, &system.title)?;
+    if options.command.is_empty() {
+        return parts::run(&root, system, &mpis, &parts, &systems.versions);
+    }
+    let words: Vec<&str> = options.command.iter().map(String::as_str).collect();
+    run::shown(&mut root.command(&words, Network::Apart)?, LIMIT)
+        .with_context(|| format!("{} on {}", words.join(" "), system.title))
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(project::base()?.join("fresh"))
+}
+
+/// Runs the project's own set-up, with the network.
+fn set_up(root: &Root, title: &str) -> Result<()> {
+    let (before, start) = (root.packages()?, Instant::now());
+    for words in [&["cargo", "fetch", "--locked", "--quiet"][..], &["cargo", "xtask", "setup"]] {
+        run::shown(&mut root.command(words, Network::Shared)?, LIMIT)
+            .with_context(|| format!("{} on a bare {title}", words.join(" ")))?;
+    }
+    let after = root.packages()?;
+    let added = packages::added(&packages::installed(&before), &packages::installed(&after)).len();
+    let minutes = start.elapsed().as_secs_f64() / 60.0;
+    println!("fresh: set-up on {title}: {added} packages installed in {minutes:.1} min");
     Ok(())
 }
 
@@ -73,66 +106,7 @@ fn warn_of_what_is_not_committed() -> Result<()> {
     git.current_dir(project::root()).args(["status", "--porcelain"]);
     let changes = run::captured(&mut git)?.lines().count();
     if changes > 0 {
-        println!("fresh: {changes} changed files are not committed and not in what is proved");
+        println!("fresh: {changes} changed files are not committed and not in what is tried");
     }
-    Ok(())
-}
-
-fn folder() -> Result<PathBuf> {
-    Ok(project::base()?.join("fresh"))
-}
-
-/// A minimal Debian as it comes, made once for each release.
-fn base(suite: &str) -> Result<PathBuf> {
-    let base = folder()?.join(suite);
-    if base.exists() {
-        return Ok(base);
-    }
-    std::fs::create_dir_all(folder()?)?;
-    // Under another name until it is complete, so that one that was interrupted is not taken for it.
-    let unfinished = folder()?.join(format!("{suite}.unfinished"));
-    root::remove(&unfinished)?;
-    println!("fresh: making a minimal Debian {suite} with {README_ASKS_FOR}");
-    let mut debootstrap = Command::new(
-        project::find_system_program("debootstrap").context("debootstrap is not installed")?,
-    );
-    debootstrap.args(["--variant=minbase", &format!("--include={README_ASKS_FOR}"), suite]);
-    debootstrap.arg(&unfinished);
-    let log = folder()?.join("debootstrap.log");
-    let finished = run::logged(&mut debootstrap, &log, BOOTSTRAP_LIMIT)?;
-    if !finished.ending.is_success() {
-        let end: Vec<&str> = finished.output.lines().rev().take(10).collect();
-        let end: Vec<&str> = end.into_iter().rev().collect();
-        bail!("debootstrap: {}\n{}", finished.ending, end.join("\n"));
-    }
-    std::fs::rename(&unfinished, &base)?;
-    Ok(base)
-}
-
-fn prove(proof: Proof, base: &Path, options: &Options) -> Result<()> {
-    let command = format!("cargo xtask {}", proof.name());
-    let root = Root::copy(base, &folder()?.join(format!("root-{}", proof.name())))?;
-    let before = root.packages()?;
-    root.trust_what_this_machine_trusts()?;
-    root.clone_checkout(project::root())?;
-    println!("fresh: {command} on Debian {}", options.suite);
-    let start = Instant::now();
-    let outcome = run::shown(&mut root.command(&["cargo", "xtask", proof.name()])?, LIMIT);
-    let minutes = start.elapsed().as_secs_f64() / 60.0;
-    let after = root.packages()?;
-    let added = packages::added(&packages::installed(&before), &packages::installed(&after)).len();
-    if options.keep {
-        println!("fresh: the machine is in {}", root.path().display());
-    } else {
-        root::remove(root.path())?;
-    }
-    outcome.with_context(|| {
-        format!("{command} on a bare Debian {}, after {minutes:.1} min", options.suite)
-    })?;
-    println!(
-        "fresh: {command} succeeded in {minutes:.1} min on a bare Debian {}; its set-up installed {added} \
-         packages",
-        options.suite
-    );
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The packages that a Debian has installed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The names of the installed packages, from the text of dpkg's status file.
 pub fn installed(status: &str) -> BTreeSet<&str> {
@@ -13,6 +13,18 @@ pub fn installed(status: &str) -> BTreeSet<&str> {
 
 fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     paragraph.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
+}
+
+/// The versions of packages, by the names under which they are shown. Those that are not installed are left out.
+pub fn versions(status: &str, shown: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let of_package = |package: &str| {
+        let is_it = |paragraph: &&str| field(paragraph, "Package") == Some(package);
+        let version = status.split("\n\n").find(is_it).and_then(|it| field(it, "Version"))?;
+        let version = version.split_once(':').map_or(version, |(_epoch, version)| version);
+        Some(version.to_owned())
+    };
+    let known = |(name, package): (&String, &String)| Some((name.clone(), of_package(package)?));
+    shown.iter().filter_map(known).collect()
 }
 
 /// The packages that came since.
@@ -31,6 +43,17 @@ mod tests {
     fn what_was_removed_is_not_installed() {
         assert_eq!(installed(BEFORE).into_iter().collect::<Vec<_>>(), ["git"]);
         assert!(installed("").is_empty());
+    }
+
+    #[test]
+    fn versions_are_shown_without_the_epoch() {
+        let status = "Package: mpich\nVersion: 1:4.2.1-3\n\nPackage: gcc\nVersion: 14.2\n";
+        let shown = [("MPICH", "mpich"), ("C", "gcc"), ("Go", "golang")];
+        let shown = shown.map(|(name, package)| (name.to_owned(), package.to_owned()));
+        let versions = versions(status, &shown.into());
+        let expected = [("C", "14.2"), ("MPICH", "4.2.1-3")];
+        let expected = expected.map(|(name, it)| (name.to_owned(), it.to_owned()));
+        assert_eq!(versions, BTreeMap::from(expected));
     }
 
     #[test]

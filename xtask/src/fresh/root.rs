@@ -3,13 +3,23 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::run;
+use super::systems::System;
+use crate::{project, run};
+
+const BOOTSTRAP_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// Packages that the README asks for, and the certificates with which git and cargo reach the network.
+const README_ASKS_FOR: &str = "gcc,libc6-dev,git,python3,ca-certificates";
+
+/// Where Debian's packages are where no configuration of this machine names a place.
+const DEBIAN: &str = "http://deb.debian.org/debian";
 
 /// The checkout's place in it.
-const CHECKOUT: &str = "srv/quo";
+pub const CHECKOUT: &str = "srv/quo";
 /// Place of this machine's Rust toolchain in it.
 const RUST: &str = "opt/rust";
 
@@ -23,8 +33,9 @@ const NETWORK_VARIABLES: &[&str] =
 /// process: that one collects orphans, which `cargo` would not.
 const ENTER: &str = r#"
 set -e
-root=$1 toolchain=$2
-shift 2
+root=$1 toolchain=$2 network=$3
+shift 3
+[ "$network" = shared ] || ip link set lo up
 mount --bind "$root" "$root"
 cd "$root"
 mount --rbind /dev dev
@@ -38,18 +49,26 @@ pivot_root . mnt
 exec chroot . sh -c 'umount -l /mnt && cd /srv/quo || exit 1; "$@"; exit $?' sh "$@"
 "#;
 
+/// Which network a command in a root has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// That of this machine.
+    Shared,
+    /// A loopback interface alone.
+    Apart,
+}
+
 /// The root folder of a machine.
 pub struct Root {
     path: PathBuf,
 }
 
 impl Root {
-    /// A copy of a base system, in place of the rest of an earlier one.
-    pub fn copy(base: &Path, path: &Path) -> Result<Root> {
-        remove(path)?;
-        let mut copy = Command::new("cp");
-        copy.args(["--archive", "--reflink=auto"]).arg(base).arg(path);
-        run::captured(&mut copy)?;
+    /// The kept root of a system, made where there is none.
+    pub fn of(system: &System, path: PathBuf) -> Result<Root> {
+        if !path.exists() {
+            bootstrap(system, &path)?;
+        }
         for folder in [CHECKOUT, RUST] {
             fs::create_dir_all(path.join(folder))?;
         }
@@ -59,7 +78,9 @@ impl Root {
                 fs::copy(&outside, path.join(file)).with_context(|| format!("copying {file}"))?;
             }
         }
-        Ok(Root { path: path.to_path_buf() })
+        let root = Root { path };
+        root.trust_what_this_machine_trusts()?;
+        Ok(root)
     }
 
     pub fn path(&self) -> &Path {
@@ -73,7 +94,7 @@ impl Root {
     }
 
     /// Certificates that the administrator of this machine added, for networks that need them.
-    pub fn trust_what_this_machine_trusts(&self) -> Result<()> {
+    fn trust_what_this_machine_trusts(&self) -> Result<()> {
         const ADDED: &str = "usr/local/share/ca-certificates";
         let added = Path::new("/").join(ADDED);
         if !added.is_dir() {
@@ -91,16 +112,24 @@ impl Root {
         Ok(())
     }
 
-    /// Clones the commit of a checkout.
-    pub fn clone_checkout(&self, checkout: &Path) -> Result<()> {
-        let mut git = Command::new("git");
-        git.args(["clone", "--quiet", "--no-hardlinks"]).arg(checkout);
-        run::captured(git.arg(self.path.join(CHECKOUT)))?;
+    /// Brings its clone of a checkout to the commit there.
+    pub fn update_checkout(&self, checkout: &Path) -> Result<()> {
+        let clone = self.path.join(CHECKOUT);
+        let git = |words: &[&str]| {
+            let mut git = Command::new("git");
+            git.arg("-C").arg(&clone).args(words);
+            git
+        };
+        if !clone.join(".git").exists() {
+            run::captured(&mut git(&["init", "--quiet"]))?;
+        }
+        run::captured(git(&["fetch", "--quiet"]).arg(checkout).arg("HEAD"))?;
+        run::captured(&mut git(&["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"]))?;
         Ok(())
     }
 
     /// A command that runs in its checkout as root, with the Rust toolchain of this machine.
-    pub fn command(&self, words: &[&str]) -> Result<Command> {
+    pub fn command(&self, words: &[&str], network: Network) -> Result<Command> {
         let toolchain = run::captured(Command::new("rustc").args(["--print", "sysroot"]))?;
         let toolchain = toolchain.trim();
         if !Path::new(toolchain).join("bin/cargo").exists() {
@@ -109,9 +138,11 @@ impl Root {
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"])
+            .args((network == Network::Apart).then_some("--net"))
             .args(["sh", "-c", ENTER, "sh"])
             .arg(&self.path)
             .arg(toolchain)
+            .arg(if network == Network::Apart { "apart" } else { "shared" })
             .args(words);
         command.env_clear();
         command.env("PATH", format!("/{RUST}/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
@@ -123,6 +154,46 @@ impl Root {
         }
         Ok(command)
     }
+}
+
+/// Makes a minimal Debian, under another name until it is complete, so that one that was interrupted is not taken for
+/// it.
+fn bootstrap(system: &System, path: &Path) -> Result<()> {
+    let unfinished = path.with_extension("unfinished");
+    remove(&unfinished)?;
+    let parent = path.parent().context("a root without a folder around it")?;
+    fs::create_dir_all(parent)?;
+    println!("fresh: making a minimal {} with {README_ASKS_FOR}", system.title);
+    let program =
+        project::find_system_program("mmdebstrap").context("mmdebstrap is not installed")?;
+    let mut mmdebstrap = Command::new(program);
+    mmdebstrap.args(["--mode=root", "--variant=minbase"]);
+    // A mirror that stands still serves a list that says it has expired.
+    mmdebstrap.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
+    mmdebstrap.arg(format!("--include={README_ASKS_FOR}")).arg(&system.suite);
+    mmdebstrap.arg(&unfinished).arg(mirror());
+    let log = parent.join("mmdebstrap.log");
+    let finished = run::logged(&mut mmdebstrap, &log, BOOTSTRAP_LIMIT)?;
+    if !finished.ending.is_success() {
+        let end: Vec<&str> = finished.output.lines().rev().take(10).collect();
+        let end: Vec<&str> = end.into_iter().rev().collect();
+        bail!("mmdebstrap: {}\n{}", finished.ending, end.join("\n"));
+    }
+    fs::rename(&unfinished, path)?;
+    Ok(())
+}
+
+/// The place from which this machine has Debian's packages.
+fn mirror() -> String {
+    let mut apt = Command::new("apt-get");
+    apt.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let places = run::captured(&mut apt).unwrap_or_default();
+    debian_among(&places).unwrap_or(DEBIAN).to_owned()
+}
+
+/// The first of these places that is of the distribution itself, not of its security updates or of others.
+fn debian_among(places: &str) -> Option<&str> {
+    places.lines().map(str::trim).find(|place| place.trim_end_matches('/').ends_with("/debian"))
 }
 
 /// Removes a root folder, of which nothing may be mounted any more.
@@ -149,6 +220,13 @@ fn mount_within<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mirror_is_the_distributions_own_place() {
+        let places = "http://near/debian-security/\nhttps://other/node\nhttp://near/debian/\n";
+        assert_eq!(debian_among(places), Some("http://near/debian/"));
+        assert_eq!(debian_among("http://near/ubuntu/\n"), None);
+    }
 
     #[test]
     fn only_mounts_within_the_folder_count() {

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 use crate::project;
 use capabilities::{Capabilities, QUESTIONS};
+#[cfg(test)]
+pub use catalogue::named;
 pub use catalogue::{ALSO_TESTED, DEFAULT};
 use catalogue::{CATALOGUE, Mpi};
 pub use home::Home;

@@ -96,7 +96,7 @@ pub const PROGRAMS: &[Need] =
 pub const PYTHON: &[Need] = &[Need::Python];
 
 /// For `cargo xtask fresh` alone.
-pub const FRESH: &[Need] = &[Need::Bootstrap];
+pub const FRESH: &[Need] = &[Need::Bootstrap, Need::NetworkTools];
 
 impl Need {
     /// Name of the thing that was looked for.
@@ -138,7 +138,7 @@ impl Need {
             Need::QuantumEspresso => "pw.x",
             Need::Pseudopotentials => "Si.pz-vbc.UPF",
             Need::Go => "go",
-            Need::Bootstrap => "debootstrap",
+            Need::Bootstrap => "mmdebstrap",
         }
     }
 
@@ -231,7 +231,7 @@ impl Need {
                 ("quantum-espresso-data", "quantum-espresso", "quantum-espresso")
             }
             Need::Go => ("golang-go", "golang", "go"),
-            Need::Bootstrap => ("debootstrap", "debootstrap", "debootstrap"),
+            Need::Bootstrap => ("mmdebstrap", "mmdebstrap", "mmdebstrap"),
         };
         Packages { apt, dnf, spack }
     }

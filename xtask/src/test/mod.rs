@@ -12,7 +12,7 @@ mod verdict;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
@@ -25,7 +25,7 @@ use lanes::Chain;
 use on_mpi::OnMpi;
 use report::Report;
 use suites::Suite;
-use verdict::Verdict;
+pub use verdict::Verdict;
 
 /// Tells the steps, and the test programs that they start, to shorten nothing.
 const LONG: &str = "QUO_TESTS_LONG";
@@ -41,6 +41,12 @@ pub struct Options {
     /// Run only the steps whose name contains TEXT, those of the full suite too.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Run only the step of exactly this name; may be given several times.
+    #[arg(long, value_name = "STEP", conflicts_with = "filter")]
+    only: Vec<String>,
+    /// Write the results of all steps to this file, too.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Name the steps and stop.
     #[arg(long)]
     list: bool,
@@ -66,6 +72,7 @@ impl Options {
     /// Returns true if the step is asked for, where `gate` tells the short form.
     fn wants(&self, step: &str, report: &Report, additions: &Additions) -> bool {
         match &self.filter {
+            _ if !self.only.is_empty() => self.only.iter().any(|only| only == step),
             Some(text) => step.contains(text.as_str()),
             None => self.full || report.gate.has(step) || additions.has(step),
         }
@@ -167,7 +174,9 @@ pub fn run(options: &Options) -> Result<()> {
     let verdicts = carry_out(options, &report, &known, &additions, &variables)?;
     quo_tests::sweep(Path::new("/dev/shm"), begun);
     if verdicts.is_empty() {
-        bail!("no step has this in its name; `cargo xtask test --full --list` names them");
+        bail!(
+            "no step has this name or this in its name; `cargo xtask test --full --list` names them"
+        );
     }
     if options.full {
         print!("\n{}", verdict::table(&verdicts));
@@ -179,7 +188,7 @@ pub fn run(options: &Options) -> Result<()> {
             variables[SEEDS[0]]
         );
     }
-    close(&verdicts)
+    close(&verdicts, options)
 }
 
 /// Waits for other runs of tests: all write their logs, in which test programs are found, to the same place.
@@ -316,13 +325,17 @@ fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
 fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) -> Result<()> {
     let steps = on_mpi::steps(&on_mpi.home.name, &report.gate, known, on_mpi.brief);
     let text = options.filter.as_deref().unwrap_or_default();
-    let wanted: Vec<&String> = steps.iter().filter(|step| step.contains(text)).collect();
+    let is_named = |step: &str| {
+        options.only.is_empty() || options.only.iter().any(|only| on_mpi.step(only) == step)
+    };
+    let wanted: Vec<&String> =
+        steps.iter().filter(|step| step.contains(text) && is_named(step)).collect();
     if options.list {
         wanted.iter().for_each(|step| println!("{step}"));
         return Ok(());
     }
     if wanted.is_empty() {
-        bail!("no suite has this in its name; `--list` names them");
+        bail!("no suite has this name or this in its name; `--list` names them");
     }
     let _turn = turn()?;
     setup::ensure()?;
@@ -336,11 +349,15 @@ fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) ->
         }
     }
     quo_tests::sweep(Path::new("/dev/shm"), begun);
-    close(&verdicts)
+    close(&verdicts, options)
 }
 
-/// Prints the last lines; ends the process where something failed.
-fn close(verdicts: &[Verdict]) -> Result<()> {
+/// Prints the last lines and writes the results; ends the process where something failed.
+fn close(verdicts: &[Verdict], options: &Options) -> Result<()> {
+    if let Some(file) = &options.json {
+        std::fs::write(file, serde_json::to_string_pretty(verdicts)?)
+            .with_context(|| format!("writing {}", file.display()))?;
+    }
     let flaky = verdict::flaky(verdicts);
     if !flaky.is_empty() {
         println!("\nflaky, passed at the second try: {}", flaky.len());
@@ -395,6 +412,8 @@ mod tests {
         let options = |full| Options {
             full,
             filter: None,
+            only: Vec::new(),
+            json: None,
             list: false,
             seed: Some(7),
             since: None,

@@ -193,6 +193,7 @@ impl Report {
         let reason = |test: &String| self.quarantine.reason(&name, test);
         let (quarantined, counted): (Vec<String>, Vec<String>) =
             failed.into_iter().partition(|test| reason(test).is_some());
+        let failed = counted.clone();
         if !flaky.is_empty() || !quarantined.is_empty() {
             passed = counted.is_empty();
             tally.passed += flaky.len();
@@ -208,7 +209,7 @@ impl Report {
         }
         verdict.skipped = tally::reasons_for_skips(&finished.output);
         verdict.skipped.extend(quarantined.iter().map(|test| (format!("quarantined: {test}"), 1)));
-        (verdict.flaky, verdict.quarantined) = (flaky, quarantined);
+        (verdict.failed, verdict.flaky, verdict.quarantined) = (failed, flaky, quarantined);
         Ok(verdict)
     }
 }

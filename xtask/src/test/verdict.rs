@@ -13,6 +13,9 @@ pub struct Verdict {
     pub step: String,
     pub tally: Tally,
     pub milliseconds: u64,
+    /// Tests that failed and count.
+    #[serde(default)]
+    pub failed: Vec<String>,
     /// Tests that passed at the second try.
     pub flaky: Vec<String>,
     /// Tests that failed and do not count for now.

@@ -35,7 +35,14 @@ const ENTER: &str = r#"
 set -e
 root=$1 toolchain=$2 network=$3
 shift 3
-[ "$network" = shared ] || ip link set lo up
+if [ "$network" = apart ]; then
+    ip link set lo up
+    ip link add eth0 type veth peer name far0
+    ip address add 192.0.2.1/24 dev eth0
+    ip address add fd00:192::1/64 dev eth0 nodad
+    ip link set eth0 up
+    ip link set far0 up
+fi
 mount --bind "$root" "$root"
 cd "$root"
 mount --rbind /dev dev
@@ -54,7 +61,7 @@ exec chroot . sh -c 'umount -l /mnt && cd /srv/quo || exit 1; "$@"; exit $?' sh 
 pub enum Network {
     /// That of this machine.
     Shared,
-    /// A loopback interface alone.
+    /// One that leads nowhere, with addresses of both families, as hosts have.
     Apart,
 }
 

@@ -31,35 +31,27 @@ pub fn ensure() -> Result<()> {
 /// suites that need it are skipped, and this says why.
 pub fn ensure_test_beds(all: bool) -> Result<()> {
     ensure()?;
-    let programs = if all { install_missing(needs::PROGRAMS).map(drop) } else { Ok(()) };
-    let kernel = if all { fetch_kernel() } else { Ok(()) };
+    bring_test_beds(all, all)
+}
+
+/// Installs what tests need, the rare and the costly too where `is_full`; what cannot be had is an error where it `must`.
+fn bring_test_beds(is_full: bool, must: bool) -> Result<()> {
+    let in_full = |bring: fn() -> Result<()>| if is_full { bring() } else { Ok(()) };
     let steps = [
         ("suites that need them", install_missing(needs::TEST_BEDS).map(drop)),
         ("tests of what is shown", install_missing(needs::VIEWERS).map(drop)),
-        (OF_PROGRAMS, programs),
-        ("suites on emulated machines", kernel),
-        (OF_FPM, fpm::fetch()),
-        (OF_JUDGES, if all { judges::fetch() } else { Ok(()) }),
-        (OF_PYTHON, python().map(drop)),
-        (OF_BOOK, if all { mdbook().map(drop) } else { Ok(()) }),
+        (OF_PROGRAMS, in_full(|| install_missing(needs::PROGRAMS).map(drop))),
+        ("suites on emulated machines", in_full(fetch_kernel)),
+        ("tests with fpm", fpm::fetch()),
+        ("comparisons of schedulers", in_full(judges::fetch)),
+        ("tests in Python", python().map(drop)),
+        ("the site of the documentation", in_full(|| mdbook().map(drop))),
     ];
-    steps.into_iter().try_for_each(|(tests, outcome)| judge(all, tests, outcome))
+    steps.into_iter().try_for_each(|(tests, outcome)| judge(must, tests, outcome))
 }
-
-/// Tests that one suite makes beside CMake's.
-const OF_FPM: &str = "tests with fpm";
-
-/// The Python package, programs in Python under the memory profiler, and a reader of its exports.
-const OF_PYTHON: &str = "tests in Python";
-
-/// The site of the pages.
-const OF_BOOK: &str = "the site of the documentation";
 
 /// Programs of others, which the memory profiler is tried on.
 const OF_PROGRAMS: &str = "programs of others under the memory profiler";
-
-/// Schedulers of others, which ours are held against.
-const OF_JUDGES: &str = "comparisons of schedulers";
 
 /// Makes something that tests need and that cannot be had an error where `all` of them are to run, and else says who
 /// goes without.
@@ -112,16 +104,11 @@ pub fn install_packages(packages: &[&str]) -> Result<()> {
 
 /// `cargo xtask setup`, but for further MPIs: installs all of it, and says so when there was nothing to do.
 pub fn run() -> Result<()> {
-    let base = install_missing(needs::BASE)?;
-    if !install_missing(needs::TEST_BEDS)? && !base {
+    if probe::missing(needs::BASE).is_empty() && probe::missing(needs::TEST_BEDS).is_empty() {
         println!("set-up: everything is there, nothing to install");
     }
-    judge(false, OF_PROGRAMS, install_missing(needs::PROGRAMS).map(drop))?;
-    judge(false, OF_FPM, fpm::fetch())?;
-    judge(false, OF_JUDGES, judges::fetch())?;
-    judge(false, OF_PYTHON, python().map(drop))?;
-    judge(false, OF_BOOK, mdbook().map(drop))?;
-    judge(false, "suites on emulated machines", fetch_kernel())
+    ensure()?;
+    bring_test_beds(true, false)
 }
 
 /// Fetches the kernel of emulated machines, which is no package to install.

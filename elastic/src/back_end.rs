@@ -3,6 +3,7 @@
 use quo_mpi::communicator::ThreadLevel;
 use quo_mpi::{Family, Identity};
 
+use crate::address_families;
 use crate::room::Room;
 
 /// Way in which started processes come to the running ones.
@@ -81,7 +82,8 @@ impl BackEnd {
         let stores = std::env::var(STORES).unwrap_or_default();
         let is_open_mpi_4 = (mpi.family(), mpi.major()) == (Family::OpenMpi, Some(4));
         let is_shared = spawned.is_ok() && is_open_mpi_4 && is_shared(&stores);
-        let advice = is_shared.then_some(SHARED_STORE);
+        let families = address_families::advice(mpi).filter(|_| spawned.is_ok());
+        let advice = families.or(is_shared.then_some(SHARED_STORE));
         let slots = room.map(Room::sure);
         let has_more_slots = matches!(room, Some(Room::AtLeast(_)));
         Self { mpi: mpi.to_string(), launcher, threads, slots, spawned, advice, has_more_slots }

@@ -39,6 +39,7 @@ pub mod world;
 
 // The edges: shared memory, threads and links between agents.
 mod acceptor;
+mod address_families;
 mod agents;
 mod back_end;
 mod common_loops;

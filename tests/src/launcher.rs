@@ -98,6 +98,8 @@ static OPEN_MPI_5: Manner = Manner {
         // where there is none.
         ("OMPI_MCA_pml", "ob1"),
         ("OMPI_MCA_btl", "self,sm,tcp"),
+        // With addresses of both families some versions find no way to processes that are started later.
+        ("OMPI_MCA_btl_tcp_disable_family", "6"),
         ("OMPI_MCA_osc", "^ucx"),
     ]),
     pass: "-x",

@@ -28,6 +28,7 @@ const TESTS: &[Test] = &[
     ("growth_beyond_slots_is_refused_and_the_job_ends", beyond_slots),
     ("growth_onto_unknown_host_is_refused_and_the_job_ends", unknown_host),
     ("refused_start_stops_growth_and_the_job_ends", refused_start),
+    ("started_process_without_a_way_is_ended_with_advice", no_way),
 ];
 
 fn main() -> ExitCode {
@@ -302,4 +303,21 @@ fn refused_start() -> Result<()> {
         ["epoch 1 size 1: 1 stay, 1 leave, 0 join", "epoch 2 size 2: 1 stay, 0 leave, 1 join"];
     ensure!(changes(&outcome) == right, "{}", outcome.report());
     Ok(())
+}
+
+/// The launch leaves MPI the choice between the families of addresses.
+fn no_way() -> Result<()> {
+    const ADVICE: &str = "OMPI_MCA_btl_tcp_disable_family=6";
+    let job = Job::new(1, &Checkout::find()?.program("examples/sizes")?);
+    let job = job.arg("1").arg("2").env("ELASTIC_MOST", "2");
+    let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let outcome = job.env("OMPI_MCA_btl_tcp_disable_family", "0").limit(LIMIT / 4).run()?;
+    let said = outcome.stdout.lines().find(|line| line.starts_with("with "));
+    if !said.is_some_and(|line| line.contains(ADVICE)) {
+        return Err(Skipped("this MPI finds a way between all addresses".to_owned()).into());
+    }
+    ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
+    let failed = outcome.stdout.lines().find(|line| line.contains("failed: ")).unwrap_or_default();
+    ensure!(failed.contains(ADVICE), "{}", outcome.report());
+    outcome.expect_clean().map(drop)
 }

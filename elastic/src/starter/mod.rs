@@ -71,6 +71,8 @@ pub(crate) struct SpawnCommand {
     pub is_bound: bool,
     /// The slots of a launcher that ends the job where a start finds too few.
     pub slots: Option<Slots>,
+    /// Advice to whoever launches the job, for starts that fail.
+    pub advice: Option<&'static str>,
 }
 
 impl SpawnCommand {
@@ -277,17 +279,27 @@ fn start_one(
         info,
     };
     let begun = Instant::now();
-    let late = |error: String| {
-        let detail = format!(
-            "{processes} processes were started and not ready within {} s: {error}",
-            spawn_command.limit.as_secs()
-        );
+    let not_ready = |error: String| {
+        let after = begun.elapsed();
+        let mut detail = if after < spawn_command.limit {
+            let told = spawn_command.hung_spawn.deal_with(marker).told;
+            let after = after.as_secs_f64();
+            format!(
+                "{processes} processes were started and are lost after {after:.1} s: {error}{told}"
+            )
+        } else {
+            let limit = spawn_command.limit.as_secs();
+            format!("{processes} processes were started and not ready within {limit} s: {error}")
+        };
+        if let Some(advice) = spawn_command.advice {
+            detail += &format!("; {advice}");
+        }
         Failure::from(Cause::new(CauseKind::JoinerLost, detail))
     };
     if let Some(starter) = starter {
         return starter.start(request, spawn_command.limit).map_err(|trouble| match trouble {
             process::Trouble::NotStarted(error) => refused(&error),
-            process::Trouble::NotReady(error) => late(error),
+            process::Trouble::NotReady(error) => not_ready(error),
             process::Trouble::Lost(error) => failed(error),
         });
     }
@@ -313,7 +325,7 @@ fn start_one(
         Err(error) => {
             // It may yet come to its ready point, where it finds this.
             Unit { inter, lives: Vec::new() }.send_away();
-            Err(late(error.to_string()))
+            Err(not_ready(error.to_string()))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::address_families;
 use crate::back_end::{BackEnd, Join};
 use crate::coordinator::Job;
 use crate::host_probe::HostProbe;
@@ -355,7 +356,8 @@ impl WorldOptions {
         };
         // Others give what is started no variable to be found by.
         let is_bound = is_open_mpi && self.abort_on_death;
-        Ok(SpawnCommand { crowded, hosts, slots, is_bound, ..spawn_command })
+        let advice = address_families::advice(quo_mpi::running());
+        Ok(SpawnCommand { crowded, hosts, slots, is_bound, advice, ..spawn_command })
     }
 }
 

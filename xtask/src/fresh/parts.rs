@@ -70,10 +70,36 @@ fn verdicts(root: &Root, system: &System, mpi: &str, parts: &[&Part]) -> Result<
         let end: Vec<&str> = end.into_iter().rev().collect();
         format!("{mpi} on {}: {}\n{}", system.title, finished.ending, end.join("\n"))
     })?;
-    serde_json::from_str(&text).with_context(|| format!("reading {}", file.display()))
+    let verdicts: Vec<Verdict> =
+        serde_json::from_str(&text).with_context(|| format!("reading {}", file.display()))?;
+    if let Some(build) = verdicts.iter().find(|verdict| is_failed_build(verdict)) {
+        bail!("{mpi} on {}: {} failed; see {}", system.title, build.step, log.display());
+    }
+    Ok(verdicts)
+}
+
+/// Returns true for a build that failed, after which no suite ran.
+fn is_failed_build(verdict: &Verdict) -> bool {
+    let step = verdict.step.split_once(": ").map_or(verdict.step.as_str(), |(_, step)| step);
+    verdict.tally.failed > 0 && (step == "build" || step.starts_with("build "))
 }
 
 /// The day of the run, as `2000-12-31`.
 fn today() -> Result<String> {
     Ok(run::captured(std::process::Command::new("date").arg("+%F"))?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_build_is_told_from_failed_suites() {
+        for (step, is_build) in
+            [("build", true), ("mpich4: build tests", true), ("quo-tests cxx", false)]
+        {
+            assert_eq!(is_failed_build(&Verdict::failure(step)), is_build, "{step}");
+            assert!(!is_failed_build(&Verdict::left_out(step, "no root")));
+        }
+    }
 }

@@ -1470,18 +1470,18 @@ QUO_world_confirm(QUO_world w,
 /** As QUO_adapt(), for Fortran's handles. */
 int
 QUO_adapt_f2c(QUO_t *q,
-              MPI_Fint comm);
+              QUO_fint_t comm);
 
 /** As QUO_world_comm(), for Fortran's handles. */
 int
 QUO_world_comm_f2c(QUO_world w,
-                   MPI_Fint *out_comm);
+                   QUO_fint_t *out_comm);
 
 /** As QUO_window_comm(), for Fortran's handles. */
 int
 QUO_window_comm_f2c(QUO_world w,
                     int which,
-                    MPI_Fint *out_comm);
+                    QUO_fint_t *out_comm);
 
 /** @} */
 

@@ -304,7 +304,7 @@ QUO_reshape_redistribute_2d(void **data,
 
 /** As QUO_reshape_world(), for Fortran's handles. */
 int
-QUO_reshape_world_f2c(MPI_Fint *out_comm);
+QUO_reshape_world_f2c(QUO_fint_t *out_comm);
 
 /* ReSHAPE's names. */
 

@@ -35,7 +35,7 @@
 
 #include <stddef.h>
 
-/* MPI_Comm and MPI_Fint. */
+/* MPI_Comm. */
 #include "mpi.h"
 
 #ifdef __cplusplus
@@ -53,6 +53,16 @@ extern "C" {
 
 /** The version of quo's own additions, counted the same way. Since quo 0.1. */
 #define QUO_EXTENSION_VERSION 0x00000100
+
+/**
+ * An integer of Fortran, which a communicator is there: MPI_Fint, but for MPI 5's standard binary interface, which
+ * has no such type and takes an int. Since quo 0.1.
+ */
+#if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
+typedef int QUO_fint_t;
+#else
+typedef MPI_Fint QUO_fint_t;
+#endif
 
 /** A context; its contents are private. */
 struct QUO_t;
@@ -1820,25 +1830,25 @@ QUO_split_by_device(QUO_context q,
 /** QUO_create() for a Fortran communicator handle. */
 int
 QUO_create_f2c(QUO_t **q,
-               MPI_Fint comm);
+               QUO_fint_t comm);
 
 /** QUO_create_with_flags() for a Fortran communicator handle. */
 int
 QUO_create_with_flags_f2c(QUO_t **q,
-                          MPI_Fint comm,
+                          QUO_fint_t comm,
                           int flags);
 
 /** QUO_create_with_options() for a Fortran communicator handle. Since quo 0.1. */
 int
 QUO_create_with_options_f2c(QUO_t **q,
-                            MPI_Fint comm,
+                            QUO_fint_t comm,
                             const QUO_create_options_t *options);
 
 /** QUO_get_mpi_comm_by_type() for a Fortran communicator handle. */
 int
 QUO_get_mpi_comm_by_type_f2c(QUO_t *q,
                              QUO_obj_type_t target_type,
-                             MPI_Fint *out_comm);
+                             QUO_fint_t *out_comm);
 
 /**
  * Returns 1 for the handle of a context, phase, named barrier or memory that is in use, else 0; no other

@@ -941,21 +941,21 @@ public:
     }
 
     /** A context over a Fortran communicator. Collective over it. */
-    static Context from_fortran(MPI_Fint comm)
+    static Context from_fortran(QUO_fint_t comm)
     {
         QUO_context handle = nullptr;
         detail::check(QUO_create_f2c(&handle, comm));
         return Context(handle, true);
     }
     /** A context over a Fortran communicator, with flags. Collective over it. */
-    static Context from_fortran(MPI_Fint comm, CreateFlags flags)
+    static Context from_fortran(QUO_fint_t comm, CreateFlags flags)
     {
         QUO_context handle = nullptr;
         detail::check(QUO_create_with_flags_f2c(&handle, comm, static_cast<int>(flags)));
         return Context(handle, true);
     }
     /** A context over a Fortran communicator, with all options. Collective over it. */
-    static Context from_fortran(MPI_Fint comm, const CreateOptions &options)
+    static Context from_fortran(QUO_fint_t comm, const CreateOptions &options)
     {
         QUO_context handle = nullptr;
         const QUO_create_options_t all = plain(options);
@@ -1277,9 +1277,9 @@ public:
         return Comm(comm);
     }
     /** The same as a Fortran communicator, for MPI_COMM_FREE. Collective over the context. */
-    MPI_Fint get_mpi_comm_by_type_f2c(ObjectType type) const
+    QUO_fint_t get_mpi_comm_by_type_f2c(ObjectType type) const
     {
-        MPI_Fint comm = 0;
+        QUO_fint_t comm = 0;
         detail::check(QUO_get_mpi_comm_by_type_f2c(handle_, plain(type), &comm));
         return comm;
     }

@@ -3,14 +3,14 @@
 
 use std::ffi::{c_int, c_void};
 
-use quo_mpi::{Comm, Fint as MPI_Fint};
+use quo_mpi::{Comm, Fint};
 
 use crate::collective::communicator;
 use crate::create::{create, mpi_usable, request};
 use crate::guard::{Failure, entry};
 use crate::types::{FintPlace, Out, QUO_t, free_for_c};
 
-fn create_from(q: Out<*mut QUO_t>, comm: MPI_Fint, flags: c_int) -> Result<(), Failure> {
+fn create_from(q: Out<*mut QUO_t>, comm: Fint, flags: c_int) -> Result<(), Failure> {
     let _cleared = q.null_place("q");
     // The number means nothing outside the life of MPI, nor to another one.
     mpi_usable()?;
@@ -21,17 +21,13 @@ fn create_from(q: Out<*mut QUO_t>, comm: MPI_Fint, flags: c_int) -> Result<(), F
 
 /// `QUO_create_f2c`.
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_create_f2c(q: Out<*mut QUO_t>, comm: MPI_Fint) -> c_int {
+pub extern "C" fn QUO_create_f2c(q: Out<*mut QUO_t>, comm: Fint) -> c_int {
     entry("QUO_create_f2c", || create_from(q, comm, 0))
 }
 
 /// `QUO_create_with_flags_f2c`.
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_create_with_flags_f2c(
-    q: Out<*mut QUO_t>,
-    comm: MPI_Fint,
-    flags: c_int,
-) -> c_int {
+pub extern "C" fn QUO_create_with_flags_f2c(q: Out<*mut QUO_t>, comm: Fint, flags: c_int) -> c_int {
     entry("QUO_create_with_flags_f2c", || create_from(q, comm, flags))
 }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use quo_mpi::{Comm, Fint as MPI_Fint};
+use quo_mpi::{Comm, Fint};
 
 use crate::codes::Code;
 use crate::create::{self, QUO_create_options_t, adapt, create, mpi_state, options_request};
@@ -16,7 +16,7 @@ use crate::{barriers, phase, xpm};
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_options_f2c(
     q: Out<*mut QUO_t>,
-    comm: MPI_Fint,
+    comm: Fint,
     options: In<QUO_create_options_t>,
 ) -> c_int {
     entry("QUO_create_with_options_f2c", || {
@@ -62,7 +62,7 @@ pub extern "C" fn QUO_phase_release_f2c(phase: *mut QUO_phase_t) -> c_int {
 
 /// `QUO_adapt_f2c`.
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_adapt_f2c(q: *mut QUO_t, comm: MPI_Fint) -> c_int {
+pub extern "C" fn QUO_adapt_f2c(q: *mut QUO_t, comm: Fint) -> c_int {
     entry("QUO_adapt_f2c", || {
         // The handle means nothing outside the life of MPI.
         mpi_state()?;

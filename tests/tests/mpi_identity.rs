@@ -26,6 +26,7 @@ const TESTS: &[Test] = &[
     ("a_launcher_of_another_mpi_is_told_by_quo_info", launchers_of_others),
     ("loader_errors_about_libquo_are_not_excused", loader_errors),
     ("negative_version_is_not_the_standards_interface", negative_version),
+    ("one_program_of_the_standard_runs_on_each_mpi", one_program),
 ];
 
 const RANKS: usize = 2;
@@ -376,6 +377,75 @@ int main(void)
     let said = String::from_utf8(output.stdout)?;
     if !output.status.success() || !said.starts_with("0 0 ") || said.contains("-1") {
         bail!("{}: {said:?}", output.status);
+    }
+    Ok(())
+}
+
+/// The name of the library with MPI 5's standard binary interface, in whichever MPI.
+const STANDARD: &str = "libmpi_abi.so.1";
+
+/// An MPI with the standard's library.
+struct Speaker {
+    /// How it calls itself.
+    name: &'static str,
+    mpicc: PathBuf,
+    mpirun: PathBuf,
+    library: PathBuf,
+}
+
+/// Those of the folder of MPICH's Python package, and those that Debian's packages install beside each other.
+fn speakers() -> Result<Vec<Speaker>> {
+    let mut speakers = Vec::new();
+    for compiler in other_compilers()? {
+        let mpicc = Path::new(&compiler).with_file_name("mpicc_abi");
+        let Ok(shown) = Command::new(&mpicc).arg("-show").output() else { continue };
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let folders = shown.split_whitespace().filter_map(|word| word.strip_prefix("-L"));
+        let mut libraries = folders.map(|folder| Path::new(folder).join(STANDARD));
+        let Some(library) = libraries.find(|file| file.exists()) else { continue };
+        let mpirun = mpicc.with_file_name("mpirun");
+        speakers.push(Speaker { name: "MPICH", mpicc, mpirun, library });
+    }
+    let folder = PathBuf::from(format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+    for (name, ending, mpicc) in [
+        ("MPICH", "mpich", "/usr/bin/mpicc.mpi_abi_mpich"),
+        ("Open MPI", "openmpi", "/usr/bin/mpicc_abi.openmpi"),
+    ] {
+        let library = folder.join(format!("libmpi_abi_{ending}.so.1.0.0"));
+        let mpirun = PathBuf::from(format!("/usr/bin/mpirun.{ending}"));
+        if library.exists() && mpirun.exists() {
+            speakers.push(Speaker { name, mpicc: mpicc.into(), mpirun, library });
+        }
+    }
+    Ok(speakers)
+}
+
+/// A libquo and a program that were linked once, each time with another library under the standard's name.
+fn one_program() -> Result<()> {
+    let speakers = speakers()?;
+    let Some(first) = speakers.iter().find(|speaker| speaker.mpicc.exists()) else {
+        let why = "no MPI here has the standard's library and a compiler for it";
+        return Err(Skipped(why.to_owned()).into());
+    };
+    let folder = tempfile::tempdir()?;
+    let name = "the standard binary interface of MPI";
+    let (mpicc, mpirun) = (first.mpicc.clone().into(), first.mpirun.clone().into());
+    let standard = Mpi { mpicc, mpirun, name };
+    let libquo = standard.libquo(folder.path())?;
+    let program = standard.compile(&libquo, folder.path())?;
+    let libquo = libquo.join("libquo.so.8");
+    for speaker in &speakers {
+        let mut command = Launcher::of(speaker.mpirun.as_os_str())?.command(RANKS, BindTo::None);
+        // Of the ranks alone: what the launcher starts before them has libraries of its own.
+        let first = format!("LD_PRELOAD={}:{}", speaker.library.display(), libquo.display());
+        command.arg("env").arg(first);
+        command.arg(&program).arg("works");
+        let description = format!("{RANKS} ranks of the standard by {}", speaker.name);
+        let outcome = Running::start(&mut command, &description, LIMIT)?.finish()?;
+        expect_service(&outcome)?;
+        if outcome.stdout.matches(&format!("ok works with {}", speaker.name)).count() != RANKS {
+            bail!("not {}: {}", speaker.name, outcome.report());
+        }
     }
     Ok(())
 }

@@ -18,7 +18,7 @@
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
 //! floors: member < process_identity < malloc_trim < measured < common_loops < round < mailbox < host_probe < room <
-//!     back_end < sets < layout < place <
+//!     address_families < back_end < sets < layout < place <
 //!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
 //!     guard < coordinator < manager < set_service < world < program < tasks <
 //!     reshape

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use quo_tests::{Checkout, Family, Launcher};
 use serde_json::Value;
 
-const NAMES: [&str; 5] = ["openmpi", "openmpi5", "mpich5", "intel", "mpich4"];
+const NAMES: [&str; 6] = ["openmpi", "openmpi5", "mpich5", "intel", "mpich4", "standard"];
 
 /// An xtask that knows of no MPI but the machine's, whatever these tests run on.
 fn xtask(arguments: &[&str]) -> Result<Command> {

@@ -20,6 +20,8 @@ pub enum Origin {
     Packages { apt: &'static [&'static str], suffix: &'static str },
     /// Python packages that hold an MPI, fetched into the build folder.
     Wheels(&'static [&'static str]),
+    /// The standard's library and its compilers, which another MPI of the catalogue brings.
+    StandardOf(&'static str),
 }
 
 /// All of them; the first is the one that set-up installs.
@@ -62,6 +64,13 @@ pub const CATALOGUE: &[Mpi] = &[
         origin: Origin::Packages { apt: &["mpich", "libmpich-dev"], suffix: ".mpich" },
         spawns_with: None,
         connects_with: None,
+    },
+    Mpi {
+        name: "standard",
+        title: "MPI 5's standard interface, by MPICH 5.0.2",
+        origin: Origin::StandardOf("mpich5"),
+        spawns_with: None,
+        connects_with: Some(("MPIR_CVAR_CH4_NETMOD", "ofi")),
     },
 ];
 

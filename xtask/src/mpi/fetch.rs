@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::catalogue::{DEFAULT, Mpi, Origin};
+use super::catalogue::{DEFAULT, Mpi, Origin, named};
 use super::home;
 use crate::{run, setup};
 
@@ -20,6 +20,7 @@ pub fn ensure(mpi: &Mpi) -> Result<bool> {
     match mpi.origin {
         Origin::Packages { apt, .. } if mpi.name != DEFAULT => setup::install_packages(apt)?,
         Origin::Packages { .. } => setup::ensure()?,
+        Origin::StandardOf(name) => return ensure(named(name)?),
         Origin::Wheels(packages) => {
             setup::ensure_python()?;
             unpack(mpi, packages).with_context(|| format!("fetching {}", mpi.title))?;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use quo_tests::Family;
 
-use super::catalogue::{DEFAULT, Mpi, Origin};
+use super::catalogue::{DEFAULT, Mpi, Origin, named};
 use crate::project;
 
 /// An MPI that is there, ready to be used.
@@ -175,6 +175,19 @@ fn parts(mpi: &Mpi) -> Result<Option<Parts>> {
             let launcher = programs.iter().find(|(name, _)| *name == "mpirun");
             let ours = launcher.is_some_and(|(_, file)| suffixed || says_open_mpi(file));
             Ok((complete && ours).then(|| Parts { programs, preamble: String::new() }))
+        }
+        Origin::StandardOf(name) => {
+            let bin = wheels(named(name)?)?.join("bin");
+            let found = |name: &str| Some(bin.join(name)).filter(|it| it.exists());
+            let programs = [
+                ("mpicc", "mpicc_abi"),
+                ("mpicxx", "mpicxx_abi"),
+                ("mpirun", "mpirun"),
+                ("python3", "python3"),
+            ];
+            let programs: Option<Vec<_>> =
+                programs.into_iter().map(|(name, file)| Some((name, found(file)?))).collect();
+            Ok(programs.map(|programs| Parts { programs, preamble: String::new() }))
         }
         Origin::Wheels(_) => {
             let folder = wheels(mpi)?;

@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn missing_tool_fails_only_where_all_tests_are_to_run() {
         let missing = || Err(anyhow::anyhow!("no network"));
-        assert!(judge(true, OF_FPM, missing()).is_err());
-        assert!(judge(false, OF_FPM, missing()).is_ok());
-        assert!(judge(true, OF_FPM, Ok(())).is_ok());
+        assert!(judge(true, OF_PROGRAMS, missing()).is_err());
+        assert!(judge(false, OF_PROGRAMS, missing()).is_ok());
+        assert!(judge(true, OF_PROGRAMS, Ok(())).is_ok());
     }
 }

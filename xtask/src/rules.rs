@@ -16,7 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{fresh, project, run};
+use crate::{project, run};
 
 /// The only files that may allow `unsafe`: where the project meets the kernel, shared memory, C and
 /// MPI. The workspace denies it everywhere else.
@@ -263,7 +263,6 @@ pub fn check() -> Result<Findings> {
     findings.errors.extend(floors::wrong(root)?);
     findings.errors.extend(figures::wrong(root));
     findings.errors.extend(surface::wrong(root));
-    findings.errors.extend(fresh::wrong(root)?);
     findings.errors.extend(dependencies::wrong(root)?);
     Ok(findings)
 }

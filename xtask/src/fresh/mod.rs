@@ -18,7 +18,6 @@ use clap::Args;
 use crate::{project, run, setup};
 use root::{Network, Root};
 use systems::Systems;
-pub use table::wrong;
 
 /// For set-up, a command or the suites of one MPI.
 const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -24,14 +24,6 @@ pub fn write() -> Result<PathBuf> {
     std::fs::write(&path, page(&Systems::of_checkout()?, &Results::kept()?))
         .with_context(|| format!("writing {PAGE}"))?;
     Ok(path)
-}
-
-/// Says whether the page differs from the results.
-pub fn wrong(root: &Path) -> Result<Vec<String>> {
-    let expected = page(&Systems::of_checkout()?, &Results::kept()?);
-    let is_right = std::fs::read_to_string(root.join(PAGE)).is_ok_and(|page| page == expected);
-    let error = || format!("{PAGE}: differs from the results: cargo xtask fresh --table");
-    Ok(if is_right { Vec::new() } else { vec![error()] })
 }
 
 fn page(systems: &Systems, results: &Results) -> String {
@@ -119,6 +111,13 @@ fn unexplained(outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn page_of_the_checkout_is_that_of_the_kept_results() {
+        let expected = page(&Systems::of_checkout().unwrap(), &Results::kept().unwrap());
+        let written = std::fs::read_to_string(project::root().join(PAGE)).unwrap();
+        assert!(written == expected, "{PAGE} differs: cargo xtask fresh --table");
+    }
 
     #[test]
     fn page_has_a_table_for_each_tried_system() {

@@ -1,7 +1,7 @@
 //! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | mutants | wheel | release | install | uninstall`.
 //!
 //! floors: output < run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < mutants < bench <
-//!     book < demo < wheel < fresh < install < dist < uninstall < test
+//!     book < demo < wheel < install < dist < uninstall < test < fresh
 // Its macros are those of all modules below.
 #[macro_use]
 mod output;

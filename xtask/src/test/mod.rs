@@ -95,6 +95,7 @@ enum Work {
     Mutants,
     Threads,
     Book,
+    Systems,
 }
 
 const CHECKS: &[Check] = &[
@@ -110,6 +111,7 @@ const APART: &[Check] = &[
     Check { name: "mutants", work: Work::Mutants },
     Check { name: "thread sanitizer", work: Work::Threads },
     Check { name: "book", work: Work::Book },
+    Check { name: "systems", work: Work::Systems },
     // What a Rust user without MPI builds.
     Check {
         name: "without features",

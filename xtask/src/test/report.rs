@@ -22,6 +22,8 @@ const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const SUITE_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Time of a suite whose processors are emulated, or that has no short form.
 const LONG_LIMIT: Duration = Duration::from_secs(40 * 60);
+/// Of all suites of the table on one system, with their builds.
+const SYSTEMS_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// More failed tests than this in one suite are no accident, and are not tried again.
 const MOST_TRIED_AGAIN: usize = 5;
@@ -72,6 +74,16 @@ impl Report {
                 let complaint = outcome.as_ref().err().map(|error| format!("{error:#}"));
                 let passed = outcome.is_ok();
                 step.end(passed, Tally::of_check(passed), &complaint.unwrap_or_default())
+            }
+            Work::Systems if !rustix::process::geteuid().is_root() => {
+                Verdict::left_out(check.name, "a bare system needs root")
+            }
+            Work::Systems => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["fresh", "--system", "debian13"]);
+                let finished = run::logged(&mut command, &log_of(check.name)?, SYSTEMS_LIMIT)?;
+                let passed = finished.ending.is_success();
+                step.end(passed, Tally::of_check(passed), &explained(&finished))
             }
             Work::Headers => {
                 let outcome = headers::check();

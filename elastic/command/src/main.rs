@@ -7,6 +7,7 @@ mod output;
 mod progress;
 mod reproduce;
 mod run;
+mod sharing;
 mod simulate;
 mod top;
 

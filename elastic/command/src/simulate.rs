@@ -15,7 +15,7 @@ use scheduler::points::Measure;
 use scheduler::predict::Prediction;
 use scheduler::record;
 use scheduler::report::{Comparison, Coverage, Summary, chart, csv, html, text};
-use scheduler::simulate::{Ending, Outcome, Overrun, Settings, Simulation};
+use scheduler::simulate::{Ending, Outcome, Overrun, Settings, Sharing, Simulation};
 use scheduler::state::Cluster;
 use scheduler::time::Span;
 use scheduler::workload::Workload;
@@ -23,6 +23,7 @@ use scheduler::workload::generate::{Synthetic, synthetic};
 use scheduler::workload::share::{Chosen, Elastic};
 
 use crate::progress::Watcher;
+use crate::sharing::{self, Named};
 use crate::{complain, say, say_json};
 
 /// The period of ticks if the user names none and a job's MPI ratio is to be measured.
@@ -34,8 +35,8 @@ const TICK: u64 = 60;
     next_line_help = false,
     after_help = "Schedulers: fcfs, easy, conservative; resizable: pba-q, fair-q, fcfs-li-q, greedy-r, fair-r, pba, fcfs-pr, max-b; \
         malleable: elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
-        \x20 sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS >log\n\
-        \x20 quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html  # the gain"
+        sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS >log; \
+        quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html  # the gain"
 )]
 pub struct Simulate {
     /// A log (Standard Workload Format, sacct), jobs in TOML, or a record of `manage --record`
@@ -64,9 +65,12 @@ pub struct Simulate {
     /// Nodes of the machine, if the file does not tell
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Cores of a node, for logs that count processors
-    #[arg(long, value_name = "CORES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    cores_per_node: u32,
+    /// Cores of a node, as the log counts CPUs: jobs of sacct share nodes, processors of SWF fill nodes
+    #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..))]
+    cores_per_node: Option<u32>,
+    /// Memory of a node, such as 192G: jobs that share nodes share it, too
+    #[arg(long, value_name = "SIZE", requires = "cores_per_node", value_parser = crate::sharing::memory)]
+    memory_per_node: Option<u32>,
     /// One scheduler, or two to compare
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", hide_possible_values = true, value_parser = policy_names())]
     policy: Vec<String>,
@@ -230,11 +234,12 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
         let mut workload = source.workload(arguments, seed)?;
         let cluster = cluster(arguments, &workload)?;
+        let sharing = source.sharing(arguments, cluster, seed)?;
         elastic(arguments, &mut workload, cluster.nodes, seed)?;
         let mut outcomes = Vec::new();
         for (place, name) in arguments.policy.iter().enumerate() {
             let is_first = first.is_none();
-            let outcome = simulate(arguments, &workload, cluster, name, seed, is_first)?;
+            let outcome = simulate(arguments, &workload, (cluster, sharing), name, seed, is_first)?;
             if outcome.records.iter().all(|record| record.ending == Ending::Rejected) {
                 bail!("{}", nothing_fits(&workload, cluster.nodes));
             }
@@ -317,7 +322,7 @@ enum Source {
         nodes: u32,
         load: f64,
     },
-    Log(Box<Log>),
+    Log(Box<Log>, Format),
     Description(PathBuf, String),
     /// The record of a real system.
     Record(Box<(Workload, Outcome)>),
@@ -341,7 +346,8 @@ impl Source {
             None => found_format(path, file.fill_buf().with_context(doing)?),
         };
         let wrong_lines = if arguments.strict { WrongLines::Fail } else { WrongLines::Skip };
-        let (cores_per_node, each_run) = (arguments.cores_per_node, arguments.each_run);
+        let (cores_per_node, each_run) =
+            (arguments.cores_per_node.unwrap_or(1), arguments.each_run);
         let settings = LogSettings { cores_per_node, wrong_lines, each_run };
         let log = match format {
             Format::Toml => {
@@ -359,7 +365,7 @@ impl Source {
         if log.workload.jobs.is_empty() {
             bail!("{}: no line of it is a job that ran", path.display());
         }
-        Ok(Source::Log(Box::new(log)))
+        Ok(Source::Log(Box::new(log), format))
     }
 
     fn workload(&self, arguments: &Simulate, seed: u64) -> Result<Workload> {
@@ -367,7 +373,7 @@ impl Source {
             Source::Synthetic { jobs, nodes, load } => {
                 synthetic(Synthetic { jobs: *jobs, nodes: *nodes, load: *load, seed })
             }
-            Source::Log(log) => log.workload.clone(),
+            Source::Log(log, _) => log.workload.clone(),
             Source::Record(found) => found.0.clone(),
             Source::Description(path, text) => described::read(text, seed)
                 .with_context(|| format!("reading {}", path.display()))?,
@@ -380,9 +386,33 @@ impl Source {
         Ok(workload)
     }
 
+    /// Returns the sharing of nodes among jobs, and says once what a user may not expect of it.
+    fn sharing(
+        &self,
+        arguments: &Simulate,
+        cluster: Cluster,
+        seed: u64,
+    ) -> Result<Option<Sharing>> {
+        let named = Named { cores: arguments.cores_per_node, memory: arguments.memory_per_node };
+        let Source::Log(log, format) = self else {
+            if named.memory.is_some() {
+                bail!("--memory-per-node: only the jobs of a log share nodes");
+            }
+            return Ok(None);
+        };
+        let is_sacct = *format == Format::Sacct;
+        if seed == arguments.seed {
+            let path = arguments.file.as_deref().unwrap_or(Path::new(""));
+            sharing::notes(log, named, is_sacct, cluster).into_iter().for_each(|note| {
+                complain(&format!("{}: {note}", path.display()));
+            });
+        }
+        Ok(sharing::of(log, named, is_sacct))
+    }
+
     fn log(&self) -> Option<&Log> {
         match self {
-            Source::Log(log) => Some(log),
+            Source::Log(log, _) => Some(log),
             Source::Synthetic { .. } | Source::Description(..) | Source::Record(_) => None,
         }
     }
@@ -413,7 +443,12 @@ fn warn(path: &Path, skipped: &Skipped, is_each_run: bool) {
     let runs = if is_each_run { "each run is a job" } else { "the last run counts" };
     for (count, of_one, of_many, rest) in [
         (never_ran, "job", "jobs", "never ran: left out"),
-        (not_ended, "job has", "jobs have", "not ended: left out"),
+        (
+            not_ended,
+            "job has",
+            "jobs have",
+            "not ended: taken as ending with the log, or at its walltime",
+        ),
         (requeued, "job", "jobs", &format!("ran more than once: {runs}")),
         (heterogeneous, "job has", "jobs have", "several parts, which start together"),
         (repeated, "job", "jobs", "with the number of another one before: NUMBER#2 and on"),
@@ -435,7 +470,7 @@ fn cluster(arguments: &Simulate, workload: &Workload) -> Result<Cluster> {
     let Some(nodes) = arguments.nodes.or(workload.nodes) else {
         bail!("the file does not tell how many nodes there are: name their number with --nodes");
     };
-    Ok(Cluster { nodes, cores_per_node: arguments.cores_per_node })
+    Ok(Cluster { nodes, cores_per_node: arguments.cores_per_node.unwrap_or(1) })
 }
 
 fn elastic(arguments: &Simulate, workload: &mut Workload, nodes: u32, seed: u64) -> Result<()> {
@@ -467,7 +502,7 @@ fn elastic(arguments: &Simulate, workload: &mut Workload, nodes: u32, seed: u64)
 fn simulate(
     arguments: &Simulate,
     workload: &Workload,
-    cluster: Cluster,
+    (cluster, sharing): (Cluster, Option<Sharing>),
     name: &str,
     seed: u64,
     is_first: bool,
@@ -479,6 +514,7 @@ fn simulate(
     let tick = arguments.tick.or_else(|| measures().then_some(TICK));
     let settings = Settings {
         cluster,
+        sharing,
         overrun: if arguments.end_at_walltime { Overrun::End } else { Overrun::Run },
         tick: tick.map(Span::seconds),
         keep_nodes: is_first
@@ -522,7 +558,7 @@ fn write_files(
         if let Some(path) = &arguments.svg {
             let path = named(path, arguments, &outcome.policy);
             let Some(picture) = chart::picture(outcome, workload) else {
-                bail!("--svg: there are too many jobs for a chart of jobs by node");
+                bail!("--svg: {}", chart::why_no_jobs(outcome));
             };
             write(&path, |into| into.write_all(picture.as_bytes()))?;
         }

@@ -121,16 +121,16 @@ fn no_line_of_a_log_is_lost_in_silence() {
     fs::write(folder.path().join("log"), SACCT).unwrap();
     let output = simulate(folder.path(), "log --nodes 4 --csv jobs.csv --html page.html");
     let table = done(&output);
-    assert!(table.starts_with("easy: 5 jobs on 4 nodes"), "{table}");
-    // 8 + 16/6 + 4/3 + 4/3 of these, 4/6 of the first run, and 36 of the job that is too large.
-    let hours = "13.3 of the log's 50.0 CPU hours are in the result (26.7 %); those of 3 lines are not known";
+    assert!(table.starts_with("easy: 6 jobs on 4 nodes"), "{table}");
+    // 8 + 16/6 + 4/3 + 4/3 of these, 4 of the one that runs, 4/6 of the first run, and 36 of the job that is too large.
+    let hours = "17.3 of the log's 54.0 CPU hours are in the result (32.1 %); those of 2 lines are not known";
     assert!(table.ends_with(&format!("{hours}\n")), "{table}");
     let said = text(&output.stderr);
     for words in [
         "log:12: End 2026-10-25T02:10:00 is before Start 2026-10-25T02:30:00; ",
         "log:11: a step of job 108, which has no line of its own: skipped",
         "log: 6 jobs never ran: left out",
-        "log: 1 job has not ended: left out",
+        "log: 1 job has not ended: taken as ending with the log, or at its walltime",
         "log: 1 job ran more than once: the last run counts",
         "log: 1 job has several parts, which start together",
         "log: some times have a zone and some have none: these are taken as UTC",
@@ -138,7 +138,7 @@ fn no_line_of_a_log_is_lost_in_silence() {
         assert!(said.contains(words), "{words}\n{said}");
     }
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-    assert!(read("page.html").contains("13.3 of the log&#39;s 50.0 CPU hours"));
+    assert!(read("page.html").contains("17.3 of the log&#39;s 54.0 CPU hours"));
     let jobs = read("jobs.csv");
     let columns = |line: &str| {
         let values: Vec<&str> = line.split(',').collect();
@@ -147,6 +147,7 @@ fn no_line_of_a_log_is_lost_in_silence() {
     let found: Vec<_> = jobs.lines().skip(1).map(columns).collect();
     let expected = [
         ("101", "0", "2"),
+        ("104_1", "180", "1"),
         ("105", "180", "4"),
         ("106", "240", "1"),
         ("107", "240", "1"),
@@ -155,9 +156,9 @@ fn no_line_of_a_log_is_lost_in_silence() {
     assert_eq!(found, expected.map(|it| (it.0.to_owned(), it.1.to_owned(), it.2.to_owned())));
     let each = simulate(folder.path(), "log --nodes 4 --each-run --json");
     let report: serde_json::Value = serde_json::from_str(&done(&each)).unwrap();
-    assert_eq!(report["policies"][0][0]["jobs"], 6);
+    assert_eq!(report["policies"][0][0]["jobs"], 7);
     assert_eq!(report["hours"]["unit"], "CPU");
-    assert!((report["hours"]["result"].as_f64().unwrap() - 14.0).abs() < 1e-9, "{report}");
+    assert!((report["hours"]["result"].as_f64().unwrap() - 18.0).abs() < 1e-9, "{report}");
 }
 
 #[test]
@@ -304,6 +305,82 @@ fn hostile_names_steer_no_output() {
     assert_eq!(read("a.csv").lines().count(), 3);
     assert!(read("a.csv").contains("\n'=cmd|A\u{fffd},rigid,"), "{}", read("a.csv"));
     assert!(read("d.json").contains("\\u001b"), "a JSON string keeps the name");
+}
+
+/// Four jobs of one CPU each that had one node of four together.
+const SHARED: &str = "\
+JobID|Submit|Start|End|TimelimitRaw|NNodes|State|AllocCPUS|ReqMem
+1|2026-11-28T02:00:00|2026-11-28T02:00:00|2026-11-28T02:01:00|5|1|COMPLETED|1|2G
+2|2026-11-28T02:00:00|2026-11-28T02:00:00|2026-11-28T02:01:00|5|1|COMPLETED|1|2G
+3|2026-11-28T02:00:00|2026-11-28T02:00:00|2026-11-28T02:01:00|5|1|COMPLETED|1|2G
+4|2026-11-28T02:00:00|2026-11-28T02:00:00|2026-11-28T02:01:00|5|1|COMPLETED|1|2G
+";
+
+#[test]
+fn log_of_shared_nodes_shares_them_or_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log"), SHARED).unwrap();
+    let run = |words: &str| {
+        let output = simulate(folder.path(), words);
+        (done(&output), text(&output.stderr))
+    };
+    let (table, said) = run("log --nodes 1");
+    assert!(table.starts_with("easy: 4 jobs on 1 nodes, makespan 240.0 s"), "{table}");
+    let note = "quo-elastic: log: its jobs held 4 nodes at the same time, and there are 1: if jobs shared nodes, name \
+        the cores of each with --cores-per-node\n";
+    assert_eq!(said, note);
+    assert_eq!(run("log --nodes 4").1, "");
+    let (table, said) = run("log --nodes 1 --cores-per-node 4 --policy easy,fcfs --seeds 2");
+    let first = "easy: 4 jobs on 1 nodes of 4 shared cores, makespan 60.0 s, utilisation 100.0 %";
+    assert!(table.starts_with(first), "{table}");
+    let memory =
+        "log: memory is no limit: name that of a node with --memory-per-node, such as 192G\n";
+    assert_eq!(said, format!("quo-elastic: {memory}"), "said once");
+    let (table, said) =
+        run("log --nodes 1 --cores-per-node 4 --memory-per-node 4G --html page.html");
+    assert!(table.contains("makespan 120.0 s, utilisation 50.0 %"), "{table}");
+    assert_eq!(said, "");
+    assert!(
+        fs::read_to_string(folder.path().join("page.html")).unwrap().contains("Jobs shared nodes")
+    );
+    let (table, said) = run("log --nodes 1 --cores-per-node 2 --memory-per-node 4G --json");
+    assert!(said.contains("held 4 CPUs at the same time, and there are 2: name"), "{said}");
+    let report: serde_json::Value = serde_json::from_str(&table).unwrap();
+    assert_eq!(report["policies"][0][0]["shared_cores"], 2);
+    for (words, cause) in [
+        (
+            "log --nodes 1 --cores-per-node 4 --policy two-parts-egs",
+            "gives jobs whole nodes; fcfs,",
+        ),
+        ("log --nodes 1 --cores-per-node 4 --svg a.svg", "--svg: jobs shared nodes"),
+        ("log --nodes 1 --cores-per-node 4 --memory-per-node 1G", "none of the 4 jobs fits"),
+        (
+            "--synthetic 3 --nodes 1 --cores-per-node 4 --memory-per-node 1G",
+            "only the jobs of a log",
+        ),
+    ] {
+        let output = simulate(folder.path(), words);
+        assert!(!output.status.success() && text(&output.stderr).contains(cause), "{words}");
+    }
+}
+
+#[test]
+fn processors_of_a_log_fill_nodes_unless_memory_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |job: u32| format!("{job} 0 0 60 1 -1 1024 1 60 -1 1 -1 -1 -1 -1 -1 -1 -1\n");
+    let log: String = (1..=4).map(line).collect();
+    fs::write(folder.path().join("log.swf"), log).unwrap();
+    let run = |words: &str| {
+        let output = simulate(folder.path(), words);
+        (done(&output), text(&output.stderr))
+    };
+    let (table, said) = run("log.swf --nodes 1 --cores-per-node 4");
+    assert!(table.contains("makespan 240.0 s"), "{table}");
+    assert!(said.contains("held 4 nodes") && said.contains("leave --cores-per-node out"), "{said}");
+    let (table, said) = run("log.swf --nodes 1 --cores-per-node 4 --memory-per-node 4");
+    assert!(table.contains("makespan 60.0 s") && said.is_empty(), "{table}{said}");
+    let (table, said) = run("log.swf --nodes 4");
+    assert!(table.contains("makespan 60.0 s") && said.is_empty(), "{table}{said}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::nodes::NodeList;
+use crate::rooms::Share;
 use crate::time::{Span, Time};
 
 /// Identifies a job in one run: dense numbers from zero, in order of submission.
@@ -117,6 +118,8 @@ pub struct Job {
     pub class: Class,
     /// The allowed sizes.
     pub limits: Limits,
+    /// The cores and memory on `limits.start` nodes, where jobs share nodes; none for whole nodes.
+    pub share: Option<Share>,
     /// The user class; higher goes first (0 gold, 1 platinum).
     pub priority: i32,
     /// The instant of submission.
@@ -156,6 +159,7 @@ impl Job {
             id,
             class,
             limits,
+            share: None,
             priority: 0,
             submitted,
             walltime,

@@ -7,6 +7,7 @@
 //!
 //! - [`time`]: instants and spans in whole milliseconds;
 //! - [`nodes`]: sets of nodes as intervals;
+//! - [`rooms`]: the free cores and memory of nodes that jobs share;
 //! - [`job`]: a job: its class, limits, history and nodes;
 //! - [`queue`]: the waiting jobs in order of arrival, searchable by size and walltime;
 //! - [`event`]: occurrences that a scheduler reacts to;
@@ -32,7 +33,7 @@
 //! - [`report`]: summaries, comparisons, tables and pages;
 //! - [`named`]: the schedulers that users choose by name.
 //!
-//! floors: time < nodes < job < queue < event < action < state < policy < points < sizes < predict < balance <
+//! floors: time < nodes < rooms < job < queue < event < action < state < policy < points < sizes < predict < balance <
 //!     ratio < memory < allocation < malleable < rigid < resizing < live < workload < input < simulate < record < reproduce < report
 //!     < named
 
@@ -57,6 +58,7 @@ pub mod report;
 pub mod reproduce;
 pub mod resizing;
 pub mod rigid;
+pub mod rooms;
 pub mod simulate;
 pub mod sizes;
 pub mod state;

@@ -13,6 +13,11 @@ pub trait Policy {
     /// Returns the name under which users choose the policy.
     fn name(&self) -> &str;
 
+    /// Returns true if the policy can decide about nodes that jobs share.
+    fn shares_nodes(&self) -> bool {
+        false
+    }
+
     /// Decides after the events of one instant, which the state has recorded already.
     ///
     /// A job of an [`Event::ResizePoint`] waits for the answer; no decision about it means that it keeps its size.

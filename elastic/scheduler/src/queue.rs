@@ -9,7 +9,7 @@ use crate::time::Span;
 /// The fewest nodes and the shortest walltime among some waiting jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Least {
-    /// The fewest nodes that a job of them starts on.
+    /// The fewest nodes that a job of them starts on; cores where jobs share nodes.
     pub nodes: u32,
     /// The shortest walltime of a job of them.
     pub walltime: Span,

@@ -352,6 +352,7 @@ impl History {
         let outcome = Outcome {
             policy: self.policy,
             cluster: Cluster { nodes, cores_per_node: 1 },
+            is_shared: false,
             records,
             load: self.load,
             pieces: self.held.pieces,
@@ -367,6 +368,7 @@ fn new_job(seen: &Sighting, submitted: Time) -> (JobSpec, Record, NodeList) {
         submitted,
         class: seen.class,
         limits: Limits::exactly(seen.asked),
+        share: None,
         priority: 0,
         walltime: seen.walltime,
         work: Work::Fixed(Span::ZERO),

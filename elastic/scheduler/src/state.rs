@@ -1,5 +1,6 @@
 //! The cluster and its jobs, and the checked transitions between states.
 
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use crate::event::Event;
 use crate::job::{Class, Job, JobId, Phase, Resize, Sample};
 use crate::nodes::{NodeList, NodeSet};
 use crate::queue::{Least, Queue};
+use crate::rooms::Rooms;
 use crate::time::{Span, Time};
 
 /// The machine: equal nodes, numbered from zero.
@@ -100,6 +102,14 @@ pub enum Refusal {
         /// The obstacle.
         cause: &'static str,
     },
+    /// The size of a job is to change where jobs share nodes.
+    #[error("{operation} {job}: where jobs share nodes, they keep their sizes")]
+    Shared {
+        /// The refused operation.
+        operation: &'static str,
+        /// The job.
+        job: JobId,
+    },
     /// A job was submitted with a number that is not above all before, or with limits that no size meets.
     #[error("submit {job}: {cause}")]
     Submit {
@@ -128,6 +138,8 @@ pub struct State {
     now: Time,
     cluster: Cluster,
     free: NodeSet,
+    /// The room on each node, where jobs share nodes.
+    rooms: Option<Rooms>,
     /// Jobs by number; none once a job has ended.
     jobs: Vec<Option<Box<Job>>>,
     queue: Queue,
@@ -145,6 +157,7 @@ impl State {
             now: Time::ZERO,
             cluster,
             free: NodeSet::first(cluster.nodes),
+            rooms: None,
             jobs: Vec::new(),
             queue: Queue::default(),
             running: BTreeSet::new(),
@@ -252,14 +265,20 @@ impl State {
         if limits.min == 0 || !limits.allows(limits.start) {
             return refused("its start size is zero or outside its limits");
         }
+        let need = self.need(&job);
         if limits.min > self.cluster.nodes {
             return refused("it needs more nodes than the cluster has");
+        }
+        if need.is_some() && !self.fits_ever(&job) {
+            return refused("it needs larger nodes than the cluster has");
         }
         if job.phase != Phase::Queued || !job.nodes.is_empty() {
             return refused("it is not new");
         }
         self.jobs.resize_with(id.0 as usize, || None);
-        self.queue.push(id, Least { nodes: limits.min, walltime: job.walltime });
+        let cores = need.map(|need| u32::try_from(need.cores()).unwrap_or(u32::MAX));
+        let nodes = cores.unwrap_or(limits.min);
+        self.queue.push(id, Least { nodes, walltime: job.walltime });
         self.jobs.push(Some(Box::new(job)));
         Ok(Event::Submitted(id))
     }
@@ -337,7 +356,10 @@ impl State {
             return Err(size(operation, job, count, job.limits.min));
         }
         let end = self.now + job.walltime;
-        let taken = self.take_free(operation, id, nodes)?;
+        let taken = match self.rooms {
+            None => self.take_free(operation, id, nodes)?,
+            Some(_) => self.take_room(operation, id, nodes)?,
+        };
         self.queue.remove(id);
         self.reservations.remove(&id);
         self.running.insert(id);
@@ -448,7 +470,7 @@ impl State {
                 if let Some(end) = job.expected_end {
                     self.ends.remove(&(end, id));
                 }
-                self.put_back(&job.nodes);
+                self.leave(&job);
             }
         }
         Ok(())
@@ -533,6 +555,9 @@ impl State {
 
     fn elastic(&self, operation: &'static str, job: JobId) -> Result<&Job, Refusal> {
         let job = self.running_ref(operation, job)?;
+        if self.rooms.is_some() {
+            return Err(Refusal::Shared { operation, job: job.id });
+        }
         match job.class {
             Class::Rigid | Class::Moldable => {
                 Err(Refusal::Class { operation, job: job.id, class: job.class })

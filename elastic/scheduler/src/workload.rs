@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::job::{Class, Job, JobId, Limits};
+use crate::rooms::Share;
 use crate::time::{Span, Time};
 
 pub mod generate;
@@ -41,6 +42,8 @@ pub struct JobSpec {
     pub class: Class,
     /// The allowed sizes.
     pub limits: Limits,
+    /// The cores and memory on `limits.start` nodes, where jobs share nodes; none for whole nodes.
+    pub share: Option<Share>,
     /// The user class; higher goes first.
     pub priority: i32,
     /// The user's estimate of the run time on `limits.start` nodes.
@@ -54,6 +57,7 @@ impl JobSpec {
     #[must_use]
     pub fn job(&self, id: JobId) -> Job {
         let mut job = Job::new(id, self.class, self.limits.clone(), self.submitted, self.walltime);
+        job.share = self.share;
         job.priority = self.priority;
         if let Work::Iterative(program) = &self.work {
             job.iterations_left = Some(program.iterations);

@@ -48,6 +48,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 submitted: Time::seconds(submitted),
                 class,
                 limits,
+                share: None,
                 priority,
                 walltime: Span::seconds(u64::from(iterations) * (each + 1)),
                 work,

@@ -183,7 +183,7 @@ impl Described {
         let walltime = self.walltime.map_or(Ok(on_start), |seconds| time("walltime", seconds))?;
         let (class, priority) = (self.class, self.priority);
         let name = Name::Text(name.into());
-        Ok(JobSpec { name, submitted, class, limits, priority, walltime, work })
+        Ok(JobSpec { name, submitted, class, limits, share: None, priority, walltime, work })
     }
 
     fn limits(&self) -> Result<Limits, String> {

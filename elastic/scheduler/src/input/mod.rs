@@ -1,8 +1,12 @@
 //! Workloads from files: the Standard Workload Format, the output of `sacct`, and a description in TOML.
 
 pub mod described;
+mod peak;
 pub mod sacct;
 pub mod swf;
+
+pub use peak::Peak;
+pub use sacct::mebibytes;
 
 use std::io;
 
@@ -63,7 +67,7 @@ pub struct Skipped {
     pub wrong: u64,
     /// The number of jobs that never ran; each task of an array is one.
     pub never_ran: u64,
-    /// The number of jobs that have not ended.
+    /// The number of jobs that have not ended, and are taken as ending with the log, or before at their walltime.
     pub not_ended: u64,
     /// The number of steps of jobs, and of the bursts of jobs that were swapped.
     pub steps: u64,
@@ -88,7 +92,7 @@ pub struct Hours {
     pub log: f64,
     /// The hours of each job, in the order of the workload's jobs.
     pub jobs: Vec<f64>,
-    /// The number of lines whose hours are not known: wrong ones, and those of jobs that have not ended.
+    /// The number of lines whose hours are not known: wrong ones, and those without processors.
     pub unknown: u64,
 }
 
@@ -101,6 +105,8 @@ pub struct Log {
     pub skipped: Skipped,
     /// The processor time.
     pub hours: Hours,
+    /// The most that jobs held at the same time.
+    pub peak: Peak,
 }
 
 /// The failure to read a workload.

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
+use std::num::NonZeroU32;
 
+use super::peak::Times;
 use super::{Hours, InputError, LONGEST_TIME, Lines, Log, LogSettings, Skipped};
 use crate::job::{Class, Limits};
+use crate::rooms::Share;
 use crate::time::{Span, Time};
 use crate::workload::{JobSpec, Name, Work, Workload};
 
@@ -20,7 +23,7 @@ const USED: [(usize, &str); 5] = [
 /// Reads a log.
 ///
 /// The header names the machine (`MaxNodes`, `MaxProcs`). A job takes the processors it requested, or those that it
-/// had if it requested none; its walltime is the requested time, or its run time. Jobs without processors or run time
+/// had if it requested none, and the memory per processor likewise; its walltime is the requested time, or its run time. Jobs without processors or run time
 /// never ran and are counted, and so are the bursts of jobs that were swapped out, which have a line for the whole job as
 /// well. Fields behind the eighteenth are not read. A job whose number another one had before it is a job of its own.
 ///
@@ -31,6 +34,7 @@ pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError
     let mut lines = Lines::new(from, settings.wrong_lines);
     let mut header = Header::default();
     let mut jobs: Vec<(JobSpec, f64)> = Vec::new();
+    let mut times = Times::default();
     let mut numbers: HashMap<u64, u64> = HashMap::new();
     // Of jobs whose line for the whole job has not come, if there is one.
     let mut bursts: BTreeMap<u64, u64> = BTreeMap::new();
@@ -42,7 +46,7 @@ pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError
                 Ok(Found::Nothing)
             }
             None if line.trim().is_empty() => Ok(Found::Nothing),
-            None => job(&line, settings.cores_per_node, &mut lines.skipped),
+            None => job(&line, settings.cores_per_node, &mut lines.skipped, &mut times),
         });
         match found {
             Ok(Found::Nothing) => {}
@@ -76,7 +80,8 @@ pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError
     let skipped = lines.skipped;
     let hours = Hours { unit: "processor", log, jobs: hours, unknown: skipped.wrong };
     let nodes = header.nodes(settings.cores_per_node);
-    Ok(Log { workload: Workload::new(jobs, nodes), skipped, hours })
+    let peak = times.peak();
+    Ok(Log { workload: Workload::new(jobs, nodes), skipped, hours, peak })
 }
 
 #[derive(Default)]
@@ -113,7 +118,12 @@ enum Found {
     Job(Box<JobSpec>, u64, f64),
 }
 
-fn job(line: &str, cores_per_node: u32, skipped: &mut Skipped) -> Result<Found, String> {
+fn job(
+    line: &str,
+    cores_per_node: u32,
+    skipped: &mut Skipped,
+    times: &mut Times,
+) -> Result<Found, String> {
     let mut fields = [""; 18];
     let mut count = 0;
     for word in line.split_ascii_whitespace() {
@@ -152,17 +162,31 @@ fn job(line: &str, cores_per_node: u32, skipped: &mut Skipped) -> Result<Found, 
     let walltime = if requested_time > 0.0 { Span::from_seconds(requested_time) } else { runtime };
     let held = if allocated > 0.0 { allocated } else { processors };
     let hours = held * runtime.as_seconds() / 3600.0;
+    let started = submitted + optional(fields[2]).unwrap_or(f64::NAN);
+    if started.is_finite() {
+        let (from, to) = (started as i64, (started + runtime.as_seconds()) as i64);
+        times.add(from, to, nodes, held as u32);
+    }
+    let kibibytes = optional(fields[9]).or_else(|| optional(fields[6])).unwrap_or(0.0);
+    let memory = (kibibytes * processors / 1024.0).ceil() as u32;
+    let share = NonZeroU32::new(processors as u32).map(|cores| Share { cores, memory });
     let id = id as u64;
     let job = JobSpec {
         name: Name::Number(id),
         submitted: Time(Span::from_seconds(submitted).0),
         class: Class::Rigid,
         limits: Limits::exactly(nodes),
+        share,
         priority: 0,
         walltime,
         work: Work::Fixed(runtime),
     };
     Ok(Found::Job(Box::new(job), id, hours))
+}
+
+/// Reads a number that many logs have not: none where it is negative, or is no number.
+fn optional(word: &str) -> Option<f64> {
+    word.parse().ok().filter(|value| (0.0..=LONGEST_TIME).contains(value))
 }
 
 fn number(word: &str, name: &str) -> Result<f64, String> {
@@ -225,7 +249,7 @@ mod tests {
     #[test]
     fn log_gives_jobs_in_order_of_submission() {
         let settings = LogSettings { cores_per_node: 4, ..LogSettings::default() };
-        let Log { workload, skipped, hours } = read(LOG.as_bytes(), settings).unwrap();
+        let Log { workload, skipped, hours, peak } = read(LOG.as_bytes(), settings).unwrap();
         assert_eq!(workload.nodes, Some(16));
         let jobs: Vec<_> = workload
             .jobs
@@ -239,6 +263,18 @@ mod tests {
         let expected = [4.0 * 50.5 / 3600.0, 8.0 * 100.0 / 3600.0];
         assert_eq!((hours.jobs.as_slice(), hours.unknown), (&expected[..], 3));
         assert_eq!((hours.unit, hours.log), ("processor", expected[0] + expected[1]));
+        assert_eq!(peak, super::super::Peak { nodes: 1, processors: 4 }, "of 7 no start is known");
+    }
+
+    #[test]
+    fn memory_per_processor_is_that_of_the_job() {
+        let log = "1 0 0 9 2 -1 1000 3 -1 2048 1 1 1 -1 1 -1 -1 -1\n\
+            2 0 0 9 2 -1 1536 -1 -1 -1 1 1 1 -1 1 -1 -1 -1\n\
+            3 0 0 9 2 -1 -1 -1 -1 -1 1 1 1 -1 1 -1 -1 -1\n";
+        let log = read(log.as_bytes(), LogSettings::default()).unwrap();
+        let share = |job: &JobSpec| job.share.map(|share| (share.cores.get(), share.memory));
+        let shares: Vec<_> = log.workload.jobs.iter().map(share).collect();
+        assert_eq!(shares, [Some((3, 6)), Some((2, 3)), Some((2, 0))]);
     }
 
     #[test]

@@ -135,10 +135,10 @@ fn columns(load: &[Load], axis: Axis, is_waiting: bool) -> Vec<f64> {
 }
 
 /// Draws the nodes of each job over time. Nodes that a job gained after its start have an edge. None if there are too
-/// many, or the simulation did not keep nodes.
+/// many, jobs shared nodes, or the simulation did not keep nodes.
 #[must_use]
 pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<String> {
-    if outcome.pieces.is_empty() || outcome.pieces.len() > MOST_PIECES {
+    if outcome.is_shared || outcome.pieces.is_empty() || outcome.pieces.len() > MOST_PIECES {
         return None;
     }
     let nodes = f64::from(outcome.cluster.nodes.max(1));
@@ -176,6 +176,16 @@ pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Strin
     }
     text += "</svg>\n";
     Some(text)
+}
+
+/// Returns the reason for which there is no chart of jobs by node.
+#[must_use]
+pub fn why_no_jobs(outcome: &Outcome) -> &'static str {
+    if outcome.is_shared {
+        "jobs shared nodes, of which there is no chart of jobs by node"
+    } else {
+        "there are too many jobs for a chart of jobs by node"
+    }
 }
 
 /// Styles of a picture that stands alone: on light and on dark grounds.

@@ -74,6 +74,10 @@ pub fn page(
                     sets it off from others. Nodes that a job gained after its start have an edge.</p>\n";
                 text += &scrolled(&gantt);
             }
+            None if outcome.is_shared => {
+                text +=
+                    "<p class=about>Jobs shared nodes: there is no chart of jobs by node.</p>\n";
+            }
             None => text += "<p class=about>Too many jobs for a chart of jobs by node.</p>\n",
         }
     }

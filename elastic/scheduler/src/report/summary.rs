@@ -66,6 +66,9 @@ pub struct Summary {
     pub policy: String,
     /// The nodes of the machine.
     pub nodes: u32,
+    /// The cores of a node, where jobs shared nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_cores: Option<u32>,
     /// The jobs of the workload.
     pub jobs: usize,
     /// The jobs that ended at their walltime.
@@ -114,6 +117,7 @@ impl Summary {
         Summary {
             policy: outcome.policy.clone(),
             nodes: outcome.cluster.nodes,
+            shared_cores: outcome.is_shared.then_some(outcome.cluster.cores_per_node),
             jobs: outcome.records.len(),
             timed_out: count(Ending::TimedOut),
             stopped: count(Ending::Stopped),
@@ -132,8 +136,12 @@ impl Summary {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        let rejected = match self.shared_cores {
+            None => ("needs more nodes than there are", "need more nodes than there are"),
+            Some(_) => ("needs more than there is", "need more than there is"),
+        };
         for (count, one, many) in [
-            (self.rejected, "needs more nodes than there are", "need more nodes than there are"),
+            (self.rejected, rejected.0, rejected.1),
             (self.timed_out, "ended at its walltime", "ended at their walltime"),
             (self.stopped, "was stopped for others", "were stopped for others"),
         ] {

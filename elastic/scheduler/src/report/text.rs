@@ -43,8 +43,10 @@ pub fn number(value: f64) -> String {
 #[must_use]
 pub fn summary(summary: &Summary) -> String {
     let Summary { policy, jobs, nodes, .. } = summary;
+    let cores = summary.shared_cores.map(|cores| format!(" of {cores} shared cores"));
+    let cores = cores.unwrap_or_default();
     let mut text = format!(
-        "{policy}: {jobs} jobs on {nodes} nodes, makespan {} s, utilisation {:.1} %\n",
+        "{policy}: {jobs} jobs on {nodes} nodes{cores}, makespan {} s, utilisation {:.1} %\n",
         number(summary.makespan),
         100.0 * summary.utilisation
     );

@@ -62,6 +62,7 @@ fn job(name: &str, sizes: &Sizes, minutes: u32, ratio: &[(u32, f64)]) -> JobSpec
         submitted: Time::ZERO,
         class: Class::Malleable,
         limits: Limits { start: 16, ..allowed },
+        share: None,
         priority: 0,
         walltime: Span::seconds(u64::from(60 * minutes)),
         work: Work::Iterative(Box::new(program)),

@@ -26,6 +26,7 @@ fn workload(seed: u64, class: Class, acknowledges: bool, elastic: u32) -> Worklo
             submitted: Time(Span::from_seconds(at).0),
             class,
             limits,
+            share: None,
             priority: 0,
             walltime: Span::from_seconds(walltime),
             work,

@@ -39,6 +39,7 @@ impl Iterating {
             submitted: Time(Span::from_seconds(self.at).0),
             class: if self.is_resizable { Class::Resizable } else { Class::Rigid },
             limits,
+            share: None,
             priority: self.priority,
             walltime: Span::from_seconds(self.walltime),
             work: Work::Iterative(Box::new(program)),

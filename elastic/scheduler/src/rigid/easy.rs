@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::policy::{Draft, Policy};
-use crate::rigid::start_heads;
+use crate::rigid::{shared, start_heads};
 use crate::state::{Refusal, State};
 use crate::time::Time;
 
@@ -47,8 +47,15 @@ impl Policy for Easy {
         if self.only_short { "easy-short" } else { "easy" }
     }
 
+    fn shares_nodes(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, _events: &[Event], draft: &mut Draft<'_>) -> Result<(), Refusal> {
         start_heads(draft)?;
+        if draft.state().rooms().is_some() {
+            return shared::backfill(draft, self.only_short);
+        }
         let state = draft.state();
         let Some(head) = state.queue().head().and_then(|job| state.job(job)) else { return Ok(()) };
         let (head, needed) = (head.id, head.limits.start);

@@ -5,6 +5,7 @@
 mod conservative;
 mod easy;
 mod profile;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,10 @@ impl Policy for Fcfs {
         "fcfs"
     }
 
+    fn shares_nodes(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, _events: &[Event], draft: &mut Draft<'_>) -> Result<(), Refusal> {
         start_heads(draft)
     }
@@ -40,7 +45,7 @@ pub fn start_heads(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         let state = draft.state();
         let Some(head) = state.queue().head().and_then(|job| state.job(job)) else { return Ok(()) };
         let (job, nodes) = (head.id, head.limits.start);
-        if nodes > state.idle() {
+        if !state.fits(head) {
             return Ok(());
         }
         draft.start(job, nodes, "first in the queue, and enough nodes are free")?;

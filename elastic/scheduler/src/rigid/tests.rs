@@ -18,6 +18,7 @@ fn spec(submitted: u64, nodes: u32, walltime: u64, runtime: u64) -> JobSpec {
         submitted: Time::seconds(submitted),
         class: Class::Rigid,
         limits: Limits::exactly(nodes),
+        share: None,
         priority: 0,
         walltime: Span::seconds(walltime),
         work: Work::Fixed(Span::seconds(runtime)),

@@ -28,11 +28,20 @@ pub enum Overrun {
     End,
 }
 
+/// Nodes that jobs share: each job takes its cores on them, and its memory if the nodes' is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// The memory of a node in MiB; without it memory is no limit.
+    pub memory: Option<u32>,
+}
+
 /// The settings of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The machine.
     pub cluster: Cluster,
+    /// The sharing of nodes; none if each job has its nodes to itself.
+    pub sharing: Option<Sharing>,
     /// The treatment of rigid jobs that run longer than their walltime.
     pub overrun: Overrun,
     /// The period of the policy's clock and of measurements of the MPI ratio; none for no ticks.
@@ -45,7 +54,8 @@ impl Settings {
     /// Makes the settings for a machine, all others at their defaults.
     #[must_use]
     pub fn new(cluster: Cluster) -> Settings {
-        Settings { cluster, overrun: Overrun::default(), tick: None, keep_nodes: false }
+        let overrun = Overrun::default();
+        Settings { cluster, sharing: None, overrun, tick: None, keep_nodes: false }
     }
 }
 

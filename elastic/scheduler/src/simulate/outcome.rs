@@ -44,7 +44,7 @@ pub struct Record {
     pub ended: Time,
     /// The user's estimate of the run time.
     pub walltime: Span,
-    /// The node time used, in node milliseconds.
+    /// The node time used, in node milliseconds; of a part of a node, its part of the cores.
     pub node_time: u64,
     /// The end of the job.
     pub ending: Ending,
@@ -75,7 +75,7 @@ impl Record {
 pub struct Load {
     /// The instant.
     pub at: Time,
-    /// The nodes that jobs hold.
+    /// The nodes that jobs hold, alone or with others.
     pub busy: u32,
     /// The jobs that wait.
     pub waiting: u32,
@@ -118,6 +118,8 @@ pub struct Outcome {
     pub policy: String,
     /// The machine.
     pub cluster: Cluster,
+    /// True if jobs shared nodes.
+    pub is_shared: bool,
     /// The life of each job, in the order of the workload.
     pub records: Vec<Record>,
     /// The use of the machine over time.

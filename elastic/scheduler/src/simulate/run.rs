@@ -45,6 +45,14 @@ pub enum SimulateError {
         /// The job.
         job: JobId,
     },
+    /// The policy knows whole nodes only.
+    #[error(
+        "policy {policy} gives jobs whole nodes; fcfs, easy and easy-short can share them among jobs"
+    )]
+    WholeNodes {
+        /// The policy.
+        policy: String,
+    },
     /// Jobs wait on an idle machine, and nothing else will happen.
     #[error("policy {policy}, at {at}: {waiting} jobs wait for ever, the first is {first}")]
     Stalled {
@@ -107,7 +115,10 @@ impl<'a> Simulation<'a> {
             settings,
             policy,
             observer,
-            state: State::new(settings.cluster),
+            state: match settings.sharing {
+                None => State::new(settings.cluster),
+                Some(sharing) => State::shared(settings.cluster, sharing.memory),
+            },
             planned: BinaryHeap::new(),
             programs: BTreeMap::new(),
             notices: BTreeMap::new(),
@@ -126,8 +137,11 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The policy decided something impossible, or leaves jobs waiting for ever.
+    /// The policy decided something impossible, leaves jobs waiting for ever, or cannot share nodes and is to.
     pub fn run(mut self) -> Result<Outcome, SimulateError> {
+        if self.settings.sharing.is_some() && !self.policy.shares_nodes() {
+            return Err(SimulateError::WholeNodes { policy: self.policy.name().to_owned() });
+        }
         let mut events = Vec::new();
         let mut tick = self.settings.tick.map(|span| (Time::ZERO + span, span));
         let mut idle_ticks = 0;
@@ -169,6 +183,7 @@ impl<'a> Simulation<'a> {
         Ok(Outcome {
             policy: name,
             cluster: self.settings.cluster,
+            is_shared: self.settings.sharing.is_some(),
             records: self.records,
             load: self.load,
             pieces: self.held.pieces,
@@ -219,14 +234,14 @@ impl<'a> Simulation<'a> {
         let place = self.submitted;
         self.submitted += 1;
         let limits = &spec.limits;
-        let can_run = limits.start <= self.settings.cluster.nodes && limits.allows(limits.start);
-        if !can_run || limits.min == 0 {
+        let id = JobId(u32::try_from(place).unwrap_or(u32::MAX));
+        let job = spec.job(id);
+        if !self.state.fits_ever(&job) || !limits.allows(limits.start) || limits.min == 0 {
             self.records[place].ending = Ending::Rejected;
             self.done += 1;
             return Ok(());
         }
-        let id = JobId(u32::try_from(place).unwrap_or(u32::MAX));
-        events.push(self.state.submit(spec.job(id))?);
+        events.push(self.state.submit(job)?);
         Ok(())
     }
 
@@ -461,6 +476,7 @@ impl<'a> Simulation<'a> {
             self.held.end(job.0, now);
         }
         self.records[job.0 as usize].ended = now;
+        self.count_cores(job);
         self.done += 1;
     }
 
@@ -475,6 +491,14 @@ impl<'a> Simulation<'a> {
         if let Some((count, since)) = before {
             record.node_time += u64::from(count) * now.since(since).0;
         }
+    }
+
+    /// Counts the node time of a job that ends by its part of the cores, where jobs share nodes.
+    fn count_cores(&mut self, job: JobId) {
+        let Some(need) = self.state.job(job).and_then(|job| self.state.need(job)) else { return };
+        let record = &mut self.records[job.0 as usize];
+        let cores = need.cores() as f64 / f64::from(self.settings.cluster.cores_per_node.max(1));
+        record.node_time = (record.execution().0 as f64 * cores).round() as u64;
     }
 
     fn note_load(&mut self, now: Time) {

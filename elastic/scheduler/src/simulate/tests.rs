@@ -13,7 +13,7 @@ fn settings(nodes: u32) -> Settings {
 fn spec(submitted: u64, class: Class, limits: Limits, walltime: u64, work: Work) -> JobSpec {
     let (name, submitted) = (Name::Number(0), Time::seconds(submitted));
     let walltime = Span::seconds(walltime);
-    JobSpec { name, submitted, class, limits, priority: 0, walltime, work }
+    JobSpec { name, submitted, class, limits, share: None, priority: 0, walltime, work }
 }
 
 fn rigid(submitted: u64, nodes: u32, walltime: u64, runtime: u64) -> JobSpec {

@@ -39,6 +39,7 @@ pub fn synthetic(shape: Synthetic) -> Workload {
             submitted: Time::ZERO,
             class: Class::Rigid,
             limits: Limits::exactly(nodes),
+            share: None,
             priority: 0,
             walltime: Span::from_seconds(walltime),
             work: Work::Fixed(Span::from_seconds(runtime)),

@@ -74,7 +74,9 @@ fn split<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
 /// Job of the world that has a node.
 fn owner(main: u32, host: &str) -> Result<Option<u32>, String> {
     let words = ["--noheader", "--states=RUNNING", "--format=%A|%j"].map(str::to_owned);
-    let words = [&words[..], &[format!("--nodelist={host}")]].concat();
+    // A name may have line breaks, and behind them what looks like a job: those of others are not asked for.
+    let user = format!("--user={}", rustix::process::getuid().as_raw());
+    let words = [&words[..], &[format!("--nodelist={host}"), user]].concat();
     let answer = run("squeue", &words, "", LIMIT).map_err(|error| error.to_string())?;
     Ok(one_of(&answer, main))
 }

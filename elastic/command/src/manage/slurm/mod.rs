@@ -10,6 +10,7 @@ mod reservation;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -27,7 +28,7 @@ use super::recording::Recording;
 use super::{Manage, decision_line, now, span};
 use crate::output::{complain, say, say_json};
 use plan::{Flight, Pictured, View, adopted, picture, request, runs, sightings};
-use text::{JOB_FORMAT, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
+use text::{Mark, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
 
 const EVERY: Duration = Duration::from_secs(10);
 /// The longest time that one of Slurm's commands may take.
@@ -169,12 +170,14 @@ impl Manager {
             query(program, &words.collect::<Vec<String>>(), COMMAND_LIMIT)
                 .map_err(|error| anyhow!(error))
         };
-        let mut words = vec!["--noheader", "--array", JOB_FORMAT];
+        let mark = Mark::new(RandomState::new().build_hasher().finish());
+        let format = mark.format();
+        let mut words = vec!["--noheader", "--array", &format];
         if self.recording.is_some() {
             // With jobs that have ended, as long as Slurm keeps them.
             words.push("--states=all");
         }
-        let (jobs, mut wrong) = text::jobs(&ask("squeue", &words)?);
+        let (jobs, mut wrong) = text::jobs(&ask("squeue", &words)?, &mark);
         let (mut nodes, others) =
             text::nodes(&ask("sinfo", &["--noheader", "--Node", NODE_FORMAT])?);
         wrong.extend(others);

@@ -2,7 +2,7 @@ use elastic::manager::control::wire::Answer;
 use scheduler::live::{decide, policy};
 
 use super::super::drain;
-use super::super::text::{jobs, nodes};
+use super::super::text::{Mark, jobs, nodes};
 use super::*;
 
 const NODES: &str =
@@ -40,7 +40,7 @@ impl Cluster {
     }
 
     fn picture(&self) -> Pictured {
-        let ((jobs, wrong), (nodes, _)) = (jobs(&self.jobs), nodes(self.nodes));
+        let ((jobs, wrong), (nodes, _)) = (jobs(&self.jobs, &Mark::new(1)), nodes(self.nodes));
         assert_eq!(wrong, Vec::<String>::new());
         let statuses = BTreeMap::from([(7, self.status.clone())]);
         let view = View {
@@ -203,7 +203,7 @@ fn sightings_have_the_nodes_that_others_hold_for_a_job() {
     let waiting =
         job(11, "PENDING", 3, "", "Resources|wide") + &job(12, "PENDING", 1, "", "Dependency|x");
     let text = job(7, "RUNNING", 1, "q0", "None|a") + &holder + &waiting;
-    let ((jobs, _), (nodes, _)) = (jobs(&text), nodes(NODES));
+    let ((jobs, _), (nodes, _)) = (jobs(&text, &Mark::new(1)), nodes(NODES));
     let statuses = BTreeMap::from([(7, status(&[("h0", &[0, 1])]))]);
     let flights = BTreeMap::new();
     let view = View {
@@ -230,7 +230,7 @@ fn runs_are_of_jobs_that_had_nodes_and_have_ended() {
         + &ended(3, "CANCELLED", "", "5|5", "waited")
         + &ended(4, "TIMEOUT", "q2", "3|5", "quo-elastic-7-1")
         + &ended(5, "RUNNING", "q3", "3|60", "c");
-    let (jobs, wrong) = jobs(&text);
+    let (jobs, wrong) = jobs(&text, &Mark::new(1));
     assert_eq!(wrong, Vec::<String>::new());
     let second = Time::seconds;
     let run = |job: &str, begun, ended, node: &str| Run {
@@ -283,7 +283,7 @@ fn shared_and_drained_nodes_do_not_contradict_each_other() {
 fn requests_of_a_manager_before_are_known_again() {
     let text =
         job(7, "RUNNING", 1, "q0", "None|a") + &job(10, "RUNNING", 1, "q1", "None|quo-elastic-7-1");
-    let (jobs, nodes) = (jobs(&text).0, nodes(NODES).0);
+    let (jobs, nodes) = (jobs(&text, &Mark::new(1)).0, nodes(NODES).0);
     let known = |asked: &str| {
         let open = [(elastic::change::RequestId(1), serde_json::from_str(asked).unwrap())];
         adopted(&open, 7, &jobs, &nodes)

@@ -1,10 +1,53 @@
 //! The jobs and nodes of Slurm, as `squeue` and `sinfo` write them. Pure.
 
+#[cfg(test)]
+mod recorded;
+#[cfg(test)]
+mod tests;
+
 use elastic::manager::slurm::expand_hosts;
 use scheduler::time::{Span, Time};
 
 /// The fields that `squeue` is asked for; a name and a comment may have any letters, and come last.
-pub const JOB_FORMAT: &str = "--format=%A|%i|%U|%T|%D|%N|%B|%S|%e|%l|%r|%j|%k";
+const JOB_FIELDS: &str = "%A|%i|%U|%T|%D|%N|%B|%S|%e|%l|%r|%j|%k";
+
+/// The word that begins the line of each job in an answer. A name or a comment may have line breaks and what looks like
+/// the line of another job behind them, but not a word that nobody knew when the job was submitted.
+#[derive(Clone, Debug)]
+pub struct Mark(String);
+
+impl Mark {
+    /// Makes a word from a number that nobody can know.
+    pub fn new(number: u64) -> Mark {
+        Mark(format!("{number:016x}|"))
+    }
+
+    /// Returns the word for `squeue` that asks for the fields of a job behind the mark.
+    pub fn format(&self) -> String {
+        format!("--format={}{JOB_FIELDS}", self.0)
+    }
+
+    /// Returns each job's part of an answer with the number of its line; of an answer without any mark, each line.
+    fn parts<'a>(&self, answer: &'a str) -> Vec<(usize, &'a str)> {
+        let is_marked = answer.lines().any(|line| line.starts_with(&self.0));
+        let begins = |line: &str| !is_marked || line.starts_with(&self.0);
+        let mut parts: Vec<(usize, usize)> = Vec::new();
+        let mut at = 0;
+        for (number, line) in answer.split_inclusive('\n').enumerate() {
+            // What is before the first job is no part of one.
+            if begins(line) || parts.is_empty() {
+                parts.push((number + 1, at));
+            }
+            at += line.len();
+        }
+        let ends = parts.iter().skip(1).map(|part| part.1).chain([answer.len()]);
+        let text = |from, to| &answer[from..to];
+        let parts = parts.iter().zip(ends).map(|(&(number, from), to)| (number, text(from, to)));
+        let without = |part: &'a str| part.strip_prefix(&self.0).unwrap_or(part).trim_end();
+        let parts = parts.map(|(number, part)| (number, without(part)));
+        parts.filter(|(_, part)| !part.trim().is_empty()).collect()
+    }
+}
 
 /// The fields that `sinfo` is asked for.
 pub const NODE_FORMAT: &str = "--format=%N|%n|%T|%e|%m";
@@ -91,10 +134,10 @@ pub struct SlurmNode {
     pub memory: Option<u64>,
 }
 
-/// Reads the answer of `squeue`. Lines that cannot be read are given with their causes, and so are states that are not
+/// Reads the answer of `squeue` to a mark. Lines that cannot be read are given with their causes, and so are states that are not
 /// known: what the job does is told by its nodes.
-pub fn jobs(answer: &str) -> (Vec<SlurmJob>, Vec<String>) {
-    let (read, mut wrong) = read(answer, "squeue", job);
+pub fn jobs(answer: &str, mark: &Mark) -> (Vec<SlurmJob>, Vec<String>) {
+    let (read, mut wrong) = read(mark.parts(answer), "squeue", job);
     let (jobs, odd): (Vec<SlurmJob>, Vec<Option<String>>) = read.into_iter().unzip();
     wrong.extend(odd.into_iter().flatten());
     (jobs, wrong)
@@ -102,27 +145,33 @@ pub fn jobs(answer: &str) -> (Vec<SlurmJob>, Vec<String>) {
 
 /// Reads the answer of `sinfo`, which names a node once for each of its partitions.
 pub fn nodes(answer: &str) -> (Vec<SlurmNode>, Vec<String>) {
-    let (mut nodes, wrong) = read(answer, "sinfo", node);
+    let lines = answer.lines().zip(1..).map(|(line, number)| (number, line));
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
+    let (mut nodes, wrong) = read(lines, "sinfo", node);
     let mut names = std::collections::BTreeSet::new();
     nodes.retain(|node| names.insert(node.name.clone()));
     (nodes, wrong)
 }
 
-fn read<T>(answer: &str, who: &str, one: fn(&str) -> Result<T, String>) -> (Vec<T>, Vec<String>) {
+fn read<T>(
+    lines: Vec<(usize, &str)>,
+    who: &str,
+    one: fn(&str) -> Result<T, String>,
+) -> (Vec<T>, Vec<String>) {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
-    for (index, line) in answer.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+    for (number, line) in lines {
         match one(line) {
             Ok(value) => found.push(value),
             Err(cause) => {
                 let line: String = line.chars().take(200).collect();
-                wrong.push(format!("{who}, line {}: {cause}: {line:?}", index + 1));
+                wrong.push(format!("{who}, line {number}: {cause}: {line:?}"));
             }
         }
     }
     (found, wrong)
 }
 
-/// The job of a line, and what is odd about it.
+/// The job of its part of an answer, and what is odd about it.
 fn job(line: &str) -> Result<(SlurmJob, Option<String>), String> {
     let fields: Vec<&str> = line.splitn(12, '|').collect();
     let [number, id, user, state, count, nodes, batch, start, end, limit, reason, names] =
@@ -229,8 +278,8 @@ fn node(line: &str) -> Result<SlurmNode, String> {
     if !is_name(name) || !is_name(host) {
         return Err("no name of a node".to_owned());
     }
-    let used = match state {
-        // Planned for a job that waits; until then it can be had.
+    // With a dash behind it planned for a job that waits; until then it can be had.
+    let used = match state.strip_suffix('-').unwrap_or(state) {
         "idle" | "planned" => Use::Idle,
         "allocated" | "mixed" | "completing" | "allocated+" => Use::Busy,
         state if state.trim_end_matches(['*', '$', '@', '^', '!', '-']) == "draining" => {
@@ -242,117 +291,4 @@ fn node(line: &str) -> Result<SlurmNode, String> {
     let memory = bytes(memory).filter(|bytes| *bytes > 1 << 20);
     let (name, host) = (name.to_owned(), host.to_owned());
     Ok(SlurmNode { name, host, used, cause: None, free: bytes(free), memory })
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// As Slurm 22.05.8 wrote it.
-    const JOBS: &str = "\
-4|4|0|PENDING|4||n/a|1827164024|1827165224|20:00|Resources|wide|(null)
-5|5_1|0|PENDING|2||n/a|1795628700|1795628760|1:00|Priority|arr|(null)
-7|7|0|PENDING|1||n/a|N/A|N/A|UNLIMITED|Dependency|dep|(null)
-9|9|0|PENDING|1||n/a|1795631622|NONE|UNLIMITED|BeginTime|later|(null)
-11|11|0|PENDING|4||n/a|N/A|N/A|1-00:00:00|Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions|w|(null)
-2|2|1000|RUNNING|2|quo-node[1-2]|quo-node1|1795628024|1795628624|10:00|None|two|quo-elastic
-3|3|0|RUNNING|1|quo-node0|quo-node0|1795628024|NONE|UNLIMITED|None|a|b|x|y
-12|12|0|RUNNING|1|quo-node3|quo-node3|1795628024|1795628624|10:00|None|quo-elastic-2-7|(null)
-";
-
-    #[test]
-    fn recorded_jobs_are_read_with_what_they_wait_for() {
-        let (jobs, wrong) = jobs(JOBS);
-        assert_eq!(wrong, Vec::<String>::new());
-        let phases: Vec<Phase> = jobs.iter().map(|job| job.phase).collect();
-        use Phase::{Held, Runs, Waits, WaitsOrHeld};
-        assert_eq!(phases, [Waits, Waits, Held, Held, WaitsOrHeld, Runs, Runs, Runs]);
-        let (wide, two, odd, holder) = (&jobs[0], &jobs[5], &jobs[6], &jobs[7]);
-        assert_eq!((wide.count, wide.limit), (4, Some(Span::seconds(1200))));
-        assert_eq!((wide.start, wide.batch.as_deref()), (Some(Time::seconds(1_827_164_024)), None));
-        assert_eq!((jobs[1].id.as_str(), jobs[4].limit), ("5_1", Some(Span::seconds(86_400))));
-        assert_eq!(
-            (two.user, &two.nodes[..]),
-            (1000, &["quo-node1".to_owned(), "quo-node2".into()][..])
-        );
-        assert!(two.is_named && !odd.is_named && odd.end.is_none());
-        assert_eq!((two.holds_for, holder.holds_for), (None, Some(2)));
-    }
-
-    #[test]
-    fn recorded_nodes_are_read_with_their_use() {
-        let answer = "quo-node0|host0|mixed|N/A|1\nquo-node1|host1|allocated|12|64000\n\
-            quo-node3|host3|planned|N/A|1\nquo-node3|host3|planned|N/A|1\nquo-node4|host4|idle|7|1\n\
-            quo-node5|host5|drained|N/A|1\nquo-node6|host6|idle*|N/A|1\nquo-node7|host7|draining|N/A|1\n\
-            quo-node8|host8|draining@|N/A|1\n";
-        let (nodes, wrong) = nodes(answer);
-        assert_eq!(wrong, Vec::<String>::new());
-        let used: Vec<Use> = nodes.iter().map(|node| node.used).collect();
-        assert_eq!(
-            used,
-            [
-                Use::Busy,
-                Use::Busy,
-                Use::Idle,
-                Use::Idle,
-                Use::Out,
-                Use::Out,
-                Use::Drains,
-                Use::Drains
-            ]
-        );
-        assert_eq!((nodes[2].name.as_str(), nodes[2].host.as_str()), ("quo-node3", "host3"));
-        assert_eq!((nodes[0].free, nodes[0].memory), (None, None));
-        assert_eq!((nodes[1].free, nodes[1].memory), (Some(12 << 20), Some(64_000 << 20)));
-    }
-
-    #[test]
-    fn wrong_lines_are_named_and_others_are_read() {
-        for (line, cause) in [
-            (
-                "slurm_load_jobs error",
-                "squeue, line 2: not the fields that were asked for: \"slurm_",
-            ),
-            ("x|x|0|RUNNING|1|n1|n1|1|2|1:00|None|a|", "\"x\" is no number of a job"),
-            ("1|1|0|RUNNING|1-2|n1|n1|1|2|1:00|None|a|", "\"1-2\" is no number of nodes"),
-            ("1|1|0|RUNNING|1|n[1|n1|1|2|1:00|None|a|", "brackets that do not match"),
-            ("1|1|0|RUNNING|1|n1|n1|soon|2|1:00|None|a|", "\"soon\" is no time in seconds"),
-            ("1|1|0|RUNNING|1|n1|n1|1|2|1:xx|None|a|", "\"1:xx\" is no time limit"),
-        ] {
-            let first = JOBS.lines().next().unwrap();
-            let (jobs, wrong) = jobs(&format!("{first}\n{line}\n{first}\n"));
-            assert!(jobs.len() == 2 && wrong.len() == 1 && wrong[0].contains(cause), "{wrong:?}");
-        }
-        let (nodes, wrong) = nodes("n1|idle\nn[1-2]|a|idle|1|1\nn1|a|idle|1|1\n");
-        assert_eq!((nodes.len(), wrong.len()), (1, 2), "{wrong:?}");
-    }
-
-    #[test]
-    fn job_in_an_unknown_state_is_kept_and_named() {
-        let answer =
-            "1|1|0|DANCING|1|n1|n1|1|2|1:00|None|a|\n2|2|0|DANCING|1||n/a|1|2|1:00|None|a|\n";
-        let (jobs, wrong) = jobs(answer);
-        assert_eq!((jobs[0].phase, jobs[1].phase), (Phase::Runs, Phase::Held));
-        let said = "squeue: \"DANCING\" is no known state; job 1 is taken for one that runs, since it has nodes";
-        assert!(wrong.len() == 2 && wrong[0] == said, "{wrong:?}");
-    }
-
-    /// As Slurm 26.05.5 wrote it.
-    #[test]
-    fn expedited_job_waits_for_nodes() {
-        let (jobs, wrong) = jobs("21|21|0|EXPEDITING|1||n/a|N/A|N/A|5:00|Resources|exped|(null)\n");
-        assert_eq!((jobs[0].phase, wrong.len()), (Phase::Waits, 0));
-    }
-
-    proptest! {
-        #[test]
-        fn any_answer_is_read_or_named(answer in "([0-9|]{1,9}\\|RUNNING\\|)?[a-z0-9|:\\[\\]\n ]{0,80}|\\PC{0,80}") {
-            let lines = answer.lines().filter(|line| !line.trim().is_empty()).count();
-            let (jobs, wrong) = jobs(&answer);
-            prop_assert!(jobs.len() <= lines && jobs.len() + wrong.len() >= lines);
-            let _ = nodes(&answer);
-        }
-    }
 }

@@ -35,6 +35,8 @@ pub(super) struct Fields {
     pub nodes: usize,
     pub state: Option<usize>,
     pub cpus: Option<usize>,
+    /// The fields that tell the memory, the one to be believed first.
+    pub memory: Vec<usize>,
     pub cluster: Option<usize>,
     /// The first and the last text.
     texts: Option<(usize, usize)>,
@@ -63,7 +65,11 @@ impl Fields {
             is_limit_in_minutes: find("TimelimitRaw").is_ok(),
             nodes: find("NNodes").or_else(|missing| find("AllocNodes").map_err(|_| missing))?,
             state: find("State").ok(),
-            cpus: find("AllocCPUS").or_else(|_| find("NCPUS")).ok(),
+            cpus: find("AllocCPUS").or_else(|_| find("NCPUS")).or_else(|_| find("ReqCPUS")).ok(),
+            memory: ["AllocTRES", "ReqTRES", "ReqMem"]
+                .iter()
+                .filter_map(|name| find(name).ok())
+                .collect(),
             cluster: find("Cluster").ok(),
             texts: first.zip(names.iter().rposition(is_text)),
         })
@@ -81,6 +87,7 @@ impl Fields {
         let Some((first, last)) = self.texts else { return Err(wrong) };
         let needed = [self.id, self.submit, self.start, self.end, self.limit, self.nodes];
         let optional = [self.state, self.cpus, self.cluster].into_iter().flatten();
+        let optional = optional.chain(self.memory.iter().copied());
         if needed.into_iter().chain(optional).any(|place| (first..last).contains(&place)) {
             return Err(format!(
                 "{wrong}: which of its texts has a | is not certain; ask for JobName last"

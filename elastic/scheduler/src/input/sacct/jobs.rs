@@ -1,31 +1,44 @@
 //! Jobs of the lines of a log: heterogeneous jobs have a line for each part, requeued ones for each run.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
-use super::named;
-use crate::input::{Hours, InputError, Log, Skipped};
+use super::{Times, named};
+use crate::input::{Hours, Log, Skipped};
 use crate::job::{Class, Limits};
+use crate::rooms::Share;
 use crate::time::{Span, Time};
 use crate::workload::{JobSpec, Name, Work, Workload};
 
-/// One line of a job that has started.
+/// One line of a job that has started: a run of it, or of one of its parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub number: u64,
     pub submitted: i64,
     pub started: i64,
     /// None while it runs.
-    pub run: Option<Run>,
-}
-
-/// The run of a job, or of one part of it, to its end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub ended: i64,
+    pub ended: Option<i64>,
     pub nodes: u32,
     pub walltime: Option<Span>,
     /// None where the log does not tell.
-    pub hours: Option<f64>,
+    pub cpus: Option<u32>,
+    /// In MiB; zero where the log does not tell.
+    pub memory: u32,
+}
+
+impl Line {
+    /// Returns the end. A run without one ends with the log, or before at its walltime.
+    fn end(&self, latest: i64) -> i64 {
+        let limit = self.walltime.and_then(|walltime| i64::try_from(walltime.0 / 1000).ok());
+        let limit = limit.map_or(latest, |limit| latest.min(self.started.saturating_add(limit)));
+        self.ended.unwrap_or(limit)
+    }
+
+    /// Returns the CPU hours, or the node hours of a log without CPUs; none where they are not known.
+    fn hours(&self, has_cpus: bool, latest: i64) -> Option<f64> {
+        let held = if has_cpus { self.cpus? } else { self.nodes };
+        Some(f64::from(held) * self.end(latest).abs_diff(self.started) as f64 / 3600.0)
+    }
 }
 
 /// The lines of each job, in the order of the first ones.
@@ -51,18 +64,22 @@ impl Jobs {
 
     pub(super) fn finish(
         self,
-        unit: &'static str,
+        has_cpus: bool,
+        latest: i64,
         mut skipped: Skipped,
         each_run: bool,
-    ) -> Result<Log, InputError> {
+    ) -> Log {
+        let mut times = Times::default();
         let mut jobs: Vec<(JobSpec, f64)> = Vec::new();
         let (mut total, mut unknown) = (0.0, skipped.wrong);
         for (name, lines) in self.jobs {
             for (_, line) in &lines {
-                match line.run.map(|run| run.hours) {
-                    Some(Some(hours)) => total += hours,
-                    Some(None) | None => unknown += 1,
+                match line.hours(has_cpus, latest) {
+                    Some(hours) => total += hours,
+                    None => unknown += 1,
                 }
+                let (from, to) = (line.started, line.end(latest));
+                times.add(from, to, line.nodes, line.cpus.unwrap_or(line.nodes));
             }
             let runs = runs(lines);
             skipped.heterogeneous += u64::from(runs.iter().any(|run| run.len() > 1));
@@ -74,16 +91,17 @@ impl Jobs {
                     _ if !each_run => name.clone(),
                     _ => Name::Text(format!("{name}#{}", number + 1).into()),
                 };
-                match job(name, parts) {
-                    Some(job) => jobs.push(job),
-                    None => skipped.not_ended += 1,
-                }
+                skipped.not_ended += u64::from(parts.iter().any(|part| part.ended.is_none()));
+                let hours = parts.iter().filter_map(|part| part.hours(has_cpus, latest));
+                let hours = hours.fold(0.0, |sum, it| sum + it);
+                jobs.extend(job(name, parts, latest).map(|job| (job, hours)));
             }
         }
         jobs.sort_by_key(|(job, _)| job.submitted);
         let (jobs, hours) = jobs.into_iter().unzip();
+        let unit = if has_cpus { "CPU" } else { "node" };
         let hours = Hours { unit, log: total, jobs: hours, unknown };
-        Ok(Log { workload: Workload::new(jobs, None), skipped, hours })
+        Log { workload: Workload::new(jobs, None), skipped, hours, peak: times.peak() }
     }
 }
 
@@ -108,25 +126,27 @@ fn runs(lines: Vec<(u32, Line)>) -> Vec<Vec<Line>> {
     runs
 }
 
-/// One job of parts that start together; none while one of them runs.
-fn job(name: Name, parts: &[Line]) -> Option<(JobSpec, f64)> {
-    let runs: Vec<Run> = parts.iter().map(|part| part.run).collect::<Option<_>>()?;
+/// One job of parts that start together; none of no parts.
+fn job(name: Name, parts: &[Line], latest: i64) -> Option<JobSpec> {
     let started = parts.iter().map(|part| part.started).min()?;
-    let ended = runs.iter().map(|run| run.ended).max()?;
+    let ended = parts.iter().map(|part| part.end(latest)).max()?;
     let submitted = parts.iter().map(|part| part.submitted).min()?;
-    let nodes = runs.iter().map(|run| run.nodes).fold(0, u32::saturating_add);
+    let sum = |of: fn(&Line) -> u32| parts.iter().map(of).fold(0, u32::saturating_add);
+    let (nodes, memory) = (sum(|part| part.nodes), sum(|part| part.memory));
+    let cpus = sum(|part| part.cpus.unwrap_or(0));
+    let has_cpus = parts.iter().all(|part| part.cpus.is_some());
+    let cores = NonZeroU32::new(cpus).filter(|_| has_cpus);
     let runtime = Span(ended.abs_diff(started).saturating_mul(1000));
-    let walltimes: Option<Vec<Span>> = runs.iter().map(|run| run.walltime).collect();
+    let walltimes: Option<Vec<Span>> = parts.iter().map(|part| part.walltime).collect();
     let walltime = walltimes.and_then(|all| all.into_iter().max());
-    let hours = runs.iter().filter_map(|run| run.hours).fold(0.0, |sum, it| sum + it);
-    let job = JobSpec {
+    Some(JobSpec {
         name,
         submitted: Time::seconds(u64::try_from(submitted).unwrap_or_default()),
         class: Class::Rigid,
         limits: Limits::exactly(nodes),
+        share: cores.map(|cores| Share { cores, memory }),
         priority: 0,
         walltime: walltime.unwrap_or(runtime),
         work: Work::Fixed(runtime),
-    };
-    Some((job, hours))
+    })
 }

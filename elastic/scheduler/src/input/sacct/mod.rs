@@ -9,11 +9,18 @@ use std::io::BufRead;
 
 pub use fields::FORMAT;
 
+use super::peak::Times;
 use super::{InputError, LONGEST_TIME, Lines, Log, LogSettings};
 use crate::time::{Span, Time};
 use fields::Fields;
-use jobs::{Jobs, Line, Run};
-use times::{Instant, count, instant, length, tasks};
+use jobs::{Jobs, Line};
+use times::{Instant, count, instant, length, memory, tasks};
+
+/// Returns a size of memory as Slurm writes it, such as `192G`, in MiB; none where it is none.
+#[must_use]
+pub fn mebibytes(text: &str) -> Option<u32> {
+    memory(text, 1, 1)
+}
 
 /// What to do about a time that cannot be read.
 const TIMES: &str =
@@ -22,7 +29,8 @@ const TIMES: &str =
 /// Reads the output of `sacct --parsable2 --format` [`FORMAT`], in any order and with any other fields.
 ///
 /// Steps are left out. The parts of a heterogeneous job are one job, and so are the runs of one that was requeued, of
-/// which the last counts unless [`LogSettings::each_run`] is set. Jobs that never started or have not ended are counted.
+/// which the last counts unless [`LogSettings::each_run`] is set. Jobs that never started are counted, and so are jobs
+/// that have not ended, which are taken as ending with the log, or before at their walltime.
 /// Times without a zone are taken as UTC: where clocks were changed meanwhile, an hour is missing or doubled.
 ///
 /// # Errors
@@ -80,6 +88,8 @@ struct Reader {
     /// The jobs that have a line, and the steps before it.
     known: HashSet<String>,
     steps: Vec<(u64, String)>,
+    /// The latest time of a job that ran, or of a submission.
+    latest: i64,
     /// Times with a zone, and without.
     zoned: u64,
     local: u64,
@@ -132,6 +142,7 @@ impl Reader {
         let is_none = |place: usize| ["Unknown", "None", ""].contains(&values[place]);
         let is_pending = fields.state.is_some_and(|state| values[state].starts_with("PENDING"));
         let submitted = when(fields.submit, "Submit")?.seconds;
+        self.latest = self.latest.max(submitted);
         let text = values[fields.nodes];
         if is_pending || is_none(fields.start) {
             lines.skipped.never_ran = lines.skipped.never_ran.saturating_add(tasks(id));
@@ -139,12 +150,11 @@ impl Reader {
         }
         let nodes = count(text).ok_or_else(|| format!("NNodes: {text:?} is not a number"))?;
         let started = when(fields.start, "Start")?.seconds;
-        if is_none(fields.end) {
-            self.jobs.add(cluster, id, Line { number, submitted, started, run: None });
-            return Ok(());
-        }
-        let ended = when(fields.end, "End")?.seconds;
-        if ended < started {
+        let ended = match is_none(fields.end) {
+            true => None,
+            false => Some(when(fields.end, "End")?.seconds),
+        };
+        if ended.is_some_and(|ended| ended < started) {
             let (start, end) = (values[fields.start], values[fields.end]);
             return Err(format!("End {end} is before Start {start}; {TIMES}"));
         }
@@ -152,14 +162,14 @@ impl Reader {
             lines.skipped.never_ran = lines.skipped.never_ran.saturating_add(1);
             return Ok(());
         }
+        self.latest = self.latest.max(started).max(ended.unwrap_or(started));
         let walltime = limit(values[fields.limit], fields.is_limit_in_minutes)?;
-        let cpus = match fields.cpus {
-            None => Some(f64::from(nodes)),
-            Some(place) => count(values[place]).map(f64::from),
-        };
-        let hours = cpus.map(|cpus| cpus * ended.abs_diff(started) as f64 / 3600.0);
-        let run = Some(Run { ended, nodes, walltime, hours });
-        self.jobs.add(cluster, id, Line { number, submitted, started, run });
+        let cpus = fields.cpus.and_then(|place| count(values[place]));
+        let mut told = fields.memory.iter();
+        let memory = told.find_map(|&place| self::memory(values[place], cpus.unwrap_or(1), nodes));
+        let memory = memory.unwrap_or(0);
+        let line = Line { number, submitted, started, ended, nodes, walltime, cpus, memory };
+        self.jobs.add(cluster, id, line);
         Ok(())
     }
 
@@ -176,8 +186,8 @@ impl Reader {
             }
         }
         lines.skipped.mixed_zones = self.zoned > 0 && self.local > 0;
-        let unit = if fields.cpus.is_some() { "CPU" } else { "node" };
-        let mut log = self.jobs.finish(unit, lines.skipped, settings.each_run)?;
+        let has_cpus = fields.cpus.is_some();
+        let mut log = self.jobs.finish(has_cpus, self.latest, lines.skipped, settings.each_run);
         if log.workload.jobs.is_empty() && log.skipped.wrong == 0 {
             return Err(InputError::Empty);
         }

@@ -79,12 +79,14 @@ fn requeued_job_is_its_last_run_or_each_as_asked() {
     let each = of(lines, LogSettings { each_run: true, ..LogSettings::default() });
     let expected = [("6", 600), ("6#2", 1_200)];
     assert_eq!(jobs(&each), expected.map(|(name, run)| (name.to_owned(), 0, 1, run, run)));
-    // Its last run has not ended.
+    // Its last run has not ended: it ends with the log.
     let running = format!(
         "{lines}6|2026-03-01T00:04:00|2026-03-01T01:00:00|Unknown|1|1|RUNNING|2\n7|2026-03-01T00:04:00|2026-03-01T01:00:00|2026-03-01T01:00:01|1|1|COMPLETED|2\n"
     );
     let log = of(&running, LogSettings::default());
-    assert_eq!((jobs(&log).len(), log.skipped.not_ended, log.hours.unknown), (1, 1, 1));
+    let expected = [("6", 1, 60), ("7", 1, 60)];
+    assert_eq!(jobs(&log), expected.map(|(name, run, limit)| (name.to_owned(), 0, 1, run, limit)));
+    assert_eq!((log.skipped.not_ended, log.hours.unknown), (1, 0));
 }
 
 #[test]
@@ -99,12 +101,51 @@ fn lines_without_a_job_are_counted_or_named() {
         LogSettings::default(),
     );
     let Skipped { never_ran, not_ended, steps, wrong, .. } = log.skipped;
-    assert_eq!((jobs(&log).len(), never_ran, not_ended, steps, wrong), (1, 5, 1, 1, 3));
+    assert_eq!((jobs(&log).len(), never_ran, not_ended, steps, wrong), (2, 5, 1, 1, 3));
     let causes: Vec<_> = log.skipped.problems.iter().map(|it| (it.line, &*it.cause)).collect();
     assert!(causes[0].0 == 6 && causes[0].1.contains("is before Start"), "{causes:?}");
     assert_eq!(causes[1], (7, "TimelimitRaw: \"NaN\" is not a number"));
     assert_eq!(causes[2], (5, "a step of job 8, which has no line of its own"));
-    assert_eq!(log.hours.unknown, 4);
+    assert_eq!(log.hours.unknown, 3);
+}
+
+#[test]
+fn job_without_an_end_ends_with_log_or_walltime() {
+    let log = of(
+        "1|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:30:00|60|2|COMPLETED|2\n\
+         2|2026-03-01T00:00:00|2026-03-01T00:10:00|Unknown|60|1|RUNNING|3\n\
+         3|2026-03-01T00:00:00|2026-03-01T00:10:00|Unknown|5|1|RUNNING|1\n\
+         4|2026-03-01T00:00:00|None|2026-03-01T00:20:00|5|1|CANCELLED|0\n",
+        LogSettings::default(),
+    );
+    let runs: Vec<_> = jobs(&log).into_iter().map(|job| (job.0, job.3)).collect();
+    assert_eq!(runs, [("1", 1800), ("2", 1200), ("3", 300)].map(|it| (it.0.to_owned(), it.1)));
+    assert_eq!((log.skipped.not_ended, log.skipped.never_ran), (2, 1));
+    assert_eq!(log.peak, crate::input::Peak { nodes: 4, processors: 6 });
+    assert!((log.hours.log - (1.0 + 1.0 + 1.0 / 12.0)).abs() < 1e-9, "{:?}", log.hours);
+}
+
+#[test]
+fn cores_and_memory_are_read_where_told() {
+    let text = "\
+JobID|Submit|Start|End|TimelimitRaw|NNodes|AllocCPUS|AllocTRES|ReqMem
+1|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:30:00|60|2|8|billing=8,cpu=8,mem=16G,node=2|4Gn
+2|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:30:00|60|2|8||4Gn
+3|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:30:00|60|1|1|cpu=1|
+4+0|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:30:00|60|1|2|mem=1G|
+4+1|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:30:00|60|1|4|mem=2G|
+5|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T00:30:00|60|1|?|mem=2G|
+";
+    let shares = |text: &str| -> Vec<Option<(u32, u32)>> {
+        let log = read(text.as_bytes(), LogSettings::default()).unwrap();
+        let jobs = log.workload.jobs.iter();
+        jobs.map(|job| job.share.map(|share| (share.cores.get(), share.memory))).collect()
+    };
+    let expected = [Some((8, 16_384)), Some((8, 8_192)), Some((1, 0)), Some((6, 3_072)), None];
+    assert_eq!(shares(text), expected);
+    // CPUs that a job asked for, where the log has none that it got.
+    assert_eq!(shares(&text.replace("AllocCPUS", "ReqCPUS")), expected);
+    assert_eq!(shares(&text.replace("AllocCPUS", "Other")), [None; 5]);
 }
 
 #[test]

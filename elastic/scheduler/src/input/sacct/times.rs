@@ -108,6 +108,32 @@ pub(super) fn count(text: &str) -> Option<u32> {
     }
 }
 
+/// Returns the memory in MiB that a field of `sacct` tells a job of so many CPUs and nodes had on all of them: `4G`; with
+/// `c` or `n` behind it for each CPU or node; or in a list such as `cpu=4,mem=16G,node=1`. None where it tells none.
+pub(super) fn memory(text: &str, cpus: u32, nodes: u32) -> Option<u32> {
+    let in_list = |list: &str| {
+        list.split(',').find_map(|entry| entry.strip_prefix("mem=")).map(str::to_owned)
+    };
+    let text = if text.contains('=') { in_list(text)? } else { text.to_owned() };
+    let (text, times) = match text.strip_suffix('c') {
+        Some(text) => (text, cpus),
+        None => {
+            (text.strip_suffix('n').unwrap_or(&text), if text.ends_with('n') { nodes } else { 1 })
+        }
+    };
+    let (number, unit) = match text.char_indices().last()? {
+        (place, 'K') => (&text[..place], 1.0 / 1024.0),
+        (place, 'M') => (&text[..place], 1.0),
+        (place, 'G') => (&text[..place], 1024.0),
+        (place, 'T') => (&text[..place], 1024.0 * 1024.0),
+        (place, 'P') => (&text[..place], 1024.0 * 1024.0 * 1024.0),
+        _ => (text, 1.0),
+    };
+    let value: f64 = number.parse().ok()?;
+    let value = (value * unit * f64::from(times)).ceil();
+    (value.is_finite() && value > 0.0).then_some(value as u32)
+}
+
 /// Returns the number of tasks of an array that one line stands for: `7_[1-5%2]` is five, `7_3` is one.
 pub(super) fn tasks(id: &str) -> u64 {
     let Some((_, list)) = id.split_once("_[") else { return 1 };
@@ -155,6 +181,26 @@ mod tests {
             "NaN",
         ] {
             assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_is_read_in_each_format_of_slurm() {
+        for (text, expected) in [
+            ("4G", Some(4096)),
+            ("512Mc", Some(4096)),
+            ("4Gn", Some(8192)),
+            ("1.50G", Some(1536)),
+            ("100", Some(100)),
+            ("2048K", Some(2)),
+            ("billing=8,cpu=8,mem=16G,node=2", Some(16_384)),
+            ("billing=8,cpu=8,node=2", None),
+            ("0n", None),
+            ("", None),
+            ("?", None),
+            ("-4G", None),
+        ] {
+            assert_eq!(memory(text, 8, 2), expected, "{text}");
         }
     }
 

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn job_of_a_size_not_allowed_keeps_it_where_nothing_is_missing() {
+    fn size_not_allowed_stays_where_nothing_is_missing() {
         let limits = Limits { min: 2, max: 16, start: 2, allowed: vec![2, 4, 8, 16] };
         let jobs = [flexible(0, 0, 7, &limits)];
         for sharing in [Sharing::Egs, Sharing::Fpsma] {

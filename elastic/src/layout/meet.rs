@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_family_are_the_family_and_within_the_size() {
+    fn parts_of_a_family_add_up_within_the_size() {
         let old = Axis::Cyclic { extent: 400, block: 3, parts: 4 };
         for new in [
             Axis::Cyclic { extent: 400, block: 3, parts: 10 },

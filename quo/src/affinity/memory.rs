@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn more_pages_than_are_asked_for_at_once_are_all_told() {
+    fn pages_beyond_one_call_are_all_told() {
         let memory = vec![1_u8; (2 * CHUNK + 1) * page_size()];
         let bytes = memory.as_ptr_range();
         let (mut sum, mut calls) = (0, 0);

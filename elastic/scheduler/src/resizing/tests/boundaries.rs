@@ -88,7 +88,7 @@ fn nodes_that_leave_already_are_not_asked_for_again() {
 }
 
 #[test]
-fn idle_nodes_kept_for_the_first_job_are_not_the_seconds() {
+fn idle_nodes_for_the_first_job_stay_its_own() {
     let mut policy = TwoParts::default();
     let mut state = cluster(16);
     let limits = Limits::between(1, 14, 1);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::{self, Skipped, Test};
-use quo_tests::{BindTo, Checkout, Family, Launcher, Nodes, Running};
+use quo_tests::{BindTo, Checkout, Family, Launcher, Nodes, Outcome, Running};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TESTS: &[Test] = &[
@@ -51,6 +51,21 @@ fn draw(state: &mut u64, limit: u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed ^ (mixed >> 31)) % limit
+}
+
+/// Rounds of a test: as many as asked for, or those of the full suite.
+fn rounds(of_gate: u64) -> u64 {
+    let otherwise = if suite::is_long() { ROUNDS_OF_FULL } else { of_gate };
+    number("QUO_TESTS_KILL_ROUNDS").unwrap_or(otherwise)
+}
+
+/// Skips a test where the launcher does not go on in order without a process that was killed.
+fn needs_survival() -> Result<()> {
+    if Launcher::find()?.family() == Family::OpenMpi4 {
+        return Ok(());
+    }
+    let reason = "other launchers do not go on in order without a process that was killed";
+    Err(Skipped(reason.to_owned()).into())
 }
 
 /// Compiles the program.
@@ -211,13 +226,8 @@ fn elsewhere() -> Result<()> {
 }
 
 fn random() -> Result<()> {
-    if Launcher::find()?.family() != Family::OpenMpi4 {
-        let reason = "other launchers do not go on in order without a process that was killed";
-        return Err(Skipped(reason.to_owned()).into());
-    }
-    let is_long = std::env::var_os("QUO_TESTS_LONG").is_some();
-    let long = is_long.then_some(ROUNDS_OF_FULL);
-    let rounds = long.or_else(|| number("QUO_TESTS_KILL_ROUNDS")).unwrap_or(ROUNDS);
+    needs_survival()?;
+    let rounds = rounds(ROUNDS);
     let seed = number("QUO_TESTS_SEED").unwrap_or(1);
     let (_folder, program) = program()?;
     let mut ends = Vec::new();
@@ -235,25 +245,26 @@ fn random() -> Result<()> {
     Ok(())
 }
 
+/// Runs four processes of a program that kills one of them after some microseconds.
+fn with_a_death(folder: &Path, program: &Path, microseconds: u64) -> Result<Outcome> {
+    let launcher = Launcher::find()?;
+    let mut command = launcher.command(4, BindTo::None);
+    let guard = launcher.survive(&mut command);
+    command.args(guard).arg(program).arg(microseconds.to_string());
+    command.env_remove("QUO_TOPOLOGY").env("QUO_TMPDIR", folder).stdin(Stdio::null());
+    Running::start(&mut command, &format!("a death after {microseconds} µs"), LIMIT)?.finish()
+}
+
 /// A joiner is killed at some moment of its `begin` or `commit`: the ranks end the world with its name.
 fn in_begin() -> Result<()> {
-    if Launcher::find()?.family() != Family::OpenMpi4 {
-        let reason = "other launchers do not go on in order without a process that was killed";
-        return Err(Skipped(reason.to_owned()).into());
-    }
+    needs_survival()?;
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/elastic_begin_death.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &["-pthread"])?;
     let rounds = if suite::is_long() { 200 } else { 10 };
     for round in 0..rounds {
         let microseconds = 200 + round * 397 % 1_900;
-        let launcher = Launcher::find()?;
-        let mut command = launcher.command(4, BindTo::None);
-        let guard = launcher.survive(&mut command);
-        command.args(guard).arg(&program).arg(microseconds.to_string());
-        command.env_remove("QUO_TOPOLOGY").env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
-        let name = format!("a joiner dies after {microseconds} µs");
-        let outcome = Running::start(&mut command, &name, LIMIT)?.finish()?;
+        let outcome = with_a_death(folder.path(), &program, microseconds)?;
         let ends: Vec<&str> =
             outcome.stdout.lines().filter(|line| line.contains(" ends after ")).collect();
         ensure!(ends.len() == 3, "{}", outcome.report());
@@ -269,10 +280,7 @@ fn in_begin() -> Result<()> {
 
 /// A rank is killed before the world is made, or while that is being done: the others get an error that names it.
 fn in_create() -> Result<()> {
-    if Launcher::find()?.family() != Family::OpenMpi4 {
-        let reason = "other launchers do not go on in order without a process that was killed";
-        return Err(Skipped(reason.to_owned()).into());
-    }
+    needs_survival()?;
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/elastic_create_death.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &["-pthread"])?;
@@ -281,13 +289,7 @@ fn in_create() -> Result<()> {
     for round in 0..rounds {
         // The first times before create; then it takes some milliseconds.
         let microseconds = if round < 2 { 0 } else { round * 1_009 % 12_000 };
-        let launcher = Launcher::find()?;
-        let mut command = launcher.command(4, BindTo::None);
-        let guard = launcher.survive(&mut command);
-        command.args(guard).arg(&program).arg(microseconds.to_string());
-        command.env_remove("QUO_TOPOLOGY").env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
-        let name = format!("a rank dies after {microseconds} µs");
-        let outcome = Running::start(&mut command, &name, LIMIT)?.finish()?;
+        let outcome = with_a_death(folder.path(), &program, microseconds)?;
         let ends = outcome.stdout.lines().filter(|line| !line.starts_with("rank 2 "));
         let ends: Vec<&str> = ends.filter(|line| line.contains(" creates for ")).collect();
         ensure!(ends.len() == 3, "{}", outcome.report());
@@ -308,15 +310,8 @@ fn in_create() -> Result<()> {
 /// Processes are killed at any moment from their `main` on: the others end soon, but where one was killed inside of
 /// `MPI_Init`, in which MPI leaves the others.
 fn from_main() -> Result<()> {
-    if Launcher::find()?.family() != Family::OpenMpi4 {
-        let reason = "other launchers do not go on in order without a process that was killed";
-        return Err(Skipped(reason.to_owned()).into());
-    }
-    let rounds = if suite::is_long() {
-        ROUNDS_OF_FULL
-    } else {
-        number("QUO_TESTS_KILL_ROUNDS").unwrap_or(ROUNDS_FROM_MAIN)
-    };
+    needs_survival()?;
+    let rounds = rounds(ROUNDS_FROM_MAIN);
     let seed = number("QUO_TESTS_SEED").unwrap_or(1);
     let (_folder, program) = program()?;
     let (mut worst, mut inside) = ((Duration::ZERO, 0), 0);

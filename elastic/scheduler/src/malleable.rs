@@ -208,6 +208,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn size_not_allowed_stays_where_nothing_is_missing() {
+        let limits = Limits { min: 2, max: 16, start: 2, allowed: vec![2, 4, 8, 16] };
+        let jobs = [flexible(0, 0, 7, &limits)];
+        for sharing in [Sharing::Egs, Sharing::Fpsma] {
+            assert_eq!(reclaim(&jobs, 0, sharing), []);
+            assert_eq!(reclaim(&jobs, 1, sharing), [(JobId(0), 4)]);
+        }
+    }
+
     proptest! {
         #[test]
         fn jobs_stay_in_their_limits_and_give_what_is_missing(

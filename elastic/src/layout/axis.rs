@@ -204,8 +204,7 @@ fn meets(comb: &Comb, run: &Comb) -> bool {
         return false;
     }
     let (start, end) = run.block_at(0);
-    let number = comb.block_after(start);
-    number < comb.blocks_below(comb.end) && comb.block_at(number).0 < end
+    comb.block_at(comb.block_after(start)).0 < end
 }
 
 pub(super) fn common_divisor(mut a: usize, mut b: usize) -> usize {

@@ -315,3 +315,44 @@ fn copy_run<const WIDTH: usize>(level: &Level, from: &[u8], to: &mut [u8]) {
         to[..WIDTH].copy_from_slice(&from[..WIDTH]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(count: usize, from: usize, to: usize) -> Level {
+        Level { count, from, to }
+    }
+
+    fn around(levels: [Level; 3], element: usize) -> Nest {
+        let once = level(1, 0, 0);
+        Nest::new([levels[0], levels[1], levels[2], once, once, once], element)
+    }
+
+    #[test]
+    fn levels_that_follow_on_are_joined_on_each_side() {
+        // Two groups of three runs of four elements; dense at the source, apart at the target.
+        let nest = around([level(2, 96, 400), level(3, 32, 100), level(4, 8, 8)], 8);
+        assert_eq!((nest.bytes(), nest.runs()), (192, 24));
+        let source = nest.at_source();
+        assert_eq!((source.levels(), source.run), (&[][..], 192));
+        let target = nest.at_target();
+        assert_eq!(
+            (target.levels(), target.run),
+            (&[level(2, 96, 400), level(3, 32, 100)][..], 32)
+        );
+        assert_eq!((nest.at_both().levels(), nest.at_both().run), (target.levels(), 32));
+        assert_eq!((target.bytes(), target.runs()), (192, 6));
+    }
+
+    #[test]
+    fn outer_levels_are_joined_around_runs_apart() {
+        let nest = around([level(2, 48, 90), level(3, 16, 30), level(5, 200, 100)], 8);
+        let order = [level(5, 200, 100), level(2, 48, 90), level(3, 16, 30)];
+        assert_eq!(nest.levels(), order);
+        let both = nest.at_both();
+        assert_eq!((both.levels(), both.run), (&[level(5, 200, 100), level(6, 16, 30)][..], 8));
+        let apart = around([level(2, 19, 33), level(3, 16, 30), level(1, 0, 0)], 8);
+        assert_eq!(apart.at_both().levels(), apart.levels());
+    }
+}

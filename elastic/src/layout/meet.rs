@@ -275,6 +275,7 @@ mod tests {
                     let theirs = listed(&y, |f| (f.new, f.inner.new, f.outer.new), &family);
                     prop_assert_eq!(&ours, &theirs, "both sides mean the same elements");
                     prop_assert_eq!(ours.len(), family.indices());
+                    prop_assert!(!ours.is_empty(), "no family is empty");
                     found.extend(ours);
                 }
                 found.sort_unstable();
@@ -313,6 +314,55 @@ mod tests {
         #[test]
         fn parts_meet_in_what_both_hold((old, new) in (0..160usize).prop_flat_map(|n| (axis(n), axis(n)))) {
             check(&old, &new)?;
+        }
+    }
+
+    /// Axes of all small kinds.
+    fn small(extent: usize) -> Vec<Axis> {
+        let cyclic = (1..4).flat_map(|block| {
+            [1, 2, 3, 6, 10].map(move |parts| Axis::Cyclic { extent, block, parts })
+        });
+        let mut all: Vec<Axis> = cyclic.collect();
+        all.extend([1, 4, 7].map(|parts| Axis::blocks(extent, parts)));
+        for cuts in [[0, 0, extent / 2], [0, extent / 3, extent / 3], [0, extent / 4, extent]] {
+            let cuts: Vec<usize> = cuts.into_iter().chain([extent]).collect();
+            all.push(Axis::Cuts(cuts.into()));
+        }
+        all
+    }
+
+    #[test]
+    fn small_axes_meet_in_what_both_hold() {
+        for extent in [0, 1, 7, 60, 73] {
+            for old in small(extent) {
+                for new in small(extent) {
+                    check(&old, &new).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_a_family_add_up_within_the_size() {
+        let old = Axis::Cyclic { extent: 400, block: 3, parts: 4 };
+        for new in [
+            Axis::Cyclic { extent: 400, block: 3, parts: 10 },
+            Axis::Cyclic { extent: 400, block: 1, parts: 2 },
+            Axis::blocks(400, 3),
+        ] {
+            let (x, y) = (old.comb(1), new.comb(1));
+            for family in meet(&x, &y) {
+                let whole = listed(&x, |f| (f.old, f.inner.old, f.outer.old), &family);
+                for most in [1, 2, 3, 4, 7, 12, 30, 1_000] {
+                    let parts = (0..family.part_count(most)).map(|part| family.part(most, part));
+                    let mut found = Vec::new();
+                    for part in parts {
+                        assert!((1..=most).contains(&part.indices()), "{most} {part:?}");
+                        found.extend(listed(&x, |f| (f.old, f.inner.old, f.outer.old), &part));
+                    }
+                    assert_eq!(found, whole, "{most} {family:?}");
+                }
+            }
         }
     }
 

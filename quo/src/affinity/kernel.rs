@@ -32,8 +32,6 @@ pub struct Kernel {
     tasks: OwnFile,
     /// Its numbers are those that we ourselves use.
     own_numbers: bool,
-    /// All CPUs that the kernel has numbers for.
-    everything: CpuSet,
     ledger: Mutex<Ledger>,
 }
 
@@ -45,18 +43,12 @@ impl Kernel {
     pub fn new() -> io::Result<Self> {
         let tasks = OwnFile::keep(open_tasks()?)?;
         let own_numbers = proc_counts_as_we_do();
-        Ok(Self {
-            alone: single_threaded_mark(),
-            tasks,
-            own_numbers,
-            everything: everything(),
-            ledger: Mutex::default(),
-        })
+        Ok(Self { alone: single_threaded_mark(), tasks, own_numbers, ledger: Mutex::default() })
     }
 }
 
 fn open_tasks() -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open("/proc/self/task", flags, Mode::empty())?)
 }
 
@@ -87,29 +79,21 @@ fn single_threaded_mark() -> Option<&'static AtomicU8> {
 /// # Errors
 /// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
 pub fn mask_of(thread: ThreadId) -> io::Result<CpuSet> {
-    let mut words = [0_u64; FIRST_WORDS];
-    match read_mask(thread, &mut words) {
+    with_room(&|words| read_mask(thread, words), &mut [0; FIRST_WORDS])
+}
+
+/// A mask from `read`, which refuses fewer words than the kernel has.
+fn with_room(
+    read: &impl Fn(&mut [u64]) -> io::Result<usize>,
+    words: &mut [u64],
+) -> io::Result<CpuSet> {
+    match read(words) {
         Ok(filled) => Ok(CpuSet::from_words(&words[..filled])),
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            let mut words = vec![0_u64; FIRST_WORDS];
-            while words.len() < LAST_WORDS {
-                words.resize(words.len() * 2, 0);
-                match read_mask(thread, &mut words) {
-                    Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-                    Err(error) => return Err(error),
-                    Ok(filled) => return Ok(CpuSet::from_words(&words[..filled])),
-                }
-            }
-            Err(error)
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) && words.len() < LAST_WORDS => {
+            with_room(read, &mut vec![0; words.len() * 2])
         }
         Err(error) => Err(error),
     }
-}
-
-/// All CPUs that the kernel has numbers for: masks are as long as that.
-fn everything() -> CpuSet {
-    let words = read_mask(super::CALLER, &mut [0; FIRST_WORDS]).unwrap_or(EVERY_CPU / 64);
-    CpuSet::from_words(&vec![u64::MAX; words])
 }
 
 fn read_mask(thread: ThreadId, words: &mut [u64]) -> io::Result<usize> {
@@ -219,7 +203,7 @@ impl Backend for Kernel {
     }
 
     fn everything(&self) -> Option<CpuSet> {
-        Some(self.everything.clone())
+        Some(CpuSet::from_range(0..EVERY_CPU))
     }
 }
 
@@ -266,5 +250,89 @@ mod tests {
     fn a_thread_that_does_not_exist_is_not_found() {
         let error = mask_of(i32::MAX).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn task_folder_is_not_left_to_programs_that_are_started() {
+        let flags = rustix::io::fcntl_getfd(open_tasks().unwrap()).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
+
+    #[test]
+    fn numbers_of_proc_are_compared_with_our_own() {
+        let shown = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let is_own = shown.starts_with(&format!("{} ", std::process::id()));
+        assert_eq!(proc_counts_as_we_do(), is_own);
+    }
+
+    #[test]
+    fn second_thread_is_counted_and_listed() {
+        let kernel = Kernel::new().unwrap();
+        std::thread::scope(|scope| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || {
+                sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                let _ = ended.recv();
+            });
+            let other = receiver.recv().unwrap();
+            assert!(kernel.thread_count().unwrap() >= 2);
+            let mut threads = Vec::new();
+            kernel.threads(&mut threads, usize::MAX).unwrap();
+            assert!(threads.contains(&other) && threads.contains(&kernel.caller()));
+            kernel.threads(&mut threads, 1).unwrap();
+            assert_eq!(threads.len(), 1);
+            drop(end);
+        });
+    }
+
+    #[test]
+    fn mask_is_set_and_read_back() {
+        let kernel = Kernel::new().unwrap();
+        let before = kernel.mask(super::super::CALLER).unwrap();
+        assert!(before.is_subset(&kernel.everything().unwrap()));
+        let one = CpuSet::single(before.last().unwrap());
+        kernel.set_mask(kernel.caller(), &one).unwrap();
+        assert_eq!(kernel.mask(kernel.caller()).unwrap(), one);
+        // More CPUs than there can be mean all that are allowed.
+        kernel.set_mask(kernel.caller(), &kernel.everything().unwrap()).unwrap();
+        assert!(before.is_subset(&kernel.mask(kernel.caller()).unwrap()));
+        kernel.set_mask(super::super::CALLER, &before).unwrap();
+        let error = kernel.set_mask(super::super::CALLER, &CpuSet::new()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(kernel.mask(kernel.caller()).unwrap(), before);
+    }
+
+    #[test]
+    fn pushes_are_kept_by_the_kernel_that_made_them() {
+        let kernel = Kernel::new().unwrap();
+        assert_eq!(kernel.ledger().lock().unwrap().add_stack(), 1);
+        assert_eq!(kernel.ledger().lock().unwrap().add_stack(), 2);
+    }
+
+    #[test]
+    fn kernel_of_more_cpus_is_asked_with_more_room() {
+        let sizes = std::cell::RefCell::new(Vec::new());
+        let ask = |least: usize| {
+            sizes.borrow_mut().clear();
+            let read = |words: &mut [u64]| {
+                sizes.borrow_mut().push(words.len());
+                if words.len() < least {
+                    return Err(io::Error::from_raw_os_error(libc::EINVAL));
+                }
+                words[least - 1] = 1;
+                Ok(least)
+            };
+            with_room(&read, &mut [0; FIRST_WORDS]).map_err(|error| error.raw_os_error())
+        };
+        assert_eq!(ask(FIRST_WORDS), Ok(CpuSet::single((FIRST_WORDS - 1) * 64)));
+        assert_eq!(*sizes.borrow(), [FIRST_WORDS]);
+        assert_eq!(ask(200), Ok(CpuSet::single(199 * 64)));
+        assert_eq!(*sizes.borrow(), [64, 128, 256]);
+        assert_eq!(ask(LAST_WORDS + 1), Err(Some(libc::EINVAL)));
+        assert_eq!(sizes.borrow().last(), Some(&LAST_WORDS));
+        let refused = |_: &mut [u64]| Err(io::Error::from_raw_os_error(libc::EPERM));
+        let error = with_room(&refused, &mut [0; FIRST_WORDS]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EPERM));
     }
 }

@@ -310,6 +310,31 @@ mod tests {
     }
 
     #[test]
+    fn dropped_stack_leaves_pushes_and_threads_of_others() {
+        let mut ledger = Ledger::default();
+        push(&mut ledger, 1, 7, "0", "1");
+        push(&mut ledger, 2, 8, "0", "2");
+        assert!(ledger.lives_elsewhere(7, 2) && !ledger.lives_elsewhere(7, 1));
+        assert!(ledger.lives_elsewhere(8, 1) && !ledger.lives_elsewhere(8, 2));
+        ledger.drop_stack(2);
+        assert_eq!((ledger.of(1).count(), ledger.of(2).count()), (1, 0));
+        assert!(ledger.lives_elsewhere(7, 2) && !ledger.lives_elsewhere(8, 1));
+        ledger.forget_ended(&[7, 8]);
+        assert!(ledger.lives_elsewhere(7, 2));
+    }
+
+    #[test]
+    fn thread_may_follow_another_owner_of_the_same_mask() {
+        let mut ledger = Ledger::default();
+        let first = push(&mut ledger, 1, 7, "0", "1");
+        push(&mut ledger, 1, 7, "1", "1");
+        push(&mut ledger, 2, 8, "0", "2");
+        assert!(!ledger.follows_another(first, 9) && ledger.follows_another(first, 8));
+        push(&mut ledger, 2, 8, "2", "1");
+        assert!(ledger.follows_another(first, 9));
+    }
+
+    #[test]
     fn debt_ends_with_the_wanted_mask_or_the_thread() {
         let mut ledger = Ledger::default();
         ledger.owe(7, set("0-1"), set("3"));

@@ -12,8 +12,8 @@ const WORDS: usize = 1_024 / c_ulong::BITS as usize;
 /// Bits that the kernel reads of a set; it takes one off.
 const BITS: usize = 1_024 + 1;
 /// `MPOL_MF_MOVE` and `MPOL_MF_STRICT` of the kernel: move pages, and fail where some cannot be moved.
-const MOVE: usize = 1 << 1;
-const STRICT: usize = 1 << 0;
+const MOVE: usize = 2;
+const STRICT: usize = 1;
 /// Pages that the kernel is asked for at once.
 const CHUNK: usize = 512;
 
@@ -66,7 +66,7 @@ impl KernelPolicy {
                 libc::SYS_get_mempolicy,
                 &raw mut found.mode,
                 found.nodes.as_mut_ptr(),
-                BITS - 1,
+                BITS,
                 std::ptr::null::<c_void>(),
                 0_usize,
             )
@@ -76,9 +76,10 @@ impl KernelPolicy {
 
     /// Gives the policy to the calling thread; threads that it starts have it, too.
     pub(crate) fn set_for_thread(&self) -> io::Result<()> {
-        let (nodes, bits) = self.set();
-        // SAFETY: the kernel reads so many bits, or none.
-        done(unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, nodes, bits) })
+        // SAFETY: the kernel reads so many bits.
+        done(unsafe {
+            libc::syscall(libc::SYS_set_mempolicy, self.mode, self.nodes.as_ptr(), BITS)
+        })
     }
 
     /// Gives the policy to all pages that hold some of the addresses, and moves those that there are.
@@ -87,21 +88,11 @@ impl KernelPolicy {
         if pages.is_empty() {
             return Ok(());
         }
-        let (nodes, bits) = self.set();
-        let flags = MOVE | STRICT;
-        let length = pages.len();
-        // SAFETY: contents stay as they are, wherever the pages are; the kernel reads so many bits, or none.
+        let (start, length, nodes) = (pages.start, pages.len(), self.nodes.as_ptr());
+        // SAFETY: contents stay as they are, wherever the pages are; the kernel reads so many bits.
         done(unsafe {
-            libc::syscall(libc::SYS_mbind, pages.start, length, self.mode, nodes, bits, flags)
+            libc::syscall(libc::SYS_mbind, start, length, self.mode, nodes, BITS, MOVE | STRICT)
         })
-    }
-
-    /// The kernel's words; it wants none where there is no node.
-    fn set(&self) -> (*const c_ulong, usize) {
-        if self.nodes.iter().all(|word| *word == 0) {
-            return (std::ptr::null(), 0);
-        }
-        (self.nodes.as_ptr(), BITS)
     }
 }
 
@@ -165,6 +156,40 @@ mod tests {
         assert_eq!(KernelPolicy::of_thread().unwrap(), before);
         let error = KernelPolicy::new(MemoryPolicy::Bind, &[1_000]).set_for_thread().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn policy_of_a_range_is_set_without_nodes_or_refused() {
+        let memory = vec![1_u8; 3 * page_size()];
+        let bytes = memory.as_ptr_range();
+        let range = bytes.start as usize..bytes.end as usize;
+        for policy in [MemoryPolicy::Bind, MemoryPolicy::Interleave, MemoryPolicy::Follow] {
+            KernelPolicy::new(policy, &[0]).set_for(&range).unwrap();
+        }
+        let nowhere = KernelPolicy::new(MemoryPolicy::Bind, &[1_000]);
+        assert_eq!(nowhere.set_for(&range).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        nowhere.set_for(&(range.start..range.start)).unwrap();
+    }
+
+    #[test]
+    fn pages_beyond_one_call_are_all_told() {
+        let memory = vec![1_u8; (2 * CHUNK + 1) * page_size()];
+        let bytes = memory.as_ptr_range();
+        let (mut sum, mut calls) = (0, 0);
+        locate(&(bytes.start as usize..bytes.end as usize), |_, part| {
+            sum += part;
+            calls += 1;
+        })
+        .unwrap();
+        let is_between = !(bytes.start as usize).is_multiple_of(page_size());
+        assert_eq!((sum, calls), (memory.len(), 2 * CHUNK + 1 + usize::from(is_between)));
+    }
+
+    #[test]
+    fn node_with_a_number_beyond_the_set_does_not_count() {
+        let bind = |numbers: &[usize]| KernelPolicy::new(MemoryPolicy::Bind, numbers);
+        assert_ne!(bind(&[1_023]), bind(&[]));
+        assert_eq!(bind(&[1_024]), bind(&[]));
     }
 
     #[test]

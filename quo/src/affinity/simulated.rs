@@ -62,3 +62,24 @@ impl Backend for Simulated {
         &self.ledger
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity::BindingStack;
+
+    #[test]
+    fn simulated_mask_follows_pushes_and_pops() {
+        let process = Arc::new(Simulated::new(CpuSet::from_range(0..4)));
+        let mut stack = BindingStack::new(Arc::clone(&process) as Arc<dyn Backend>);
+        stack.push(CpuSet::single(2)).unwrap();
+        assert_eq!(process.mask(CALLER).unwrap(), CpuSet::single(2));
+        assert_eq!(stack.entries(), [(CpuSet::from_range(0..4), CpuSet::single(2))]);
+        stack.pop().unwrap();
+        assert_eq!(process.mask(CALLER).unwrap(), CpuSet::from_range(0..4));
+        assert_eq!((process.thread_count().unwrap(), process.everything()), (1, None));
+        let mut threads = vec![7];
+        process.threads(&mut threads, 1).unwrap();
+        assert_eq!(threads, [CALLER]);
+    }
+}

@@ -343,7 +343,6 @@ fn move_back(
         let mut again = false;
         for &thread in &*threads {
             let stays = match push.before(thread) {
-                Some(_) if thread == push.owner => owner_stays,
                 Some(_) => ledger.is_covered(place, thread),
                 None => {
                     push.bystanders.contains(&thread)

@@ -17,6 +17,10 @@ struct Fake {
     deaf: Mutex<bool>,
     /// The thread that calls; 0 for thread 1.
     caller: Mutex<ThreadId>,
+    /// A thread that is born while the next mask is set.
+    newborn: Mutex<Option<(ThreadId, CpuSet)>>,
+    /// A thread that is listed and has ended.
+    ended: Mutex<Option<ThreadId>>,
     ledger: Mutex<Ledger>,
 }
 
@@ -36,11 +40,12 @@ impl Fake {
 
 impl Backend for Fake {
     fn thread_count(&self) -> io::Result<usize> {
-        Ok(self.masks.lock().unwrap().len())
+        Ok(self.masks.lock().unwrap().len() + usize::from(self.ended.lock().unwrap().is_some()))
     }
 
     fn threads(&self, threads: &mut Vec<ThreadId>, _count: usize) -> io::Result<()> {
         *threads = self.masks.lock().unwrap().keys().copied().collect();
+        threads.extend(*self.ended.lock().unwrap());
         Ok(())
     }
 
@@ -54,6 +59,9 @@ impl Backend for Fake {
     }
 
     fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
+        if let Some((newborn, mask)) = self.newborn.lock().unwrap().take() {
+            self.put(newborn, mask);
+        }
         if *self.refuses.lock().unwrap() == Some(self.number(thread)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -461,4 +469,118 @@ fn thread_that_follows_a_push_counts_as_bound() {
     fake.call_from(2);
     other.pop().unwrap();
     assert_eq!(fake.masks(), [set("0"), set("0")]);
+}
+
+#[test]
+fn threads_born_while_others_move_are_moved_too() {
+    let (fake, mut stack) = process(&["0", "0"]);
+    *fake.newborn.lock().unwrap() = Some((3, set("0")));
+    push(&mut stack, "0-3").unwrap();
+    assert_eq!(fake.masks(), [set("0-3"), set("0-3"), set("0-3")]);
+    *fake.newborn.lock().unwrap() = Some((4, set("0-3")));
+    stack.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0"), set("0"), set("0"), set("0")]);
+}
+
+#[test]
+fn thread_that_ends_while_listed_is_passed_over() {
+    let (fake, mut stack) = process(&["0", "0"]);
+    *fake.ended.lock().unwrap() = Some(9);
+    push(&mut stack, "0-3").unwrap();
+    assert_eq!(fake.masks(), [set("0-3"), set("0-3")]);
+    stack.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0"), set("0")]);
+}
+
+#[test]
+fn thread_that_takes_the_pushed_mask_later_follows_on() {
+    let (fake, mut stack) = process(&["0", "3"]);
+    push(&mut stack, "0-3").unwrap();
+    fake.put(2, set("0-3"));
+    push(&mut stack, "1").unwrap();
+    assert_eq!(fake.masks(), [set("1"), set("1")]);
+    stack.pop().unwrap();
+    assert_eq!(fake.masks(), [set("0-3"), set("0-3")]);
+}
+
+#[test]
+fn followers_listed_before_the_owner_are_moved_after_a_shrink() {
+    let (fake, mut stack) = process(&["0", "0", "0"]);
+    fake.call_from(3);
+    push(&mut stack, "0-3").unwrap();
+    *fake.granted.lock().unwrap() = Some(set("0-1"));
+    (1..=3).for_each(|thread| fake.put(thread, set("0-1")));
+    assert_eq!(stack.pop().unwrap(), set("0"));
+    assert_eq!(fake.masks(), [set("0"), set("0"), set("0")]);
+}
+
+#[test]
+fn pop_moves_its_owner_back_from_any_mask() {
+    let (fake, mut stack) = process(&["0", "0"]);
+    push(&mut stack, "0-3").unwrap();
+    fake.put(1, set("7"));
+    assert_eq!(stack.pop().unwrap(), set("0"));
+    assert_eq!(fake.masks(), [set("0"), set("0")]);
+}
+
+#[test]
+fn pop_by_a_thread_that_stayed_returns_the_owners_mask() {
+    let (fake, mut stack) = process(&["0", "5"]);
+    push(&mut stack, "0-3").unwrap();
+    fake.call_from(2);
+    assert_eq!(stack.pop().unwrap(), set("0"));
+    assert_eq!(fake.masks(), [set("0"), set("5")]);
+}
+
+#[test]
+fn pop_that_changes_nothing_is_an_error_and_stays() {
+    let (fake, mut stack) = process(&["0", "5"]);
+    push(&mut stack, "0-3").unwrap();
+    *fake.deaf.lock().unwrap() = true;
+    let error = stack.pop().unwrap_err();
+    assert!(matches!(error, BindError::NotGranted { call: "pop", .. }), "{error}");
+    assert_eq!((stack.depth(), stack.entries()), (1, vec![(set("0"), set("0-3"))]));
+}
+
+#[test]
+fn last_push_of_any_thread_is_popped_with_its_mask() {
+    let (fake, mut stack) = process(&["0", "5"]);
+    assert_eq!(stack.pop_last().unwrap(), None);
+    push(&mut stack, "0-3").unwrap();
+    fake.call_from(2);
+    push(&mut stack, "6").unwrap();
+    fake.call_from(1);
+    assert_eq!(stack.pop_last().unwrap(), Some((set("6"), set("5"))));
+    assert_eq!(stack.pop_last().unwrap(), Some((set("0-3"), set("0"))));
+    assert_eq!((stack.depth(), fake.masks()), (0, vec![set("0"), set("5")]));
+}
+
+#[test]
+fn shortfall_stays_until_a_debt_is_settled() {
+    let (fake, mut stack) = process(&["0"]);
+    *fake.granted.lock().unwrap() = Some(set("0-1"));
+    assert_eq!(push(&mut stack, "0-3").unwrap(), set("0-1"));
+    assert!(!stack.settle());
+    assert_eq!(stack.shortfall().unwrap().asked, set("0-3"));
+    *fake.granted.lock().unwrap() = Some(set("1"));
+    fake.put(1, set("1"));
+    stack.pop().unwrap();
+    assert_eq!(stack.shortfall().unwrap().asked, set("0"));
+    *fake.granted.lock().unwrap() = None;
+    assert!(stack.settle());
+    assert_eq!((stack.shortfall(), fake.masks()), (None, vec![set("0")]));
+}
+
+#[test]
+fn stack_dropped_in_a_forked_process_keeps_its_pushes() {
+    let (fake, mut stack) = process(&["0"]);
+    push(&mut stack, "1").unwrap();
+    let number = stack.number;
+    stack.process = stack.process.wrapping_add(1);
+    drop(stack);
+    assert_eq!(lock(&*fake).of(number).count(), 1);
+    let (fake, mut stack) = process(&["0"]);
+    push(&mut stack, "1").unwrap();
+    drop(stack);
+    assert_eq!(lock(&*fake).of(number).count(), 0);
 }

@@ -70,3 +70,21 @@ impl Target {
         Ok(object.cpuset.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enclosing_object_needs_a_cpu_of_the_machine() {
+        let machine = Topology::from_synthetic("package:2 core:4 pu:1").unwrap();
+        let package = |mask: &str| {
+            Target::Enclosing(ObjectType::Package).asked(&machine, &mask.parse().unwrap())
+        };
+        assert_eq!(package("5").unwrap(), CpuSet::from_range(4..8));
+        assert_eq!(package("5,9").unwrap(), CpuSet::from_range(4..8));
+        for mask in ["9", "3-4"] {
+            assert!(matches!(package(mask), Err(BindError::NotEnclosed { .. })), "{mask}");
+        }
+    }
+}

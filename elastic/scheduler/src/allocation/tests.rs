@@ -83,7 +83,11 @@ fn low_potentials_and_sweet_spots_do_not_expand() {
 fn uniform_expansion_needs_nodes_for_all() {
     let job = candidate(0, 8, 16, None);
     let others = [candidate(1, 4, 8, None), candidate(2, 16, 32, Some(0.1))];
-    assert_eq!(Expand::Uniform.decide(&job, others.iter(), 27).size, None);
+    let kept = Expand::Uniform.decide(&job, others.iter(), 27);
+    assert_eq!(
+        (kept.size, &*kept.reason),
+        (None, "keeps 8 nodes: to expand all takes 28 nodes, 27 are idle")
+    );
     assert_eq!(Expand::Uniform.decide(&job, others.iter(), 28).size, Some(16));
     assert_eq!(Expand::Fcfs.decide(&job, others.iter(), 8).size, Some(16));
 }

@@ -1,5 +1,7 @@
 //! Schedulers at the examples of the sources, and invariants under random events.
 
+mod boundaries;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -37,10 +37,8 @@ impl Profile {
     /// Forgets the time before `now`.
     pub fn advance(&mut self, now: Time) {
         let past = self.steps.partition_point(|step| step.0 <= now);
-        if past > 0 {
-            self.steps[past - 1].0 = now;
-            self.steps.drain(..past - 1);
-        }
+        self.steps.drain(..past.saturating_sub(1));
+        self.steps[0].0 = now;
     }
 
     /// Returns the earliest instant from which on `nodes` nodes are free for so long. None if there never are.
@@ -81,10 +79,7 @@ impl Profile {
             step.1 = change(step.1);
         }
         for place in [last, first] {
-            if 0 < place
-                && place < self.steps.len()
-                && self.steps[place - 1].1 == self.steps[place].1
-            {
+            if 0 < place && self.steps[place - 1].1 == self.steps[place].1 {
                 self.steps.remove(place);
             }
         }

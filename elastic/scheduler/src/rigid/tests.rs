@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::action::{Action, Decision};
+use crate::event::Event;
 use crate::job::{Class, JobId, Limits};
+use crate::policy::Draft;
 use crate::simulate::{Observer, Outcome, Settings, Simulation};
 use crate::state::{Cluster, State};
 use crate::time::{Span, Time};
@@ -153,6 +155,68 @@ fn conservative_moves_jobs_forward_after_an_early_end() {
 fn conservative_copes_with_overruns_and_empty_walltimes() {
     let jobs = [spec(0, 10, 1, 200), spec(1, 10, 0, 0), spec(2, 10, 0, 7), spec(3, 5, 3, 3)];
     assert_eq!(starts(&jobs, &mut Conservative::default()), [0, 200, 200, 207]);
+}
+
+/// Has the conservative scheduler decide about one event at `now` seconds.
+fn happens(state: &mut State, policy: &mut Conservative, now: u64, event: Event) {
+    state.advance(Time::seconds(now)).unwrap();
+    if !matches!(event, Event::Submitted(_)) {
+        state.record(event).unwrap();
+    }
+    policy.decide(&[event], &mut Draft::new(state)).unwrap();
+}
+
+fn submits(state: &mut State, policy: &mut Conservative, now: u64, job: (u32, u32, u64)) {
+    let (id, nodes, walltime) = job;
+    let job = crate::job::Job::rigid(JobId(id), nodes, Time::seconds(now), Span::seconds(walltime));
+    state.advance(Time::seconds(now)).unwrap();
+    let event = state.submit(job).unwrap();
+    happens(state, policy, now, event);
+}
+
+#[test]
+fn conservative_promises_anew_when_an_end_is_estimated() {
+    let mut state = State::new(Cluster { nodes: 10, cores_per_node: 1 });
+    let mut policy = Conservative::default();
+    submits(&mut state, &mut policy, 0, (0, 10, 100));
+    submits(&mut state, &mut policy, 1, (1, 10, 50));
+    assert_eq!(state.reservation(JobId(1)).unwrap().at, Time::seconds(100));
+    let event = Event::Estimated { job: JobId(0), end: Time::seconds(30) };
+    happens(&mut state, &mut policy, 10, event);
+    assert_eq!(state.reservation(JobId(1)).unwrap().at, Time::seconds(30));
+}
+
+#[test]
+fn conservative_start_after_its_reservation_takes_nodes_longer() {
+    let mut state = State::new(Cluster { nodes: 10, cores_per_node: 1 });
+    let mut policy = Conservative::default();
+    submits(&mut state, &mut policy, 0, (0, 6, 100));
+    submits(&mut state, &mut policy, 1, (1, 6, 50));
+    state.advance(Time::seconds(120)).unwrap();
+    state.record(Event::Ended(JobId(0))).unwrap();
+    policy.decide(&[Event::Ended(JobId(0))], &mut Draft::new(&mut state)).unwrap();
+    assert_eq!(state.job(JobId(1)).unwrap().started, Some(Time::seconds(120)));
+    submits(&mut state, &mut policy, 121, (2, 10, 50));
+    assert_eq!(state.reservation(JobId(2)).unwrap().at, Time::seconds(170));
+}
+
+#[test]
+fn profile_adds_up_the_nodes_of_one_instant() {
+    let mut state = State::new(Cluster { nodes: 8, cores_per_node: 1 });
+    for (number, nodes, walltime) in [(0, 3, 5), (1, 3, 5), (2, 1, 9)] {
+        let job = crate::job::Job::rigid(JobId(number), nodes, Time::ZERO, Span::seconds(walltime));
+        state.submit(job).unwrap();
+        state.apply(&Action::Start { job: JobId(number), nodes: nodes.into() }).unwrap();
+    }
+    let mut profile = Profile::of_running(&state);
+    let seconds = |steps: &[(Time, u32)]| -> Vec<(u64, u32)> {
+        steps.iter().map(|(at, free)| (at.0 / 1000, *free)).collect()
+    };
+    assert_eq!(seconds(profile.steps()), [(0, 1), (5, 7), (9, 8)]);
+    profile.advance(Time::seconds(5));
+    assert_eq!(seconds(profile.steps()), [(5, 7), (9, 8)]);
+    profile.advance(Time::seconds(6));
+    assert_eq!(seconds(profile.steps()), [(6, 7), (9, 8)]);
 }
 
 #[test]

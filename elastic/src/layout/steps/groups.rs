@@ -54,10 +54,8 @@ impl Along {
                     let divisor = common_divisor(block * parts, new_block * new_parts);
                     along.exact = divisor < block + new_block;
                 }
-                if old_used <= 1 || new_used <= 1 {
-                    let periodic = along.periodic && along.graphs == 1;
-                    along = Self { graphs: 1, exact: true, periodic, ..along };
-                }
+                // A graph of one rank and all it meets is complete.
+                along.exact |= old_used <= 1 || new_used <= 1;
             }
             (Axis::Cuts(at), other) | (other, Axis::Cuts(at)) => {
                 along.exact = other.parts() == 1 && at.windows(2).all(|cut| cut[0] < cut[1]);

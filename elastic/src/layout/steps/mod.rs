@@ -139,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// Edges that the new rank at a position receives or keeps.
+    /// Edges that the new rank at a position receives; those that it keeps may be among them.
     pub fn receives(&self, pair: Pair, new: usize) -> Vec<Edge> {
         match self {
             Self::Groups(groups) => groups.receives(pair, new),

@@ -156,3 +156,23 @@ impl Product {
         edges
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::distribution::Distribution;
+    use super::super::super::ranks::Ranks;
+    use super::*;
+
+    #[test]
+    fn colours_are_as_many_as_the_busiest_part_meets() {
+        let turns = Distribution::block_cyclic(12, 1, Ranks::first(4)).unwrap();
+        let blocks = Distribution::block(12, Ranks::first(6)).unwrap();
+        for (old, new) in [(&turns, &blocks), (&blocks, &turns)] {
+            let product = Product::of(Pair { old, new });
+            assert_eq!((product.steps(), product.is_minimal()), (3, false));
+            assert!(product.known_minimal().is_minimal());
+        }
+        let product = Product::of(Pair { old: &turns, new: &turns });
+        assert_eq!(product.steps(), 1);
+    }
+}

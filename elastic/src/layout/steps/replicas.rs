@@ -5,7 +5,6 @@
 //! ⌈log2((holders + joiners) / holders)⌉ steps. Replicated only before: who was there takes its
 //! part from its own copy, and the others are dealt out to the holders in turns.
 
-use super::super::Ranks;
 use super::{Edge, Pair};
 
 /// The joiners: new ranks that were not there before.
@@ -28,10 +27,6 @@ fn kept(pair: Pair, old: usize) -> Option<Edge> {
     holds_something(pair, new).then_some(Edge { old, new, step: None, passed_on: false })
 }
 
-fn own(ranks: &Ranks, other: &Ranks, position: usize) -> Option<usize> {
-    other.position(ranks.at(position))
-}
-
 pub(super) fn deal_steps(pair: Pair) -> usize {
     needy(pair).count().div_ceil(pair.old.ranks.len())
 }
@@ -50,10 +45,6 @@ pub(super) fn deal_sends(pair: Pair, old: usize) -> Vec<Edge> {
 }
 
 pub(super) fn deal_receives(pair: Pair, new: usize) -> Vec<Edge> {
-    if !joins(pair, new) {
-        let old = own(&pair.new.ranks, &pair.old.ranks, new);
-        return old.and_then(|old| kept(pair, old)).into_iter().collect();
-    }
     let holders = pair.old.ranks.len();
     let edge = |(turn, _): (usize, usize)| Edge {
         old: turn % holders,
@@ -115,8 +106,7 @@ pub(super) fn passed_on(pair: Pair, new: usize) -> Vec<Edge> {
 pub(super) fn double_receives(pair: Pair, new: usize) -> Vec<Edge> {
     let joiners: Vec<usize> = needy(pair).collect();
     let Some(joiner) = joiners.iter().position(|&joiner| joiner == new) else {
-        let old = own(&pair.new.ranks, &pair.old.ranks, new);
-        return old.and_then(|old| kept(pair, old)).into_iter().collect();
+        return Vec::new();
     };
     let holders = pair.old.ranks.len();
     let step = doubling_step(holders + joiner, holders);

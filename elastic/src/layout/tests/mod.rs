@@ -1,5 +1,6 @@
 //! Schedules are carried out on memory that is filled with the numbers of its elements.
 
+mod amounts;
 mod carried_out;
 mod grids;
 mod maps;

@@ -81,7 +81,12 @@ impl NodeMailbox {
     /// Makes it over a context of all live processes. Collective over the context.
     pub(crate) fn open(context: Context) -> Result<Self, MailboxError> {
         let own = context.node_rank();
-        let failed = |error: quo::Error| MailboxError::Memory(error.to_string());
+        let failed = |error: quo::Error| match error {
+            quo::Error::DeadMember { ranks, .. } if !ranks.is_empty() => {
+                MailboxError::Dead(ranks[0])
+            }
+            error => MailboxError::Memory(error.to_string()),
+        };
         let memory = context.allocate(Words::bytes(own)).map_err(failed)?;
         let (found, processes) = (memory.all().len(), context.node_size());
         let words = Words::of(memory, processes).ok_or_else(|| {

@@ -53,6 +53,8 @@ impl Machine {
             "heaptrack",
             "mkfs.btrfs",
             "qemu-x86_64",
+            "chromium",
+            "man",
         ];
         let programs = ["lmp", "hpcc", "pw.x", "go"];
         let tools = [&base[..], &test_beds, &programs].concat();

@@ -355,7 +355,7 @@ impl WorldOptions {
             ..SpawnCommand::default()
         };
         // Others give what is started no variable to be found by.
-        let is_bound = is_open_mpi && self.abort_on_death;
+        let is_bound = is_open_mpi;
         let advice = address_families::advice(quo_mpi::running());
         Ok(SpawnCommand { crowded, hosts, slots, is_bound, advice, ..spawn_command })
     }

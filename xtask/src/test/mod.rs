@@ -149,6 +149,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let known = suites::known()?;
     let report = Report::of_checkout()?;
+    let steps = every_step(&report, &known);
+    if let Some(unknown) = options.only.iter().find(|only| !steps.contains(only)) {
+        bail!("there is no step {unknown:?}; `cargo xtask test --full --list` names all");
+    }
     if let Some(home) = mpi::home_in_use()?.filter(|home| home.name != mpi::DEFAULT) {
         return run_on(
             OnMpi { home, brief: !options.full, own_tests: true },
@@ -163,7 +167,6 @@ pub fn run(options: &Options) -> Result<()> {
     let changed = changes::files(options.since.as_deref())?;
     let additions = report.gate.additions(changed.iter().map(String::as_str));
     if options.list {
-        let steps = every_step(&report, &known);
         steps
             .iter()
             .filter(|step| options.wants(step, &report, &additions))
@@ -389,6 +392,19 @@ mod tests {
         let report = Report::of_checkout().unwrap();
         let steps = every_step(&report, &suites::known().unwrap());
         assert_eq!(report.gate.unknown(&steps), Vec::<String>::new());
+    }
+
+    #[test]
+    fn parts_of_systems_name_only_suites_that_there_are() {
+        let text = std::fs::read_to_string(project::root().join("tests/systems.toml")).unwrap();
+        let systems: toml::Table = text.parse().unwrap();
+        let steps = every_step(&Report::of_checkout().unwrap(), &suites::known().unwrap());
+        let parts = systems["part"].as_array().unwrap().iter();
+        let suites = parts.flat_map(|part| part["suites"].as_array().unwrap());
+        let unknown: Vec<_> = suites
+            .filter(|suite| !steps.iter().any(|step| Some(step.as_str()) == suite.as_str()))
+            .collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub struct Map {
     pub given: Stacks,
     /// Memory whose asker is known, and no mapper.
     pub asked: Asked,
+    /// Of such memory, the bytes that the last walk found to be nobody else's: they are part of `owned`.
+    asked_owned: [u64; LIMIT],
 }
 
 impl Map {
@@ -116,6 +118,20 @@ impl Map {
             lost: 0,
             given: Stacks::new(),
             asked: Asked::new(),
+            asked_owned: [0; LIMIT],
+        }
+    }
+
+    /// Counts so many bytes of each component as owned beside those of its pieces, in place of those of the last time.
+    pub fn own_asked(&mut self, bytes: &[u64; LIMIT]) {
+        for (index, (&now, before)) in bytes.iter().zip(&mut self.asked_owned).enumerate() {
+            if now != *before {
+                let owned = &mut self.owned[index];
+                *owned = owned.wrapping_add(now).wrapping_sub(*before);
+                self.mapped[index] += now.saturating_sub(*before);
+                self.changed[index / 64] |= 1 << (index % 64);
+                *before = now;
+            }
         }
     }
 

@@ -181,3 +181,26 @@ fn what_does_not_fit_is_counted_and_harms_nothing() {
     map.remove(0, usize::MAX);
     assert_eq!(map.owned(Component(16)), 0);
 }
+
+#[test]
+fn memory_found_as_asked_for_is_owned_beside_pieces() {
+    let (owner, mut map) = (Component(3), Box::new(Map::new()));
+    let changes = |map: &mut Map| {
+        let mut all = Vec::new();
+        map.changes(|component, by| all.push((component, by)));
+        all
+    };
+    map.insert(Piece { start: 0, end: 10, owner, kind: Kind::Private, known: 0 });
+    let mut asked = [0; LIMIT];
+    asked[3] = 5;
+    map.own_asked(&asked);
+    assert_eq!((map.owned(owner), map.total(), map.mapped(owner)), (15, 15, 15));
+    assert_eq!(changes(&mut map), [(owner, 15)]);
+    map.own_asked(&asked);
+    assert_eq!(changes(&mut map), []);
+    asked[3] = 2;
+    map.own_asked(&asked);
+    map.remove(0, 10);
+    assert_eq!((map.owned(owner), map.mapped(owner)), (2, 15));
+    assert_eq!(changes(&mut map), [(owner, -13)]);
+}

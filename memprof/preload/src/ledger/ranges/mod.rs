@@ -11,7 +11,7 @@ mod map;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::base::component::Component;
+use crate::base::component::{Component, LIMIT};
 use crate::base::kernel;
 use crate::base::lock::SpinLock;
 use crate::base::thread::Guard;
@@ -192,6 +192,12 @@ pub fn not_asked(start: usize, length: usize) {
 pub fn next_asked(address: usize) -> Option<(usize, usize, Component)> {
     let next = with(|map| map.asked.next(address))?;
     Some((next.start, next.end, next.owner))
+}
+
+/// Counts what a walk found of it, and nobody else's, as owned by who asked.
+pub fn own_asked(bytes: &[u64; LIMIT]) {
+    // No peak, as with other findings of a walk.
+    with_peaks(false, |map| map.own_asked(bytes));
 }
 
 /// Bytes of mappings that all components own together.

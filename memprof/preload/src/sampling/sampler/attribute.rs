@@ -102,6 +102,9 @@ pub struct Totals {
     pub hugetlb: u64,
     /// Of the slack, the part that each component has left.
     pub left: [u64; LIMIT],
+    /// Resident and swapped bytes that components have since they asked the kernel for them, and nobody else is known
+    /// to have them.
+    pub asked: [u64; LIMIT],
     /// Of small blocks in the stretch that is looked at; here since the stack may be a program's small one.
     small: [u64; LIMIT],
 }
@@ -110,12 +113,19 @@ impl Totals {
     pub const fn new() -> Totals {
         const NOTHING: Share =
             Share { resident: 0, shared: 0, huge: 0, swapped: 0, error: 0, moved: 0 };
-        Totals { components: [NOTHING; LIMIT], hugetlb: 0, left: [0; LIMIT], small: [0; LIMIT] }
+        Totals {
+            components: [NOTHING; LIMIT],
+            hugetlb: 0,
+            left: [0; LIMIT],
+            asked: [0; LIMIT],
+            small: [0; LIMIT],
+        }
     }
 
     pub fn clear(&mut self) {
         self.components.fill(Share::default());
         self.left.fill(0);
+        self.asked.fill(0);
         self.hugetlb = 0;
     }
 
@@ -442,15 +452,15 @@ impl<'w, W: World> Walker<'w, W> {
         (self.small, self.spare) = (false, 0);
         let asked_for = core::mem::take(&mut self.asked_for);
         let pending = core::mem::take(&mut self.pending);
-        for (pending, owner) in [(pending, Component::UNATTRIBUTED), (asked_for, self.asker)] {
-            let taken = self.settle(pending, slack, owner);
-            slack -= taken.min(slack);
-        }
+        let (taken, _) = self.settle(pending, slack, Component::UNATTRIBUTED);
+        slack -= taken.min(slack);
+        let (_, rest) = self.settle(asked_for, slack, self.asker);
+        self.totals.asked[usize::from(self.asker.0) % LIMIT] += rest;
     }
 
-    /// Gives unclaimed memory to the allocator, but no more than so many bytes, and the rest to `owner`. How much the
-    /// allocator has got.
-    fn settle(&mut self, pending: Pending, slack: u64, owner: Component) -> u64 {
+    /// Gives unclaimed memory to the allocator, but no more than so many bytes, and the rest to `owner`. The present
+    /// bytes that the allocator has got, and all that `owner` has.
+    fn settle(&mut self, pending: Pending, slack: u64, owner: Component) -> (u64, u64) {
         let taken = pending.plain.min(slack);
         let all = taken == pending.plain;
         let part = |bytes: u64| if all { bytes } else { bytes.min(taken) };
@@ -466,7 +476,7 @@ impl<'w, W: World> Walker<'w, W> {
         rest.shared += pending.shared - shared;
         rest.huge += pending.huge - huge;
         rest.swapped += pending.swapped - swapped;
-        taken
+        (taken, pending.plain - taken + pending.swapped - swapped)
     }
 }
 

@@ -363,11 +363,14 @@ fn memory_without_other_owner_is_of_who_asked_for_it() {
     let totals = walk(&plain, Backing::Anonymous, 1..8);
     assert_eq!(resident(&totals, 20), 3 * PAGE as u64);
     assert_eq!(resident(&totals, Component::UNATTRIBUTED.0), 4 * PAGE as u64);
+    assert_eq!(totals.asked[20], 3 * PAGE as u64);
     // A mapper that was seen, or blocks that live there, tell more.
     let mapped = Model { ranges: vec![span(PAGE, 8 * PAGE, 16)], ..plain.clone() };
-    assert_eq!(resident(&walk(&mapped, Backing::Anonymous, 1..8), 16), 7 * PAGE as u64);
+    let totals = walk(&mapped, Backing::Anonymous, 1..8);
+    assert_eq!((resident(&totals, 16), totals.asked[20]), (7 * PAGE as u64, 0));
     let small = Model { small: vec![(2 * PAGE, PAGE as u64, Component(17))], ..plain };
     let totals = walk(&small, Backing::Anonymous, 1..8);
     assert_eq!((resident(&totals, 17), resident(&totals, 20)), (PAGE as u64, 0));
+    assert_eq!(totals.asked[20], 0);
     assert_eq!(resident(&totals, Component::SLACK.0), 6 * PAGE as u64);
 }

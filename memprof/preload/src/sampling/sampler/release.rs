@@ -76,11 +76,15 @@ pub fn before_release(start: usize, length: usize) {
     }
     // While its owner is known.
     crate::sampling::faults::look();
-    super::world::released(start, length);
     let owner = heap::large(start).map(|large| large.component);
     let owner = owner.or_else(|| {
         ranges::next(start).filter(|piece| piece.start <= start).map(|piece| piece.owner)
     });
+    // Where no block and no mapping is known, who asked the kernel for the memory has it until it is gone.
+    let asked = || ranges::next_asked(start).is_some_and(|(from, ..)| from <= start);
+    if owner.is_some() || !asked() {
+        super::world::released(start, length);
+    }
     let owner = owner.unwrap_or(Component::UNATTRIBUTED);
     let looked = !is_known(owner)
         && super::with(|sampler| {

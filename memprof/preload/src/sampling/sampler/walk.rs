@@ -223,6 +223,8 @@ impl Sampler {
             self.published.objects();
             0
         };
+        self.walked.totals.asked[usize::from(Component::SLACK.0)] = 0;
+        ranges::own_asked(&self.walked.totals.asked);
         self.ask_status();
         self.record.head.kernel_resident = self.kernel_resident();
         self.last.resident = self.record.head.kernel_resident;

@@ -18,6 +18,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "ls /usr/include/trilinos/Kokkos_Core.hpp",
         "Kokkos (Debian's libtrilinos-kokkos-dev)",
     ),
+    (
+        "several-programs",
+        "mpirun -n 1 true : -n 1 true",
+        "a launcher that starts several programs at once",
+    ),
     ("openmpi4", "mpirun --version | grep -q '(Open MPI) 4'", "Open MPI 4"),
     ("openmpi5", "mpirun --version | grep -q '(Open MPI) 5'", "Open MPI 5"),
     ("mpich", "mpirun --version | grep -q HYDRA", "MPICH"),

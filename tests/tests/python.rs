@@ -1,7 +1,7 @@
 //! The Python package does under a real launcher what it promises, with mpi4py; its numbers and structures are those of
 //! the C headers, and its wheel installs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
@@ -39,16 +39,17 @@ fn surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
     let checkout = Checkout::find()?;
     let shown = said(Command::new(mpicc()).arg("-show"))?;
     let folders = shown.split_whitespace().filter_map(|word| word.strip_prefix("-L"));
-    let mut folders = folders.map(PathBuf::from);
-    let folder = folders.find(|folder| folder.join("libmpi.so").exists());
-    let folder = folder.with_context(|| format!("no folder of libmpi.so in {shown:?}"))?;
-    // In wheels libmpi.so is a line for the linker, and the library has only its name with a number.
-    let names = ["libmpi.so", "libmpi.so.40", "libmpi.so.12"].map(|name| folder.join(name));
+    // In wheels libmpi.so is a line for the linker, and the library has only its name with a number; Debian's MPICH
+    // has a name of its own.
+    const NAMES: [&str; 4] = ["libmpi.so", "libmpi.so.40", "libmpi.so.12", "libmpich.so"];
     let is_library = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 4096);
-    let library = names.into_iter().find(is_library);
+    let mut files = folders.flat_map(|folder| NAMES.map(|name| Path::new(folder).join(name)));
+    let library = files.find(is_library);
+    let library = library.with_context(|| format!("no library of the MPI in {shown:?}"))?;
+    let folder = library.parent().context("a library in no folder")?.to_owned();
     Ok(vec![
         // mpi4py looks for Open MPI first, wherever the loader finds one.
-        ("MPI4PY_LIBMPI", library.with_context(|| format!("no libmpi in {}", folder.display()))?),
+        ("MPI4PY_LIBMPI", library),
         ("LD_LIBRARY_PATH", folder),
         ("PYTHONPATH", checkout.root().join(PACKAGE)),
         ("PYTHONDONTWRITEBYTECODE", "1".into()),

@@ -17,8 +17,9 @@ pub const BEGAN: usize = BLOCK - 8;
 pub struct Position {
     /// Index of the outermost function plus one; 0 outside.
     pub function: Cell<usize>,
-    /// Stack pointer at the outermost entry, where its return address is. A look from a shallower frame means that MPI
-    /// was left by longjmp or an exception.
+    /// Place of the return address of the outermost entry: the stack pointer there, or a word of its frame where calls
+    /// leave the address in a register. A look from a shallower frame means that MPI was left by longjmp or an
+    /// exception.
     pub stack: Cell<usize>,
     /// Return address found there; when it is no longer, the frame is gone too.
     pub return_address: Cell<usize>,
@@ -71,7 +72,7 @@ fn return_address(
     peek(entry)
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod place {
     use super::{BLOCK, Position};
 
@@ -96,6 +97,7 @@ mod place {
         let block: *mut Position;
         // SAFETY: reads the thread pointer and the offset of the block, which is in the static block
         // of every thread.
+        #[cfg(target_arch = "x86_64")]
         unsafe {
             core::arch::asm!(
                 "mov {block}, qword ptr fs:[0]",
@@ -104,11 +106,24 @@ mod place {
                 options(pure, nomem, nostack),
             );
         }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            core::arch::asm!(
+                "adrp {offset}, :gottprel:memprof_local",
+                "ldr {offset}, [{offset}, :gottprel_lo12:memprof_local]",
+                "mrs {block}, tpidr_el0",
+                "add {block}, {block}, {offset}",
+                block = out(reg) block,
+                offset = out(reg) _,
+                options(pure, nomem, nostack),
+            );
+        }
         block
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod place {
     use super::{BLOCK, Cell, Position};
 

@@ -1,5 +1,5 @@
 //! Observed entries: they hand words and results through, and tell each call from outside once.
-#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -51,10 +51,19 @@ extern "C" fn left(function: usize) {
 /// Uses every register that an argument may be in.
 extern "C" fn clock() -> u64 {
     // SAFETY: changes only what a function may change.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("mov rdi, 1", "mov rsi, 1", "mov rdx, 1", "mov rcx, 1", "mov r8, 1", "mov r9, 1",
             "mov r10, 1", "mov r11, 1", out("rdi") _, out("rsi") _, out("rdx") _, out("rcx") _,
             out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("mov x0, 1", "mov x1, 1", "mov x2, 1", "mov x3, 1", "mov x4, 1", "mov x5, 1", "mov x6, 1",
+            "mov x7, 1", "mov x9, 1", "mov x16, 1", "mov x17, 1", out("x0") _, out("x1") _, out("x2") _,
+            out("x3") _, out("x4") _, out("x5") _, out("x6") _, out("x7") _, out("x9") _, out("x16") _,
+            out("x17") _);
     }
     CLOCK.with(|clock| clock.replace(clock.get() + 1))
 }

@@ -71,7 +71,7 @@ pub fn reclaim(jobs: &[Flexible<'_>], missing: u32, sharing: Sharing) -> Vec<(Jo
         Sharing::Egs => {
             // One step from each in turn.
             let mut gave = true;
-            while left > 0 && gave {
+            while gave {
                 gave = false;
                 for &index in &order {
                     let below = sizes[index].checked_sub(1);
@@ -107,7 +107,7 @@ pub fn offer(jobs: &[Flexible<'_>], free: u32, sharing: Sharing) -> Vec<(JobId, 
         }
         Sharing::Egs => {
             let mut got = true;
-            while left > 0 && got {
+            while got {
                 got = false;
                 for &index in &order {
                     let next = next_larger(jobs[index].limits, sizes[index]);

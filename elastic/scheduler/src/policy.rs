@@ -54,12 +54,6 @@ impl<'a> Draft<'a> {
         self.state.now()
     }
 
-    /// Returns the decisions so far.
-    #[must_use]
-    pub fn decisions(&self) -> &[Decision] {
-        &self.decisions
-    }
-
     /// Ends deciding.
     #[must_use]
     pub fn finish(self) -> Vec<Decision> {

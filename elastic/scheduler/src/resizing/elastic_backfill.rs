@@ -48,12 +48,10 @@ impl Default for ElasticBackfill {
 }
 
 impl ElasticBackfill {
-    fn take_in(&mut self, events: &[Event], state: &State) {
+    fn take_in(&mut self, events: &[Event]) {
         for event in events {
             match *event {
-                Event::Measured { job, .. }
-                    if state.job(job).is_some_and(|job| job.leaving.is_empty()) =>
-                {
+                Event::Measured { job, .. } => {
                     self.measured.insert(job);
                 }
                 Event::Ended(job) | Event::Left(job) | Event::GraceOver(job) => {
@@ -94,10 +92,7 @@ impl ElasticBackfill {
             let (Range::Halve { to }, Some(job)) = (*range, draft.state().job(*id)) else {
                 continue;
             };
-            let Some(fitting) = largest_within(&job.limits, to).filter(|to| *to < job.size())
-            else {
-                continue;
-            };
+            let Some(fitting) = largest_within(&job.limits, to) else { continue };
             let ratio = job.mpi_ratio.map_or(0.0, |ratio| ratio.total.max(ratio.recent));
             let reason = format!(
                 "halves from {} to {fitting} nodes: MPI takes {ratio:.3} of the computing time, more than {}",
@@ -194,7 +189,7 @@ impl Policy for ElasticBackfill {
     }
 
     fn decide(&mut self, events: &[Event], draft: &mut Draft<'_>) -> Result<(), Refusal> {
-        self.take_in(events, draft.state());
+        self.take_in(events);
         Self::start_waiting(draft)?;
         if !events.contains(&Event::Tick) {
             return Ok(());

@@ -1,6 +1,7 @@
 //! Schedulers at the examples of the sources, and invariants under random events.
 
 mod boundaries;
+mod recorded;
 
 use proptest::prelude::*;
 

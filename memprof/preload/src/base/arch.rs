@@ -15,13 +15,14 @@ pub fn local() -> *mut Local {
     block().cast()
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod present {
     // References that may lead nowhere: the loader fills them before any code runs, so they can be
     // asked when no function of a library that is being replaced may be called yet.
     pub fn sanitizer() -> bool {
         let (address, thread, memory, leaks): (usize, usize, usize, usize);
         // SAFETY: reads four words of the table of addresses of this object.
+        #[cfg(target_arch = "x86_64")]
         unsafe {
             core::arch::asm!(
                 ".weak __asan_init",
@@ -39,11 +40,34 @@ mod present {
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            core::arch::asm!(
+                ".weak __asan_init",
+                ".weak __tsan_init",
+                ".weak __msan_init",
+                ".weak __lsan_init",
+                "adrp {address}, :got:__asan_init",
+                "ldr {address}, [{address}, :got_lo12:__asan_init]",
+                "adrp {thread}, :got:__tsan_init",
+                "ldr {thread}, [{thread}, :got_lo12:__tsan_init]",
+                "adrp {memory}, :got:__msan_init",
+                "ldr {memory}, [{memory}, :got_lo12:__msan_init]",
+                "adrp {leaks}, :got:__lsan_init",
+                "ldr {leaks}, [{leaks}, :got_lo12:__lsan_init]",
+                address = out(reg) address,
+                thread = out(reg) thread,
+                memory = out(reg) memory,
+                leaks = out(reg) leaks,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
         address | thread | memory | leaks != 0
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod present {
     pub fn sanitizer() -> bool {
         false
@@ -100,24 +124,46 @@ impl Errno {
     }
 }
 
+/// The whole of a function, written out for each processor.
+#[cfg(target_arch = "x86_64")]
+macro_rules! code {
+    (x86_64: $($line:expr),*; aarch64: $($other:expr),*; $($name:ident = $kind:ident $value:expr),* $(,)?) => {
+        core::arch::naked_asm!($($line,)* $($name = $kind $value),*)
+    };
+}
+
+/// The whole of a function, written out for each processor.
+#[cfg(target_arch = "aarch64")]
+macro_rules! code {
+    (x86_64: $($line:expr),*; aarch64: $($other:expr),*; $($name:ident = $kind:ident $value:expr),* $(,)?) => {
+        core::arch::naked_asm!($($other,)* $($name = $kind $value),*)
+    };
+}
+
 /// Defines exported functions of the C library that pass on their arguments, and after them the
 /// address they return to and the stack pointer they were entered with.
 ///
 /// The entry is a jump: no frame of ours stands between the caller and the function that does the
 /// work, whose own return is the one of the entry.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! entry {
     (@code 1, $work:path) => {
-        core::arch::naked_asm!(
-            "mov rsi, qword ptr [rsp]", "mov rdx, rsp", "jmp {work}", work = sym $work)
+        $crate::base::arch::code!(
+            x86_64: "mov rsi, qword ptr [rsp]", "mov rdx, rsp", "jmp {work}";
+            aarch64: "mov x1, x30", "mov x2, sp", "b {work}";
+            work = sym $work)
     };
     (@code 2, $work:path) => {
-        core::arch::naked_asm!(
-            "mov rdx, qword ptr [rsp]", "mov rcx, rsp", "jmp {work}", work = sym $work)
+        $crate::base::arch::code!(
+            x86_64: "mov rdx, qword ptr [rsp]", "mov rcx, rsp", "jmp {work}";
+            aarch64: "mov x2, x30", "mov x3, sp", "b {work}";
+            work = sym $work)
     };
     (@code 3, $work:path) => {
-        core::arch::naked_asm!(
-            "mov rcx, qword ptr [rsp]", "mov r8, rsp", "jmp {work}", work = sym $work)
+        $crate::base::arch::code!(
+            x86_64: "mov rcx, qword ptr [rsp]", "mov r8, rsp", "jmp {work}";
+            aarch64: "mov x3, x30", "mov x4, sp", "b {work}";
+            work = sym $work)
     };
     ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
         /// # Safety
@@ -132,7 +178,7 @@ macro_rules! entry {
 }
 
 /// Entry points for processors on which the caller cannot be seen: the thread tells the owner.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 macro_rules! entry {
     ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
         /// # Safety
@@ -145,4 +191,6 @@ macro_rules! entry {
     )*};
 }
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) use code;
 pub(crate) use entry;

@@ -27,7 +27,24 @@ unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
     result
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the caller answers for the call; the kernel changes only the named register.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") words[0] as isize => result,
+            in("x1") words[1], in("x2") words[2], in("x3") words[3],
+            in("x4") words[4], in("x5") words[5],
+            options(nostack),
+        );
+    }
+    result
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
     // SAFETY: the caller answers for the call; errno is put back.
     unsafe {

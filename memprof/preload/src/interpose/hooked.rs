@@ -152,8 +152,8 @@ macro_rules! hook {
         /// As the function of this name in the C library asks for.
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
+            $crate::base::arch::code!(
+                x86_64: ".cfi_startproc",
                 "mov rax, rsp",
                 "sub rsp, 8",
                 ".cfi_adjust_cfa_offset 8",
@@ -165,7 +165,10 @@ macro_rules! hook {
                 "add rsp, 24",
                 ".cfi_adjust_cfa_offset -24",
                 "ret",
-                ".cfi_endproc",
+                ".cfi_endproc";
+                aarch64: "mov x6, x30",
+                "mov x7, sp",
+                "b {work}";
                 work = sym $work,
             )
         }

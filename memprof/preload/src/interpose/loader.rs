@@ -8,6 +8,7 @@ use super::hooked::{DLSYM, Function, hook, real};
 use memprof_boundary::functions;
 
 use super::patch;
+use crate::base::arch::code;
 use crate::base::component::{self, Class, Component};
 use crate::base::thread::{Guard, local};
 use crate::owners::{self, Known};
@@ -281,8 +282,8 @@ fn search(
 /// As the function of this name in the C library asks for.
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn dlsym() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
+    code!(
+        x86_64: ".cfi_startproc",
         "cmp rdi, -1",
         "je 2f",
         "push rdi",
@@ -303,7 +304,30 @@ pub unsafe extern "C-unwind" fn dlsym() {
         "ret",
         "2:",
         "jmp qword ptr [rip + {real}]",
-        ".cfi_endproc",
+        ".cfi_endproc";
+        aarch64: ".cfi_startproc",
+        "cmn x0, #1",
+        "b.eq 2f",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_def_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "stp x0, x1, [sp, #16]",
+        "bl {look}",
+        "mov x16, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "cbz x16, 2f",
+        "mov x0, x16",
+        "ret",
+        "2:",
+        "adrp x16, {real}",
+        "ldr x16, [x16, :lo12:{real}]",
+        "br x16",
+        ".cfi_endproc";
         look = sym look,
         real = sym DLSYM,
     )

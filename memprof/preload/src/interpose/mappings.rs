@@ -6,6 +6,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::hooked::{Function, SYSCALL, hook, real};
+use crate::base::arch::code;
 use crate::base::component::{self, Component};
 use crate::base::thread::local;
 use crate::ledger::ranges;
@@ -337,15 +338,26 @@ unsafe extern "C-unwind" fn sbrk_work(
 /// As `syscall` in the C library asks for.
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn syscall() {
-    core::arch::naked_asm!(
-        "cmp rdi, {mmap}",
+    code!(
+        x86_64: "cmp rdi, {mmap}",
         "je {numbered}",
         "cmp rdi, {munmap}",
         "je {numbered}",
         "cmp rdi, {mremap}",
         "je {numbered}",
         "mov r11, qword ptr [rip + {real}]",
-        "jmp r11",
+        "jmp r11";
+        aarch64: "cmp x0, {mmap}",
+        "b.eq 2f",
+        "cmp x0, {munmap}",
+        "b.eq 2f",
+        "cmp x0, {mremap}",
+        "b.eq 2f",
+        "adrp x16, {real}",
+        "ldr x16, [x16, :lo12:{real}]",
+        "br x16",
+        "2:",
+        "b {numbered}";
         mmap = const libc::SYS_mmap,
         munmap = const libc::SYS_munmap,
         mremap = const libc::SYS_mremap,
@@ -354,8 +366,40 @@ pub unsafe extern "C-unwind" fn syscall() {
     )
 }
 
-hook! {
-    numbered => numbered_work;
+/// Seven words, of which the last is the word above the stack pointer that `numbered_work` gets.
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn numbered() {
+    code!(
+        x86_64: ".cfi_startproc",
+        "mov rax, rsp",
+        "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
+        "push rax",
+        ".cfi_adjust_cfa_offset 8",
+        "push qword ptr [rax]",
+        ".cfi_adjust_cfa_offset 8",
+        "call {work}",
+        "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
+        "ret",
+        ".cfi_endproc";
+        aarch64: ".cfi_startproc",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_def_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "str x6, [sp, #24]",
+        "mov x6, x30",
+        "add x7, sp, #16",
+        "bl {work}",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "ret",
+        ".cfi_endproc";
+        work = sym numbered_work,
+    )
 }
 
 type Numbered =
@@ -371,7 +415,7 @@ unsafe extern "C-unwind" fn numbered_work(
     caller: usize,
     stack: usize,
 ) -> usize {
-    // SAFETY: behind the address that the call returns to stands its seventh word.
+    // SAFETY: there stands the seventh word of the call.
     let f = unsafe { *((stack + size_of::<usize>()) as *const usize) };
     if number as i64 == libc::SYS_munmap && b >= LOOKED_AT && !is_tools() {
         sampler::before_release(a, b);

@@ -7,21 +7,21 @@ pub(crate) mod archive;
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 mod subscription;
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod ending;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod hooked;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod loader;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod mappings;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod openmp;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod patch;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod special;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod threads;
 
 use core::ffi::c_char;
@@ -78,7 +78,7 @@ pub fn start(events: &'static Events) {
             );
         });
     }
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
         hooked::start();
         #[cfg(not(feature = "archive"))]
@@ -87,10 +87,10 @@ pub fn start(events: &'static Events) {
             join();
         }
     }
-    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     crate::base::diagnostics::say(
         crate::base::diagnostics::Code::NoBoundary,
-        format_args!("calls of MPI are seen on x86_64 only"),
+        format_args!("calls of MPI are seen on x86_64 and aarch64 only"),
     );
 }
 
@@ -102,7 +102,7 @@ pub type Bind = unsafe extern "C-unwind" fn(name: *const c_char, real: usize) ->
 /// # Safety
 ///
 /// `name` is a text with its end mark, and `real` the MPI function of that name.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub unsafe extern "C-unwind" fn bind(name: *const c_char, real: usize) -> usize {
     let _guard = Guard::enter();
     // SAFETY: as promised.
@@ -111,7 +111,7 @@ pub unsafe extern "C-unwind" fn bind(name: *const c_char, real: usize) -> usize 
 }
 
 /// Has a program that holds MPI and the archive send its calls through this instance.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(feature = "archive")))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "archive")))]
 fn join() {
     if let Some(word) = owners::archive_word() {
         // SAFETY: the archive's own word, which it has made for this, in the program's data.
@@ -124,7 +124,7 @@ fn join() {
 pub fn after_fork() {
     mpi_position::be_main();
     mpi_time::after_fork();
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
         patch::after_fork();
         threads::after_fork();

@@ -5,6 +5,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::base::arch::code;
 use crate::recording::mpi_time::{self, openmp};
 
 /// GNU's, of up to eight words.
@@ -75,12 +76,19 @@ unsafe extern "C-unwind" fn gnu<const AT: usize>(
 /// Leaves calls with too many words alone.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn fork_call() {
-    core::arch::naked_asm!(
-        "cmp esi, {most}",
+    code!(
+        x86_64: "cmp esi, {most}",
         "ja 2f",
         "jmp {measured}",
         "2:",
-        "jmp qword ptr [rip + {real}]",
+        "jmp qword ptr [rip + {real}]";
+        aarch64: "cmp w1, {most}",
+        "b.hi 2f",
+        "b {measured}",
+        "2:",
+        "adrp x16, {real}",
+        "ldr x16, [x16, :lo12:{real}]",
+        "br x16";
         most = const MOST,
         measured = sym measured_fork,
         real = sym REAL_FORK,

@@ -21,9 +21,11 @@ use crate::base::{diagnostics, kernel};
 use crate::owners::refresh_lock::Turn;
 use crate::owners::{self, Known};
 
-const JUMP_SLOT: u32 = 7;
-const GLOBAL_DATA: u32 = 6;
-const ADDRESS: u32 = 1;
+/// Kinds of relocations as the processor's tables number them: calls, data of others, addresses in data.
+const KINDS: [u32; 3] = if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
+const JUMP_SLOT: u32 = KINDS[0];
+const GLOBAL_DATA: u32 = KINDS[1];
+const ADDRESS: u32 = KINDS[2];
 
 /// For each object of the list: the walk that found the one that is done.
 static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];

@@ -350,8 +350,8 @@ macro_rules! forward {
     ($name:ident, $work:ident $(, $before:literal)*) => {
         #[unsafe(naked)]
         pub(super) unsafe extern "C-unwind" fn $name() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
+            $crate::base::arch::code!(
+                x86_64: ".cfi_startproc",
                 "sub rsp, 184",
                 ".cfi_adjust_cfa_offset 184",
                 "mov [rsp], rdi",
@@ -390,7 +390,38 @@ macro_rules! forward {
                 "add rsp, 184",
                 ".cfi_adjust_cfa_offset -184",
                 "jmp r11",
-                ".cfi_endproc",
+                ".cfi_endproc";
+                aarch64: ".cfi_startproc",
+                "stp x29, x30, [sp, #-224]!",
+                ".cfi_def_cfa_offset 224",
+                ".cfi_offset x29, -224",
+                ".cfi_offset x30, -216",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]",
+                "stp x6, x7, [sp, #64]",
+                "str x8, [sp, #80]",
+                "stp q0, q1, [sp, #96]",
+                "stp q2, q3, [sp, #128]",
+                "stp q4, q5, [sp, #160]",
+                "stp q6, q7, [sp, #192]",
+                "bl {work}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x4, x5, [sp, #48]",
+                "ldp x6, x7, [sp, #64]",
+                "ldr x8, [sp, #80]",
+                "ldp q0, q1, [sp, #96]",
+                "ldp q2, q3, [sp, #128]",
+                "ldp q4, q5, [sp, #160]",
+                "ldp q6, q7, [sp, #192]",
+                "ldp x29, x30, [sp], #224",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "br x16",
+                ".cfi_endproc";
                 work = sym $work,
             )
         }

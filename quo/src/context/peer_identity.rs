@@ -107,11 +107,14 @@ pub(super) fn this() -> PeerProcess {
 }
 
 fn look_at_this() -> PeerProcess {
+    let id = rustix::process::getpid().as_raw_nonzero().get();
     PeerProcess {
-        id: rustix::process::getpid().as_raw_nonzero().get(),
+        id,
         namespace: pid_namespace(),
         started: if proc_counts_as_we_do() {
-            start_time("self").map_or(0, |(_, started)| started)
+            // As others read it: an emulator of the processor answers for the file of the process itself, and by
+            // another clock.
+            start_time(&format!("self/task/{id}")).map_or(0, |(_, started)| started)
         } else {
             0
         },

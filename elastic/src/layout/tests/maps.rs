@@ -177,3 +177,28 @@ fn sent_distribution_is_unchanged_and_a_damaged_one_is_refused() {
         assert!(serde_json::from_str::<Distribution>(&sent.replace(good, bad)).is_err());
     }
 }
+
+#[test]
+fn refusal_counts_the_rest_of_a_clipped_block() {
+    let elements = usize::MAX / 2 - 2;
+    let large = |block| Distribution::block_cyclic(elements, block, Ranks::first(2)).map(|_| ());
+    assert_eq!((large(1), large(8)), (Ok(()), Err(LayoutError::TooLarge { call: "block_cyclic" })));
+}
+
+#[test]
+fn schedule_tells_its_sides_and_element() {
+    let (old, new) =
+        (Distribution::block(6, Ranks::first(2)), Distribution::block(6, Ranks::first(3)));
+    let (old, new) = (old.expect("ranks"), new.expect("ranks"));
+    let schedule = Schedule::between(&old, &new, 24).expect("one shape");
+    assert_eq!((schedule.before(), schedule.after(), schedule.element()), (&old, &new, 24));
+}
+
+#[test]
+fn joiner_that_holds_nothing_of_an_array_takes_no_step() {
+    let all = Distribution::replicated_matrix(4, 1, Ranks::first(1)).expect("ranks");
+    // The second column of the grid has rows and no columns.
+    let parts = Distribution::checkerboard((4, 1), (2, 1), Grid::new(2, 2), Ranks::first(4));
+    let schedule = Schedule::between(&all, &parts.expect("ranks"), 8).expect("one shape");
+    assert_eq!((schedule.steps(), schedule.statistics().messages), (1, 1));
+}

@@ -145,6 +145,7 @@ macro_rules! code {
 ///
 /// The entry is a jump: no frame of ours stands between the caller and the function that does the
 /// work, whose own return is the one of the entry.
+#[cfg_attr(feature = "archive", allow(unused_macros))] // The archive has entries on x86-64 alone.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! entry {
     (@code 1, $work:path) => {

@@ -104,7 +104,7 @@ fn tell(event: fn(&Events)) {
 unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     tell(|events| (events.begins)());
     phases::mpi_begins();
-    #[cfg(all(feature = "archive", not(test)))]
+    #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
     crate::interpose::subscription::start();
     // SAFETY: the program's words.
     let result = unsafe { call(name, profiling, words) };

@@ -139,12 +139,14 @@ pub unsafe fn quick_free() -> Free {
 #[inline(always)]
 pub unsafe fn room_for_tag(block: *const u8) -> usize {
     if is_quick() {
-        // SAFETY: the block is a live one, and its size stands before it.
-        unsafe { size_by_header(block) }
-    } else {
-        // SAFETY: as the caller's.
-        unsafe { size_by_question(block) }
+        // SAFETY: the word belongs to the block.
+        let header = unsafe { block.sub(size_of::<usize>()).cast::<usize>().read() };
+        if header & MAPPED == 0 {
+            return size_in_header(header);
+        }
     }
+    // SAFETY: as the caller's.
+    unsafe { size_by_question(block) }
 }
 
 #[cold]
@@ -172,7 +174,7 @@ pub fn is_disabled() -> bool {
 }
 
 /// The word before a block of the GNU C library: its size with that word, and three bits. This one says
-/// that the block was mapped, and then two words belong to the C library.
+/// that the block is a mapping of its own, of which some versions keep one word to themselves, others two.
 pub const MAPPED: usize = 2;
 const BITS: usize = 7;
 
@@ -208,15 +210,7 @@ unsafe fn header_of(block: *const u8) -> usize {
 
 #[inline(always)]
 fn size_in_header(header: usize) -> usize {
-    const WORD: usize = size_of::<usize>();
-    let mapped = header >> 1 & 1;
-    (header & !BITS).wrapping_sub(WORD + WORD * mapped)
-}
-
-#[inline(always)]
-unsafe fn size_by_header(block: *const u8) -> usize {
-    // SAFETY: the word belongs to the block.
-    size_in_header(unsafe { block.sub(size_of::<usize>()).cast::<usize>().read() })
+    (header & !BITS).wrapping_sub(size_of::<usize>())
 }
 
 /// Sizes of blocks that are tried. None is a mapping of its own: the C library maps less and trims later once such a

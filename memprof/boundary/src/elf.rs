@@ -41,6 +41,18 @@ pub mod segment {
     pub const READABLE: u32 = 4;
 }
 
+/// Kinds of relocations by the ABI of the processor that this is built for.
+pub mod relocation {
+    const KINDS: [u32; 3] =
+        if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
+    /// Of a function that is called.
+    pub const JUMP_SLOT: u32 = KINDS[0];
+    /// Of an address in the table of the object.
+    pub const GLOBAL_DATA: u32 = KINDS[1];
+    /// Of an address anywhere in the data.
+    pub const ADDRESS: u32 = KINDS[2];
+}
+
 const SYMBOL_SIZE: usize = 24;
 const RELOCATION_SIZE: usize = 24;
 const DYNAMIC_SIZE: usize = 16;

@@ -11,6 +11,7 @@ use core::ffi::{c_char, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use memprof_boundary::elf::Relocation;
+use memprof_boundary::elf::relocation::{ADDRESS, GLOBAL_DATA, JUMP_SLOT};
 use memprof_boundary::slots::{SlotWriter, word};
 use memprof_boundary::{functions, thunks};
 
@@ -20,12 +21,6 @@ use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};
 use crate::owners::refresh_lock::Turn;
 use crate::owners::{self, Known};
-
-/// Kinds of relocations as the processor's tables number them: calls, data of others, addresses in data.
-const KINDS: [u32; 3] = if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
-const JUMP_SLOT: u32 = KINDS[0];
-const GLOBAL_DATA: u32 = KINDS[1];
-const ADDRESS: u32 = KINDS[2];
 
 /// For each object of the list: the walk that found the one that is done.
 static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];

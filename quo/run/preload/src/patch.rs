@@ -5,13 +5,11 @@
 
 use core::ffi::{c_int, c_void};
 
+use memprof_boundary::elf::relocation::{GLOBAL_DATA, JUMP_SLOT};
 use memprof_boundary::elf::{Image, segment};
 use memprof_boundary::slots::{SlotWriter, word};
 
 use crate::{mpi, openmp};
-
-const JUMP_SLOT: u32 = 7;
-const GLOBAL_DATA: u32 = 6;
 
 /// First letters of the names of the functions that are looked for.
 const FIRSTS: &[u8] = b"MPGos";

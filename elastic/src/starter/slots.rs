@@ -10,6 +10,8 @@ use crate::process_identity::Life;
 
 /// Time that a start waits for leavers to end.
 const LIMIT: Duration = Duration::from_secs(10);
+/// Time that a launcher has, after it has collected a process, to read what that one wrote last and to free its slot.
+const SETTLING: Duration = Duration::from_millis(20);
 
 /// The slots of a launcher that fails where there are too few.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -30,11 +32,13 @@ impl Started {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lives);
     }
 
-    /// Counts the processes that hold slots, and forgets the others.
-    fn holding(&self) -> usize {
+    /// Counts the processes that hold slots, and those that have been collected since the last time, which are
+    /// forgotten.
+    fn holding(&self) -> (usize, usize) {
         let mut lives = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = lives.len();
         lives.retain(Life::is_uncollected);
-        lives.len()
+        (lives.len(), before - lives.len())
     }
 
     /// Waits until the launcher has the slots that a resize needs.
@@ -51,10 +55,16 @@ impl Started {
         let before = counted.saturating_sub(wanted + resize.lost.len());
         let members = before.saturating_sub(slots.launched);
         let deadline = Instant::now() + limit;
+        let mut collected = 0;
         loop {
-            let left = self.holding().saturating_sub(members);
+            let (holding, ended) = self.holding();
+            let left = holding.saturating_sub(members);
+            collected += ended;
             let is_enough = before + left + wanted <= slots.count;
             if left == 0 || is_enough && resize.hosts.is_empty() {
+                if before + left + collected + wanted > slots.count {
+                    std::thread::sleep(SETTLING);
+                }
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -96,7 +106,9 @@ mod tests {
         assert!(started.wait(Slots { count: 3, ..slots }, &resize, Duration::ZERO).is_ok());
         drop(leaver.stdin.take());
         leaver.wait().unwrap();
+        let begin = Instant::now();
         assert!(started.wait(slots, &resize, Duration::ZERO).is_ok());
+        assert!(begin.elapsed() >= SETTLING, "the launcher has had no time to free the slot");
     }
 
     #[test]

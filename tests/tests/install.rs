@@ -156,6 +156,7 @@ fn library_needs_only_expected_objects_and_finds_its_mpi() -> Result<()> {
         "libc.so",
         "ld-linux",
         "libmpi",
+        "libopen_mpi",
         "libpthread",
         "librt.so",
         "libdl.so",

@@ -390,8 +390,10 @@ fn phases() -> Result<()> {
             let (owned, resident) = one.phase_peaks(name, has)?;
             // `main` is around all that the program asked for, and between what MPI does.
             let bytes = if name == "main" { 35 * MEBI } else { bytes };
+            // What constructors of libraries asked for before `main` may leave in MPI_Init.
+            let before_main = if name == "init" { 256 } else { 0 };
             ensure!(
-                owned == always + bytes,
+                (always + bytes..=always + bytes + before_main).contains(&owned),
                 "in {name} {owned} B are owned, not {bytes} beside {always}\n{}",
                 one.table()
             );

@@ -116,7 +116,15 @@ impl Mpi {
         let text = String::from_utf8_lossy(&output.stdout);
         let last = text.lines().rfind(|line| line.contains("MPI")).unwrap_or_default();
         let last = last.replace('"', "");
-        let known = ["Intel MPI 2021", "MPICH 3", "MPICH 4", "MPICH 5", "Open MPI 4", "Open MPI 5"];
+        let known = [
+            "Intel MPI 2021",
+            "MPICH 3",
+            "MPICH 4",
+            "MPICH 5",
+            "Open MPI 4",
+            "Open MPI 5",
+            "Open MPI 6",
+        ];
         let words = last.split_whitespace().collect::<Vec<_>>().join(" ");
         if words.contains("binary interface") {
             return Ok(None);

@@ -61,19 +61,22 @@ static void of_the_application(void)
     ((volatile char *)shared)[3 * MEBI + (size_t)rank * 4096] = 1;
 }
 
-/* Each has touched its own part of a window and its neighbour's, and MPI has sent messages of all sizes. */
+/* Each has touched its own part of a window and its neighbour's, where MPI says that they share memory, and MPI has sent
+ * messages of all sizes. */
 static void of_mpi(void)
 {
     MPI_Comm node;
     MPI_Win window;
     MPI_Aint length;
-    int unit, right = (rank + 1) % size, left = (rank + size - 1) % size;
+    int unit, right = (rank + 1) % size, left = (rank + size - 1) % size, here, sharing;
     char *mine, *theirs;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &here);
+    MPI_Comm_size(node, &sharing);
     MPI_Win_allocate_shared(2 * MEBI, 1, MPI_INFO_NULL, node, &mine, &window);
     memset(mine, 1, 2 * MEBI);
     MPI_Barrier(node);
-    MPI_Win_shared_query(window, right, &length, &unit, &theirs);
+    MPI_Win_shared_query(window, (here + 1) % sharing, &length, &unit, &theirs);
     for (MPI_Aint at = 0; at < length; at += 4096) (void)((volatile char *)theirs)[at];
     for (int bytes = 1; bytes <= 1 << 20; bytes *= 8) {
         char *out = calloc((size_t)bytes, 1), *in = malloc((size_t)bytes);

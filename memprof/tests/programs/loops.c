@@ -19,13 +19,14 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static void compute(uint64_t nanoseconds)
+static double compute(uint64_t nanoseconds)
 {
     const uint64_t end = now() + nanoseconds;
     volatile double sum = 0;
     while (now() < end) {
         for (int step = 0; step < 1000; ++step) sum += step;
     }
+    return sum;
 }
 
 #define IN(call)                       \

@@ -42,8 +42,7 @@ int main(int argc, char **argv)
 #pragma omp parallel reduction(+ : sum)
         {
             sum += compute(8000000u);
-#pragma omp master
-            {
+            if (omp_get_thread_num() == 0) {
                 const uint64_t entered = now();
                 compute(rank == 0 ? 4000000u : 0);
                 const uint64_t called = now();

@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     char *block = malloc(bytes);
     if (block == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
     memset(block, 1, bytes);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Bcast(block, 1, MPI_CHAR, 0, MPI_COMM_WORLD);
     free(block);
     MPI_Finalize();
     return 0;

@@ -23,13 +23,14 @@ static uint64_t now(void)
 }
 
 /* Works until a time has passed: the others wait meanwhile. */
-static void compute(uint64_t nanoseconds)
+static double compute(uint64_t nanoseconds)
 {
     const uint64_t end = now() + nanoseconds;
     volatile double sum = 0;
     while (now() < end) {
         for (int step = 0; step < 1000; ++step) sum += step;
     }
+    return sum;
 }
 
 #define IN(kind, call)                                          \

@@ -448,13 +448,14 @@ impl<'w, W: World> Walker<'w, W> {
     /// The mapping is done: its unclaimed part is the allocator's if blocks live there.
     pub fn end(&mut self, mapping: &Mapping) {
         let arena = mapping.start.is_multiple_of(ARENA) && mapping.end - mapping.start <= ARENA;
-        let mut slack = if self.small || arena { u64::MAX } else { self.spare };
+        let beside_blocks = if self.small { u64::MAX } else { self.spare };
         (self.small, self.spare) = (false, 0);
         let asked_for = core::mem::take(&mut self.asked_for);
         let pending = core::mem::take(&mut self.pending);
+        let slack = if arena { u64::MAX } else { beside_blocks };
         let (taken, _) = self.settle(pending, slack, Component::UNATTRIBUTED);
-        slack -= taken.min(slack);
-        let (_, rest) = self.settle(asked_for, slack, self.asker);
+        // The C library asks for its arenas by another way.
+        let (_, rest) = self.settle(asked_for, beside_blocks.saturating_sub(taken), self.asker);
         self.totals.asked[usize::from(self.asker.0) % LIMIT] += rest;
     }
 

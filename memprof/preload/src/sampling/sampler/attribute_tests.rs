@@ -374,3 +374,13 @@ fn memory_without_other_owner_is_of_who_asked_for_it() {
     assert_eq!(totals.asked[20], 0);
     assert_eq!(resident(&totals, Component::SLACK.0), 6 * PAGE as u64);
 }
+
+#[test]
+fn memory_asked_for_where_arenas_begin_is_no_arena() {
+    let at = ARENA / PAGE;
+    let world = Model { asked: vec![span(ARENA, ARENA + 3 * PAGE, 20)], ..Model::default() };
+    let totals = walk(&world, Backing::Anonymous, at..at + 3);
+    assert_eq!(resident(&totals, 20), 3 * PAGE as u64);
+    let totals = walk(&Model::default(), Backing::Anonymous, at..at + 3);
+    assert_eq!(resident(&totals, Component::SLACK.0), 3 * PAGE as u64);
+}

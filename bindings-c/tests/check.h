@@ -55,6 +55,25 @@ check_error_names(const char *file, int line, const char *words)
     printf("    \"%s\" does not name \"%s\"\n", QUO_last_error(), words);
 }
 
+/* The ranks of this host. MPI_COMM_TYPE_SHARED does not tell: an MPI that shares no memory, as
+ * MPICH 5 over UCX, puts each rank of a host into a communicator of its own. */
+static inline MPI_Comm
+check_ranks_of_host(void)
+{
+    char name[MPI_MAX_PROCESSOR_NAME] = "";
+    int length = 0, size = 0, rank = 0, first = 0;
+    MPI_Comm host;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Get_processor_name(name, &length);
+    char *names = malloc((size_t)size * sizeof name);
+    MPI_Allgather(name, sizeof name, MPI_CHAR, names, sizeof name, MPI_CHAR, MPI_COMM_WORLD);
+    while (0 != strcmp(names + (size_t)first * sizeof name, name)) ++first;
+    free(names);
+    MPI_Comm_split(MPI_COMM_WORLD, first, rank, &host);
+    return host;
+}
+
 /* The condition holds. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \

@@ -9,7 +9,7 @@ main(int argc, char **argv)
     QUO_context alone = NULL;
 
     CHECK_BEGIN(argc, argv, q);
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    node = check_ranks_of_host();
     MPI_Comm_size(node, &size);
     MPI_Comm_free(&node);
     CHECK_OK(QUO_nqids(q, &out));

@@ -52,7 +52,8 @@ fn survivors_name(outcome: &Outcome, dead: usize) -> Result<()> {
         let said = outcome
             .stdout
             .lines()
-            .find(|line| line.starts_with(&format!("rank {rank}: ")))
+            // Launchers put what one rank says into the middle of another's line.
+            .find_map(|line| line.find(&format!("rank {rank}: ")).map(|at| &line[at..]))
             .with_context(|| format!("rank {rank} said nothing\n{}", outcome.report()))?;
         let named = said
             .split_once("rank ")

@@ -248,6 +248,51 @@ fn together(ranks: Vec<Reduced>) -> Job {
 }
 
 #[test]
+fn job_of_a_damaged_or_missing_trace_is_no_whole() {
+    let one = |number| sharing(number, BTreeSet::new(), 4);
+    assert!(together(vec![one(0), one(1), one(2)]).is_whole());
+    let mut damaged = one(2);
+    damaged.rank.damaged = true;
+    assert!(!together(vec![one(0), one(1), damaged]).is_whole());
+    assert!(!together(vec![one(0), one(2)]).is_whole(), "rank 1 of three is missing");
+}
+
+#[test]
+fn program_of_most_ranks_or_the_first_names_the_job() {
+    let of = |programs: &[&str]| {
+        let ranks = programs.iter().enumerate().map(|(number, program)| {
+            let mut reduced = sharing(number as u32, BTreeSet::new(), 4);
+            reduced.rank.identity.program = format!("/bin/{program}").into();
+            reduced.rank.identity.mpi_library = "libmpi.so.40".into();
+            reduced
+        });
+        together(ranks.collect()).program().to_owned()
+    };
+    assert_eq!(of(&["air", "sea", "sea"]), "sea");
+    assert_eq!(of(&["sea", "air"]), "air");
+}
+
+#[test]
+fn more_resident_than_owned_is_in_the_balance() {
+    let with = |more: u64| {
+        let mut reduced = private(0, &[(PAGE, PAGE, PAGE); 4]);
+        let held = &mut reduced.rank.held[0];
+        // Pages at both ends.
+        held.resident = held.owned + 8192 + more;
+        together(vec![reduced]).balance.excesses.len()
+    };
+    assert_eq!((with(0), with(1), with(PAGE)), (0, 1, 1));
+}
+
+#[test]
+fn rank_that_ends_as_the_last_begins_has_not_left() {
+    let clocks = [clock(1, 0, 0, 20), clock(1, 20, 20, 20), clock(1, 0, 0, 19)];
+    let axis = Axis::new(&clocks);
+    let left: Vec<bool> = clocks.iter().map(|clock| axis.has_left(clock, State::Closed)).collect();
+    assert_eq!(left, [false, false, true]);
+}
+
+#[test]
 fn peak_of_a_single_rank_node_is_the_ranks() {
     // One sample of ten in a bin.
     let job = together(vec![private(0, &[(100, 100, 100), (100, 190, 1000), (100, 100, 100)])]);

@@ -126,6 +126,14 @@ mod tests {
     }
 
     #[test]
+    fn process_before_the_child_is_its_parent_not_a_later_one() {
+        let mut later = who(10, 1, Some(1), true);
+        later.process.2 += 1;
+        let all = [who(10, 1, Some(0), true), who(11, 10, Some(0), false), later];
+        assert_eq!(of(&all)[1], Relation::ChildOf(0, 1));
+    }
+
+    #[test]
     fn shell_around_a_rank_is_neither_rank_nor_child() {
         let all = [who(9, 1, Some(0), false), who(10, 9, Some(0), true)];
         assert_eq!(of(&all), [Relation::Beside, Relation::Itself]);

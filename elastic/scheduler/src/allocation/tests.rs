@@ -51,6 +51,8 @@ fn max_benefit_sets_nodes_aside_for_higher_potentials_due_earlier() {
     better.potential = Some(0.4);
     assert_eq!(decide(&better, 8), Some(16), "a lower potential does not go first");
     assert_eq!(decide(&better, 7), None);
+    better.potential = job.potential;
+    assert_eq!(decide(&better, 8), Some(16), "neither does an equal one");
 }
 
 #[test]

@@ -284,7 +284,8 @@ fn the_modules_compile_with_wide_default_integers() -> Result<()> {
 
 /// LLVM's compiler shares nothing with GNU's: its .mod files and its run-time library are others.
 fn another_compiler_takes_the_sources() -> Result<()> {
-    let names = ["flang", "flang-new", "flang-22", "flang-new-19", "flang-new-16"];
+    let names =
+        ["flang", "flang-new", "flang-23", "flang-22", "flang-21", "flang-new-19", "flang-new-16"];
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     let Some(flang) = names.into_iter().find(is_there) else {
         return Err(Skipped("no flang is installed".into()).into());

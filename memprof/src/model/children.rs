@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn process_before_the_child_is_its_parent_not_a_later_one() {
+    fn parent_is_the_process_that_began_before_the_child() {
         let mut later = who(10, 1, Some(1), true);
         later.process.2 += 1;
         let all = [who(10, 1, Some(0), true), who(11, 10, Some(0), false), later];

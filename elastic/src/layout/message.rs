@@ -90,8 +90,7 @@ impl Message {
     /// Range from the first to the last of its bytes in the memory it goes to: bytes between may belong to others.
     #[must_use]
     pub fn target_span(&self) -> Range<usize> {
-        let nests = self.nests().filter(|(_, _, nest)| nest.bytes() > 0);
-        let spans = nests.map(|(_, to, nest)| {
+        let spans = self.nests().map(|(_, to, nest)| {
             let steps = nest.levels().iter().map(|level| (level.count - 1) * level.to);
             to..to + steps.sum::<usize>() + nest.run
         });

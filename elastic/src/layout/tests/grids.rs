@@ -99,3 +99,10 @@ fn every_element_arrives_once_and_comes_back_on_all_grids() {
         }
     }
 }
+
+#[test]
+fn blocks_that_miss_one_rank_take_a_step_less() {
+    let cyclic = |block, ranks| Distribution::block_cyclic(6, block, ranks).expect("three ranks");
+    let (old, new) = (cyclic(1, Ranks::first(3)), cyclic(2, Ranks::range(3..6)));
+    assert_eq!(Schedule::between(&old, &new, 8).expect("same shape").steps(), 2);
+}

@@ -18,14 +18,13 @@
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
 //! floors: member < process_identity < malloc_trim < measured < common_loops < round < mailbox < host_probe < room <
-//!     address_families < back_end < sets < layout < place <
+//!     address_families < back_end < sets < place <
 //!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
 //!     guard < coordinator < manager < set_service < world < program < tasks <
 //!     reshape
 
 pub mod change;
 pub mod data;
-pub mod layout;
 pub mod manager;
 pub mod member;
 pub mod place;
@@ -61,6 +60,7 @@ mod set_service;
 mod starter;
 
 pub use back_end::{BackEnd, Join};
+pub use elastic_layout as layout;
 pub use error::Error;
 pub use progress::{Progress, ProgressError};
 pub use scheduler::points;

@@ -95,7 +95,7 @@ mod tests {
         for name in ["tests/tests/a.rs", "quo/tests/a.rs", "tests/machine/tests/a/main.rs"] {
             assert!(is_suite(name), "{name}");
         }
-        for name in ["elastic/src/layout/tests/maps.rs", "tests/src/lib.rs", "tests/README.md"] {
+        for name in ["elastic/layout/src/tests/maps.rs", "tests/src/lib.rs", "tests/README.md"] {
             assert!(!is_suite(name), "{name}");
         }
     }

@@ -11,13 +11,13 @@ use super::LayoutError;
 /// numbered in one communicator, which holds both; they may be the same, overlap or be disjoint.
 ///
 /// ```
-/// use elastic::layout::Ranks;
+/// use elastic_layout::Ranks;
 ///
 /// let old = Ranks::first(4);
 /// let joined = Ranks::range(4..16);
 /// let chosen = Ranks::list([7, 0, 5])?;
 /// assert_eq!((old.len(), joined.rank(2), chosen.position(5)), (4, Some(6), Some(2)));
-/// # Ok::<(), elastic::layout::LayoutError>(())
+/// # Ok::<(), elastic_layout::LayoutError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<usize>", into = "Vec<usize>")]

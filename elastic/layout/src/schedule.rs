@@ -18,7 +18,7 @@ use super::{LayoutError, Statistics};
 /// every other rank, so it works for 10^5 ranks.
 ///
 /// ```
-/// use elastic::layout::{Distribution, Grid, Ranks, Schedule};
+/// use elastic_layout::{Distribution, Grid, Ranks, Schedule};
 ///
 /// let old = Distribution::checkerboard((48, 48), (2, 2), Grid::new(2, 2), Ranks::first(4))?;
 /// let new = Distribution::checkerboard((48, 48), (2, 2), Grid::new(3, 4), Ranks::first(12))?;
@@ -42,7 +42,7 @@ use super::{LayoutError, Statistics};
 ///     }
 /// }
 /// assert!(after.iter().all(|&byte| byte == 1));
-/// # Ok::<(), elastic::layout::LayoutError>(())
+/// # Ok::<(), elastic_layout::LayoutError>(())
 /// ```
 ///
 /// Steps are the fewest there can be, which is the number of messages of the busiest rank: between

@@ -86,14 +86,14 @@ impl Grid {
 /// Who needs equal parts asks with [`Distribution::require_even`].
 ///
 /// ```
-/// use elastic::layout::{Distribution, Grid, Ranks, Storage};
+/// use elastic_layout::{Distribution, Grid, Ranks, Storage};
 ///
 /// let matrix = Distribution::checkerboard((100, 80), (8, 8), Grid::new(2, 3), Ranks::first(6))?
 ///     .stored(Storage::Columns);
 /// let (rank, offset) = matrix.locate(17, 70).unwrap();
 /// assert_eq!(matrix.origin(rank, offset), Some((17, 70)));
 /// assert_eq!(matrix.held(rank), (52, 24));
-/// # Ok::<(), elastic::layout::LayoutError>(())
+/// # Ok::<(), elastic_layout::LayoutError>(())
 /// ```
 ///
 /// Source: dissertation of R. Sudarsan (Virginia Tech, 2009), sections 3.3 and 3.4.

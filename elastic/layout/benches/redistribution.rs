@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use elastic::layout::{
+use elastic_layout::{
     Distribution, Grid, LayoutError, Message, Ranks, Schedule, Step, Storage, in_turns,
 };
 

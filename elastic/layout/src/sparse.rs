@@ -13,7 +13,7 @@ use super::{Distribution, LayoutError, Ranks};
 /// element size for their indices.
 ///
 /// ```
-/// use elastic::layout::{Compressed, Ranks, Schedule};
+/// use elastic_layout::{Compressed, Ranks, Schedule};
 ///
 /// // Four rows with 2, 0, 3 and 1 nonzeros.
 /// let matrix = Compressed::new(&[0, 2, 2, 5, 6])?;
@@ -25,7 +25,7 @@ use super::{Distribution, LayoutError, Ranks};
 /// assert_eq!(columns.of(1).new_bytes(), 4 * 4);
 /// assert_eq!(matrix.local_index(&new, 1), [0, 3, 4]);
 /// assert_eq!(index.statistics().bytes_moved, 5 * 8);
-/// # Ok::<(), elastic::layout::LayoutError>(())
+/// # Ok::<(), elastic_layout::LayoutError>(())
 /// ```
 #[doc(alias = "reshape_Redistribute_CSR")]
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Any graph: its edges coloured with as many colours as its busiest vertex has edges (Kőnig).
 
 use super::{Edge, MOST_EDGES, MOST_PAIRS, Pair};
-use crate::layout::axis::Axis;
+use crate::axis::Axis;
 
 /// For each part of the old axis, the parts of the new one that share elements with it.
 pub(super) type Meeting = Vec<Vec<usize>>;
@@ -90,7 +90,7 @@ impl Graph {
 
 /// A whole schedule, as it was coloured.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Coloured {
+pub(crate) struct Coloured {
     /// Old position, new position, step.
     edges: Vec<(usize, usize, usize)>,
     kept: Vec<(usize, usize)>,

@@ -15,6 +15,8 @@
 //! | what can be wrong? | [`LayoutError`] | `error.rs` |
 //!
 //! Source: dissertation of R. Sudarsan (Virginia Tech, 2009), chapter 3.
+//!
+//! floors: error < ranks < axis < kernel < distribution < meet < message < cost < steps < schedule < sparse
 
 mod axis;
 mod cost;

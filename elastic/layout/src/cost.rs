@@ -38,7 +38,7 @@ impl Statistics {
 /// Cost of sending a message.
 ///
 /// ```
-/// use elastic::layout::Link;
+/// use elastic_layout::Link;
 ///
 /// let link = Link { latency: 2e-6, per_byte: 1e-9 };
 /// assert!((link.seconds(6, 8_000_000) - 6.0 * (2e-6 + 8e-3)).abs() < 1e-12);

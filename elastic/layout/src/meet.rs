@@ -292,7 +292,7 @@ mod tests {
         Ok(())
     }
 
-    pub(in crate::layout) fn axis(extent: usize) -> impl Strategy<Value = Axis> {
+    pub(crate) fn axis(extent: usize) -> impl Strategy<Value = Axis> {
         prop_oneof![
             (1..9usize, 1..8usize).prop_map(move |(block, parts)| Axis::Cyclic {
                 extent,

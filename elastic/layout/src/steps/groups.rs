@@ -78,7 +78,7 @@ enum Steps {
 
 /// The graphs over both axes, or those to ranks that each get everything.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Groups {
+pub(crate) struct Groups {
     rows: Along,
     columns: Along,
     /// All new ranks are members, whatever their place.

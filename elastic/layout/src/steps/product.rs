@@ -8,7 +8,7 @@ use super::staircase::Walk;
 use super::{Edge, Pair};
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct Product {
+pub(crate) struct Product {
     rows: Colours,
     columns: Colours,
     minimal: bool,

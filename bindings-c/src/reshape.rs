@@ -4,13 +4,14 @@
 use std::ffi::{c_double, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use elastic::Error;
 use elastic::data::Element;
 use elastic::layout::Storage;
-use elastic::points::{Configuration, Decision, Topology};
-use elastic::reshape::{Choice, ProcessorTopology, Reshape, Scheduler, Seat, SweetSpot};
+use elastic_reshape::{
+    Choice, ProcessorTopology, Reshape, ReshapeError, Scheduler, Seat, SweetSpot,
+};
 use quo_mpi::Comm as MPI_Comm;
 use quo_mpi::communicator::Communicator;
+use scheduler::points::{Configuration, Decision, Topology};
 
 use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};
@@ -132,7 +133,7 @@ fn topology(given: In<QUO_reshape_topology_t>) -> Result<ProcessorTopology, Fail
         2 => {
             let [rows, columns] = given.dims;
             let grid = Configuration::grid(natural("dims", rows)?, natural("dims", columns)?);
-            grid.map_err(Error::from)?
+            grid.map_err(ReshapeError::from)?
         }
         other => return Err(Failure::invalid(format!("ndims is {other}; give 1 or 2"))),
     };
@@ -144,7 +145,7 @@ fn topology(given: In<QUO_reshape_topology_t>) -> Result<ProcessorTopology, Fail
             return Err(Failure::invalid(format!("kind {other} is not a QUO_reshape_kind_t")));
         }
     };
-    Ok(ProcessorTopology { kind, start: kind.start(start).map_err(Error::from)? })
+    Ok(ProcessorTopology { kind, start: kind.start(start).map_err(ReshapeError::from)? })
 }
 
 fn init(
@@ -344,7 +345,7 @@ pub extern "C" fn QUO_reshape_new_dimensions(
 pub extern "C" fn QUO_reshape_rearrange(rows: c_int, columns: c_int) -> c_int {
     entry("QUO_reshape_rearrange", || {
         let grid = Configuration::grid(natural("rows", rows)?, natural("columns", columns)?);
-        let grid = grid.map_err(Error::from)?;
+        let grid = grid.map_err(ReshapeError::from)?;
         with(|reshape| Ok(reshape.rearrange(grid)?))
     })
 }

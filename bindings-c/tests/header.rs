@@ -287,9 +287,10 @@ fn names_in(column: &str) -> Vec<String> {
     quoted(column).into_iter().map(str::to_owned).collect()
 }
 
-/// The names of the public functions of the crate `elastic`.
+/// The names of the functions of the crate `elastic`, and of the crates over it that C sees.
 fn in_rust() -> BTreeSet<String> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../elastic/src")];
+    let elastic = Path::new(env!("CARGO_MANIFEST_DIR")).join("../elastic");
+    let mut folders = ["src", "program/src", "reshape/src"].map(|at| elastic.join(at)).to_vec();
     let mut found = BTreeSet::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -83,9 +83,6 @@ pub enum Error {
     /// A report of the program; nothing was recorded.
     #[error(transparent)]
     Progress(#[from] crate::progress::ProgressError),
-    /// Resize points.
-    #[error(transparent)]
-    Points(crate::points::PointsError),
     /// A request was refused; nothing has changed.
     #[error("{call}: refused: {reason}")]
     Refused {

@@ -9,19 +9,14 @@
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
 //! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
 //! - [`plan`]: scripted plans, when the world is to have which size;
-//! - [`points`]: resize points as ReSHAPE has them: next sizes, and the history of times;
-//! - [`program`]: programs as arrays of elements, and the drivers that run them;
-//! - [`reshape`]: the calls of ReSHAPE;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
-//! - [`tasks`]: recursion as tasks over threads and ranks, and over ranks that come and go;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
 //! floors: member < process_identity < malloc_trim < measured < common_loops < round < mailbox < host_probe < room <
 //!     address_families < back_end < sets < place <
 //!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
-//!     guard < coordinator < manager < set_service < world < program < tasks <
-//!     reshape
+//!     guard < coordinator < manager < set_service < world
 
 pub mod change;
 pub mod data;
@@ -29,11 +24,8 @@ pub mod manager;
 pub mod member;
 pub mod place;
 pub mod plan;
-pub mod program;
-pub mod reshape;
 pub mod round;
 pub mod sets;
-pub mod tasks;
 pub mod world;
 
 // The edges: shared memory, threads and links between agents.
@@ -62,6 +54,6 @@ mod starter;
 pub use back_end::{BackEnd, Join};
 pub use elastic_layout as layout;
 pub use error::Error;
+pub use liveness::LivenessCheck;
 pub use progress::{Progress, ProgressError};
-pub use scheduler::points;
 pub use world::{Acceptance, Accepted, ProcessSets, Status, Window, World, WorldOptions};

@@ -18,9 +18,9 @@ pub(crate) struct Joiner {
     pub life: Life,
 }
 
-/// The processes of this node that a resize needs, before it and after it.
+/// Check that the processes of this node which a wait depends on are alive.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LivenessCheck {
+pub struct LivenessCheck {
     mailboxes: Vec<Arc<NodeMailbox>>,
     joiners: Vec<Joiner>,
     /// The ranks of the world, by their ranks among all live processes, where no other process matters.
@@ -42,8 +42,11 @@ impl LivenessCheck {
         Self { joiners, ..self }
     }
 
-    /// Fails when one has ended without a word that was not asleep.
-    pub(crate) fn look(&self) -> Result<(), GroupError> {
+    /// Fails if an awake process has ended without [`World::end`](crate::World::end). Local.
+    ///
+    /// # Errors
+    /// [`GroupError::Dead`] with the ranks of those processes.
+    pub fn check(&self) -> Result<(), GroupError> {
         self.find("resize", NodeMailbox::missed)?;
         let ended = |joiner: &&Joiner| joiner.life.has_ended().is_some();
         let ended = self.joiners.iter().filter(ended).map(|joiner| joiner.rank);
@@ -51,6 +54,11 @@ impl LivenessCheck {
             ranks if ranks.is_empty() => Ok(()),
             ranks => Err(GroupError::Dead { call: "resize", ranks }),
         }
+    }
+
+    /// Makes a call that waits at most `limit`, and ends earlier if [`check`](Self::check) fails.
+    pub fn within<T>(&self, limit: Duration, wait: impl FnOnce(&WaitLimits<'_>) -> T) -> T {
+        wait(&wait_limits(limit, &|| self.check()))
     }
 
     /// Fails when one has ended without a word, also one that was asleep.
@@ -134,10 +142,10 @@ mod tests {
         let joiners =
             vec![Joiner { rank: 0, life: Life::own().unwrap() }, Joiner { rank: 7, life }];
         let watch = LivenessCheck::default().and(joiners);
-        watch.look().unwrap();
+        watch.check().unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
-        let error = watch.look().unwrap_err();
+        let error = watch.check().unwrap_err();
         assert!(matches!(error, GroupError::Dead { ranks, .. } if ranks == [7]));
     }
 

@@ -3,6 +3,7 @@
 use elastic::Error;
 use elastic::data::DataError;
 use elastic::sets::SetsErrorKind;
+use elastic_reshape::ReshapeError;
 use quo::error::with_causes;
 use quo::group::GroupError;
 
@@ -53,11 +54,19 @@ impl From<Error> for Failure {
                 format!("the resize was aborted because of rank {rank}: {reason}"),
             ),
             Error::Sets { kind, reason, .. } => Self::new(of_sets(kind), reason),
-            Error::Points(source) => Self::invalid(source.to_string()),
             Error::Progress(source) => Self::invalid(source.to_string()),
             Error::Dead { .. } => Self::new(Code::DeadMember, error.to_string()),
             Error::Agent { .. } => Self::new(Code::System, error.to_string()),
             other => Self::new(Code::Error, other.to_string()),
+        }
+    }
+}
+
+impl From<ReshapeError> for Failure {
+    fn from(error: ReshapeError) -> Self {
+        match error {
+            ReshapeError::World(source) => source.into(),
+            other => Self::invalid(other.to_string()),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::ptr;
 use std::sync::Mutex;
 
 use elastic::manager::{ControlSocket, ScriptedPlan};
-use elastic::program::{Action, Host, Kind, Machine, ProgramError, Standing, Traced, drive};
 use elastic::{Status, World, WorldOptions};
+use elastic_program::{Action, Host, Kind, Machine, ProgramError, Standing, Traced, drive};
 use quo_mpi::Mpi;
 use quo_mpi::communicator::ThreadLevel;
 

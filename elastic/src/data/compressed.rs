@@ -6,7 +6,7 @@ use quo::group::{Group as _, GroupError};
 use quo_mpi::MpiGroup;
 use serde::{Deserialize, Serialize};
 
-use super::moving::{Change, TAG_OF_INDICES};
+use super::moving::{Participants, TAG_OF_INDICES};
 use super::words::Described;
 use super::{Array, DataError, Element, Pattern, Registry};
 use crate::layout::{Compressed, LayoutError};
@@ -110,10 +110,10 @@ impl Registry {
         &self,
         described: &mut [Described],
         group: &MpiGroup,
-        change: &Change,
+        change: &Participants,
     ) -> Result<(), GroupError> {
         let me = group.rank();
-        let look = || change.watch.look();
+        let look = || change.liveness.check();
         let limits = wait_limits(change.patience, &look);
         let mut known: Vec<Lines> = Vec::new();
         for (position, described) in described.iter_mut().enumerate() {

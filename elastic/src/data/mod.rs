@@ -58,6 +58,6 @@ pub use moving::{Move, Moved};
 pub use pattern::{Grids, Pattern};
 pub use registry::{Array, Registry, Transport};
 
-pub(crate) use moving::Change;
-pub(crate) use once::{redistribute, refuse};
+pub use moving::Participants;
+pub use once::{redistribute, refuse};
 pub(crate) use words::exchange;

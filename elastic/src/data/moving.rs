@@ -49,28 +49,28 @@ pub struct Moved {
     pub seconds: f64,
 }
 
-/// Ranks that take part, by rank in the group: old ranks come first.
+/// Ranks of a group between which arrays move. The old ranks are the first ranks of the group.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub struct Participants {
+    /// Number of old ranks.
     pub old: usize,
-    /// Place of each new rank in the group.
+    /// Rank in the group of each new rank.
     pub new: Vec<usize>,
-    /// The node of this process.
+    /// Index of this process's node.
     pub node: usize,
-    /// The most time in which nothing at all happens.
+    /// The longest time without progress before the move fails.
     pub patience: Duration,
-    /// Over those whose end ends the move.
-    pub watch: LivenessCheck,
+    /// Processes whose end fails the move.
+    pub liveness: LivenessCheck,
 }
 
-impl Change {
+impl Participants {
     fn tell<T: Serialize + for<'b> Deserialize<'b>>(
         &self,
         group: &MpiGroup,
         mine: &T,
     ) -> Result<Vec<T>, GroupError> {
-        let look = || self.watch.look();
-        exchange("move", group, mine, &wait_limits(self.patience, &look))
+        self.liveness.within(self.patience, |limits| exchange("move", group, mine, limits))
     }
 }
 
@@ -80,7 +80,7 @@ impl Change {
 pub struct Move<'a> {
     registry: &'a mut Registry,
     group: MpiGroup,
-    change: Change,
+    change: Participants,
     me: usize,
     seats: Seats,
     places: Vec<Option<Place>>,
@@ -107,7 +107,7 @@ impl<'a> Move<'a> {
     pub(crate) fn begin(
         registry: &'a mut Registry,
         group: MpiGroup,
-        change: Change,
+        change: Participants,
     ) -> Result<Self, DataError> {
         let begun = Instant::now();
         let (me, size) = (group.rank(), group.size());
@@ -282,7 +282,7 @@ impl<'a> Move<'a> {
             if idle > EAGER + YIELDS {
                 std::thread::sleep(NAP);
                 if idle.is_multiple_of(NAPS_PER_LOOK) {
-                    self.change.watch.look()?;
+                    self.change.liveness.check()?;
                 }
                 if last.elapsed() > self.change.patience {
                     return Err(GroupError::Late { call: "move" }.into());
@@ -300,7 +300,7 @@ impl<'a> Move<'a> {
         for carried in std::mem::take(&mut self.carried) {
             went.sent += carried.bytes_sent as u64;
             let callback = carried.callback;
-            let look = || self.change.watch.look();
+            let look = || self.change.liveness.check();
             let pieces = carried.pieces(&wait_limits(self.change.patience, &look))?;
             if self.seats.new_rank.is_none() {
                 continue;
@@ -365,7 +365,7 @@ impl Registry {
     fn prepare(
         &mut self,
         described: &[Described],
-        change: &Change,
+        change: &Participants,
         seats: &Seats,
     ) -> Result<Prepared, String> {
         let ranks = Ranks::list(change.new.iter().copied()).map_err(|error| error.to_string())?;

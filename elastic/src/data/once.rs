@@ -3,17 +3,20 @@
 use quo::group::Group as _;
 use quo_mpi::MpiGroup;
 
-use super::moving::{Change, Move, Moved};
+use super::moving::{Move, Moved, Participants};
 use super::registry::State;
 use super::{DataError, Element, Pattern, Registry};
 
 const NAME: &str = "array";
 
-/// Moves an array from the first ranks of a group, as many as the change says were there, to others: this process's new
-/// part, which is empty where it has none. Collective over the group; a mistake of one is everybody's error.
-pub(crate) fn redistribute<T: Element>(
+/// Moves one array between ranks of a group, and returns this process's new part; empty where it has none.
+/// Collective over the group.
+///
+/// # Errors
+/// The same on all: [`DataError`] if a part has another length than its distribution says, or a rank refuses.
+pub fn redistribute<T: Element>(
     group: MpiGroup,
-    change: Change,
+    change: Participants,
     (old, new): (Pattern, Pattern),
     part: &[T],
 ) -> Result<(Vec<T>, Moved), DataError> {
@@ -37,8 +40,9 @@ pub(crate) fn redistribute<T: Element>(
     Ok((registry.local(array)?.to_vec(), moved))
 }
 
-/// Takes part where this process has something against it: the error that all get. Collective over the group.
-pub(crate) fn refuse(group: MpiGroup, change: Change, reason: &str) -> DataError {
+/// Takes part in [`redistribute`] only to refuse it, and returns the error that all ranks get. Collective over the
+/// group.
+pub fn refuse(group: MpiGroup, change: Participants, reason: &str) -> DataError {
     let me = group.rank();
     let mut registry = Registry::new((me < change.old).then_some((me, change.old)));
     registry.state = State::Failed(reason.to_owned());

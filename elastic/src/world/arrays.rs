@@ -3,9 +3,8 @@
 use quo::group::Group as _;
 
 use super::{Window, World};
-use crate::data::{Change, DataError, Move, Moved, Registry};
+use crate::data::{DataError, Move, Moved, Participants, Registry};
 use crate::error::Error;
-use crate::liveness::wait_limits;
 use crate::order::Part;
 
 impl World {
@@ -21,24 +20,27 @@ impl World {
         &mut self.data
     }
 
-    /// Returns true if a resize is pending: [`begin`](Self::begin) is next.
-    pub(crate) fn is_pending(&self) -> bool {
+    /// Returns true if a resize is pending: [`begin`](Self::begin) is next. Local.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
         self.lifecycle.pending().is_some()
     }
 
-    /// Number of ranks after the pending resize.
-    pub(crate) fn next_size(&self) -> usize {
+    /// Number of ranks after the pending resize; without one, of ranks now. Local.
+    #[must_use]
+    pub fn next_size(&self) -> usize {
         self.lifecycle.pending().map_or(self.size(), |resize| resize.new.len())
     }
 
-    /// The ranks that stay in the pending resize, in the order they will have.
-    pub(crate) fn staying(&self) -> Vec<usize> {
+    /// The ranks that stay in the pending resize, in the order of their new ranks. Local.
+    #[must_use]
+    pub fn staying(&self) -> Vec<usize> {
         let new = self.lifecycle.pending().map_or(&self.ranks, |resize| &resize.new);
         let rank = |process: &usize| self.ranks.iter().position(|other| other == process);
         new.iter().filter_map(rank).collect()
     }
 
-    /// The number of the node of this process, the same for all processes there. Local.
+    /// Index of this process's node, the same for all processes there; 0 outside the world. Local.
     #[must_use]
     pub fn node(&self) -> usize {
         self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
@@ -75,16 +77,16 @@ impl Window<'_> {
     /// # Errors
     /// [`Error::Data`] when ranks do not agree on their arrays, or cannot have the memory: the same on all.
     pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
-        let watch = self.watch();
-        let look = || watch.look();
-        let limits = wait_limits(self.world.patience, &look);
-        let group = self.all_ranks().group_within(&limits).map_err(DataError::from)?;
-        let change = Change {
+        let liveness = self.liveness();
+        let group = liveness
+            .within(self.world.patience, |limits| self.all_ranks().group_within(limits))
+            .map_err(DataError::from)?;
+        let change = Participants {
             old: group.size() - self.joiners(),
             new: self.next_places(),
             node: self.node(),
             patience: self.world.patience,
-            watch,
+            liveness,
         };
         let data = &mut self.world.data;
         Move::begin(data, group, change).map_err(Error::from)

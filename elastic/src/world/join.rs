@@ -35,8 +35,8 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
         (None, Ok(join)) => *join,
         (None, Err(_)) => Join::Bridge,
     };
-    let watch = world.watch();
-    let look = || watch.look();
+    let watch = world.liveness();
+    let look = || watch.check();
     let limits = wait_limits(world.patience, &look);
     // Those who are there come without the lost.
     let mut wide: Option<Communicator> = None;
@@ -70,7 +70,7 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     let joiners = joiners.unwrap_or_default();
     // They are in the words of no node yet.
     let watch = watch.and(joiners.clone());
-    let look = || watch.look();
+    let look = || watch.check();
     let limits = wait_limits(world.patience, &look);
     let invited = world.lifecycle.take_invited();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);

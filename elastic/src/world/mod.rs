@@ -222,10 +222,8 @@ impl World {
             call: CALL,
             reason: "a parked process is in no context: it joins first",
         })?;
-        let watch = self.watch();
-        let look = || watch.look();
-        let group = current.group_within(&wait_limits(self.patience, &look));
-        let group = group.map_err(Error::group(CALL))?;
+        let group = |limits: &WaitLimits<'_>| current.group_within(limits);
+        let group = self.liveness().within(self.patience, group).map_err(Error::group(CALL))?;
         quo::Context::create(group).map_err(Error::context(CALL))
     }
 
@@ -333,14 +331,10 @@ impl World {
         self.lifecycle.mailbox().ok_or(Error::InvalidState { call, reason })
     }
 
-    /// Over the processes of this node.
-    pub(crate) fn watch(&self) -> LivenessCheck {
+    /// Check of the processes of this node. Local.
+    #[must_use]
+    pub fn liveness(&self) -> LivenessCheck {
         LivenessCheck::over(self.lifecycle.mailbox().cloned())
-    }
-
-    /// Number of this process's node, which the processes of each node share; 0 in a process that is not in the world.
-    pub(crate) fn node_index(&self) -> usize {
-        self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
     }
 
     fn read_order(&self, call: &'static str) -> Result<Order, Error> {
@@ -368,7 +362,7 @@ impl World {
         const CALL: &str = "end";
         pause_loops();
         let failed = Error::group(CALL);
-        let watch = self.watch();
+        let watch = self.liveness();
         let mut is_free = true;
         if let Lifecycle::Rank { .. } = &self.lifecycle
             && let Lifecycle::Rank { current, mailbox, .. } = self.lifecycle.take()
@@ -404,7 +398,7 @@ impl World {
         drop(self.agent.take());
         let absent = Absence::default();
         if !losses.launched.is_empty() {
-            let look = || absent.judge(Instant::now(), watch.look());
+            let look = || absent.judge(Instant::now(), watch.check());
             // Nobody ends before all have heard. One that is missed as well is not the first to be named.
             let limits = wait_limits(LAST_BARRIER, &look);
             let _ = last_barrier(&self.base, &losses.counted, &limits);

@@ -88,8 +88,8 @@ impl<'a> Window<'a> {
         })?;
         let region = Region::begin("resize", Origin::Quo);
         let part = resize.part_of(world.process);
-        let watch = world.watch();
-        let look = || watch.look();
+        let watch = world.liveness();
+        let look = || watch.check();
         // All are here before communicators are made.
         if let Some(old) = world.lifecycle.current() {
             old.barrier(&wait_limits(world.patience, &look)).map_err(Error::group(CALL))?;
@@ -112,7 +112,7 @@ impl<'a> Window<'a> {
         let grows = resize.joiners().next().is_some();
         let shrinks = resize.leavers().next().is_some();
         let watch = watch.clone().and(joiners.clone());
-        let look = || watch.look();
+        let look = || watch.check();
         let limits = wait_limits(world.patience, &look);
         let all = wide.as_ref().unwrap_or(&world.base);
         let places = |processes: Vec<usize>| match &wide {
@@ -152,16 +152,15 @@ impl<'a> Window<'a> {
         }
         if !window.resize.units.is_empty() {
             // Data move between processes that know on which node each is.
-            let watch = window.watch();
-            let look = || watch.look();
-            let met = window.meet_anew(&wait_limits(window.world.patience, &look))?;
+            let patience = window.world.patience;
+            let met = window.liveness().within(patience, |limits| window.meet_anew(limits))?;
             window.doomed = met.map(|(rank, reason)| format!("rank {rank}: {reason}"));
         }
         Ok(window)
     }
 
     /// Over those of this node who are in the window, also those who were started for it once they have come.
-    pub(super) fn watch(&self) -> LivenessCheck {
+    pub(super) fn liveness(&self) -> LivenessCheck {
         let after = self.after.as_ref().map(|after| &after.site.mailbox);
         LivenessCheck::over(self.world.lifecycle.mailbox().into_iter().chain(after).cloned())
             .and(self.joiners.clone())
@@ -243,8 +242,8 @@ impl<'a> Window<'a> {
     pub fn intercommunicator(&self) -> Result<Option<Intercommunicator>, Error> {
         const CALL: &str = "intercommunicator";
         let failed = Error::group(CALL);
-        let watch = self.watch();
-        let look = || watch.look();
+        let watch = self.liveness();
+        let look = || watch.check();
         let limits = &wait_limits(self.world.patience, &look);
         let Some(everybody) = &self.everybody else { return Ok(None) };
         let olds = self.resize.old.len();
@@ -298,10 +297,8 @@ impl<'a> Window<'a> {
     /// # Errors
     /// [`Error::Group`].
     pub fn broadcast_bytes(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let watch = self.watch();
-        let look = || watch.look();
-        let limits = wait_limits(self.world.patience, &look);
-        self.all_ranks().broadcast(bytes, 0, &limits).map_err(Error::group("broadcast"))
+        let broadcast = |limits: &WaitLimits<'_>| self.all_ranks().broadcast(bytes, 0, limits);
+        self.liveness().within(self.world.patience, broadcast).map_err(Error::group("broadcast"))
     }
 
     /// Ends the resize: the world is the new one if all ranks say so, and the old one if any has a reason against it.
@@ -336,8 +333,8 @@ impl<'a> Window<'a> {
     fn decide(&mut self, mine: Result<(), String>) -> Result<(), Error> {
         const CALL: &str = "commit";
         let failed = Error::group(CALL);
-        let watch = self.watch();
-        let look = || watch.look();
+        let watch = self.liveness();
+        let look = || watch.check();
         let limits = wait_limits(self.world.patience, &look);
         let (unmoved, untold) = match self.unmoved() {
             Ok(unmoved) => (unmoved, None),
@@ -392,10 +389,8 @@ impl<'a> Window<'a> {
         self.world.round = 0;
         // After this barrier joiners of a resize that was given up may end.
         self.joiners.clear();
-        let watch = self.watch();
-        let look = || watch.look();
-        let limits = wait_limits(self.world.patience, &look);
-        self.all_ranks().barrier(&limits).map_err(&failed)?;
+        let barrier = |limits: &WaitLimits<'_>| self.all_ranks().barrier(limits);
+        self.liveness().within(self.world.patience, barrier).map_err(&failed)?;
         match given_up {
             None => self.become_new(),
             Some((rank, reason)) => {

@@ -52,16 +52,16 @@ pub fn run(rounds: u8) -> Result<Vec<Value>> {
         ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
         ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
     ];
-    let programs: [(_, &[&str], &[_]); 6] = [
-        ("resize_cost", &[], &[]),
-        ("program_cost", &[], &[]),
-        ("start_cost", &[], &sparing),
-        ("move_speed", &["shared", "64"], &[]),
-        ("move_speed", &["messages", "64"], &[]),
-        ("move_speed", &["background", "64"], &[]),
+    let programs: [(_, _, &[&str], &[_]); 6] = [
+        ("elastic", "resize_cost", &[], &[]),
+        ("elastic-program", "program_cost", &[], &[]),
+        ("elastic", "start_cost", &[], &sparing),
+        ("elastic", "move_speed", &["shared", "64"], &[]),
+        ("elastic", "move_speed", &["messages", "64"], &[]),
+        ("elastic", "move_speed", &["background", "64"], &[]),
     ];
-    for (name, words, variables) in programs {
-        let program = built(name)?;
+    for (package, name, words, variables) in programs {
+        let program = built(package, name)?;
         let job = Job::new(2, &program).limit(LIMIT);
         let job = words.iter().fold(job, |job, word| job.arg(word));
         let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
@@ -74,7 +74,7 @@ pub fn run(rounds: u8) -> Result<Vec<Value>> {
 
 /// Runs the synthetic benchmark and returns its lines on each change, mode by mode.
 pub fn synthetic() -> Result<String> {
-    let program = built("synthetic")?;
+    let program = built("elastic", "synthetic")?;
     let mut said = String::new();
     for mode in ["mode=inc", "mode=step"] {
         let job = SYNTHETIC.iter().fold(Job::new(4, &program), |job, word| job.arg(word));
@@ -85,9 +85,9 @@ pub fn synthetic() -> Result<String> {
     Ok(said)
 }
 
-/// Builds an example of the crate.
-pub fn built(example: &str) -> Result<PathBuf> {
-    let words = ["--package", "elastic", "--example", example];
+/// Builds an example of a package.
+pub fn built(package: &str, example: &str) -> Result<PathBuf> {
+    let words = ["--package", package, "--example", example];
     run_compiler(release::cargo()?.args(words))?;
     Ok(project::target()?.join("release/examples").join(example))
 }

@@ -23,7 +23,7 @@ const NAME: usize = 12;
 
 /// Runs the program, and returns its rows.
 pub fn run() -> Result<Vec<[String; 7]>> {
-    let program = super::elastic::built("tasks")?;
+    let program = super::elastic::built("elastic-tasks", "tasks")?;
     let job = Job::new(2, &program).bind_to(BindTo::None).arg("bench").limit(LIMIT);
     let outcome = job.run()?;
     outcome.expect_success()?;

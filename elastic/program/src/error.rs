@@ -1,7 +1,7 @@
 //! Errors of programs.
 
 use super::machine::{Action, Event};
-use crate::error::Error;
+use elastic::Error;
 
 /// Error of a block of a program.
 pub type BlockError = Box<dyn std::error::Error + Send + Sync>;

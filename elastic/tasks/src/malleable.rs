@@ -7,9 +7,9 @@ use quo::group::GroupError;
 use super::mail::{Mail, unlimited};
 use super::session::{self, Around, Begin, End};
 use super::{Counts, Done, Options, Task, TasksError};
-use crate::error::Error;
-use crate::liveness::LivenessCheck;
-use crate::world::{Status, World};
+use elastic::Error;
+use elastic::LivenessCheck;
+use elastic::{Status, World};
 
 /// The world of a session.
 struct Elastic<'a> {
@@ -36,7 +36,7 @@ impl Around for Elastic<'_> {
     }
 
     fn look(&self) -> Result<(), GroupError> {
-        self.watch.look()
+        self.watch.check()
     }
 }
 
@@ -75,13 +75,13 @@ pub fn run_in_world<T: Task>(
             }
             continue;
         }
-        let watch = world.watch();
-        let look = || watch.look();
+        let watch = world.liveness();
+        let look = || watch.check();
         let ranks = world
             .communicator()
             .ok_or(Error::InvalidState { call: "tasks", reason: "only ranks compute tasks" })?;
         let mail = Mail::over(ranks, &unlimited(&look))?;
-        let (watch, node, interval) = (world.watch(), world.node_index(), options.probe);
+        let (watch, node, interval) = (world.liveness(), world.node(), options.probe);
         let mut around = Elastic { world, watch, interval, node, probes: &mut probes };
         match session::run(mail, begin, options, &mut around)? {
             End::Done(output, more) => {

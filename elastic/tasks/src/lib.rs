@@ -5,7 +5,7 @@
 //! this process. No process is started for a task: ranks without work ask others for some.
 //!
 //! ```
-//! use elastic::tasks::{self, Options, Task, TaskError};
+//! use elastic_tasks::{self as tasks, Options, Task, TaskError};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]

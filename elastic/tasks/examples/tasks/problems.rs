@@ -1,6 +1,6 @@
 //! Seven computations as small tasks.
 
-use elastic::tasks::{Task, TaskError};
+use elastic_tasks::{Task, TaskError};
 use serde::{Deserialize, Serialize};
 
 /// A Fibonacci number, by its definition.

@@ -3,9 +3,9 @@
 use quo_mpi::communicator::Communicator;
 
 use super::BlockError;
-use crate::data::Registry;
-use crate::error::Error;
-use crate::world::{Status, World};
+use elastic::Error;
+use elastic::data::Registry;
+use elastic::{Status, World};
 
 /// Ranks and arrays in which a block runs: those of a world, or one process without MPI.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Instant;
 
-use elastic::program::Program;
 use elastic::{World, WorldOptions};
+use elastic_program::Program;
 use quo_mpi::Mpi;
 
 const ROUNDS: u32 = 20_000;

@@ -1,5 +1,5 @@
-//! Resize points as a program writes them: the calls of ReSHAPE over [`World`], [`points`](crate::points) and
-//! [`data`](crate::data).
+//! Resize points as a program writes them: the calls of ReSHAPE over [`World`], [`points`](scheduler::points) and
+//! [`data`](elastic::data).
 //!
 //! | ReSHAPE | here |
 //! |---|---|
@@ -20,10 +20,10 @@
 //! ```no_run
 //! use elastic::WorldOptions;
 //! use elastic::layout::Storage;
-//! use elastic::points::{Configuration, Decision, Topology};
-//! use elastic::reshape::{ProcessorTopology, Reshape, Seat, SweetSpot};
+//! use scheduler::points::{Configuration, Decision, Topology};
+//! use elastic_reshape::{ProcessorTopology, Reshape, Seat, SweetSpot};
 //! # fn iterate(_matrix: &mut [f64], _rank: usize, _size: usize) {}
-//! # fn main() -> Result<(), elastic::Error> {
+//! # fn main() -> Result<(), elastic_reshape::ReshapeError> {
 //! let kind = Topology::NearlySquare { difference: None, divides: None };
 //! let topology = ProcessorTopology { kind, start: Configuration::Grid(1, 2) };
 //! let mut reshape = Reshape::init(WorldOptions::new(), topology, Box::new(SweetSpot::default()))?;
@@ -55,19 +55,21 @@
 //!
 //! Source: dissertation of R. Sudarsan (Virginia Tech, 2009), sections 2.3 and 3.3.
 
+mod error;
 mod redistribute;
-mod scheduler;
+mod sweet_spot;
 
 use std::time::Duration;
 
 use quo::group::WaitLimits;
 
-pub use self::scheduler::{Choice, ProcessorTopology, Scheduler, SweetSpot};
+pub use error::ReshapeError;
+pub use sweet_spot::{Choice, ProcessorTopology, Scheduler, SweetSpot};
 
-use crate::change::RequestId;
-use crate::error::Error;
-use crate::points::{Configuration, Decision, Growth, History, PointsError, ResizePoints};
-use crate::{Progress, Status, World, WorldOptions};
+use elastic::Error;
+use elastic::change::RequestId;
+use elastic::{Progress, Status, World, WorldOptions};
+use scheduler::points::{Configuration, Decision, Growth, History, ResizePoints};
 
 /// The longest wait for one rank's word.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -112,14 +114,14 @@ impl Reshape {
     /// rank 0.
     ///
     /// # Errors
-    /// [`Error::Points`] for a topology that cannot be, [`Error::Refused`] when there are fewer processes than it begins
+    /// [`ReshapeError::Points`] for a topology that cannot be, [`elastic::Error::Refused`] when there are fewer processes than it begins
     /// with, and as [`World::create`].
     #[doc(alias = "reshape_Init")]
     pub fn init(
         options: WorldOptions,
         topology: ProcessorTopology,
         scheduler: Box<dyn Scheduler>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ReshapeError> {
         const CALL: &str = "init";
         let start = topology.kind.start(topology.start)?;
         let world = World::create(options.start(start.size() as usize))?;
@@ -129,7 +131,7 @@ impl Reshape {
             let (wanted, found) = (start.size(), world.capacity());
             world.end()?;
             let reason = format!("the program begins with {wanted} ranks, and there are {found}");
-            return Err(Error::Refused { call: CALL, reason });
+            return Err(Error::Refused { call: CALL, reason }.into());
         }
         let mut this = Self {
             points: ResizePoints::new(start, 1)?,
@@ -205,9 +207,9 @@ impl Reshape {
     /// Arranges the processors that there are in another way, on all ranks alike. Local.
     ///
     /// # Errors
-    /// [`Error::Points`] for another number of processors.
+    /// [`ReshapeError::Points`] for another number of processors.
     #[doc(alias = "reshape_setCommunicator")]
-    pub fn rearrange(&mut self, configuration: Configuration) -> Result<(), Error> {
+    pub fn rearrange(&mut self, configuration: Configuration) -> Result<(), ReshapeError> {
         Ok(self.points.rearranged(configuration)?)
     }
 
@@ -223,9 +225,9 @@ impl Reshape {
     /// when this returns. Collective.
     ///
     /// # Errors
-    /// [`Error::Points`] for a time that is none; as [`World::probe`].
+    /// [`ReshapeError::Points`] for a time that is none; as [`World::probe`].
     #[doc(alias = "reshape_ContactScheduler")]
-    pub fn contact(&mut self, seconds: f64, iteration: u64) -> Result<Decision, Error> {
+    pub fn contact(&mut self, seconds: f64, iteration: u64) -> Result<Decision, ReshapeError> {
         self.points.contacted(iteration);
         let report = self.points.report(seconds)?;
         if self.world.rank() == 0 {
@@ -270,7 +272,9 @@ impl Reshape {
             if !(self.valid)(to) {
                 let reason = format!("the program cannot work with {to}");
                 return match self.close(Err(reason)) {
-                    Ok(_) | Err(Error::Aborted { .. }) => Ok(Decision::Continue),
+                    Ok(_) | Err(ReshapeError::World(Error::Aborted { .. })) => {
+                        Ok(Decision::Continue)
+                    }
                     Err(error) => Err(error),
                 };
             }
@@ -285,10 +289,10 @@ impl Reshape {
     /// Collective.
     ///
     /// # Errors
-    /// [`Error::Aborted`] when somebody had a reason: the ranks are the old ones, and data that have left some of
+    /// [`elastic::Error::Aborted`] when somebody had a reason: the ranks are the old ones, and data that have left some of
     /// them already come back where [`decision`](Self::decision) says [`Decision::Expand`].
     #[doc(alias = "reshape_Resize")]
-    pub fn resize(&mut self) -> Result<Seat, Error> {
+    pub fn resize(&mut self) -> Result<Seat, ReshapeError> {
         if !self.world.is_pending() {
             // Also for one that joined with the resize before.
             if self.seat == Seat::Joins {
@@ -304,29 +308,29 @@ impl Reshape {
     /// # Errors
     /// As [`World::end`].
     #[doc(alias = "reshape_Exit")]
-    pub fn exit(self) -> Result<(), Error> {
-        self.world.end()
+    pub fn exit(self) -> Result<(), ReshapeError> {
+        Ok(self.world.end()?)
     }
 
     /// Gives all ranks the value of rank 0.
     fn hear<T: serde::Serialize + for<'a> serde::Deserialize<'a>>(
         &self,
         mine: T,
-    ) -> Result<T, Error> {
+    ) -> Result<T, ReshapeError> {
         const CALL: &str = "contact";
-        let failed = Error::group(CALL);
+        let failed = |source| Error::Group { call: CALL, source };
         let unreadable = |error: serde_json::Error| quo::group::GroupError::Unsuitable {
             call: CALL,
             reason: format!("the value of rank 0 cannot be read: {error}").into(),
         };
         let Some(current) = self.world.communicator() else { return Ok(mine) };
-        let bytes = serde_json::to_vec(&mine).map_err(unreadable).map_err(&failed)?;
+        let bytes = serde_json::to_vec(&mine).map_err(unreadable).map_err(failed)?;
         let limits = WaitLimits::for_at_most(PATIENCE);
-        let bytes = current.broadcast(bytes, 0, &limits).map_err(&failed)?;
-        serde_json::from_slice(&bytes).map_err(unreadable).map_err(&failed)
+        let bytes = current.broadcast(bytes, 0, &limits).map_err(failed)?;
+        Ok(serde_json::from_slice(&bytes).map_err(unreadable).map_err(failed)?)
     }
 
-    fn close(&mut self, vote: Result<(), String>) -> Result<Seat, Error> {
+    fn close(&mut self, vote: Result<(), String>) -> Result<Seat, ReshapeError> {
         let mut told = self.points.clone();
         told.resized()?;
         told.advance();
@@ -341,7 +345,7 @@ impl Reshape {
             } else {
                 self.points.abandoned();
             }
-            return Err(error);
+            return Err(error.into());
         }
         if matches!(self.world.status(), Status::Parked | Status::Ended) {
             return self.sleep();
@@ -353,7 +357,7 @@ impl Reshape {
     }
 
     /// Until it is called in, and everybody wants it, or until there is nothing more.
-    fn sleep(&mut self) -> Result<Seat, Error> {
+    fn sleep(&mut self) -> Result<Seat, ReshapeError> {
         self.seat = loop {
             if self.world.status() == Status::Parked && !self.world.wait()? {
                 break Seat::Ended;
@@ -370,15 +374,9 @@ impl Reshape {
                     break Seat::Joins;
                 }
                 Err(Error::Aborted { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         };
         Ok(self.seat)
-    }
-}
-
-impl From<PointsError> for Error {
-    fn from(error: PointsError) -> Self {
-        Self::Points(error)
     }
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use quo::group::Group as _;
 use quo_mpi::MpiGroup;
 
-use super::Reshape;
-use crate::data::{Change, DataError, Element, Grids, Moved, Pattern, redistribute, refuse};
-use crate::error::Error;
-use crate::layout::{Grid, Storage};
-use crate::liveness::wait_limits;
-use crate::points::Configuration;
+use super::{Reshape, ReshapeError};
+use elastic::Error;
+use elastic::data::{
+    DataError, Element, Grids, Moved, Participants, Pattern, redistribute, refuse,
+};
+use elastic::layout::{Grid, Storage};
+use scheduler::points::Configuration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -20,7 +21,7 @@ impl Reshape {
     /// after; empty before on joiners, and after on leavers. Collective over the ranks there are.
     ///
     /// # Errors
-    /// [`Error::Data`], the same on all ranks, also when one of them has a part of another length: all keep their data
+    /// [`elastic::Error::Data`], the same on all ranks, also when one of them has a part of another length: all keep their data
     /// then.
     #[doc(alias = "reshape_Redistribute1D")]
     pub fn redistribute_1d<T: Element>(
@@ -28,7 +29,7 @@ impl Reshape {
         data: &mut Vec<T>,
         length: usize,
         block: usize,
-    ) -> Result<Moved, Error> {
+    ) -> Result<Moved, ReshapeError> {
         self.redistribute(data, |_| Pattern::block_cyclic(length, block))
     }
 
@@ -42,7 +43,7 @@ impl Reshape {
         &mut self,
         data: &mut Vec<T>,
         length: usize,
-    ) -> Result<Moved, Error> {
+    ) -> Result<Moved, ReshapeError> {
         self.redistribute(data, |_| Pattern::block(length))
     }
 
@@ -58,7 +59,7 @@ impl Reshape {
         shape: (usize, usize),
         block: usize,
         storage: Storage,
-    ) -> Result<Moved, Error> {
+    ) -> Result<Moved, ReshapeError> {
         self.redistribute(data, |configuration: Configuration| {
             let (rows, columns) = configuration.dimensions();
             let grid = Grid::new(rows as usize, columns as usize);
@@ -69,7 +70,7 @@ impl Reshape {
     /// Takes part in a redistribution for which this rank has no array: nobody's is moved, and all get the reason.
     /// Collective over the ranks there are, of which the others redistribute.
     #[must_use]
-    pub fn refuse_redistribution(&mut self, reason: &str) -> Error {
+    pub fn refuse_redistribution(&mut self, reason: &str) -> ReshapeError {
         match self.change() {
             Ok((group, change, _)) => refuse(group, change, reason).into(),
             Err(error) => error,
@@ -80,7 +81,7 @@ impl Reshape {
         &mut self,
         data: &mut Vec<T>,
         pattern: impl Fn(Configuration) -> Pattern,
-    ) -> Result<Moved, Error> {
+    ) -> Result<Moved, ReshapeError> {
         let (group, change, (from, to)) = self.change()?;
         let (part, moved) = redistribute(group, change, (pattern(from), pattern(to)), data)?;
         *data = part;
@@ -90,14 +91,17 @@ impl Reshape {
     }
 
     /// Among whom an array moves, and from which configuration to which.
-    fn change(&self) -> Result<(MpiGroup, Change, (Configuration, Configuration)), Error> {
+    fn change(
+        &self,
+    ) -> Result<(MpiGroup, Participants, (Configuration, Configuration)), ReshapeError> {
         const CALL: &str = "redistribute";
         let reason = "a process that is no rank has no data";
         let current =
             self.world.communicator().ok_or(Error::InvalidState { call: CALL, reason })?;
-        let watch = self.world.watch();
-        let look = || watch.look();
-        let group = current.group_within(&wait_limits(PATIENCE, &look)).map_err(DataError::from)?;
+        let liveness = self.world.liveness();
+        let group = liveness
+            .within(PATIENCE, |limits| current.group_within(limits))
+            .map_err(DataError::from)?;
         let (from, to, old, new) = match self.points.shrinks() {
             Some(to) => (self.points.current(), to, group.size(), self.world.staying()),
             None => {
@@ -106,6 +110,6 @@ impl Reshape {
             }
         };
         let node = self.world.node();
-        Ok((group, Change { old, new, node, patience: PATIENCE, watch }, (from, to)))
+        Ok((group, Participants { old, new, node, patience: PATIENCE, liveness }, (from, to)))
     }
 }

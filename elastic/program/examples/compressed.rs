@@ -6,7 +6,7 @@ use std::error::Error;
 
 use elastic::WorldOptions;
 use elastic::layout::{Compressed, Ranks};
-use elastic::program::{BlockError, Program, Stage};
+use elastic_program::{BlockError, Program, Stage};
 use quo_mpi::Mpi;
 
 const ROWS: usize = 53;

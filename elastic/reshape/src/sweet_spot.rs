@@ -8,7 +8,7 @@ use scheduler::resizing::{self, Scenario};
 use scheduler::state::{Cluster, Refusal, State};
 use scheduler::time::{Span, Time};
 
-use crate::points::{Configuration, Decision, Growth, History, Report, Topology, Visit};
+use scheduler::points::{Configuration, Decision, Growth, History, Report, Topology, Visit};
 
 /// Facts that a scheduler may choose by.
 #[derive(Clone, Copy)]
@@ -121,7 +121,7 @@ impl ProcessorTopology {
     pub fn arranged(&self, size: usize) -> Configuration {
         match self.kind {
             Topology::NearlySquare { .. } => {
-                let grid = crate::data::Grids::NearlySquare.of(size);
+                let grid = elastic::data::Grids::NearlySquare.of(size);
                 Configuration::Grid(grid.rows as u32, grid.columns as u32)
             }
             Topology::Arbitrary { .. } | Topology::PowerOfTwo => Configuration::Line(size as u32),

@@ -8,7 +8,7 @@
 //! ```no_run
 //! use elastic::WorldOptions;
 //! use elastic::data::Pattern;
-//! use elastic::program::{Program, ProgramError};
+//! use elastic_program::{Program, ProgramError};
 //!
 //! # fn main() -> Result<(), ProgramError> {
 //! let program = Program::new(|stage| {
@@ -60,7 +60,7 @@ pub use error::{BlockError, ProgramError};
 pub use machine::{Action, Event, Kind, Machine, Standing};
 pub use stage::Stage;
 
-use crate::world::{Window, World, WorldOptions};
+use elastic::{Window, World, WorldOptions};
 use host::{Serial, Worldly};
 
 type Init<D> = dyn Fn(&mut Stage<'_>) -> Result<D, BlockError>;

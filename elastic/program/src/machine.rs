@@ -72,7 +72,7 @@ pub enum Event {
 /// Position of a process in a program, and its next action.
 ///
 /// ```
-/// use elastic::program::{Action, Event, Kind, Machine, Standing};
+/// use elastic_program::{Action, Event, Kind, Machine, Standing};
 ///
 /// let mut machine = Machine::new(vec![Kind::Init, Kind::Elastic, Kind::Rigid { repeats: false }])?;
 /// assert_eq!(machine.action(), Action::Init);
@@ -82,7 +82,7 @@ pub enum Event {
 /// assert_eq!(machine.on(Event::Computed)?, Action::Again(1));
 /// assert_eq!(machine.on(Event::Again(false))?, Action::Compute(2));
 /// assert_eq!(machine.on(Event::Computed)?, Action::End);
-/// # Ok::<(), elastic::program::ProgramError>(())
+/// # Ok::<(), elastic_program::ProgramError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Machine {

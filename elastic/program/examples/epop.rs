@@ -10,7 +10,7 @@ use elastic::Window;
 use elastic::WorldOptions;
 use elastic::data::{Grids, Pattern};
 use elastic::place::{Allowed, Bounds};
-use elastic::program::{BlockError, Program, Stage};
+use elastic_program::{BlockError, Program, Stage};
 use quo::group::{WaitLimits, allgather_bytes};
 use quo_mpi::Mpi;
 use quo_mpi::communicator::ThreadLevel;

@@ -3,9 +3,9 @@
 use super::drive::Host;
 use super::machine::Standing;
 use super::{BlockError, Element, Program, ProgramError, Stage};
-use crate::data::Registry;
-use crate::error::Error;
-use crate::world::{Status, Window, World};
+use elastic::Error;
+use elastic::data::Registry;
+use elastic::{Status, Window, World};
 
 /// Blocks of a program with the data of this process.
 struct Blocks<'p, D> {
@@ -226,8 +226,8 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::data::Pattern;
-    use crate::program::Action;
+    use crate::Action;
+    use elastic::data::Pattern;
 
     fn counting() -> Program<Vec<&'static str>> {
         Program::new(|stage| {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use elastic::change::{Request, RequestKind};
 use elastic::manager::Requests;
-use elastic::tasks::{self, Options, Policy, Release, Task, TaskError};
 use elastic::{Status, World, WorldOptions};
+use elastic_tasks::{self as tasks, Options, Policy, Release, Task, TaskError};
 use problems::{Fibonacci, Mandelbrot, Primes, Product, Queens, Sort, Walks};
 use quo::group::WaitLimits;
 use quo_mpi::Mpi;

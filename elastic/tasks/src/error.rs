@@ -2,7 +2,7 @@
 
 use quo::group::GroupError;
 
-use crate::error::Error;
+use elastic::Error;
 
 /// Error of a task.
 pub type TaskError = Box<dyn std::error::Error + Send + Sync>;

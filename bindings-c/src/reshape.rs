@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use elastic::data::Element;
 use elastic::layout::Storage;
+use elastic_policy::points::{Configuration, Decision, Topology};
 use elastic_reshape::{
     Choice, ProcessorTopology, Reshape, ReshapeError, Scheduler, Seat, SweetSpot,
 };
 use quo_mpi::Comm as MPI_Comm;
 use quo_mpi::communicator::Communicator;
-use scheduler::points::{Configuration, Decision, Topology};
 
 use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};

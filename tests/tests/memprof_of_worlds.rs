@@ -7,13 +7,13 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use elastic_policy::memory::{Footprint, NodeRoom};
 use memprof_trace::layout::{Class, flags};
 use quo_tests::example::small_deck;
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
     APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, Running, fortran_support, until,
 };
-use scheduler::memory::{Footprint, NodeRoom};
 use serde_json::Value;
 
 const TESTS: &[Test] = &[

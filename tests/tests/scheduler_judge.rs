@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
+use elastic_lab::input::{LogSettings, swf};
+use elastic_lab::simulate::{Observer, Settings, Simulation};
+use elastic_lab::workload::generate::{Synthetic, synthetic};
+use elastic_lab::workload::{JobSpec, Work, Workload};
+use elastic_policy::action::{Action, Decision};
+use elastic_policy::state::Cluster;
+use elastic_policy::time::{Span, Time};
 use quo_tests::Checkout;
 use quo_tests::suite::{Skipped, Test, run};
-use scheduler::action::{Action, Decision};
-use scheduler::input::{LogSettings, swf};
-use scheduler::simulate::{Observer, Settings, Simulation};
-use scheduler::state::Cluster;
-use scheduler::time::{Span, Time};
-use scheduler::workload::generate::{Synthetic, synthetic};
-use scheduler::workload::{JobSpec, Work, Workload};
 
 const TESTS: [Test; 6] = [
     ("fcfs_starts_jobs_as_accasim_on_generated_logs", fcfs_on_generated_logs),
@@ -73,7 +73,7 @@ impl Observer for Started {
 }
 
 fn by_ours(scheduler: &str, workload: &Workload, nodes: u32) -> Result<Started> {
-    let mut policy = scheduler::named::policy(scheduler).context("no such scheduler")?;
+    let mut policy = elastic_policy::named::policy(scheduler).context("no such scheduler")?;
     let settings = Settings::new(Cluster { nodes, cores_per_node: 1 });
     let mut started = Started::default();
     Simulation::new(workload, settings, policy.as_mut(), &mut started).run()?;

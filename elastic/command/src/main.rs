@@ -228,7 +228,7 @@ fn report_text(report: &LatestReport) -> String {
         text.push_str(&format!("; last resize {}", seconds(last)));
     }
     if let Some(count) = report.bytes_per_rank {
-        text.push_str(&format!("; {} a rank", scheduler::memory::bytes(count)));
+        text.push_str(&format!("; {} a rank", elastic_policy::memory::bytes(count)));
     }
     if let Some(left) = report.remaining_seconds {
         text.push_str(&format!("; ends in {}", seconds(left)));

@@ -3,10 +3,10 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use scheduler::action::Decision;
-use scheduler::simulate::{Observer, Progress};
-use scheduler::time::Time;
-use scheduler::workload::Workload;
+use elastic_lab::simulate::{Observer, Progress};
+use elastic_lab::workload::Workload;
+use elastic_policy::action::Decision;
+use elastic_policy::time::Time;
 
 /// Work shorter than this shows no progress.
 const QUIET: Duration = Duration::from_millis(500);

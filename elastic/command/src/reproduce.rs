@@ -1,7 +1,7 @@
 //! `quo-elastic simulate --reproduce`: the tables of the sources beside ours.
 
 use anyhow::{Context, Result, bail};
-use scheduler::reproduce;
+use elastic_lab::reproduce;
 
 use crate::say;
 

@@ -1,8 +1,8 @@
 //! Nodes that the jobs of a log shared: whether a simulation shares them, too, and what to say about it.
 
-use scheduler::input::Log;
-use scheduler::simulate::Sharing;
-use scheduler::state::Cluster;
+use elastic_lab::input::Log;
+use elastic_lab::simulate::Sharing;
+use elastic_policy::state::Cluster;
 
 /// The sizes of nodes that the user has named.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub fn of(log: &Log, named: Named, is_sacct: bool) -> Option<Sharing> {
 pub fn notes(log: &Log, named: Named, is_sacct: bool, cluster: Cluster) -> Vec<String> {
     let mut notes = Vec::new();
     let jobs = &log.workload.jobs;
-    let memory = |share: scheduler::rooms::Share| share.memory > 0;
+    let memory = |share: elastic_policy::rooms::Share| share.memory > 0;
     let with_memory = jobs.iter().filter(|job| job.share.is_some_and(memory)).count();
     let with_cores = jobs.iter().filter(|job| job.share.is_some()).count();
     let nodes = u64::from(cluster.nodes);
@@ -85,6 +85,6 @@ pub fn notes(log: &Log, named: Named, is_sacct: bool, cluster: Cluster) -> Vec<S
 
 /// Reads a size of memory such as `192G`, in MiB.
 pub fn memory(text: &str) -> Result<u32, String> {
-    let read = scheduler::input::mebibytes(text);
+    let read = elastic_lab::input::mebibytes(text);
     read.ok_or_else(|| "a size in MiB, or such as 192G, is expected".to_owned())
 }

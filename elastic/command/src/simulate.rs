@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
+use elastic_lab::input::{Log, LogSettings, Skipped, WrongLines, described, sacct, swf};
+use elastic_lab::record;
+use elastic_lab::report::{Comparison, Coverage, Summary, chart, csv, html, text};
+use elastic_lab::simulate::{Ending, Outcome, Overrun, Settings, Sharing, Simulation};
+use elastic_lab::workload::Workload;
+use elastic_lab::workload::generate::{Synthetic, synthetic};
+use elastic_lab::workload::share::{Chosen, Elastic};
+use elastic_policy::job::Class;
+use elastic_policy::points::Measure;
+use elastic_policy::predict::Prediction;
+use elastic_policy::state::Cluster;
+use elastic_policy::time::Span;
 use quo_files::Output;
-use scheduler::input::{Log, LogSettings, Skipped, WrongLines, described, sacct, swf};
-use scheduler::job::Class;
-use scheduler::points::Measure;
-use scheduler::predict::Prediction;
-use scheduler::record;
-use scheduler::report::{Comparison, Coverage, Summary, chart, csv, html, text};
-use scheduler::simulate::{Ending, Outcome, Overrun, Settings, Sharing, Simulation};
-use scheduler::state::Cluster;
-use scheduler::time::Span;
-use scheduler::workload::Workload;
-use scheduler::workload::generate::{Synthetic, synthetic};
-use scheduler::workload::share::{Chosen, Elastic};
 
 use crate::progress::Watcher;
 use crate::sharing::{self, Named};
@@ -150,7 +150,7 @@ enum Kind {
 
 /// The names are possible values, so that shells complete them.
 fn policy_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(scheduler::named::ALL.iter().map(|known| known.0))
+    PossibleValuesParser::new(elastic_policy::named::ALL.iter().map(|known| known.0))
 }
 
 /// Reads the settings of prediction: what is not named stays as usual.
@@ -507,7 +507,7 @@ fn simulate(
     seed: u64,
     is_first: bool,
 ) -> Result<Outcome> {
-    let Some(mut policy) = scheduler::named::policy_predicting(name, arguments.predict) else {
+    let Some(mut policy) = elastic_policy::named::policy_predicting(name, arguments.predict) else {
         bail!("there is no scheduler {name:?}")
     };
     let measures = || workload.jobs.iter().any(|job| job.work.measures_mpi());

@@ -9,9 +9,9 @@ use std::time::Instant;
 use elastic::WorldOptions;
 use elastic::data::{Grids, Pattern};
 use elastic::layout::{Distribution, Grid, Ranks, Storage};
+use elastic_policy::points::{Configuration, Decision, Topology};
 use elastic_reshape::{Choice, ProcessorTopology, Reshape, Seat};
 use quo_mpi::Mpi;
-use scheduler::points::{Configuration, Decision, Topology};
 
 const ITERATIONS: u64 = 60;
 const EVERY: u64 = 10;

@@ -1,7 +1,7 @@
 //! Errors of resize points.
 
 use elastic::data::DataError;
-use scheduler::points::PointsError;
+use elastic_policy::points::PointsError;
 
 /// Why a call of ReSHAPE failed. Collective calls fail alike on every rank that takes part.
 #[derive(Debug, thiserror::Error)]

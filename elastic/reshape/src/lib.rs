@@ -1,4 +1,4 @@
-//! Resize points as a program writes them: the calls of ReSHAPE over [`World`], [`points`](scheduler::points) and
+//! Resize points as a program writes them: the calls of ReSHAPE over [`World`], [`points`](elastic_policy::points) and
 //! [`data`](elastic::data).
 //!
 //! | ReSHAPE | here |
@@ -20,7 +20,7 @@
 //! ```no_run
 //! use elastic::WorldOptions;
 //! use elastic::layout::Storage;
-//! use scheduler::points::{Configuration, Decision, Topology};
+//! use elastic_policy::points::{Configuration, Decision, Topology};
 //! use elastic_reshape::{ProcessorTopology, Reshape, Seat, SweetSpot};
 //! # fn iterate(_matrix: &mut [f64], _rank: usize, _size: usize) {}
 //! # fn main() -> Result<(), elastic_reshape::ReshapeError> {
@@ -69,7 +69,7 @@ pub use sweet_spot::{Choice, ProcessorTopology, Scheduler, SweetSpot};
 use elastic::Error;
 use elastic::change::RequestId;
 use elastic::{Progress, Status, World, WorldOptions};
-use scheduler::points::{Configuration, Decision, Growth, History, ResizePoints};
+use elastic_policy::points::{Configuration, Decision, Growth, History, ResizePoints};
 
 /// The longest wait for one rank's word.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use elastic::data::{
     DataError, Element, Grids, Moved, Participants, Pattern, redistribute, refuse,
 };
 use elastic::layout::{Grid, Storage};
-use scheduler::points::Configuration;
+use elastic_policy::points::Configuration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,14 +1,14 @@
 //! Decisions at a resize point.
 
-use scheduler::action::Action;
-use scheduler::event::Event;
-use scheduler::job::{Class, Job, JobId, Limits};
-use scheduler::policy::{Draft, Policy};
-use scheduler::resizing::{self, Scenario};
-use scheduler::state::{Cluster, Refusal, State};
-use scheduler::time::{Span, Time};
+use elastic_policy::action::Action;
+use elastic_policy::event::Event;
+use elastic_policy::job::{Class, Job, JobId, Limits};
+use elastic_policy::policy::{Draft, Policy};
+use elastic_policy::resizing::{self, Scenario};
+use elastic_policy::state::{Cluster, Refusal, State};
+use elastic_policy::time::{Span, Time};
 
-use scheduler::points::{Configuration, Decision, Growth, History, Report, Topology, Visit};
+use elastic_policy::points::{Configuration, Decision, Growth, History, Report, Topology, Visit};
 
 /// Facts that a scheduler may choose by.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use elastic::manager::WorldStatus;
-use scheduler::job::Limits;
-use scheduler::memory::{Footprint, NodeRoom, TooLittleMemory};
+use elastic_policy::job::Limits;
+use elastic_policy::memory::{Footprint, NodeRoom, TooLittleMemory};
 
 /// The complaint about a job whose memory nobody knows.
 pub const SILENT: &str =

@@ -13,10 +13,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use clap::{ArgGroup, Args};
 use elastic::manager::WorldStatus;
-use scheduler::action::Action;
-use scheduler::job::MpiRatio;
-use scheduler::live::POLICIES;
-use scheduler::time::{Span, Time};
+use elastic_policy::action::Action;
+use elastic_policy::job::MpiRatio;
+use elastic_policy::live::POLICIES;
+use elastic_policy::time::{Span, Time};
 
 pub use contact::{Contact, here};
 use recording::Recording;
@@ -81,8 +81,9 @@ struct Common {
 }
 
 impl Common {
-    fn policy(&self) -> Result<Box<dyn scheduler::policy::Policy>> {
-        let policy = scheduler::live::policy(&self.policy, span(self.grace), span(self.look_ahead));
+    fn policy(&self) -> Result<Box<dyn elastic_policy::policy::Policy>> {
+        let policy =
+            elastic_policy::live::policy(&self.policy, span(self.grace), span(self.look_ahead));
         policy.ok_or_else(|| anyhow::anyhow!("there is no policy {:?}", self.policy))
     }
 

@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use elastic::change::{Event, Happening, Request, RequestId, Step};
 use elastic::manager::WorldStatus;
 use elastic::manager::control::wire::{Answer, Call};
-use scheduler::job::Limits;
-use scheduler::time::{Span, Time};
+use elastic_policy::job::Limits;
+use elastic_policy::time::{Span, Time};
 
 use super::contact::Contact;
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use scheduler::record::{Recorder, Run, Sighting};
-use scheduler::time::Time;
+use elastic_lab::record::{Recorder, Run, Sighting};
+use elastic_policy::time::Time;
 
 /// A record, to which lines are appended.
 #[derive(Debug)]
@@ -66,9 +66,9 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
-    use scheduler::job::Class;
-    use scheduler::record::{Stage, read};
-    use scheduler::time::Span;
+    use elastic_lab::record::{Stage, read};
+    use elastic_policy::job::Class;
+    use elastic_policy::time::Span;
 
     use super::*;
 

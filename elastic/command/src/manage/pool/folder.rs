@@ -18,9 +18,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
+use elastic_policy::time::Time;
 use quo_files::Access;
 use rustix::fs::{FlockOperation, flock};
-use scheduler::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::super::now;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use scheduler::job::Class;
+use elastic_policy::job::Class;
 
 use super::queue::{Hosts, QueuedJob};
 

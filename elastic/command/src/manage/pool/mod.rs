@@ -17,12 +17,12 @@ use anyhow::{Context, Result, bail};
 use elastic::manager::WorldStatus;
 use elastic::manager::control::FOLDER_VARIABLE;
 use elastic::manager::slurm::query;
-use scheduler::action::{Action, Choice};
-use scheduler::job::Class;
-use scheduler::live::{Decided, Snapshot, Stage, decide};
-use scheduler::policy::Policy;
-use scheduler::record::Run;
-use scheduler::time::{Span, Time};
+use elastic_lab::record::Run;
+use elastic_policy::action::{Action, Choice};
+use elastic_policy::job::Class;
+use elastic_policy::live::{Decided, Snapshot, Stage, decide};
+use elastic_policy::policy::Policy;
+use elastic_policy::time::{Span, Time};
 
 use super::contact::{Contact, here, there};
 use super::orders::{EVENTS, Orders, is_busy, open};

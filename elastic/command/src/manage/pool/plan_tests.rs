@@ -1,7 +1,7 @@
 use elastic::manager::control::wire::Answer;
-use scheduler::job::MpiRatio;
-use scheduler::live::{decide, policy};
-use scheduler::time::Span;
+use elastic_policy::job::MpiRatio;
+use elastic_policy::live::{decide, policy};
+use elastic_policy::time::Span;
 
 use super::super::queue::{Queue, read};
 use super::*;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use elastic::manager::control::is_job_name;
 use elastic::manager::slurm::expand_hosts;
-use scheduler::job::{Class, Limits};
-use scheduler::sizes::{Sizes, in_file};
-use scheduler::time::Span;
+use elastic_policy::job::{Class, Limits};
+use elastic_policy::sizes::{Sizes, in_file};
+use elastic_policy::time::Span;
 use serde::Deserialize;
 
 use super::super::span;

@@ -1,10 +1,10 @@
 //! Nodes that drain, or that administrators are about to work on, are left: Slurm waits for their jobs to end, and a job that grows and shrinks need not. Pure.
 
-use scheduler::action::{Action, Choice};
-use scheduler::job::{Class, JobId};
-use scheduler::live::{Decided, Stage};
-use scheduler::nodes::NodeList;
-use scheduler::time::Span;
+use elastic_policy::action::{Action, Choice};
+use elastic_policy::job::{Class, JobId};
+use elastic_policy::live::{Decided, Stage};
+use elastic_policy::nodes::NodeList;
+use elastic_policy::time::Span;
 
 use super::plan::Pictured;
 use super::text::Use;

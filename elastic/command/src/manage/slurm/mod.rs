@@ -16,10 +16,10 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use elastic::manager::WorldStatus;
 use elastic::manager::slurm::query;
-use scheduler::action::Action;
-use scheduler::live::{Decided, decide};
-use scheduler::policy::Policy;
-use scheduler::time::{Span, Time};
+use elastic_policy::action::Action;
+use elastic_policy::live::{Decided, decide};
+use elastic_policy::policy::Policy;
+use elastic_policy::time::{Span, Time};
 
 use super::contact::{Contact, here, there};
 use super::memory::Footprints;

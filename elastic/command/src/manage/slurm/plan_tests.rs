@@ -1,5 +1,5 @@
 use elastic::manager::control::wire::Answer;
-use scheduler::live::{decide, policy};
+use elastic_policy::live::{decide, policy};
 
 use super::super::drain;
 use super::super::text::{Mark, jobs, nodes};

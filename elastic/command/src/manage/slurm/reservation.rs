@@ -1,7 +1,7 @@
 //! Reservations of Slurm, as `scontrol` writes them, and what they make of nodes. Pure.
 
 use elastic::manager::slurm::expand_hosts;
-use scheduler::time::{Span, Time};
+use elastic_policy::time::{Span, Time};
 
 use super::text::{SlurmNode, Use};
 

@@ -6,7 +6,7 @@ mod recorded;
 mod tests;
 
 use elastic::manager::slurm::expand_hosts;
-use scheduler::time::{Span, Time};
+use elastic_policy::time::{Span, Time};
 
 /// The fields that `squeue` is asked for; a name and a comment may have any letters, and come last.
 const JOB_FIELDS: &str = "%A|%i|%U|%T|%D|%N|%B|%S|%e|%l|%r|%j|%k";

@@ -1,0 +1,391 @@
+//! Charts of an outcome as SVG.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use quo_terminal::markup;
+
+use super::summary::Group;
+use crate::simulate::{Load, Outcome};
+use crate::workload::Workload;
+use elastic_policy::time::Time;
+
+/// All lengths are in pixels.
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 16.0;
+const BOTTOM: f64 = 22.0;
+const TOP: f64 = 8.0;
+const BAR: f64 = 16.0;
+/// Columns of a chart over time.
+const COLUMNS: usize = 600;
+/// Rectangles beyond which nobody could tell jobs apart.
+const MOST_PIECES: usize = 20_000;
+
+/// Colours that stay apart for most colour-blind readers.
+const COLOURS: [&str; 9] = [
+    "#3f72af", "#f28e2b", "#2f9e6e", "#d64550", "#8460a8", "#e9c440", "#5bb8c4", "#a0623a",
+    "#f29ca3",
+];
+
+/// A span of time that all charts of a page share.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    from: Time,
+    to: Time,
+}
+
+impl Axis {
+    /// Makes the axis from the first submission to the last end of all outcomes.
+    #[must_use]
+    pub fn of(outcomes: &[&Outcome]) -> Axis {
+        let bounds = outcomes.iter().map(|outcome| outcome.bounds());
+        let (from, to) =
+            bounds.reduce(|all, next| (all.0.min(next.0), all.1.max(next.1))).unwrap_or_default();
+        Axis { from, to: to.max(Time(from.0 + 1)) }
+    }
+
+    fn x(self, at: Time) -> f64 {
+        let share = at.since(self.from).0 as f64 / self.to.since(self.from).0 as f64;
+        LEFT + share * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn labels(self, height: f64) -> String {
+        let seconds = self.to.since(self.from).as_seconds();
+        let (unit, name) = match seconds {
+            long if long > 3.0 * 86_400.0 => (86_400.0, "d"),
+            hours if hours > 3.0 * 3_600.0 => (3_600.0, "h"),
+            minutes if minutes > 600.0 => (60.0, "min"),
+            _ => (1.0, "s"),
+        };
+        let mut text = String::new();
+        let step = round_step(seconds / unit / 8.0);
+        let mut value = 0.0;
+        while value * unit <= seconds {
+            let x = LEFT + value * unit / seconds * (WIDTH - LEFT - RIGHT);
+            let _ = write!(
+                text,
+                "<path class=\"g\" d=\"M{x:.1} {TOP}V{:.1}\"/><text class=\"m\" x=\"{x:.1}\" y=\"{:.1}\">{} {name}</text>",
+                height - BOTTOM,
+                height - 6.0,
+                (value * 1000.0).round() / 1000.0
+            );
+            value += step;
+        }
+        text
+    }
+}
+
+/// Returns the smallest of 1, 2, 5, 10, 20 ... (and their fractions) that is not below `least`.
+fn round_step(least: f64) -> f64 {
+    let least = if least > 0.0 { least } else { 1.0 };
+    let power = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .map(|step| step * power)
+        .into_iter()
+        .find(|step| *step >= least * 0.999)
+        .unwrap_or(10.0 * power)
+}
+
+/// Draws busy nodes over time, each column the mean of its time, or waiting jobs, each column the most.
+#[must_use]
+pub fn over_time(outcome: &Outcome, axis: Axis, is_waiting: bool) -> String {
+    let (height, colour) = if is_waiting { (110.0, COLOURS[1]) } else { (170.0, COLOURS[0]) };
+    let columns = columns(&outcome.load, axis, is_waiting);
+    let most = match is_waiting {
+        true => columns.iter().fold(1.0_f64, |most, value| most.max(*value)),
+        false => f64::from(outcome.cluster.nodes.max(1)),
+    };
+    let plot = height - TOP - BOTTOM;
+    let y = |value: f64| TOP + plot * (1.0 - value / most);
+    let width = (WIDTH - LEFT - RIGHT) / COLUMNS as f64;
+    let mut path = format!("M{LEFT} {:.1}", y(0.0));
+    for (column, value) in columns.iter().enumerate() {
+        let x = LEFT + width * column as f64;
+        let _ = write!(path, "V{:.1}H{:.1}", y(*value), x + width);
+    }
+    let _ = write!(path, "V{:.1}Z", y(0.0));
+    let name = if is_waiting { "waiting jobs" } else { "busy nodes" };
+    let mut text = begin(height, &format!("{name} over time, {}", outcome.policy));
+    text += &axis.labels(height);
+    text += &scale(most, y, name);
+    let _ = writeln!(text, "<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\".75\" /></svg>");
+    text
+}
+
+fn columns(load: &[Load], axis: Axis, is_waiting: bool) -> Vec<f64> {
+    let mut columns = vec![0.0; COLUMNS];
+    let span = axis.to.since(axis.from).0 as f64;
+    let width = span / COLUMNS as f64;
+    for (place, step) in load.iter().enumerate() {
+        let next = load.get(place + 1).map_or(step.at, |next| next.at);
+        let (begin, end) = (step.at.since(axis.from).0 as f64, next.since(axis.from).0 as f64);
+        let (first, last) = ((begin / width) as usize, (end / width) as usize);
+        for (column, value) in columns.iter_mut().enumerate().take(last + 1).skip(first) {
+            if is_waiting {
+                *value = f64::max(*value, f64::from(step.waiting));
+            } else {
+                let from = begin.max(column as f64 * width);
+                let to = end.min((column + 1) as f64 * width);
+                *value += f64::from(step.busy) * (to - from).max(0.0) / width;
+            }
+        }
+    }
+    columns
+}
+
+/// Draws the nodes of each job over time. Nodes that a job gained after its start have an edge. None if there are too
+/// many, jobs shared nodes, or the simulation did not keep nodes.
+#[must_use]
+pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<String> {
+    if outcome.is_shared || outcome.pieces.is_empty() || outcome.pieces.len() > MOST_PIECES {
+        return None;
+    }
+    let nodes = f64::from(outcome.cluster.nodes.max(1));
+    let plot = (nodes * 9.0).clamp(120.0, 560.0);
+    let height = plot + TOP + BOTTOM;
+    let y = |value: f64| TOP + plot * value / nodes;
+    let mut text = begin(height, &format!("jobs by node over time, {}", outcome.policy));
+    text += &axis.labels(height);
+    text += &scale(nodes, |value| y(nodes - value), "nodes");
+    let mut sorted: Vec<_> = outcome.pieces.iter().collect();
+    sorted.sort_by_key(|piece| (piece.from, piece.nodes));
+    for piece in sorted {
+        let (Some(record), Some(spec)) =
+            (outcome.records.get(piece.job as usize), workload.jobs.get(piece.job as usize))
+        else {
+            continue;
+        };
+        let is_gained = record.started.is_some_and(|started| piece.from > started);
+        let (x, end) = (axis.x(piece.from), axis.x(piece.to));
+        let _ = write!(
+            text,
+            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"{}><title>{}: {:?}, \
+             {} nodes from {} to {}</title></rect>",
+            y(nodes - f64::from(piece.nodes.end())),
+            (end - x).max(0.5),
+            (plot * f64::from(piece.nodes.count) / nodes).max(0.5),
+            COLOURS[piece.job as usize % COLOURS.len()],
+            if is_gained { " class=\"n\"" } else { "" },
+            markup(&spec.name.to_string()),
+            record.class,
+            piece.nodes.count,
+            piece.from,
+            piece.to,
+        );
+    }
+    text += "</svg>\n";
+    Some(text)
+}
+
+/// Returns the reason for which there is no chart of jobs by node.
+#[must_use]
+pub fn why_no_jobs(outcome: &Outcome) -> &'static str {
+    if outcome.is_shared {
+        "jobs shared nodes, of which there is no chart of jobs by node"
+    } else {
+        "there are too many jobs for a chart of jobs by node"
+    }
+}
+
+/// Styles of a picture that stands alone: on light and on dark grounds.
+const ALONE: &str = "<style>text{font:11px 'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;\
+    fill:#52606d}.m{text-anchor:middle}.e{text-anchor:end}.g{stroke:#d5dae0;fill:none}.n{stroke:#1f2933}\
+    @media(prefers-color-scheme:dark){text{fill:#aab4c0}.g{stroke:#3a424c}.n{stroke:#f5f7fa}}</style>";
+/// The most jobs that a legend names.
+const MOST_NAMES: usize = 16;
+/// The longest name in a legend.
+const LONGEST_NAME: usize = 32;
+
+/// Draws an outcome as an image that stands alone: busy nodes, waiting jobs, and the nodes of each job over time. None
+/// where there is no chart of jobs by node.
+#[must_use]
+pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
+    let axis = Axis::of(&[outcome]);
+    let charts = [
+        over_time(outcome, axis, false),
+        over_time(outcome, axis, true),
+        gantt(outcome, workload, axis)?,
+    ];
+    let mut top = 0.0;
+    let mut text = String::new();
+    for chart in charts {
+        // Each says its height in the box of its view.
+        let found = chart.split('"').nth(1).and_then(|sizes| sizes.rsplit(' ').next());
+        let height: f64 = found?.parse().ok()?;
+        let place = format!("<svg y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" ");
+        text += &chart.replacen("<svg ", &place, 1);
+        top += height;
+    }
+    let mut left = LEFT;
+    let named = workload.jobs.iter().enumerate().take(MOST_NAMES);
+    let mut entries: Vec<(String, &str)> = named
+        .map(|(place, spec)| (cut(&spec.name.to_string()), COLOURS[place % COLOURS.len()]))
+        .collect();
+    let more = workload.jobs.len() - entries.len();
+    if more > 0 {
+        entries.push((format!("{more} more in the same colours"), "none"));
+    }
+    for (name, colour) in entries {
+        let width = 30.0 + 7.0 * name.chars().count() as f64;
+        if left > LEFT && left + width > WIDTH - RIGHT {
+            (left, top) = (LEFT, top + BAR);
+        }
+        let (y, x, name) = (top + 10.0, left + 14.0, markup(&name));
+        let _ = write!(
+            text,
+            "<rect x=\"{left}\" y=\"{top}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
+             <text x=\"{x}\" y=\"{y}\">{name}</text>"
+        );
+        left += width;
+    }
+    let height = top + BAR;
+    Some(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\">{ALONE}\n{text}</svg>\n"
+    ))
+}
+
+/// Returns a name of at most [`LONGEST_NAME`] letters.
+fn cut(name: &str) -> String {
+    match name.chars().nth(LONGEST_NAME) {
+        None => name.to_owned(),
+        Some(_) => name.chars().take(LONGEST_NAME - 1).chain(['…']).collect(),
+    }
+}
+
+/// Draws the waits by class: mean and 95 %, one row for each class and policy.
+#[must_use]
+pub fn waits(groups: &[(String, Group)]) -> String {
+    let mut rows: BTreeMap<&str, Vec<&(String, Group)>> = BTreeMap::new();
+    for entry in groups {
+        rows.entry(&entry.1.name).or_default().push(entry);
+    }
+    let height = groups.len() as f64 * (BAR + 4.0) + TOP + BOTTOM;
+    let most = groups
+        .iter()
+        .fold(1.0_f64, |most, entry| most.max(entry.1.wait.p95).max(entry.1.wait.mean));
+    let left = 280.0;
+    let x = |value: f64| left + value / most * (WIDTH - left - 150.0);
+    let mut text = begin(height, "waits by class");
+    let mut top = TOP;
+    for (policy, group) in rows.into_values().flatten() {
+        let (mean, p95) = (x(group.wait.mean), x(group.wait.p95));
+        let _ = write!(
+            text,
+            "<text class=\"e\" x=\"{:.1}\" y=\"{:.1}\">{} · {}</text>\
+             <rect x=\"{left}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" fill=\"{}\" fill-opacity=\".3\" />\
+             <rect x=\"{left}\" y=\"{:.1}\" width=\"{:.1}\" height=\"8\" fill=\"{}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\">{} s, 95 % {} s</text>",
+            left - 8.0,
+            top + 12.0,
+            markup(&group.name),
+            markup(policy),
+            p95 - left,
+            COLOURS[0],
+            top + 4.0,
+            mean - left,
+            COLOURS[0],
+            p95.max(mean) + 6.0,
+            top + 12.0,
+            super::text::number(group.wait.mean),
+            super::text::number(group.wait.p95),
+        );
+        top += BAR + 4.0;
+    }
+    text += "</svg>\n";
+    text
+}
+
+fn begin(height: f64, title: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\"><title>{}</title>",
+        markup(title)
+    )
+}
+
+fn scale(most: f64, y: impl Fn(f64) -> f64, name: &str) -> String {
+    let step = round_step(most / 4.0).max(1.0);
+    let mut text = String::new();
+    let mut value = 0.0;
+    while value <= most {
+        let at = y(value);
+        let _ = write!(
+            text,
+            "<path class=\"g\" d=\"M{LEFT} {at:.1}H{}\"/><text class=\"e\" x=\"{}\" y=\"{:.1}\">{value}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            at + 4.0
+        );
+        value += step;
+    }
+    let middle = y(most / 2.0);
+    let _ = write!(
+        text,
+        "<text class=\"m\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{name}</text>"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_hold_the_mean_of_their_time() {
+        let load = |at, busy, waiting| Load { at: Time(at), busy, waiting };
+        let steps = [load(0, 4, 0), load(300, 8, 2), load(450, 0, 1), load(600, 0, 0)];
+        let axis = Axis { from: Time(0), to: Time(600) };
+        let busy = columns(&steps, axis, false);
+        assert_eq!(
+            (busy[0], busy[299], busy[300], busy[449], busy[450]),
+            (4.0, 4.0, 8.0, 8.0, 0.0)
+        );
+        let coarse = columns(&steps, Axis { from: Time(0), to: Time(180_000) }, false);
+        assert_eq!(coarse[0], 4.0);
+        assert_eq!((coarse[1], coarse[2]), (4.0, 0.0));
+        assert_eq!(columns(&steps, axis, true)[310], 2.0);
+    }
+
+    #[test]
+    fn picture_is_one_image_with_all_charts_and_names() {
+        use crate::simulate::{Settings, Simulation};
+        use crate::workload::generate::{Synthetic, synthetic};
+        use elastic_policy::state::Cluster;
+        let workload = synthetic(Synthetic { jobs: 3, nodes: 8, load: 0.9, seed: 1 });
+        let cluster = Cluster { nodes: 8, cores_per_node: 1 };
+        let settings = Settings { keep_nodes: true, ..Settings::new(cluster) };
+        let mut policy = elastic_policy::rigid::Fcfs;
+        let outcome = Simulation::new(&workload, settings, &mut policy, &mut ()).run().unwrap();
+        let picture = picture(&outcome, &workload).unwrap();
+        let count = |part| picture.matches(part).count();
+        assert_eq!((count("<svg "), count("</svg>"), count("xmlns=")), (4, 4, 1));
+        assert_eq!(count("height=\"10\""), 3, "a name for each job");
+        // Images are XML: no value stands without quotes.
+        let is_bare = |part: &str| part.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        let tags = picture.split('<').filter_map(|tag| tag.split_once('>')).map(|(tag, _)| tag);
+        let mut values =
+            tags.filter(|tag| !tag.starts_with('/')).flat_map(|tag| tag.split('=').skip(1));
+        assert!(!values.any(is_bare), "{picture}");
+    }
+
+    #[test]
+    fn legend_of_many_jobs_says_how_many_it_leaves_out() {
+        use crate::simulate::{Settings, Simulation};
+        use crate::workload::generate::{Synthetic, synthetic};
+        use elastic_policy::state::Cluster;
+        let workload = synthetic(Synthetic { jobs: 20, nodes: 8, load: 0.9, seed: 1 });
+        let settings =
+            Settings { keep_nodes: true, ..Settings::new(Cluster { nodes: 8, cores_per_node: 1 }) };
+        let mut policy = elastic_policy::rigid::Fcfs;
+        let outcome = Simulation::new(&workload, settings, &mut policy, &mut ()).run().unwrap();
+        assert!(picture(&outcome, &workload).unwrap().contains(">4 more in the same colours<"));
+        assert_eq!(cut(&"n".repeat(40)), "n".repeat(31) + "…");
+        assert_eq!(cut("short"), "short");
+    }
+
+    #[test]
+    fn steps_of_scales_are_round() {
+        assert_eq!([0.3, 1.0, 3.0, 70.0, 0.0].map(round_step), [0.5, 1.0, 5.0, 100.0, 1.0]);
+    }
+}

@@ -1,0 +1,235 @@
+//! The bookkeeping of a main loop with resize points, on each rank.
+
+use serde::{Deserialize, Serialize};
+
+use super::history::check;
+use super::{Configuration, PointsError};
+
+/// Decision for a program at a resize point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[doc(alias = "SchedDecision")]
+pub enum Decision {
+    /// Go on as before.
+    #[default]
+    Continue,
+    /// Grow to this configuration.
+    #[doc(alias = "REMAP_EXPAND")]
+    Expand(Configuration),
+    /// Shrink to this configuration.
+    #[doc(alias = "REMAP_SHRINK")]
+    Shrink(Configuration),
+}
+
+impl Decision {
+    fn name(self) -> &'static str {
+        match self {
+            Decision::Continue => "continue",
+            Decision::Expand(_) => "expand",
+            Decision::Shrink(_) => "shrink",
+        }
+    }
+}
+
+/// A program's report at a resize point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[doc(alias = "reshape_ContactScheduler")]
+pub struct Report {
+    /// The configuration that it runs on.
+    pub configuration: Configuration,
+    /// Time that the last iterations took each, on average, in seconds.
+    pub iteration_seconds: f64,
+    /// Time that the last redistribution took, in seconds; `None` if none followed the last report.
+    pub redistribution_seconds: Option<f64>,
+    /// The iteration it has completed.
+    pub iteration: u64,
+}
+
+/// Position of the main loop, and its next action on data. Every rank keeps one, and all are brought the same decision,
+/// so that all do the same.
+///
+/// ```
+/// use elastic_policy::points::{Configuration::Line, Decision, ResizePoints};
+/// let mut points = ResizePoints::new(Line(2), 2).unwrap();
+/// let mut asked = Vec::new();
+/// while points.iteration() < 4 {
+///     if let Decision::Expand(_) = points.decision() { /* redistribute, then: */ points.redistributed(0.1).unwrap(); }
+///     /* one iteration */
+///     if points.is_point() {
+///         let report = points.report(1.5).unwrap();
+///         asked.push(report.iteration);
+///         points.decided(if asked.len() == 1 { Decision::Expand(Line(4)) } else { Decision::Continue });
+///         points.resized().unwrap(); // joiners are there now
+///     }
+///     points.advance();
+/// }
+/// assert_eq!(asked, [1, 3]);
+/// assert_eq!((points.old(), points.current()), (Line(2), Line(4)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResizePoints {
+    iteration: u64,
+    every: u64,
+    old: Configuration,
+    current: Configuration,
+    decided: Decision,
+    /// Joiners are there, and data have not been moved to them.
+    unmoved: bool,
+    redistribution: Option<f64>,
+}
+
+impl ResizePoints {
+    /// A program at its first iteration, with a resize point after each `every` iterations.
+    pub fn new(start: Configuration, every: u64) -> Result<ResizePoints, PointsError> {
+        if every == 0 {
+            return Err(PointsError::Zero { call: "new", what: "the interval of resize points" });
+        }
+        Ok(ResizePoints {
+            iteration: 0,
+            every,
+            old: start,
+            current: start,
+            decided: Decision::Continue,
+            unmoved: false,
+            redistribution: None,
+        })
+    }
+
+    /// Returns the state that a rank from before sends a joiner, in its [`advance`](ResizePoints::advance)d state after
+    /// the resize: the joiner begins with the iteration that all run next, and is told to receive data as the others
+    /// are told to send.
+    pub fn for_joiners(&self) -> ResizePoints {
+        let mut points = self.clone();
+        points.redistribution = None;
+        points
+    }
+
+    /// The iteration that runs, or runs next; 0 at first.
+    #[doc(alias = "reshape_getIterCount")]
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    /// The iteration is done.
+    pub fn advance(&mut self) {
+        self.iteration += 1;
+    }
+
+    /// Returns true if a resize point comes after the present iteration: after every so many.
+    pub fn is_point(&self) -> bool {
+        (self.iteration + 1).is_multiple_of(self.every)
+    }
+
+    /// The program says itself where it is.
+    pub fn contacted(&mut self, iteration: u64) {
+        self.iteration = iteration;
+    }
+
+    /// The configuration that it is about to shrink to.
+    pub fn shrinks(&self) -> Option<Configuration> {
+        match self.decided {
+            Decision::Shrink(to) => Some(to),
+            _ => None,
+        }
+    }
+
+    /// The shrinking could not be done, and the data have gone to those who would have stayed: they come back as they
+    /// go to joiners, where [`decision`](ResizePoints::decision) says [`Decision::Expand`].
+    pub fn taken_back(&mut self) {
+        if let Decision::Shrink(to) = std::mem::take(&mut self.decided) {
+            self.old = to;
+            self.unmoved = true;
+        }
+    }
+
+    /// The configuration before the last resize.
+    #[doc(alias = "reshape_getOldProcessorDimensions")]
+    pub fn old(&self) -> Configuration {
+        self.old
+    }
+
+    /// The present configuration.
+    #[doc(alias = "reshape_getNewProcessorDimensions")]
+    pub fn current(&self) -> Configuration {
+        self.current
+    }
+
+    /// Makes the report at a resize point, with the mean time of the iterations since the last one.
+    /// One rank says it and brings all the decision.
+    pub fn report(&mut self, iteration_seconds: f64) -> Result<Report, PointsError> {
+        check("report", iteration_seconds)?;
+        Ok(Report {
+            configuration: self.current,
+            iteration_seconds,
+            redistribution_seconds: self.redistribution.take(),
+            iteration: self.iteration,
+        })
+    }
+
+    /// This was decided. A decision for the present size is to continue.
+    pub fn decided(&mut self, decision: Decision) {
+        self.decided = match decision {
+            Decision::Expand(to) | Decision::Shrink(to) if to == self.current => Decision::Continue,
+            decision => decision,
+        };
+    }
+
+    /// Returns the next action on data. [`Decision::Shrink`] from when it was decided until
+    /// [`resized`](ResizePoints::resized): data leave before the leavers do. [`Decision::Expand`] once after it: the
+    /// joiners have to be there. A program that looks at the head of its loop sees that exactly once, and so do the
+    /// joiners.
+    #[doc(alias = "reshape_getSchedulerDecision")]
+    pub fn decision(&mut self) -> Decision {
+        if std::mem::take(&mut self.unmoved) {
+            return Decision::Expand(self.current);
+        }
+        match self.decided {
+            Decision::Shrink(to) => Decision::Shrink(to),
+            _ => Decision::Continue,
+        }
+    }
+
+    /// Notes that the decision is carried out: joiners are there, or leavers are gone. Without a
+    /// decision nothing changes.
+    #[doc(alias = "reshape_Resize")]
+    pub fn resized(&mut self) -> Result<(), PointsError> {
+        let to = match self.decided {
+            Decision::Continue => return Ok(()),
+            Decision::Expand(to) | Decision::Shrink(to) => to,
+        };
+        let grows = matches!(self.decided, Decision::Expand(_));
+        if grows != (to.size() > self.current.size()) {
+            let (from, decided) = (self.current, self.decided.name());
+            self.decided = Decision::Continue;
+            return Err(PointsError::NotDecided { call: "resized", from, to, decided });
+        }
+        self.decided = Decision::Continue;
+        self.old = self.current;
+        self.current = to;
+        self.unmoved = grows;
+        Ok(())
+    }
+
+    /// It could not be done: everything is as before the decision.
+    pub fn abandoned(&mut self) {
+        self.decided = Decision::Continue;
+    }
+
+    /// Moving the data took so long; the next report says so.
+    pub fn redistributed(&mut self, seconds: f64) -> Result<(), PointsError> {
+        check("redistributed", seconds)?;
+        self.redistribution = Some(seconds);
+        Ok(())
+    }
+
+    /// The program arranges the processors it has in its own way.
+    #[doc(alias = "reshape_setCommunicator")]
+    pub fn rearranged(&mut self, configuration: Configuration) -> Result<(), PointsError> {
+        if configuration.size() != self.current.size() {
+            let (from, to, decided) = (self.current, configuration, self.decided.name());
+            return Err(PointsError::NotDecided { call: "rearranged", from, to, decided });
+        }
+        self.current = configuration;
+        Ok(())
+    }
+}

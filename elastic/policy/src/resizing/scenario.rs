@@ -1,0 +1,89 @@
+//! Scenarios: which strategies are used, and for whom.
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::{Expand, Harvest};
+
+/// The jobs that a scenario favours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Favours {
+    /// Waiting jobs start first; running jobs expand into nodes that none of them can use.
+    Queued,
+    /// Running jobs expand first, and never shrink for waiting ones.
+    Running,
+}
+
+/// A combination of strategies for jobs with resize points.
+///
+/// ```
+/// use elastic_policy::resizing::Scenario;
+/// assert_eq!(Scenario::named("pba-q"), Some(Scenario::PBA_Q));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Scenario {
+    /// The name under which users choose it.
+    pub name: &'static str,
+    /// The strategy for expansions.
+    pub expand: Expand,
+    /// The strategy for contractions, if waiting jobs are favoured.
+    pub harvest: Option<Harvest>,
+    /// The jobs that it favours.
+    pub favours: Favours,
+    /// True if the queue is in the order of user classes and age; false if it is in the order of arrival.
+    pub by_rank: bool,
+}
+
+const fn favouring_queued(name: &'static str, expand: Expand, harvest: Harvest) -> Scenario {
+    Scenario { name, expand, harvest: Some(harvest), favours: Favours::Queued, by_rank: false }
+}
+
+const fn favouring_running(name: &'static str, expand: Expand) -> Scenario {
+    Scenario { name, expand, harvest: None, favours: Favours::Running, by_rank: false }
+}
+
+impl Scenario {
+    /// Performance-based allocation: max-benefit and least-impact.
+    pub const PBA_Q: Scenario = favouring_queued("pba-q", Expand::MaxBenefit, Harvest::LeastImpact);
+    /// Fair share: max-benefit and fair-contract.
+    pub const FAIR_Q: Scenario =
+        favouring_queued("fair-q", Expand::MaxBenefit, Harvest::FairContract);
+    /// First come, first served with least impact.
+    pub const FCFS_LI_Q: Scenario =
+        favouring_queued("fcfs-li-q", Expand::Fcfs, Harvest::LeastImpact);
+    /// Greedy resizing: FCFS-expand; running jobs are favoured.
+    pub const GREEDY_R: Scenario = favouring_running("greedy-r", Expand::Fcfs);
+    /// Fair-share resizing: uniform-expand; running jobs are favoured.
+    pub const FAIR_R: Scenario = favouring_running("fair-r", Expand::Uniform);
+    /// Performance-based allocation with priorities.
+    pub const PBA: Scenario = Scenario {
+        by_rank: true,
+        ..favouring_queued("pba", Expand::MaxBenefitByRank, Harvest::LeastImpactByRank)
+    };
+    /// FCFS contraction and max-benefit with priorities.
+    pub const FCFS: Scenario = Scenario {
+        by_rank: true,
+        ..favouring_queued("fcfs-pr", Expand::MaxBenefitByRank, Harvest::FcfsContractByRank)
+    };
+    /// Max-benefit with priorities; running jobs are favoured.
+    pub const MAX_B: Scenario =
+        Scenario { by_rank: true, ..favouring_running("max-b", Expand::MaxBenefitByRank) };
+
+    /// All scenarios.
+    pub const ALL: [Scenario; 8] = [
+        Scenario::PBA_Q,
+        Scenario::FAIR_Q,
+        Scenario::FCFS_LI_Q,
+        Scenario::GREEDY_R,
+        Scenario::FAIR_R,
+        Scenario::PBA,
+        Scenario::FCFS,
+        Scenario::MAX_B,
+    ];
+
+    /// Returns the scenario of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Scenario> {
+        Scenario::ALL.into_iter().find(|scenario| scenario.name == name)
+    }
+}

@@ -38,12 +38,16 @@ fn interpreter() -> Result<PathBuf> {
 fn surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
     let checkout = Checkout::find()?;
     let shown = said(Command::new(mpicc()).arg("-show"))?;
-    let folders = shown.split_whitespace().filter_map(|word| word.strip_prefix("-L"));
-    // In wheels libmpi.so is a line for the linker, and the library has only its name with a number; Debian's MPICH
-    // has a name of its own.
-    const NAMES: [&str; 4] = ["libmpi.so", "libmpi.so.40", "libmpi.so.12", "libmpich.so"];
+    let named = |prefix: &'static str| {
+        shown.split_whitespace().filter_map(move |word| word.strip_prefix(prefix))
+    };
+    // In wheels libmpi.so is a line for the linker, and the library has only its name with a number; beside Debian's
+    // MPICH 4.0, which is libmpich, Open MPI's libmpi may be in the same folder.
+    let mut files = named("-l").filter(|name| name.starts_with("mpi")).flat_map(|name| {
+        let files = [".so", ".so.40", ".so.12"].map(|ending| format!("lib{name}{ending}"));
+        files.into_iter().flat_map(|file| named("-L").map(move |at| Path::new(at).join(&file)))
+    });
     let is_library = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 4096);
-    let mut files = folders.flat_map(|folder| NAMES.map(|name| Path::new(folder).join(name)));
     let library = files.find(is_library);
     let library = library.with_context(|| format!("no library of the MPI in {shown:?}"))?;
     let folder = library.parent().context("a library in no folder")?.to_owned();

@@ -146,6 +146,32 @@ fn policy_of_whole_nodes_refuses_to_share() {
     }
 }
 
+/// The times that are promised to the first job of the queue.
+#[derive(Default)]
+struct Reserved(Vec<u64>);
+
+impl Observer for Reserved {
+    fn decided(&mut self, _now: Time, decision: &Decision) {
+        if let Action::Reserve { at, .. } = decision.action {
+            self.0.push(at.0 / 1000);
+        }
+    }
+}
+
+#[test]
+fn promise_on_shared_nodes_changes_only_with_its_time() {
+    let whole = (CORES, 0);
+    let running = [spec(0, 1, whole, (100, 10)), spec(0, 1, whole, (50, 50))];
+    let waiting = [spec(1, 2, (2 * CORES, 0), (10, 10)), spec(2, 1, whole, (1000, 10))];
+    let workload = Workload::new([running, waiting].concat(), None);
+    let settings = Settings::new(Cluster { nodes: 2, cores_per_node: CORES });
+    let settings = Settings { sharing: Some(Sharing::default()), ..settings };
+    let mut policy = elastic_policy::named::policy("easy").expect("a name of the list");
+    let mut reserved = Reserved::default();
+    Simulation::new(&workload, settings, policy.as_mut(), &mut reserved).run().unwrap();
+    assert_eq!(reserved.0, [100, 50, 60]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 

@@ -99,3 +99,17 @@ fn idle_nodes_for_the_first_job_stay_its_own() {
     submits(&mut state, &mut policy, 11, rigid(2, 2, 100));
     assert_eq!(size(&state, 0), 9, "3 nodes for the first, 2 for the second");
 }
+
+#[test]
+fn jobs_that_wait_at_one_instant_all_get_nodes_back() {
+    let mut policy = TwoParts::default();
+    let mut state = cluster(16);
+    let limits = Limits::between(1, 16, 1);
+    let job = Job::new(JobId(0), Class::Malleable, limits, Time::ZERO, Span::seconds(10_000));
+    submits(&mut state, &mut policy, 0, job);
+    state.advance(Time::seconds(10)).unwrap();
+    state.submit(rigid(1, 3, 100)).unwrap();
+    state.submit(rigid(2, 4, 100)).unwrap();
+    decide(&mut state, &mut policy, &[]);
+    assert_eq!(size(&state, 0), 9);
+}

@@ -43,12 +43,12 @@ pub enum Command {
     Environment(environment::Options),
 }
 
-/// The whole command line.
+/// Returns the definition of the whole command line.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Parses the caller's words.
+/// Parses the caller's arguments.
 pub fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = command();
     let mut matches: ArgMatches = command.try_get_matches_from_mut(std::env::args_os())?;

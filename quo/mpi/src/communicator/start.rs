@@ -13,7 +13,7 @@ use crate::{Comm, is_running, is_usable, raw};
 /// Program to start, see [`spawn`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnRequest {
-    /// The program.
+    /// Path or name of the program.
     pub command: String,
     /// Arguments of the program.
     pub arguments: Vec<String>,

@@ -122,7 +122,7 @@ pub fn append(path: &Path) -> Result<File> {
     own(&file, path).map(|()| file)
 }
 
-/// Opens other than regular files. `None` for a regular one, and if it does not exist.
+/// Opens a file that is not a regular one. `None` for a regular file, and if it does not exist.
 fn special(path: &Path) -> Result<Option<File>> {
     let place = link(path)?.unwrap_or_else(|| path.to_owned());
     match fs::metadata(&place) {

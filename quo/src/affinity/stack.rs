@@ -13,7 +13,7 @@ const MAX_PASSES: usize = 64;
 
 /// Bindings pushed in one context by one process.
 ///
-/// The pushes are in the process's [`Ledger`], whose lock serializes calls of different threads,
+/// The pushes are in the process's [`Ledger`], whose lock serialises calls of different threads,
 /// also in different contexts.
 #[derive(Debug)]
 pub struct BindingStack {

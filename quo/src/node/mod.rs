@@ -140,7 +140,7 @@ pub struct MemberProcess {
 /// Membership of a process in a node.
 ///
 /// Can be used from any thread. Concurrent collective calls of one process on the same barrier are
-/// serialized, so make them from one thread at a time, in the same order on every member. Dropping
+/// serialised, so make them from one thread at a time, in the same order on every member. Dropping
 /// the `Node` leaves the node as [`leave`](Self::leave) does.
 #[derive(Debug)]
 pub struct Node {

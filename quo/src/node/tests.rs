@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The node with threads as its members. `tests/node_processes.rs` tests the same, and harsher
+//! The node with threads as its members. `tests/node_processes` tests the same, and harsher
 //! faults, with processes.
 
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ static BARRIERS: Table<Barrier, 1024> = Table::new(Kind { number: 3, name: "name
 
 const LONGEST_NAME: usize = 63;
 
-/// A named barrier that C holds; keeps its context from being freed. The fields are dropped in this
+/// A named barrier held by C; keeps its context from being freed. The fields are dropped in this
 /// order, the barrier before its owner.
 struct Barrier {
     barrier: NamedBarrier<'static>,
@@ -29,8 +29,8 @@ impl Barrier {
         let mut context = context;
         context.keep_for("named barrier", name);
         let barrier = context.named_barrier(name, ranks)?;
-        // SAFETY: only the lifetime changes. The barrier borrows from the context, which stays where
-        // it is and alive until `_context` is dropped, and that is after the barrier.
+        // SAFETY: only the lifetime changes. The barrier borrows from the context, which stays
+        // where it is and alive until `_context` is dropped, which is after the barrier.
         let barrier: NamedBarrier<'static> = unsafe { mem::transmute(barrier) };
         Ok(Self { barrier, _context: context })
     }
@@ -42,7 +42,7 @@ fn barrier(handle: *mut QUO_named_barrier_t) -> Result<Held<Barrier>, Failure> {
     Ok(barrier)
 }
 
-/// Returns true for the handle of a barrier in use.
+/// Returns true if this is the handle of a barrier in use.
 pub(crate) fn is_barrier(handle: usize) -> bool {
     BARRIERS.get(handle).is_ok()
 }

@@ -36,8 +36,8 @@ pub extern "C" fn QUO_bind_push(
     })
 }
 
-/// Pushes the object around the binding. Programs for this interface push objects that are smaller
-/// than the binding as well, and have always been given the first that shares a CPU with it.
+/// Pushes the object around the binding. Programs for this interface also push objects that are
+/// smaller than the binding, and expect the first one that shares a CPU with it.
 fn push_enclosing(context: &Context, kind: ObjectType) -> Result<(), Failure> {
     let error = match context.push(&Target::Enclosing(kind)) {
         Ok(_) => return Ok(()),

@@ -1,4 +1,4 @@
-//! Return codes, and which error of the `quo` crate becomes which code.
+//! Return codes, and the code of each error of the `quo` crate.
 
 use std::ffi::CStr;
 
@@ -91,13 +91,13 @@ impl Code {
         Self::NotBegun,
     ];
 
-    /// The code of a number, if it is one.
+    /// Returns the code with a number, if there is one.
     #[must_use]
     pub fn of_number(number: i32) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// The name in `quo.h`.
+    /// Returns the name in `quo.h`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -129,7 +129,7 @@ impl Code {
         }
     }
 
-    /// The sentence that `QUO_strerror` gives.
+    /// Returns the sentence of `QUO_strerror`.
     #[must_use]
     pub const fn text(self) -> &'static CStr {
         match self {
@@ -170,11 +170,11 @@ impl From<ErrorKind> for Code {
             ErrorKind::System => Self::System,
             ErrorKind::OutOfResources => Self::OutOfResources,
             ErrorKind::InvalidArgument => Self::InvalidArgument,
-            // Before its beginning is told apart where the error is still known.
+            // A call before initialisation is distinguished where the error is still known.
             ErrorKind::NotRunning => Self::CallAfterFinalize,
             ErrorKind::Topology => Self::Topology,
             ErrorKind::Mpi => Self::Mpi,
-            // A binding that is not granted has always been QUO_ERR_NOT_SUPPORTED.
+            // By contract a binding that is not granted is QUO_ERR_NOT_SUPPORTED.
             ErrorKind::NotSupported | ErrorKind::Binding => Self::NotSupported,
             ErrorKind::Pop => Self::Pop,
             ErrorKind::NotFound => Self::NotFound,

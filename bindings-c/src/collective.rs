@@ -1,5 +1,5 @@
-//! Working together on a node. Wrong arguments take part as well: the others would wait for a rank
-//! that returned at once.
+//! Collective calls on a node. A rank with wrong arguments takes part as well: the others would
+//! otherwise wait for a rank that returned at once.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -16,7 +16,7 @@ use crate::create::context;
 use crate::guard::{Failure, entry};
 use crate::types::{CommPlace, Out, QUO_t, known_object_type, unknown_object_type};
 
-/// A time limit in seconds; whoever has longer than a century waits for as long as it takes.
+/// Converts a time limit in seconds; more than a century means no limit in practice.
 pub(crate) fn limit(seconds: f64) -> Result<Duration, Failure> {
     const CENTURY: f64 = 100.0 * 366.0 * 86_400.0;
     if seconds.is_nan() || seconds < 0.0 {
@@ -45,11 +45,11 @@ pub extern "C" fn QUO_barrier_timed(q: *mut QUO_t, seconds: f64) -> c_int {
 }
 
 /// Takes part in a selection with arguments that have been found wrong, so that it fails on every
-/// rank; gives the error to return here.
+/// rank; returns the error to return here.
 pub(crate) fn refuse_selection(context: &Context, failure: Failure) -> Failure {
     let request = Request { kind: None, max_per_object: 0, policy: Policy::Spread };
     match context.distribute_request(&request) {
-        // The others were told that the ranks disagree, and so is this one.
+        // The others get the error that the ranks disagree, and so does this rank.
         Err(error @ (Error::Disagreement { .. } | Error::DeadMember { .. })) => error.into(),
         _ => failure,
     }
@@ -111,7 +111,7 @@ pub extern "C" fn QUO_auto_distrib_with_policy(
     })
 }
 
-/// The communicator of the ranks around an object, owned by the caller from now on.
+/// Creates the communicator of the ranks around an object, owned by the caller from now on.
 pub(crate) fn communicator<P>(
     q: *mut QUO_t,
     target_type: c_int,
@@ -124,7 +124,7 @@ pub(crate) fn communicator<P>(
     let place = place?;
     if kind.is_none() {
         let failure = unknown_object_type(target_type);
-        // What the others are told when only this rank is wrong, the same as here.
+        // The error that the other ranks get if only this rank is wrong, and the same here.
         return Err(group.err().map_or(failure, Failure::from));
     }
     store(place, take_communicator(group?)?);

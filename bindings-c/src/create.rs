@@ -1,4 +1,4 @@
-//! Contexts: making and freeing them.
+//! Contexts: creating and freeing them.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -25,7 +25,7 @@ const IGNORE_QUOTA: c_int = 4;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_create_options_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// `QUO_create_flags_t`.
     pub flags: c_int,
@@ -36,36 +36,36 @@ unsafe impl Growing for QUO_create_options_t {
     const NAME: &'static str = "QUO_create_options_t";
 }
 
-/// Checks that MPI is between its initialisation and its finalisation.
+/// Checks that MPI is initialised and not finalised.
 pub(crate) fn mpi_state() -> Result<(), Failure> {
     Ok(is_running().map_err(Error::from)?)
 }
 
-/// The same, and whether it is the MPI that this library was built for. Before that is known, nothing
-/// is done with a handle of MPI.
+/// Like [`mpi_state`], and checks that MPI is the one that this library was built for. Until then
+/// no handle of MPI may be used.
 pub(crate) fn mpi_usable() -> Result<(), Failure> {
     Ok(is_usable().map_err(Error::from)?)
 }
 
-/// For handles: whoever holds one has seen MPI initialised, so only its end is asked for.
+/// Checks only that MPI is not finalised, for handles: their owner has seen MPI initialised.
 pub(crate) fn mpi_not_finalized() -> Result<(), Failure> {
     if is_finalized() { mpi_state() } else { Ok(()) }
 }
 
-/// The context of a handle.
+/// Returns the context of a handle.
 pub(crate) fn context(q: *mut QUO_t) -> Result<Held<Context>, Failure> {
     let context = CONTEXTS.get(q.addr())?;
     mpi_not_finalized()?;
     Ok(context)
 }
 
-/// Returns true for the handle of a context in use.
+/// Returns true if this is the handle of a context in use.
 pub(crate) fn is_context(handle: usize) -> bool {
     CONTEXTS.get(handle).is_ok()
 }
 
-/// The caller's options, or the error in them; wrong arguments take part in the creation so that it
-/// fails everywhere.
+/// The caller's options, or the error in them; a rank with wrong arguments takes part in the
+/// creation, so that it fails everywhere.
 pub(crate) type Request = Result<CreateOptions, Failure>;
 
 pub(crate) fn request(flags: c_int) -> Request {
@@ -95,7 +95,7 @@ pub(crate) fn create(
     };
     // SAFETY: by the contract of the C interface the communicator is null or has not been freed.
     let tag = unsafe { marked(comm) };
-    // Where this process has joined a world whose other ranks have the context already.
+    // Set if this process has joined a world whose other ranks have the context already.
     let waiting = if tag == 0 { None } else { Context::take_offered(tag) };
     let context = match waiting {
         Some(context) => context,
@@ -110,7 +110,7 @@ pub(crate) fn create(
     Ok(())
 }
 
-/// The handle of a context from now on.
+/// Stores a context and returns its handle.
 pub(crate) fn keep_context(context: Context) -> Result<*mut QUO_t, Failure> {
     Ok(ptr::without_provenance_mut(CONTEXTS.insert(context)?))
 }
@@ -144,7 +144,7 @@ pub extern "C" fn QUO_free(q: *mut QUO_t) -> c_int {
         if q.is_null() {
             return Ok(());
         }
-        // Looked up first, so that a wrong handle is told from a late call.
+        // Looked up first, to distinguish a wrong handle from a late call.
         drop(context(q)?);
         CONTEXTS.remove(q.addr())?.free()?;
         Ok(())

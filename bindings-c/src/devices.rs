@@ -14,13 +14,13 @@ use crate::types::{Out, QUO_t, int, object_index, object_type, text_for_c};
 
 const GPU: c_int = 0;
 
-/// The kind with the number of a `QUO_device_kind_t`.
+/// Returns the kind with the number of a `QUO_device_kind_t`.
 fn device_kind(number: c_int) -> Result<DeviceKind, Failure> {
     let known = usize::try_from(number).ok().and_then(|index| DeviceKind::ALL.get(index).copied());
     known.ok_or_else(|| Failure::invalid(format!("{number} is not a QUO_device_kind_t")))
 }
 
-/// The devices of a kind that the environment shows, in the order of the bus.
+/// Returns the devices of a kind that the environment shows, in the order of the bus.
 fn devices(context: &Context, kind: DeviceKind) -> Vec<Device> {
     let shown = shown_devices(&context.topology().devices(), |name| std::env::var(name).ok());
     shown.into_iter().filter(|device| device.kind == kind).collect()
@@ -36,7 +36,7 @@ fn device(context: &Context, kind: c_int, index: c_int) -> Result<Device, Failur
     })
 }
 
-/// The kind of a device, and the part of a split by its kind that is near it.
+/// Returns the kind of a device, and the part of a split by its kind that is near it.
 pub(crate) fn part_near(
     context: &Context,
     kind: c_int,

@@ -1,8 +1,8 @@
-//! Reaction to failed calls as `QUO_ERRORS` has it, and the line at the program's end about failures that nobody asked
-//! about.
+//! Reaction to failed calls according to `QUO_ERRORS`, and the line at the program's end about
+//! failures that the program ignored.
 //!
-//! A failure counts as asked about once `QUO_last_error` is called in its thread before the thread's next failure, or
-//! `QUO_strerror` for its code. Ordinary answers, such as a time that ran out, are never counted.
+//! A failure counts as noticed if `QUO_last_error` is called in its thread before the thread's next
+//! failure, or `QUO_strerror` for its code. Ordinary results, such as a timeout, are never counted.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -17,27 +17,27 @@ use quo::notice;
 
 use crate::codes::Code;
 
-/// Failures of one function that nobody asked about.
+/// Failures of one function that the program ignored.
 struct Unasked {
     call: String,
     count: u64,
-    /// Text of the first.
+    /// Text of the first failure.
     text: String,
 }
 
 static UNASKED: Mutex<Vec<Unasked>> = Mutex::new(Vec::new());
 
-/// Rank of this process among all, once MPI has told; negative before.
+/// Rank of this process among all; negative until MPI has reported it.
 static RANK: AtomicI32 = AtomicI32::new(-1);
 
-/// Names of phases that have begun and not ended.
+/// Returns the names of phases that have begun and not ended.
 static BEGUN: OnceLock<fn() -> Vec<String>> = OnceLock::new();
 
-/// The process that watches its own end; a forked child is another one and has nothing to say.
+/// The process that watches its own end; a forked child is another process and reports nothing.
 static WATCHING: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// Number of the last failure of this thread as long as nobody has asked, and its code.
+    /// Number of the last failure of this thread while it is unnoticed, and its code.
     static LAST: Cell<Option<(usize, c_int)>> = const { Cell::new(None) };
 }
 
@@ -47,11 +47,11 @@ fn reaction() -> Reaction {
     *REACTION.get_or_init(|| environment::reaction().unwrap_or(Reaction::Print))
 }
 
-/// Returns true for codes by which a call tells what it found, which programs look for.
+/// Returns true for codes that report an ordinary result, which programs check.
 fn is_answer(call: &str, code: Code) -> bool {
     match code {
         Code::Timeout | Code::Refused | Code::Aborted => true,
-        // The end of the process frees whatever destructors come too late for.
+        // The end of the process frees everything that late destructors cannot.
         Code::CallAfterFinalize => call.ends_with("_free"),
         _ => false,
     }
@@ -66,7 +66,7 @@ pub(crate) fn react(call: &str, code: Code, number: c_int, text: &str) {
             }
         }
         Reaction::Print => notice::say(&format!("{}{text}", rank())),
-        // A pop too many changes nothing, and is how a program finds the first of its pushes.
+        // An extra pop changes nothing, and lets a program find the first of its pushes.
         Reaction::Abort if is_answer(call, code) || code == Code::Pop => {
             notice::say(&format!("{}{text}", rank()));
         }
@@ -98,7 +98,8 @@ fn count(call: &str, number: c_int, text: &str) {
     let _ = LAST.try_with(|last| last.set(Some((place, number))));
 }
 
-/// Takes note that the program asks about this thread's last failure: in words, or for the meaning of one code.
+/// Records that the program asks about this thread's last failure: for its text, or for the meaning
+/// of one code.
 pub(crate) fn asked(code: Option<c_int>) {
     let last = LAST.try_with(|last| {
         let found = last.get().filter(|&(_, number)| code.is_none_or(|code| code == number));
@@ -114,13 +115,13 @@ pub(crate) fn asked(code: Option<c_int>) {
     }
 }
 
-/// Sets how the end of the program learns about phases that have begun and not ended.
+/// Sets how the phases that have begun and not ended are found at the program's end.
 pub(crate) fn phases_by(begun: fn() -> Vec<String>) {
     let _ = BEGUN.set(begun);
     watch();
 }
 
-/// Watches the end of MPI, where it runs, and of the process.
+/// Watches the end of MPI, if it runs, and of the process.
 pub(crate) fn watch() {
     let own = process::id();
     if WATCHING.load(Ordering::Relaxed) != own {
@@ -128,7 +129,7 @@ pub(crate) fn watch() {
         if WATCHING.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        // SAFETY: `at_exit` takes nothing, returns nothing and does not unwind.
+        // SAFETY: `at_exit` has no arguments or result and does not unwind.
         unsafe { libc::atexit(at_exit) };
     }
     if quo_mpi::is_usable().is_ok() {
@@ -155,18 +156,18 @@ extern "C" fn at_exit() {
     report("its exit");
 }
 
-/// Says what the program cannot have noticed, once for the job's ranks of this node.
+/// Reports what the program cannot have noticed, once for the job's ranks of this node.
 fn report(when: &str) {
     if WATCHING.load(Ordering::Relaxed) != process::id() {
         return;
     }
-    // What has begun at MPI's end has been considered then, by one rank for all.
+    // Phases open at MPI's end have been reported then, by one rank for all.
     static CONSIDERED: AtomicBool = AtomicBool::new(false);
     let begun = match BEGUN.get() {
         Some(begun) if !CONSIDERED.swap(true, Ordering::Relaxed) => begun(),
         _ => Vec::new(),
     };
-    // Another thread may be inside a call, or never come out of it again.
+    // Another thread may be inside a call, or never return from it.
     let mut unasked = match UNASKED.try_lock() {
         Ok(unasked) => unasked,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

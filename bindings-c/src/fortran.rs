@@ -1,4 +1,4 @@
-//! For Fortran: communicators as integers.
+//! Variants for Fortran, with communicators as integers.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ use crate::types::{FintPlace, Out, QUO_t, free_for_c};
 
 fn create_from(q: Out<*mut QUO_t>, comm: Fint, flags: c_int) -> Result<(), Failure> {
     let _cleared = q.null_place("q");
-    // The number means nothing outside the life of MPI, nor to another one.
+    // The number has no meaning while MPI is not running, nor for another MPI.
     mpi_usable()?;
     // SAFETY: the right MPI is running, and by the contract of the C interface the number is a handle.
     let comm = unsafe { Comm::from_fortran(comm) };

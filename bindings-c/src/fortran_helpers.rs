@@ -1,4 +1,4 @@
-//! Functions for Fortran's module that no C program needs.
+//! Functions needed only by the Fortran module.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ pub extern "C" fn QUO_create_with_options_f2c(
 ) -> c_int {
     entry("QUO_create_with_options_f2c", || {
         let _cleared = q.null_place("q");
-        // The handle means nothing outside the life of MPI.
+        // The handle has no meaning while MPI is not running.
         mpi_state()?;
         // SAFETY: MPI is running, and by the contract of the C interface the number is a handle.
         let comm = unsafe { Comm::from_fortran(comm) };
@@ -64,7 +64,7 @@ pub extern "C" fn QUO_phase_release_f2c(phase: *mut QUO_phase_t) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_adapt_f2c(q: *mut QUO_t, comm: Fint) -> c_int {
     entry("QUO_adapt_f2c", || {
-        // The handle means nothing outside the life of MPI.
+        // The handle has no meaning while MPI is not running.
         mpi_state()?;
         // SAFETY: as above.
         adapt(q, unsafe { Comm::from_fortran(comm) })

@@ -1,5 +1,5 @@
-//! The one funnel that every call of the C interface goes through: panics end here, errors become
-//! codes, and the text of the last error is kept for the thread.
+//! Common entry of every call of the C interface: panics end here, errors become codes, and the
+//! text of the last error is kept for the thread.
 #![cfg_attr(test, allow(unsafe_code))]
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use quo::node::NodeError;
 use crate::codes::Code;
 use crate::failures;
 
-/// Why a call fails: the code to return and the text to keep.
+/// Failure of a call: the code to return and the text to keep.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -35,7 +35,7 @@ impl Failure {
         &self.text
     }
 
-    /// The interface calls an index that does not exist an invalid argument.
+    /// Converts an error; in this interface an index that does not exist is an invalid argument.
     pub(crate) fn of_index(error: Error) -> Self {
         let mut failure = Self::from(error);
         if failure.code == Code::NotFound {
@@ -61,12 +61,12 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the body of the function `call` and gives its return code.
+/// Runs the body of the function `call` and returns its return code.
 pub(crate) fn entry(call: &'static str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     entry_with_code(call, || body().map(|()| Code::Success))
 }
 
-/// As [`entry`], for functions that have more than one way to succeed.
+/// Like [`entry`], for functions that have more than one way to succeed.
 pub(crate) fn entry_with_code(
     call: &'static str,
     body: impl FnOnce() -> Result<Code, Failure>,
@@ -79,7 +79,7 @@ pub(crate) fn entry_with_code(
     if number == 0 { done as c_int } else { number }
 }
 
-/// As [`entry`], for functions whose failures have numbers beside those of the codes.
+/// Like [`entry`], for functions whose failures have numbers other than those of the codes.
 pub(crate) fn entry_with_number(
     call: &'static str,
     body: impl FnOnce() -> Result<(), (c_int, Failure)>,
@@ -106,20 +106,20 @@ pub(crate) fn entry_with_number(
     }
 }
 
-/// Makes a text the thread's last error, and reacts to it as the environment has it.
+/// Makes a text the thread's last error, and reacts to it as the environment specifies.
 pub(crate) fn fail(call: &str, code: Code, number: c_int, text: &str) {
     keep(text);
-    // A defect in here must not get out either, nor hide the failure.
+    // A defect here must not get out either, nor hide the failure.
     let _ = catch_unwind(|| failures::react(call, code, number, text));
 }
 
 fn keep(text: &str) {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    // A thread that is being torn down has nobody left to ask.
+    // Fails for a thread that is being torn down, which cannot ask any more.
     let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = Some(text)));
 }
 
-/// The text of the thread's last failure; valid until its next one.
+/// Returns the text of the thread's last failure; valid until its next one.
 pub(crate) fn last() -> *const c_char {
     failures::asked(None);
     const NOTHING: &CStr = c"";
@@ -131,7 +131,7 @@ pub(crate) fn last() -> *const c_char {
     .unwrap_or(NOTHING.as_ptr())
 }
 
-/// Marks the thread as being inside the library, or outside of it again.
+/// Marks the thread as being inside or outside the library.
 pub(crate) struct Mark {
     before: bool,
 }
@@ -141,7 +141,7 @@ impl Mark {
         Self { before: INSIDE.try_with(|mark| mark.replace(inside)).unwrap_or(inside) }
     }
 
-    /// For the length of a call into the program's own code.
+    /// Marks the thread as outside, for the duration of a call into the program's own code.
     pub(crate) fn outside() -> Self {
         Self::set(false)
     }
@@ -153,8 +153,8 @@ impl Drop for Mark {
     }
 }
 
-/// Keeps the standard library from printing panics that [`entry`] reports; a panic anywhere else is
-/// printed as before.
+/// Keeps the standard library from printing panics that [`entry`] reports; other panics are printed
+/// as before.
 pub(crate) fn stay_quiet() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn last_text() -> String {
-        // SAFETY: `last` gives a C string that lives until the thread's next failure.
+        // SAFETY: `last` returns a C string that lives until the thread's next failure.
         unsafe { CStr::from_ptr(last()) }.to_str().unwrap().to_owned()
     }
 

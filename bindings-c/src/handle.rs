@@ -1,12 +1,11 @@
-//! Handles: numbers that look like pointers to C and are never followed.
+//! Handles: numbers that look like pointers to C and are never dereferenced.
 //!
-//! A handle names a slot of a fixed table and the generation of its content. Slots are used again, generations are not,
-//! so a handle that was freed never comes to mean something else, and a number that was never a handle is told from one
-//! by its form. Looking one up is a load and a compare-and-swap that also counts the user in; whoever frees sees
-//! whether others are still at it.
-//!
+//! A handle names a slot of a fixed table and the generation of its content. Slots are reused,
+//! generations are not, so a freed handle never refers to another object, and a number that was
+//! never a handle is recognised by its form. A lookup is a load and a compare-and-swap that also
+//! counts the user; a call that frees the object sees whether there are other users.
 //! State word of a slot: `generation:40 | users:23 | live:1`.
-//! Handle: `generation:40 | slot:12 | kind:3 | 1`; odd, so it is no pointer to anything useful.
+//! Handle: `generation:40 | slot:12 | kind:3 | 1`; odd, so it is not a valid pointer.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -23,30 +22,30 @@ const USERS: u64 = ((1 << 23) - 1) << 1;
 const GENERATION: u32 = 24;
 const LAST_GENERATION: u64 = (1 << 40) - 1;
 const SLOT_BITS: u32 = 12;
-/// Objects of a kind that a message names one by one.
+/// Maximum number of objects of a kind that a message names individually.
 const MOST_NAMED: usize = 8;
 
 const _: () = assert!(usize::BITS == 64, "handles carry 56 bits");
 
-/// The kind of a table's objects, as it stands in its handles and in messages.
+/// Kind of a table's objects, in its handles and in messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
 }
 
-/// One place of a table; alone on its cache line, users of different objects do not meet.
+/// Slot of a table; on a cache line by itself, so that users of different objects do not contend.
 #[repr(align(64))]
 struct Slot<T> {
     state: AtomicU64,
     value: AtomicPtr<T>,
 }
 
-/// The objects of one kind that C holds handles of.
+/// Objects of one kind for which C has handles.
 pub(crate) struct Table<T: 'static, const SLOTS: usize> {
     kind: Kind,
     slots: [Slot<T>; SLOTS],
-    /// The slot from which the next search for a free one begins. Held while objects come, not
+    /// Slot at which the next search for a free one starts. Locked while objects are added, not
     /// while they are used.
     next: Mutex<usize>,
 }
@@ -62,7 +61,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
         }
     }
 
-    /// Puts an object in and gives its handle.
+    /// Adds an object and returns its handle.
     pub(crate) fn insert(&self, value: T) -> Result<usize, Failure> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         for step in 0..SLOTS {
@@ -82,7 +81,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
         Err(Failure::new(Code::OutOfResources, format!("there are {SLOTS} {name}s already")))
     }
 
-    /// The object of a handle, held until the result is dropped.
+    /// Returns the object of a handle, held until the result is dropped.
     pub(crate) fn get(&'static self, handle: usize) -> Result<Held<T>, Failure> {
         let (slot, generation) = self.locate(handle)?;
         let mut state = slot.state.load(Ordering::Relaxed);
@@ -105,7 +104,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
         }
     }
 
-    /// Takes the object of a handle out, if nobody holds it.
+    /// Removes the object of a handle, if there is no other user.
     pub(crate) fn remove(&self, handle: usize) -> Result<Box<T>, Failure> {
         let (slot, generation) = self.locate(handle)?;
         let state = slot.state.load(Ordering::Relaxed);
@@ -121,8 +120,8 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
         ) {
             Ok(_) => {
                 let value = slot.value.swap(ptr::null_mut(), Ordering::Relaxed);
-                // SAFETY: the pointer came from a Box in `insert`; the exchange above made this call
-                // the only one that takes it out, and found that nobody holds it.
+                // SAFETY: the pointer is from a Box in `insert`; the exchange above made this call
+                // the only one that takes it out, and found no users.
                 Ok(unsafe { Box::from_raw(value) })
             }
             Err(now) if now >> GENERATION != generation || now & LIVE == 0 => {
@@ -132,7 +131,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
         }
     }
 
-    /// All objects that there are, held.
+    /// Returns all current objects, held.
     pub(crate) fn all(&'static self) -> Vec<Held<T>> {
         let handle = |(index, slot): (usize, &Slot<T>)| {
             let generation = slot.state.load(Ordering::Relaxed) >> GENERATION;
@@ -173,7 +172,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
     }
 }
 
-/// An object that cannot be freed while this exists.
+/// An object that cannot be freed while this value exists.
 pub(crate) struct Held<T: 'static> {
     slot: &'static Slot<T>,
     /// Entry in [`KEEPERS`].
@@ -183,7 +182,7 @@ pub(crate) struct Held<T: 'static> {
 /// An object that keeps another one from being freed.
 struct Keeper {
     number: u64,
-    /// Address of the slot of the object that is kept.
+    /// Address of the slot of the kept object.
     kept: usize,
     kind: &'static str,
     name: String,
@@ -199,7 +198,7 @@ fn address_of<T>(slot: &Slot<T>) -> usize {
     ptr::from_ref(slot).addr()
 }
 
-/// Names the users of an object: those that were made from it by kind, number and name, and other calls.
+/// Describes the users of an object: dependent objects by kind, number and name, and other calls.
 fn users(kept: usize, count: u64) -> String {
     let keepers = keepers();
     let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -238,7 +237,8 @@ fn users(kept: usize, count: u64) -> String {
 }
 
 impl<T> Held<T> {
-    /// Notes for which object this is held, to be named when the object held cannot be freed.
+    /// Records the object for which this one is held, to be named if the held object cannot be
+    /// freed.
     pub(crate) fn keep_for(&mut self, kind: &'static str, name: &str) {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -252,7 +252,7 @@ impl<T> Deref for Held<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the slot was live when this user was counted in, and `remove` takes nothing out
+        // SAFETY: the slot was live when this user was counted, and `remove` takes nothing out
         // while a user is counted; the release store of `insert` made the object visible.
         unsafe { &*self.slot.value.load(Ordering::Relaxed) }
     }
@@ -361,7 +361,7 @@ mod tests {
                     scope.spawn(|| {
                         let held = TABLE.get(handle);
                         drop(held);
-                        // Busy while another one looks; somebody comes last.
+                        // Busy while another thread holds it; one of them is the last.
                         while TABLE.remove(handle).is_err_and(|error| error.code == Code::Busy) {}
                     });
                 }

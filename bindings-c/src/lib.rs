@@ -5,14 +5,16 @@
 //! functions here name by name and type by type. Every function is a few lines between the C types
 //! of [`types`] and a call of the `quo` crate:
 //!
-//! - `codes`: the return codes, and which error becomes which;
-//! - `failures`: the reaction to failures that the environment asks for, and those that nobody asked about;
-//! - `guard`: the one funnel that every call goes through;
-//! - `handle`: handles, and how they are looked up without being followed;
+//! - `codes`: the return codes, and the code of each error;
+//! - `failures`: the reaction to failures that the environment requests, and failures that the
+//!   program ignored;
+//! - `guard`: the common entry of every call;
+//! - `handle`: handles, and how they are looked up without being dereferenced;
 //! - [`types`]: pointers from C, checked and written to in one place;
 //! - [`version`], [`create`], [`query`], [`mask`], [`bind`], [`collective`], [`members`],
-//!   [`lending`], [`memory_policy`], [`devices`], [`barriers`], [`phase`], [`scope`], [`xpm`], [`world`], [`reshape`],
-//!   [`fortran`], [`fortran_helpers`]: the functions, by the sections of the headers.
+//!   [`lending`], [`memory_policy`], [`devices`], [`barriers`], [`phase`], [`scope`], [`xpm`],
+//!   [`world`], [`reshape`], [`fortran`], [`fortran_helpers`]: the functions, by the sections of
+//!   the headers.
 //!
 //! floors: codes < failures < guard < types < handle < version < create < mask < query < bind < collective < members <
 //!     lending < memory_policy < devices < barriers < phase < scope < xpm < world < fortran_helpers < reshape < fortran

@@ -1,4 +1,4 @@
-//! Bindings of ranks: questions about them, answered as of now.
+//! Queries of the current bindings of ranks.
 #![allow(unsafe_code, reason = "the functions are exported under their C names")]
 
 use std::ffi::{c_char, c_int};

@@ -1,4 +1,4 @@
-//! Members that come and go.
+//! Members that leave and rejoin.
 #![allow(unsafe_code, reason = "the functions are exported under their C names")]
 
 use std::ffi::c_int;
@@ -8,7 +8,7 @@ use crate::create::context;
 use crate::guard::{entry, entry_with_code};
 use crate::types::{Out, QUO_t, node_rank, numbers_for_c};
 
-/// The code for a call that changed something, or found it done.
+/// Returns the code of a call that changed something, or had nothing to do.
 pub(crate) fn first_time(changed: bool) -> Code {
     if changed { Code::Success } else { Code::AlreadyDone }
 }

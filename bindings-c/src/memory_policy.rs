@@ -11,10 +11,10 @@ use crate::create::context;
 use crate::guard::{Failure, entry};
 use crate::types::{Out, QUO_t, object_index, object_type};
 
-/// In place of a NUMA node: bytes without a page.
+/// Used instead of a NUMA node for bytes without a page.
 const ABSENT: c_int = -1;
 
-/// The policy with the number of a `QUO_memory_policy_t`; none for `QUO_MEMORY_KEEP`.
+/// Returns the policy with the number of a `QUO_memory_policy_t`; `None` for `QUO_MEMORY_KEEP`.
 fn policy_of(number: c_int) -> Result<Option<MemoryPolicy>, Failure> {
     match number {
         0 => Ok(None),

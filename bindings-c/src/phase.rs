@@ -29,21 +29,21 @@ const PACKAGE: c_int = 2;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_phase_spec_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// `QUO_obj_type_t`.
     pub r#type: c_int,
-    /// Most workers per object.
+    /// Maximum number of workers per object.
     pub max_per_object: c_int,
     /// `QUO_threads_t`.
     pub threads: c_int,
-    /// The name, or NULL.
+    /// Name of the phase, or NULL.
     pub name: Text,
     /// `QUO_cores_t`.
     pub cores: c_int,
     /// `QUO_sharing_t`.
     pub sharing: c_int,
-    /// Seconds that it waits for its CPUs; 0 for the context's limit.
+    /// Seconds to wait for the CPUs; 0 for the context's limit.
     pub sharing_limit: f64,
     /// `QUO_pinning_t`.
     pub pinning: c_int,
@@ -60,13 +60,13 @@ unsafe impl Growing for QUO_phase_spec_t {
 #[derive(Debug)]
 #[repr(C)]
 pub struct QUO_worker_t {
-    /// Threads to run.
+    /// Number of threads to run.
     pub threads: c_int,
-    /// The first qid served.
+    /// First qid served.
     pub first_qid: c_int,
     /// Number of ranks served.
     pub nqids: c_int,
-    /// The CPUs as a list.
+    /// CPUs as a list.
     pub cpuset: *const c_char,
 }
 
@@ -74,11 +74,11 @@ pub struct QUO_worker_t {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_phase_metrics_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// True if this rank was selected.
     pub selected: c_int,
-    /// Threads it ran.
+    /// Number of threads it ran.
     pub threads: c_int,
     /// Seconds inside the work.
     pub run_seconds: f64,
@@ -96,7 +96,7 @@ unsafe impl Growing for QUO_phase_metrics_t {
 /// `QUO_phase_work_t`.
 pub type QUO_phase_work_t = Option<unsafe extern "C" fn(*const QUO_worker_t, *mut c_void)>;
 
-/// A phase that C holds; keeps its context from being freed.
+/// A phase held by C; keeps its context from being freed.
 struct Phase {
     plan: PhasePlan,
     run: Mutex<Run>,
@@ -111,14 +111,14 @@ struct Run {
     last: Option<PhaseMetrics>,
 }
 
-/// A run that has begun, and the thread it belongs to: bindings and thread numbers are the thread's.
+/// A run in progress, and its thread, to which bindings and thread numbers belong.
 struct Begun {
     entered: Entered,
     thread: ThreadId,
 }
 
 // SAFETY: `Entered` must stay on its thread. It is taken out only by `Phase::end`, which compares
-// threads first, and is never dropped in place, since a phase with a run under way is not freed.
+// threads first, and is never dropped in place, since a phase with a run in progress is not freed.
 unsafe impl Send for Begun {}
 
 impl Begun {
@@ -136,7 +136,7 @@ impl Phase {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The phase, with its name if it has one.
+    /// Returns a description of the phase, with its name if it has one.
     fn label(&self) -> String {
         match self.plan.name() {
             "" => "phase".to_owned(),
@@ -149,14 +149,14 @@ impl Phase {
         Failure::new(Code::Busy, text)
     }
 
-    /// Starts a run; the part of this rank, if it works.
+    /// Starts a run; returns the part of this rank, if it works.
     fn begin(&self) -> Result<Option<Assignment>, Failure> {
         let mut run = self.run();
         if run.entered.is_some() {
             return Err(self.still_begun());
         }
         let entered = self.context.enter_phase(&self.plan);
-        // A worker that could not be bound does not work; leaving tells everyone why.
+        // A worker that could not be bound does not work; leaving reports the reason on all ranks.
         let works = entered.is_ready();
         let part = entered.assignment().filter(|_| works).cloned();
         run.entered = Some(Begun::new(entered));
@@ -321,7 +321,7 @@ pub extern "C" fn QUO_phase_end(phase: *mut QUO_phase_t) -> c_int {
 pub extern "C" fn QUO_phase_fail(phase: *mut QUO_phase_t, reason: Text) -> c_int {
     entry("QUO_phase_fail", || {
         let phase = self::phase(phase)?;
-        // A reason that cannot be read does not keep the failure from the other ranks.
+        // The failure is reported to the other ranks even if the reason cannot be read.
         let given = if reason.is_null() { Ok(String::new()) } else { reason.read("reason") };
         let mut run = phase.run();
         if run.entered.is_none() {
@@ -348,7 +348,7 @@ pub extern "C" fn QUO_phase_run(
         let called = match (part, work) {
             (Some(part), Some(work)) => call(&part, work, data),
             (None, Some(_)) => Ok(()),
-            // Known to all ranks only after the others have been let go.
+            // Returned only after the other ranks have been released.
             (_, None) => Err(Failure::invalid("the argument work is NULL")),
         };
         phase.end().and(called)
@@ -416,7 +416,7 @@ pub extern "C" fn QUO_phase_free(phase: *mut QUO_phase_t) -> c_int {
     })
 }
 
-/// Returns true for the handle of a phase in use.
+/// Returns true if this is the handle of a phase in use.
 pub(crate) fn is_phase(handle: usize) -> bool {
     PHASES.get(handle).is_ok()
 }
@@ -427,7 +427,7 @@ pub(crate) fn release(phase: *mut QUO_phase_t) -> Result<(), Failure> {
         let phase = self::phase(phase)?;
         let begun = phase.run().entered.is_some();
         if begun {
-            // Its failure is the run's, and the phase is freed all the same.
+            // Its failure belongs to the run; the phase is freed anyway.
             let _ = phase.end();
         }
     }
@@ -435,7 +435,8 @@ pub(crate) fn release(phase: *mut QUO_phase_t) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The names of the phases that have begun and not ended, as far as no call on them is under way.
+/// Returns the names of the phases that have begun and not ended, except those with a call in
+/// progress.
 fn begun_phases() -> Vec<String> {
     let name = |phase: &Held<Phase>| {
         phase.run.try_lock().ok()?.entered.as_ref().map(|_| phase.plan.name().to_owned())

@@ -1,4 +1,5 @@
-//! Resize points: the functions of `quo-reshape.h`. A program has one world of this kind, without a handle.
+//! Resize points: the functions of `quo-reshape.h`. A program has one world of this kind, without a
+//! handle.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_double, c_int, c_void};
@@ -24,7 +25,7 @@ use crate::world::{QUO_world_options_t, agree, invalid_state};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_reshape_topology_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// `QUO_reshape_kind_t`.
     pub kind: c_int,
@@ -34,7 +35,7 @@ pub struct QUO_reshape_topology_t {
     pub dims: [c_int; 2],
     /// Number of processors.
     pub total: c_int,
-    /// By how many an arbitrary topology grows.
+    /// Number of processors by which an arbitrary topology grows.
     pub increment: c_int,
 }
 
@@ -52,8 +53,8 @@ pub type QUO_reshape_valid_t = Option<unsafe extern "C" fn(*mut c_void, c_int, c
 
 struct Only(Option<Reshape>);
 
-// SAFETY: by the contract of the C interface one thread at a time is in a call, which the lock enforces;
-// what C gave along (callbacks) may be used by each thread that calls.
+// SAFETY: by the contract of the C interface one thread at a time is in a call, which the lock
+// enforces; pointers passed by C (callbacks) may be used by each thread that calls.
 unsafe impl Send for Only {}
 
 static ONLY: Mutex<Only> = Mutex::new(Only(None));
@@ -76,7 +77,7 @@ fn with<T>(what: impl FnOnce(&mut Reshape) -> Result<T, Failure>) -> Result<T, F
     what(reshape)
 }
 
-/// The program's own scheduler.
+/// Scheduler provided by the program.
 struct Asked {
     decide: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_double) -> c_int,
     data: *mut c_void,
@@ -90,8 +91,8 @@ impl Scheduler for Asked {
         let number = |value: u64| c_int::try_from(value).unwrap_or(c_int::MAX);
         let (size, iteration) = (number(now.into()), number(report.iteration));
         let _outside = Mark::outside();
-        // SAFETY: by the contract of the C interface the function takes these arguments, and may be called
-        // until the program's world ends.
+        // SAFETY: by the contract of the C interface the function takes these arguments, and may be
+        // called until the program's world ends.
         let wanted = unsafe { (self.decide)(self.data, size, iteration, report.iteration_seconds) };
         match usize::try_from(wanted) {
             Ok(size) if size > now as usize => Decision::Expand(self.topology.arranged(size)),
@@ -103,7 +104,7 @@ impl Scheduler for Asked {
     }
 }
 
-/// The sizes that the program can work with.
+/// Sizes that the program can work with.
 struct Allowed {
     valid: unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int,
     data: *mut c_void,
@@ -114,7 +115,7 @@ impl Allowed {
         let (rows, columns) = on.dimensions();
         let number = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
         let _outside = Mark::outside();
-        // SAFETY: as that of the scheduler.
+        // SAFETY: as for the scheduler.
         unsafe { (self.valid)(self.data, number(rows), number(columns)) != 0 }
     }
 }
@@ -254,7 +255,7 @@ pub extern "C" fn QUO_reshape_contact(
 /// `QUO_reshape_resize`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_resize(decision: c_int) -> c_int {
-    // The library knows it; programs of ReSHAPE give it.
+    // The library knows the decision; programs of ReSHAPE pass it.
     let _ = decision;
     entry("QUO_reshape_resize", || {
         with(|reshape| {
@@ -378,7 +379,7 @@ pub extern "C" fn QUO_reshape_world_f2c(out_comm: FintPlace) -> c_int {
     })
 }
 
-/// The layout of a program's array, and the way in which it is moved.
+/// Layout of a program's array, and how it is moved.
 #[derive(Clone, Copy)]
 enum Lies {
     Cyclic { length: usize, block: usize },
@@ -408,9 +409,9 @@ fn moved<T: Element>(
     Ok(())
 }
 
-/// Records an error of this rank; the others are not to wait for it.
+/// Records an error of this rank, so that the others do not wait for it.
 fn refused(reshape: &mut Reshape, failure: Failure) -> Failure {
-    // The error that all get says less than this one.
+    // The error on all ranks says less than this one.
     let _ = reshape.refuse_redistribution(failure.text());
     failure
 }

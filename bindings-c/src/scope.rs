@@ -11,10 +11,10 @@ use crate::devices::part_near;
 use crate::guard::{Failure, entry};
 use crate::types::{Ints, Out, QUO_t, object_type};
 
-/// More parts than any node is split into; keeps a slip from being read as a list.
+/// More parts than any node is split into; keeps a wrong count from being read as a list.
 const MOST_PARTS: usize = 1 << 14;
 
-/// What the parts are in proportion to.
+/// How the parts are specified.
 #[derive(Clone, Copy)]
 enum By {
     Weight,
@@ -45,7 +45,8 @@ fn spec(by: By, kind: c_int, count: c_int, numbers: Ints) -> Result<Split, Failu
     Ok(split.over(kind))
 }
 
-/// Makes the scope of one part. Wrong arguments take part, so that the split fails on every rank.
+/// Makes the scope of one part. A rank with wrong arguments takes part, so that the split fails on
+/// every rank.
 fn split(
     q: *mut QUO_t,
     request: impl FnOnce(&Context) -> Result<(Split, usize), Failure>,
@@ -64,7 +65,7 @@ fn split(
     Ok(())
 }
 
-/// The number of a part; a negative one is as wrong as one that is too large.
+/// Converts the number of a part; a negative one becomes one that is too large.
 fn number(part: c_int) -> usize {
     usize::try_from(part).unwrap_or(usize::MAX)
 }

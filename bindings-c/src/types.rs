@@ -1,5 +1,5 @@
-//! Types that cross the border: pointers from C, wrapped so that they are checked and written to
-//! here and nowhere else, and the enums and structures of the headers.
+//! Types of the C interface: pointers from C, wrapped so that they are checked and written to only
+//! here, and the enums and structures of the headers.
 #![allow(unsafe_code)]
 
 mod sized;
@@ -15,7 +15,7 @@ use crate::guard::Failure;
 pub(crate) use sized::Growing;
 pub use sized::In;
 
-/// A context, as C sees it: private, and never followed.
+/// A context, as C sees it: opaque, and never dereferenced.
 #[repr(C)]
 pub struct QUO_t {
     private: [u8; 0],
@@ -45,7 +45,7 @@ pub struct QUO_world_t {
     private: [u8; 0],
 }
 
-/// A pointer that a result is written to. A C caller passes NULL or a place for one `T`.
+/// Pointer to which a result is written. A C caller passes NULL or space for one `T`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Out<T>(*mut T);
@@ -54,12 +54,12 @@ impl<T> Out<T> {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or valid for writes of one `T` until the call it is given to returns.
+    /// `pointer` is null, or valid for writes of one `T` until the call that gets it returns.
     pub unsafe fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }
 
-    /// The place, or the error that the argument `name` is NULL.
+    /// Returns the checked pointer, or the error that the argument `name` is NULL.
     pub(crate) fn place(self, name: &str) -> Result<Place<T>, Failure> {
         if self.0.is_null() {
             return Err(Failure::invalid(format!("the argument {name} is NULL")));
@@ -67,14 +67,14 @@ impl<T> Out<T> {
         Ok(Place(self.0))
     }
 
-    /// The place, or nothing for NULL.
+    /// Returns the checked pointer, or `None` for NULL.
     pub(crate) fn optional(self) -> Option<Place<T>> {
         (!self.0.is_null()).then_some(Place(self.0))
     }
 }
 
 impl<T> Out<*mut T> {
-    /// The place of a pointer, set to NULL until there is something to point to.
+    /// Returns the checked pointer to a pointer, which is set to NULL until there is a result.
     pub(crate) fn null_place(self, name: &str) -> Result<Place<*mut T>, Failure> {
         let place = self.place(name)?;
         place.set(std::ptr::null_mut());
@@ -82,7 +82,7 @@ impl<T> Out<*mut T> {
     }
 }
 
-/// A place for a result that is not NULL.
+/// Pointer to space for a result that is not NULL.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<T>(*mut T);
 
@@ -95,9 +95,9 @@ impl<T> Place<T> {
 }
 
 impl Place<usize> {
-    /// Returns the value that C has put there. Only for an argument that is read and written.
+    /// Returns the value that C has stored there. Only for an argument that is read and written.
     pub(crate) fn get(self) -> usize {
-        // SAFETY: by the contract of the C interface the place is valid, and C has set it.
+        // SAFETY: by the contract of the C interface the pointer is valid, and C has set the value.
         unsafe { self.0.read() }
     }
 }
@@ -110,7 +110,7 @@ impl Place<c_int> {
     }
 }
 
-/// A pointer to an `MPI_Comm`, or NULL. How long one is, only the MPI layer knows.
+/// A pointer to an `MPI_Comm`, or NULL. Only the MPI layer knows the size of an `MPI_Comm`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct CommPlace(*mut c_void);
@@ -124,18 +124,18 @@ impl CommPlace {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or valid for writes of one `MPI_Comm` until the call it is given to
+    /// `pointer` is null, or valid for writes of one `MPI_Comm` until the call that gets it
     /// returns.
     pub unsafe fn new(pointer: *mut c_void) -> Self {
         Self(pointer)
     }
 
-    /// The same, or the error that the argument `name` is NULL.
+    /// Returns the checked pointer, or the error that the argument `name` is NULL.
     pub(crate) fn place(self, name: &str) -> Result<Self, Failure> {
         Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
     }
 
-    /// Writes a communicator. Only for a place that is not NULL.
+    /// Writes a communicator. Only for a pointer that is not NULL.
     pub(crate) fn set(self, comm: Comm) {
         // SAFETY: by the contract of the C interface a pointer that is not NULL is valid for a
         // write; Rust callers promise the same to `new`.
@@ -152,16 +152,16 @@ impl FintPlace {
         Self(pointer)
     }
 
-    /// The same, or the error that the argument `name` is NULL, or that MPI does not run: outside its
-    /// life it ends a program that asks for a number.
+    /// Returns the checked pointer, or the error that the argument `name` is NULL, or that MPI is
+    /// not running: MPI then ends a program that asks for a Fortran handle.
     pub(crate) fn place(self, name: &str) -> Result<Self, Failure> {
         is_running().map_err(quo::Error::from)?;
         Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
     }
 
-    /// Writes Fortran's number of a live communicator. Only for a place that is not NULL.
+    /// Writes the Fortran handle of a live communicator. Only for a pointer that is not NULL.
     pub(crate) fn set(self, comm: Comm) {
-        // SAFETY: as in `CommPlace::set`; a communicator that is given away is live.
+        // SAFETY: as in `CommPlace::set`; a communicator that is passed to C is live.
         unsafe { comm.store_for_fortran(self.0) }
     }
 }
@@ -175,7 +175,7 @@ impl Text {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or a C string that lives until the call it is given to returns.
+    /// `pointer` is null, or a C string that lives until the call that gets it returns.
     pub unsafe fn new(pointer: *const c_char) -> Self {
         Self(pointer)
     }
@@ -184,7 +184,7 @@ impl Text {
         self.0.is_null()
     }
 
-    /// The text, or the error that the argument `name` is NULL or not UTF-8.
+    /// Returns the text, or the error that the argument `name` is NULL or not UTF-8.
     pub(crate) fn read(self, name: &str) -> Result<String, Failure> {
         if self.0.is_null() {
             return Err(Failure::invalid(format!("the argument {name} is NULL")));
@@ -198,7 +198,7 @@ impl Text {
     }
 }
 
-/// Bytes that C owns, as many as are given beside them; NULL where there are none.
+/// Bytes owned by C, whose number is passed separately; NULL if there are none.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Bytes(*mut c_void);
@@ -207,32 +207,32 @@ impl Bytes {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or valid for reads of as many bytes as are given beside it until the call it is
-    /// given to returns, and for writes where the call writes.
+    /// `pointer` is null, or valid for reads of the number of bytes passed with it until the call
+    /// that gets it returns, and for writes if the call writes.
     pub unsafe fn new(pointer: *mut c_void) -> Self {
         Self(pointer)
     }
 
-    /// A copy, or the error that the argument `name` is NULL.
+    /// Returns a copy, or the error that the argument `name` is NULL.
     pub(crate) fn read(self, name: &str, length: usize) -> Result<Vec<u8>, Failure> {
         if length == 0 {
             return Ok(Vec::new());
         }
         Out(self.0.cast::<u8>()).place(name)?;
-        // SAFETY: by the contract of the C interface a pointer that is not NULL has so many bytes.
+        // SAFETY: by the contract of the C interface a pointer that is not NULL has `length` bytes.
         Ok(unsafe { std::slice::from_raw_parts(self.0.cast::<u8>(), length) }.to_vec())
     }
 
-    /// Overwrites them. Only for as many as the caller gave.
+    /// Overwrites the bytes. Only for the number that the caller passed.
     pub(crate) fn write(self, bytes: &[u8]) {
         if !self.0.is_null() {
-            // SAFETY: as in `read`, and the call is one that writes; `bytes` are the library's own.
+            // SAFETY: as in `read`, and the call is one that writes; `bytes` belong to the library.
             unsafe { self.0.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
         }
     }
 }
 
-/// A place with a block of the C heap, or with NULL for none, which may be replaced by another.
+/// Pointer to a pointer to a block of the C heap, or to NULL for none, which may be replaced.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct HeapPlace(*mut *mut c_void);
@@ -241,20 +241,20 @@ impl HeapPlace {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or valid for a read and a write until the call it is given to returns; the pointer in it is
-    /// null or from `malloc`, with as many elements as are given beside it.
+    /// `pointer` is null, or valid for a read and a write until the call that gets it returns; the
+    /// pointer in it is null or from `malloc`, with the number of elements passed with it.
     pub unsafe fn new(pointer: *mut *mut c_void) -> Self {
         Self(pointer)
     }
 
-    /// The same, or the error that the argument `name` is NULL.
+    /// Returns the checked pointer, or the error that the argument `name` is NULL.
     pub(crate) fn checked(self, name: &str) -> Result<Self, Failure> {
         Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
     }
 
-    /// A copy of so many elements. Only for a place that is not NULL.
+    /// Returns a copy of `count` elements. Only for a pointer that is not NULL.
     pub(crate) fn read_elements<T: Element>(self, count: usize) -> Result<Vec<T>, Failure> {
-        // SAFETY: by the contract of the C interface the place holds a pointer.
+        // SAFETY: by the contract of the C interface it points to a pointer.
         let block = unsafe { self.0.read() }.cast::<T>();
         if block.is_null() && count > 0 {
             return Err(Failure::invalid(format!("{count} elements are said to be at NULL")));
@@ -264,8 +264,8 @@ impl HeapPlace {
             let text = format!("no memory is left for {count} elements");
             return Err(Failure::new(Code::OutOfResources, text));
         }
-        // SAFETY: by the contract of the C interface so many elements are there; copied byte by byte, since
-        // nothing is promised of their alignment. Any bytes are elements.
+        // SAFETY: by the contract of the C interface `count` elements are there; copied byte by
+        // byte, since their alignment is not guaranteed. Any bytes are elements.
         unsafe {
             let bytes = count * size_of::<T>();
             elements.as_mut_ptr().cast::<u8>().copy_from(block.cast::<u8>(), bytes);
@@ -274,20 +274,20 @@ impl HeapPlace {
         Ok(elements)
     }
 
-    /// Puts a new block in, with these elements, and frees the one before.
+    /// Stores a new block with these elements, and frees the previous one.
     pub(crate) fn replace_elements<T: Element>(self, elements: &[T]) -> Result<(), Failure> {
         let bytes = size_of_val(elements);
         let block = allocate(bytes.max(1))?;
         // SAFETY: the new block has room for them.
         unsafe { block.cast::<u8>().copy_from_nonoverlapping(elements.as_ptr().cast(), bytes) };
-        // SAFETY: by the contract of the C interface the place may be read and written.
+        // SAFETY: by the contract of the C interface the pointer may be read and written.
         let before = unsafe { self.0.replace(block) };
         free_for_c(before);
         Ok(())
     }
 }
 
-/// An array of numbers that C owns, or NULL.
+/// An array of numbers owned by C, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Longs(*const c_longlong);
@@ -319,21 +319,21 @@ impl Longs {
     }
 }
 
-/// An array of sizes that C owns, or NULL.
+/// An array of sizes owned by C, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Sizes(*const usize);
 
 impl Sizes {
-    /// A copy of `count` sizes, or the error that the argument `name` is NULL.
+    /// Returns a copy of `count` sizes, or the error that the argument `name` is NULL.
     pub(crate) fn read(self, name: &str, count: usize) -> Result<Vec<usize>, Failure> {
         Out(self.0.cast_mut()).place(name)?;
-        // SAFETY: by the contract of the C interface the array holds so many sizes.
+        // SAFETY: by the contract of the C interface the array holds `count` sizes.
         Ok(unsafe { std::slice::from_raw_parts(self.0, count) }.to_vec())
     }
 }
 
-/// An array of numbers that C owns, or NULL.
+/// An array of numbers owned by C, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Ints(*const c_int);
@@ -343,14 +343,14 @@ impl Ints {
         self.0.is_null()
     }
 
-    /// The first `count` numbers.
+    /// Returns the first `count` numbers.
     pub(crate) fn read(self, count: usize) -> Vec<c_int> {
         // SAFETY: by the contract of the C interface the array holds `count` numbers.
         unsafe { std::slice::from_raw_parts(self.0, count) }.to_vec()
     }
 }
 
-/// An array of qids that C owns, or NULL.
+/// An array of qids owned by C, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Qids(*const c_int);
@@ -359,8 +359,8 @@ impl Qids {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or valid for reads of as many numbers as are given beside it, until the
-    /// call it is given to returns.
+    /// `pointer` is null, or valid for reads of the number of elements passed with it, until the
+    /// call that gets it returns.
     pub unsafe fn new(pointer: *const c_int) -> Self {
         Self(pointer)
     }
@@ -369,7 +369,7 @@ impl Qids {
         self.0.is_null()
     }
 
-    /// The `count` qids as distinct node ranks below `members`, `own` among them.
+    /// Returns the `count` qids as distinct node ranks below `members`, which must include `own`.
     pub(crate) fn read(
         self,
         count: c_int,
@@ -397,26 +397,26 @@ impl Qids {
         if !ranks.contains(&own) {
             return Err(Failure::invalid(format!("the caller, qid {own}, is not among the qids")));
         }
-        // The order of the list means nothing, and below it is ascending.
+        // The order of the list is irrelevant to callers, but ascending internally.
         ranks.sort_unstable();
         Ok(ranks)
     }
 }
 
-/// A qid as a node rank below `members`.
+/// Converts a qid to a node rank below `members`.
 pub(crate) fn node_rank(qid: c_int, members: usize) -> Result<usize, Failure> {
     usize::try_from(qid).ok().filter(|&rank| rank < members).ok_or_else(|| {
         Failure::invalid(format!("there is no qid {qid}: this node has {members} ranks"))
     })
 }
 
-/// A count or an index for C.
+/// Converts a count or an index for C.
 pub(crate) fn int(value: usize) -> Result<c_int, Failure> {
     c_int::try_from(value)
         .map_err(|_| Failure::new(Code::Error, format!("{value} does not fit into an int")))
 }
 
-/// The object type of a number of `QUO_obj_type_t`, `None` for a number that is none.
+/// Returns the object type with a number of `QUO_obj_type_t`, `None` for an unknown number.
 pub(crate) fn known_object_type(number: c_int) -> Option<ObjectType> {
     Some(match number {
         0 => ObjectType::Machine,
@@ -433,7 +433,7 @@ pub(crate) fn known_object_type(number: c_int) -> Option<ObjectType> {
     })
 }
 
-/// As [`known_object_type`], or the error that says so.
+/// Like [`known_object_type`], with an error for an unknown number.
 pub(crate) fn object_type(number: c_int) -> Result<ObjectType, Failure> {
     known_object_type(number).ok_or_else(|| unknown_object_type(number))
 }
@@ -442,14 +442,14 @@ pub(crate) fn unknown_object_type(number: c_int) -> Failure {
     Failure::invalid(format!("{number} is not an object type"))
 }
 
-/// An index of an object of a type that has `count`.
+/// Checks an index of an object of a type that has `count`.
 pub(crate) fn object_index(kind: ObjectType, index: c_int, count: usize) -> Result<usize, Failure> {
     usize::try_from(index).ok().filter(|&index| index < count).ok_or_else(|| {
         Failure::invalid(format!("there is no {kind} {index}: the machine has {count}"))
     })
 }
 
-/// A copy of a text in memory that C frees.
+/// Returns a copy of a text in memory that C frees.
 pub(crate) fn text_for_c(text: &str) -> Result<*mut c_char, Failure> {
     let bytes = allocate(text.len() + 1)?.cast::<u8>();
     // SAFETY: the new block has room for the text and the zero after it.
@@ -460,7 +460,7 @@ pub(crate) fn text_for_c(text: &str) -> Result<*mut c_char, Failure> {
     Ok(bytes.cast())
 }
 
-/// A copy of a list of node ranks in memory that C frees; NULL for an empty one.
+/// Returns a copy of a list of node ranks in memory that C frees; NULL for an empty one.
 pub(crate) fn numbers_for_c(ranks: &[usize]) -> Result<*mut c_int, Failure> {
     if ranks.is_empty() {
         return Ok(std::ptr::null_mut());
@@ -475,7 +475,7 @@ pub(crate) fn numbers_for_c(ranks: &[usize]) -> Result<*mut c_int, Failure> {
     Ok(block)
 }
 
-/// A copy of bytes in memory that C frees.
+/// Returns a copy of bytes in memory that C frees.
 pub(crate) fn bytes_for_c(bytes: &[u8]) -> Result<*mut c_void, Failure> {
     let block = allocate(bytes.len().max(1))?;
     // SAFETY: the new block has room for them.
@@ -483,7 +483,7 @@ pub(crate) fn bytes_for_c(bytes: &[u8]) -> Result<*mut c_void, Failure> {
     Ok(block)
 }
 
-/// A copy of a list of ids in memory that C frees; NULL for an empty one.
+/// Returns a copy of a list of ids in memory that C frees; NULL for an empty one.
 pub(crate) fn ids_for_c(ids: &[u64]) -> Result<*mut c_longlong, Failure> {
     if ids.is_empty() {
         return Ok(std::ptr::null_mut());
@@ -505,9 +505,9 @@ fn allocate(bytes: usize) -> Result<*mut c_void, Failure> {
     Ok(block)
 }
 
-/// Frees memory that went to C.
+/// Frees memory that was passed to C.
 pub(crate) fn free_for_c(block: *mut c_void) {
-    // SAFETY: by the contract of `QUO_ptr_free` the block came from malloc and is not used any more.
+    // SAFETY: by the contract of `QUO_ptr_free` the block is from malloc and no longer used.
     unsafe { libc::free(block) }
 }
 

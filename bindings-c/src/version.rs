@@ -8,7 +8,7 @@ use crate::failures;
 use crate::guard::{entry, last};
 use crate::types::Out;
 
-/// The number in `libquo.so.8`, and the revision of that interface.
+/// Number in `libquo.so.8`, and the revision of that interface.
 const BINARY_INTERFACE: (c_int, c_int) = (8, 0);
 
 /// `QUO_version`.

@@ -13,7 +13,7 @@ use crate::types::{Out, Place, QUO_t, Qids, quo_xpm_t};
 
 static MEMORIES: Table<Memory, 4096> = Table::new(Kind { number: 4, name: "cross-process memory" });
 
-/// Returns true for the handle of memory in use.
+/// Returns true if this is the handle of memory in use.
 pub(crate) fn is_memory(handle: usize) -> bool {
     MEMORIES.get(handle).is_ok()
 }
@@ -22,21 +22,21 @@ pub(crate) fn is_memory(handle: usize) -> bool {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_xpm_view_t {
-    /// Its first byte.
+    /// First byte.
     pub base: *mut c_void,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub extent: usize,
 }
 
 const NOWHERE: QUO_xpm_view_t = QUO_xpm_view_t { base: ptr::null_mut(), extent: 0 };
 
-/// Memory that C holds.
+/// Memory held by C.
 struct Memory {
     memory: SharedMemory,
     own: usize,
 }
 
-/// More bytes than there can be: takes part in an allocation and makes it fail everywhere.
+/// More bytes than possible: takes part in an allocation and makes it fail everywhere.
 const REFUSED: usize = usize::MAX;
 
 fn store(place: Place<*mut quo_xpm_t>, memory: SharedMemory, own: usize) -> Result<(), Failure> {

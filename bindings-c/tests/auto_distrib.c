@@ -24,7 +24,7 @@ main(int argc, char **argv)
     CHECK_OK(QUO_id(q, &qid));
     pus = check_usable(q);
 
-    /* Nobody bound: as many as there are places. */
+    /* No rank is bound: as many are selected as there are places. */
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_MACHINE, 0));
     for (int i = 0; i < CHECK_COUNT(check_types) && size == nqids; ++i) {
         int count = check_nobjs(q, check_types[i]);
@@ -48,7 +48,7 @@ main(int argc, char **argv)
     }
     CHECK_OK(QUO_bind_pop(q));
 
-    /* Everyone on a PU of its own: the count per PU is kept. */
+    /* Each rank on a separate PU: the count per PU is kept. */
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU,
                            pus.index[qid % pus.count]));
     if (size == nqids) {
@@ -61,7 +61,7 @@ main(int argc, char **argv)
     }
     CHECK_OK(QUO_bind_pop(q));
 
-    /* Bad arguments of all, then of one, fail everywhere and the program goes on. */
+    /* Bad arguments of all, then of one, fail everywhere, and the program continues. */
     out = 42;
     CHECK_CODE_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, 0, &out), QUO_ERR_INVLD_ARG);
     CHECK_CODE_EVERYWHERE(QUO_auto_distrib(q, QUO_OBJ_PU, -5, &out), QUO_ERR_INVLD_ARG);

@@ -1,4 +1,4 @@
-/* QUO_barrier: nobody leaves before everybody came. */
+/* QUO_barrier: no rank leaves before all have arrived. */
 #include "check.h"
 #include "quo-xpm.h"
 

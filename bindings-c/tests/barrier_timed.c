@@ -1,4 +1,4 @@
-/* QUO_barrier_timed: in time it is a barrier; out of time everyone is told, and it works again. */
+/* QUO_barrier_timed: within the time it is a barrier; after a timeout all ranks get the error, and it works again. */
 #define _POSIX_C_SOURCE 200112L
 #include <math.h>
 
@@ -16,7 +16,7 @@ main(int argc, char **argv)
 
     for (int round = 0; round < 20; ++round) CHECK_OK(QUO_barrier_timed(q, 60.0));
 
-    /* The last rank comes when the others have given up, and learns that they have. */
+    /* The last rank arrives after the others have given up, and gets the same error. */
     if (nqids > 1) {
         for (int round = 0; round < 3; ++round) {
             if (qid == nqids - 1) {

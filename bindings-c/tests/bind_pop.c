@@ -1,4 +1,4 @@
-/* QUO_bind_pop: undoes pushes in order; a pop too many changes nothing, ever. */
+/* QUO_bind_pop: undoes pushes in order; an extra pop never changes anything. */
 #include "check.h"
 
 int
@@ -21,7 +21,7 @@ main(int argc, char **argv)
     CHECK_OK(QUO_bind_pop(q));
     CHECK_STRING(check_binding(q), before);
 
-    /* The one too many does not spoil what comes after. */
+    /* The extra pop does not affect later calls. */
     CHECK_CODE(QUO_bind_pop(q), QUO_ERR_POP);
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, check_usable(q).index[0]));
     CHECK_OK(QUO_bind_pop(q));

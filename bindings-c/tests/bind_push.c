@@ -17,7 +17,7 @@ usable_inside(QUO_context q, const struct check_pus *usable, QUO_obj_type_t type
     return inside;
 }
 
-/* What is pushed is the object, as far as the system lets us use it. */
+/* The pushed CPUs are the allowed ones of the object. */
 static void
 pushed_is(QUO_context q, const struct check_pus *usable, QUO_obj_type_t type, int index)
 {
@@ -52,7 +52,7 @@ main(int argc, char **argv)
     for (int i = 0; i < CHECK_COUNT(check_types); ++i) {
         for (int index = 0; index < check_nobjs(q, check_types[i]); ++index) {
             if (0 == usable_inside(q, &usable, check_types[i], index)) {
-                /* A NUMA node with memory only, or a part of the machine we may not use. */
+                /* A NUMA node with memory only, or a part of the machine that we may not use. */
                 CHECK_CODE(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, check_types[i], index),
                            QUO_ERR_NOT_SUPPORTED);
                 continue;
@@ -85,14 +85,14 @@ main(int argc, char **argv)
         CHECK_OK(QUO_bind_pop(q));
     }
 
-    /* No PU encloses the whole machine: the first that may be used is taken. */
+    /* No PU encloses the whole machine: the first usable one is taken. */
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_MACHINE, 0));
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_OBJ, QUO_OBJ_PU, -1));
     pushed_is(q, &usable, QUO_OBJ_PU, usable.index[0]);
     CHECK_OK(QUO_bind_pop(q));
     CHECK_OK(QUO_bind_pop(q));
 
-    /* Deeper than anyone will go. */
+    /* Deeper than any program. */
     for (depth = 0; depth < 1000; ++depth) {
         CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU,
                                usable.index[depth % usable.count]));

@@ -1,5 +1,5 @@
-/* Assertions for the C tests: each failure is printed with its place and values and counted, and
- * the program goes on, so that ranks do not leave each other waiting. The count is the exit status.
+/* Assertions for the C tests: each failure is printed with its location and values and counted, and
+ * the program continues, so that ranks do not leave each other waiting. The count is the exit status.
  */
 
 #ifndef QUO_TESTS_CHECK_H
@@ -55,8 +55,8 @@ check_error_names(const char *file, int line, const char *words)
     printf("    \"%s\" does not name \"%s\"\n", QUO_last_error(), words);
 }
 
-/* The ranks of this host. MPI_COMM_TYPE_SHARED does not tell: an MPI that shares no memory, as
- * MPICH 5 over UCX, puts each rank of a host into a communicator of its own. */
+/* The ranks of this host. MPI_COMM_TYPE_SHARED is not reliable: an MPI that shares no memory, such as
+ * MPICH 5 over UCX, puts each rank of a host into a separate communicator. */
 static inline MPI_Comm
 check_ranks_of_host(void)
 {
@@ -93,7 +93,7 @@ check_ranks_of_host(void)
 /* The call succeeds. */
 #define CHECK_OK(call) CHECK_CODE(call, QUO_SUCCESS)
 
-/* The call succeeds, or the test cannot go on and the whole job ends. */
+/* The call succeeds, or the test cannot continue and the whole job ends. */
 #define REQUIRE_OK(call)                                                                           \
     do {                                                                                           \
         int required = (call);                                                                     \
@@ -119,7 +119,7 @@ check_init(int *argc, char ***argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
 }
 
-/* Ends MPI and tells the exit status: every rank's is bad when one rank's is. */
+/* Ends MPI and returns the exit status: if one rank failed, all fail. */
 static inline int
 check_finish(void)
 {
@@ -214,7 +214,7 @@ check_binding(QUO_context q)
     return texts[next];
 }
 
-/* The PUs that the system lets us use, which may be fewer than there are. */
+/* The PUs that the system allows us to use, which may be fewer than the machine has. */
 struct check_pus {
     int count;
     int index[4096];
@@ -235,7 +235,7 @@ check_usable(QUO_context q)
     return pus;
 }
 
-/* Opens and closes a test that needs nothing but one context. */
+/* Opens and closes a test that needs only one context. */
 #define CHECK_BEGIN(argc, argv, q)                                                                 \
     QUO_context q = NULL;                                                                          \
     check_init(&argc, &argv);                                                                      \

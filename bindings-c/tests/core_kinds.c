@@ -1,7 +1,7 @@
 /* QUO_ncore_kinds, QUO_core_kind, and the cores of a phase. */
 #include "check.h"
 
-/* What every machine promises; returns the number of kinds. */
+/* Checks that hold on every machine; returns the number of kinds. */
 static int
 check_kinds(QUO_context q)
 {

@@ -1,4 +1,4 @@
-/* QUO_cpuset_in_type: true when the binding shares a CPU with the object, and true now. */
+/* QUO_cpuset_in_type: true if the current binding shares a CPU with the object. */
 #include "check.h"
 
 int

@@ -18,7 +18,7 @@ main(int argc, char **argv)
     CHECK_OK(QUO_nnodes(q, &nnodes));
     if (1 == nnodes) CHECK_INT(nqids, size);
 
-    /* A second one lives beside the first; the order of its ranks is its communicator's. */
+    /* A second context coexists with the first; the order of its ranks is its communicator's. */
     MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
     CHECK_OK(QUO_create(&other, reversed));
     CHECK(other != q);
@@ -58,7 +58,7 @@ main(int argc, char **argv)
         MPI_Comm_free(&parity);
     }
 
-    /* And the program goes on. */
+    /* And the program continues. */
     CHECK_OK(QUO_create(&q, MPI_COMM_WORLD));
     CHECK_OK(QUO_barrier(q));
     CHECK_OK(QUO_free(q));

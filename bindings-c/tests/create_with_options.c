@@ -48,7 +48,7 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_create_with_options(NULL, MPI_COMM_SELF, &options), QUO_ERR_INVLD_ARG);
     CHECK(NULL == q);
 
-    /* A program of a later version: fine while it asks for nothing new. */
+    /* A program of a later version: accepted while it uses nothing new. */
     memset(&longer, 0, sizeof(longer));
     longer.options.size = sizeof(longer);
     CHECK_OK(QUO_create_with_options(&q, MPI_COMM_SELF, &longer.options));

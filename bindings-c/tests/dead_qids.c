@@ -1,4 +1,4 @@
-/* QUO_dead_qids and QUO_expel while everyone is alive; deaths are staged by the crash suites. */
+/* QUO_dead_qids and QUO_expel while all ranks are alive; deaths are staged by the crash suites. */
 #include "check.h"
 
 int

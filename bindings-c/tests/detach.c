@@ -1,4 +1,4 @@
-/* QUO_detach and QUO_attach: the others go on without the caller until it is back. */
+/* QUO_detach and QUO_attach: the others continue without the caller until it has attached again. */
 #include "check.h"
 
 int

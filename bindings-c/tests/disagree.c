@@ -1,4 +1,4 @@
-/* Ranks that ask for different things at creation: one clear error everywhere, and life goes on. */
+/* Ranks that ask for different things at creation: one clear error everywhere, and the program continues. */
 #define _POSIX_C_SOURCE 200112L
 #include "check.h"
 

@@ -25,7 +25,7 @@ main(int argc, char **argv)
     }
     MPI_Comm_free(&comm);
 
-    /* With everyone on a PU of its own, the groups are those of the objects around the PUs. */
+    /* With each rank on a separate PU, the groups are those of the objects around the PUs. */
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, pus.index[qid % pus.count]));
     for (int i = 0; i < CHECK_COUNT(check_types); ++i) {
         int home = -1, expected = 0, before = 0, *homes = NULL, out = 0;
@@ -36,7 +36,7 @@ main(int argc, char **argv)
             CHECK_OK(QUO_cpuset_in_type(q, check_types[i], index, &out));
             if (out) home = index;
         }
-        /* A rank that is on no object of the type, for want of any or of one around it. */
+        /* A rank that is on no object of the type, because there is none or none around it. */
         MPI_Allreduce(&home, &nowhere, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
         if (nowhere < 0) {
             CHECK_CODE_EVERYWHERE(QUO_get_mpi_comm_by_type(q, check_types[i], &comm),

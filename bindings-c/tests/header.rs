@@ -1,5 +1,5 @@
-//! The headers are written by hand; here they are held against the library: every function with its
-//! arguments, every constant, every structure, in C99 and in C++17.
+//! The headers are written by hand; this test compares them with the library: every function with
+//! its arguments, every constant, every structure, in C99 and in C++17.
 #![allow(clippy::unwrap_used)] // Helpers of tests are not seen as tests.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ const SOURCES: [&str; 25] = [
     include_str!("../src/xpm.rs"),
 ];
 
-/// The functions of QUO 1.4.1 in this order of arguments; nothing here may ever change.
+/// Functions of QUO 1.4.1 with this order of arguments; they must never change.
 const COMPATIBLE: [&str; 28] = [
     "QUO_version(int *, int *)",
     "QUO_create(QUO_context *, MPI_Comm)",
@@ -89,7 +89,7 @@ const COMPATIBLE: [&str; 28] = [
     "QUO_xpm_view_by_qid_range(QUO_xpm_context, int, int, QUO_xpm_view_t *)",
 ];
 
-/// The Rust type of a C type; a pointer to int may also be an array to read.
+/// Rust types of C types; a pointer to int may also be an array to read.
 const TYPES: &[(&str, &str)] = &[
     ("int", "c_int"),
     ("double", "c_double"),
@@ -184,7 +184,7 @@ fn without_comments(text: &str) -> String {
     out + left
 }
 
-/// The prototypes of the headers.
+/// Returns the prototypes of the headers.
 fn declared() -> BTreeMap<String, Function> {
     let mut functions = BTreeMap::new();
     for header in HEADERS {
@@ -217,7 +217,7 @@ fn declared() -> BTreeMap<String, Function> {
     functions
 }
 
-/// The functions that the Rust sources define for C.
+/// Returns the functions that the Rust sources define for C.
 fn defined() -> BTreeMap<String, Function> {
     let mut functions = BTreeMap::new();
     for source in SOURCES {
@@ -270,12 +270,13 @@ fn every_declared_function_is_defined_with_the_same_arguments() {
     }
 }
 
-/// Texts between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// The rows of the first table of the guide after a heading, as the quoted words of each column.
+/// Returns the rows of the first table of the guide after a heading, as the quoted words of each
+/// column.
 fn table(guide: &str, heading: &str) -> Vec<Vec<Vec<String>>> {
     let start = guide.find(heading).expect("a table with this heading");
     let rows = guide[start..].lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -429,7 +430,7 @@ fn the_headers_are_clean_c99_and_cpp17() {
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
         return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + c.size + m.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
-    // The MPI library's own C++ classes, long removed from MPI, are not clean.
+    // The MPI library's own C++ classes, long removed from MPI, cause warnings.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
     let source = format!("{source}\n/* not the length of the C source */");
     compile(&wrapper("MPICXX", "mpicxx"), &source, &flags, "header-cpp17.o");

@@ -16,14 +16,14 @@ main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     REQUIRE_OK(QUO_create(&q, MPI_COMM_WORLD));
     pus = check_usable(q);
-    /* Each rank on a PU of its own, where there are enough. */
+    /* Each rank on a separate PU, if there are enough. */
     own = pus.index[rank % pus.count];
     alone = size <= pus.count;
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, own));
     snprintf(before, sizeof(before), "%s", check_binding(q));
     CHECK_OK(QUO_barrier(q));
 
-    /* Nobody lends. */
+    /* No rank lends. */
     CHECK_OK(QUO_borrow(q, &cpus, &threads));
     CHECK_INT(cpus, 0);
     CHECK_INT(threads, 1);
@@ -59,7 +59,7 @@ main(int argc, char **argv)
     }
     CHECK_OK(QUO_barrier(q));
 
-    /* They come back without waiting; rank 0 sees it and gives back. */
+    /* They take back without waiting; rank 0 sees it and gives back. */
     if (rank > 0) CHECK_OK(QUO_reclaim(q));
     CHECK_OK(QUO_barrier(q));
     if (0 == rank && threads > 1) {
@@ -72,7 +72,7 @@ main(int argc, char **argv)
     CHECK_STRING(check_binding(q), before);
     CHECK_OK(QUO_barrier(q));
 
-    /* What is borrowed is given back with the context. */
+    /* Borrowed CPUs are given back with the context. */
     if (rank > 0) CHECK_OK(QUO_lend(q));
     CHECK_OK(QUO_barrier(q));
     if (0 == rank) CHECK_OK(QUO_borrow(q, &cpus, &threads));

@@ -49,7 +49,7 @@ main(int argc, char **argv)
         CHECK_OK(QUO_set_memory_policy(q, QUO_MEMORY_KEEP));
     }
     else {
-        /* Containers may forbid it to all programs. */
+        /* Containers may forbid this for all programs. */
         CHECK(QUO_ERR_NOT_SUPPORTED == code || QUO_ERR_SYS == code);
     }
     free(memory);

@@ -1,4 +1,4 @@
-/* QUO_ncores: as QUO_nobjs_by_type says. */
+/* QUO_ncores: the count of QUO_nobjs_by_type. */
 #include "check.h"
 
 int

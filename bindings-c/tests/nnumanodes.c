@@ -1,4 +1,4 @@
-/* QUO_nnumanodes: as QUO_nobjs_by_type says. */
+/* QUO_nnumanodes: the count of QUO_nobjs_by_type. */
 #include "check.h"
 
 int

@@ -1,4 +1,4 @@
-/* QUO_nobjs_by_type. QUO_TEST_EXPECT="0=1,2=2,4=8" tells the counts of a simulated machine by type
+/* QUO_nobjs_by_type. QUO_TEST_EXPECT="0=1,2=2,4=8" gives the counts of a simulated machine by type
  * number. */
 #include "check.h"
 

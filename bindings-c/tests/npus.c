@@ -1,4 +1,4 @@
-/* QUO_npus: as QUO_nobjs_by_type says. */
+/* QUO_npus: the count of QUO_nobjs_by_type. */
 #include "check.h"
 
 int

@@ -1,4 +1,4 @@
-/* QUO_nsockets: as QUO_nobjs_by_type says. */
+/* QUO_nsockets: the count of QUO_nobjs_by_type. */
 #include "check.h"
 
 int

@@ -40,7 +40,7 @@ check_failures_reach_all(QUO_context q, QUO_phase phase, int qid, int nqids, int
     CHECK_CODE(QUO_phase_run(phase, fail, &trouble), QUO_ERR_WORK_FAILED);
     CHECK_ERROR_NAMES("the solver diverged");
     CHECK_STRING(check_binding(q), kept);
-    /* Whoever fails, selected or not. */
+    /* Any rank may fail, selected or not. */
     for (int who = 0; who < nqids; ++who) {
         CHECK_OK(QUO_phase_begin(phase, &chosen, NULL));
         CHECK_INT(chosen, selected);
@@ -52,7 +52,7 @@ check_failures_reach_all(QUO_context q, QUO_phase phase, int qid, int nqids, int
     trouble.reason = NULL;
     CHECK_CODE(QUO_phase_run(phase, fail, &trouble), QUO_ERR_WORK_FAILED);
     CHECK_ERROR_NAMES("no reason");
-    /* A reason that is no text is an error, and the failure reaches the others all the same. */
+    /* A reason that is not text is an error, and the others still get the failure. */
     CHECK_OK(QUO_phase_begin(phase, &chosen, NULL));
     if (chosen) CHECK_CODE(QUO_phase_fail(phase, not_text), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_phase_end(phase), QUO_ERR_WORK_FAILED);
@@ -167,7 +167,7 @@ main(int argc, char **argv)
     CHECK_OK(QUO_phase_create(q, NULL, &phase));
     CHECK_OK(QUO_phase_free(phase));
 
-    /* Alone on its hardware, one worker for the node. */
+    /* With exclusive hardware, one worker for the node. */
     spec.type = QUO_OBJ_MACHINE;
     spec.sharing_limit = 60;
     for (int sharing = QUO_SHARING_OVERLAP; sharing <= QUO_SHARING_LEFT; ++sharing) {
@@ -186,7 +186,7 @@ main(int argc, char **argv)
     spec.sharing_limit = 0;
     spec.type = QUO_OBJ_MACHINE;
 
-    /* Threads on CPUs of their own. */
+    /* One CPU per thread. */
     for (int pinning = QUO_PINNING_ENVIRONMENT; pinning <= QUO_PINNING_SPREAD; ++pinning) {
         spec.pinning = pinning;
         CHECK_OK(QUO_phase_create(q, &spec, &phase));

@@ -1,4 +1,4 @@
-/* A machine that shows no packages: the default phases run over the machine as a whole. */
+/* A machine without packages: the default phases run over the machine as a whole. */
 #define _POSIX_C_SOURCE 200112L
 #include "check.h"
 
@@ -31,7 +31,7 @@ main(int argc, char **argv)
     CHECK_INT(check_nobjs(q, QUO_OBJ_PACKAGE), 0);
     check_phase(q, NULL, qid);
     check_phase(q, &spec, qid);
-    /* A type that no machine need have is still refused. */
+    /* A type that this machine does not have is still refused. */
     spec.type = QUO_OBJ_DIE;
     CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_NOT_FOUND);
     CHECK_OK(QUO_free(q));

@@ -17,7 +17,7 @@ main(int argc, char **argv)
     for (int i = 0; i < count; ++i) CHECK_INT(qids[i], i);
     free(qids);
 
-    /* Everyone on a PU of its own, round and round. */
+    /* One rank per PU, round robin. */
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, pus.index[qid % pus.count]));
     CHECK_OK(QUO_barrier(q));
     for (int pu = 0; pu < pus.count; ++pu) {

@@ -54,7 +54,7 @@ check_devices(QUO_context q, int rank, int size)
         CHECK_STRING(after, before);
         CHECK_OK(QUO_ptr_free(before));
         CHECK_OK(QUO_ptr_free(after));
-        /* Every rank at one GPU: the cores near the other one belong to nobody. */
+        /* Every rank at one GPU: the cores near the other one belong to no part. */
         CHECK_OK(QUO_split_by_device(q, QUO_OBJ_PACKAGE, QUO_DEVICE_GPU, 1, &scope));
         CHECK_INT(check_nobjs(scope, QUO_OBJ_CORE), 4);
         CHECK_OK(QUO_free(scope));
@@ -135,7 +135,7 @@ main(int argc, char **argv)
                           QUO_ERR_INVLD_ARG);
     CHECK_CODE_EVERYWHERE(QUO_split_by_count(q, QUO_OBJ_PU, 1, NULL, 0, &scope),
                           QUO_ERR_INVLD_ARG);
-    /* One rank is wrong: it fails everywhere, and nobody waits. */
+    /* One rank is wrong: it fails everywhere, and no rank waits. */
     CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 1, NULL, 0, rank ? &scope : NULL),
                           QUO_ERR_INVLD_ARG);
     CHECK_CODE_EVERYWHERE(QUO_split_by_weight(q, QUO_OBJ_PU, 1, NULL, rank ? 0 : -1, &scope),

@@ -1,4 +1,4 @@
-/* QUO_strerror: a sentence of its own for every code, and one for numbers that are no code. */
+/* QUO_strerror: a separate sentence for every code, and one for numbers that are not codes. */
 #include "check.h"
 
 int

@@ -1,4 +1,4 @@
-/* QUO_TOPOLOGY that holds no topology: a clear error on every rank; then a good one works. */
+/* QUO_TOPOLOGY without a valid topology: a clear error on every rank; then a good one works. */
 #define _POSIX_C_SOURCE 200112L
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* QUO_version: callable before everything, tells the number of libquo.so.8. */
+/* QUO_version: callable before everything, returns the number of libquo.so.8. */
 #include "check.h"
 
 int

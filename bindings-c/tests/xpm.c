@@ -1,4 +1,4 @@
-/* Cross-process memory: blocks in the order of the qids, without gaps, seen by all at once. */
+/* Cross-process memory: blocks in the order of the qids, without gaps, visible to all at once. */
 #include "check.h"
 #include "quo-xpm.h"
 
@@ -49,7 +49,7 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_xpm_view_by_qid(xpm, 0, NULL), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_xpm_view_local(xpm, NULL), QUO_ERR_INVLD_ARG);
 
-    /* Among some ranks: the even ones, and the odd ones beside them. */
+    /* Among some ranks: the even ones, and separately the odd ones. */
     {
         int count = 0, *members = calloc((size_t)nqids, sizeof(*members));
         QUO_xpm_context half = NULL;

@@ -1,6 +1,6 @@
-//! Cost of a barrier between two processes, beside the machine's own: a bare spin barrier when both
-//! are awake, a bare futex wake after the same sleep when one is not. Everything is measured in one
-//! run, in turns, so that the ratios mean something on a machine with neighbours.
+//! Cost of a barrier between two processes, compared with the machine's minimum: a bare spin
+//! barrier if both are awake, a bare futex wake after the same sleep if one is not. Everything is
+//! measured in one run, in turns, so that the ratios are meaningful on a shared machine.
 #![allow(unsafe_code, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,21 +15,21 @@ use rustix::thread::futex;
 /// Barriers in one timed batch.
 const BATCH: u32 = 1_000;
 const BATCHES: usize = 300;
-/// Barriers that are timed one by one.
+/// Number of barriers that are timed one by one.
 const SINGLES: usize = 50_000;
-/// Longer than this, somebody fell asleep.
+/// Calls longer than this included a sleep.
 const ASLEEP: Duration = Duration::from_micros(5);
-/// Time that the first one has to wait before it is woken, and how often.
+/// Time that the first process waits before it is woken, and number of repetitions.
 const SLEEPS: [(Duration, usize); 4] = [
     (Duration::from_micros(50), 600),
     (Duration::from_micros(500), 600),
     (Duration::from_millis(5), 200),
     (Duration::from_millis(50), 100),
 ];
-/// Time that the waiter's CPU time is counted.
+/// Duration over which the waiter's CPU time is counted.
 const LONG_WAIT: Duration = Duration::from_secs(3);
 
-/// Memory that the two processes share besides the node.
+/// Memory that the two processes share in addition to the node.
 #[repr(C, align(128))]
 struct Bare {
     arrived: Line,
@@ -52,7 +52,7 @@ impl Bare {
         }
     }
 
-    /// The least that a barrier of two does.
+    /// Minimal barrier of two processes.
     fn spin_barrier(&self) {
         let generation = self.generation.0.load(Ordering::Acquire);
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) == 1 {
@@ -82,7 +82,7 @@ fn bind(index: usize) -> bool {
     rustix::thread::sched_setaffinity(None, &mask).is_ok()
 }
 
-/// Runs `act` in two processes, on a processor each where there are two.
+/// Runs `act` in two processes, on separate processors if there are two.
 fn in_two_processes(wait: WaitKind, act: impl Fn(&Node, &Bare)) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let options =
@@ -113,7 +113,7 @@ fn median(values: &mut [f64]) -> f64 {
     if values.is_empty() { f64::NAN } else { values[values.len() / 2] }
 }
 
-/// The median time of one call when both come at once, in microseconds.
+/// Returns the median time of one call when both processes arrive together, in microseconds.
 fn batched(mut act: impl FnMut()) -> f64 {
     let mut times: Vec<f64> = (0..BATCHES)
         .map(|_| {
@@ -125,7 +125,7 @@ fn batched(mut act: impl FnMut()) -> f64 {
     median(&mut times)
 }
 
-/// Both populations of single calls: those that slept and those that did not.
+/// Describes both populations of single calls: those that slept and those that did not.
 fn populations(mut act: impl FnMut()) -> String {
     let times: Vec<f64> = (0..SINGLES)
         .map(|_| {
@@ -169,7 +169,8 @@ fn busy_for(duration: Duration) {
     }
 }
 
-/// The time from the waker's call to the sleeper's return, in microseconds. Member 0 sleeps.
+/// Returns the time from the waker's call to the sleeper's return, in microseconds. Member 0
+/// sleeps.
 fn wake(
     node: &Node,
     bare: &Bare,
@@ -177,7 +178,7 @@ fn wake(
     wait: impl Fn(),
     wake: impl Fn(),
 ) -> Option<f64> {
-    // Both are awake when it begins, however the last round ended.
+    // Both are awake at the start, however the last round ended.
     node.barrier().unwrap();
     if node.member() == 0 {
         bare.ready.store(1, Ordering::Release);

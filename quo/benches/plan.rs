@@ -8,12 +8,12 @@ use quo::plan::{DistributeRequest, Policy, distribute};
 
 const CPUS_PER_OBJECT: usize = 4;
 
-/// The way the ranks were launched.
+/// How the ranks were launched.
 #[derive(Clone, Copy)]
 enum Launch {
     Bound,
     Unbound,
-    /// Every mask reaches into the next object, which is the most work for the search.
+    /// Every mask reaches into the next object, which makes the search hardest.
     Overlapping,
 }
 

@@ -1,5 +1,5 @@
-//! Lets the program find the MPI's libraries where quo-mpi found them.
-#![allow(clippy::print_stdout)] // That is how build scripts talk to cargo.
+//! Adds the MPI's library folders, as found by quo-mpi, to the program's run path.
+#![allow(clippy::print_stdout)] // Build scripts communicate with cargo that way.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

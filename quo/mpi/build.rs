@@ -1,6 +1,6 @@
 //! Compiles the C file with the compiler wrapper of the MPI in use, and passes on the wrapper's
-//! flags for the linker.
-#![allow(clippy::print_stdout)] // That is how build scripts talk to cargo.
+//! linker flags.
+#![allow(clippy::print_stdout)] // Build scripts communicate with cargo that way.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,11 +9,11 @@ use std::process::{Command, ExitCode};
 #[path = "src/wrapper.rs"]
 mod wrapper;
 
-/// Variables that decide which MPI it is, and that its wrappers read.
+/// Variables that determine the MPI, and that its wrappers read.
 const VARIABLES: [&str; 6] =
     ["MPICC", "MPI_HOME", "I_MPI_ROOT", "OPAL_PREFIX", "OMPI_CC", "MPICH_CC"];
 
-/// `MPICC`, else `mpicc` of `MPI_HOME`, else `mpicc`.
+/// Returns `MPICC`, otherwise `mpicc` of `MPI_HOME`, otherwise `mpicc`.
 fn compiler() -> OsString {
     let named = |variable| std::env::var_os(variable).filter(|value: &OsString| !value.is_empty());
     named("MPICC")
@@ -21,9 +21,9 @@ fn compiler() -> OsString {
         .unwrap_or_else(|| "mpicc".into())
 }
 
-/// A name for a library that no other has, in a folder of ours. Every MPI calls its library `mpi`, and another
-/// package's search path with the distribution's one in it may come before ours. The loader knows a linked library by
-/// the name inside it.
+/// Gives a library a unique name, by a link in a folder of ours. Every MPI calls its library `mpi`,
+/// and another package's search path that includes the distribution's library may precede ours. The
+/// loader identifies a linked library by the name inside it.
 fn named_apart(library: &str, folders: &[String]) -> Option<String> {
     let file = folders.iter().map(|folder| Path::new(folder).join(format!("lib{library}.so")));
     let file = file.into_iter().find(|file| file.exists())?;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     println!("cargo:rerun-if-env-changed=DOCS_RS");
-    // Pages of a documentation are made where there is no MPI, and link nothing.
+    // Documentation is built without an MPI, and links nothing.
     if std::env::var_os("DOCS_RS").is_some() {
         return ExitCode::SUCCESS;
     }

@@ -1,7 +1,7 @@
-//! The one atomic word that protocols in shared memory are generic over.
+//! Atomic word over which protocols in shared memory are generic.
 //!
-//! In shared memory it is the standard library's; the model checker supplies its own. The rest is the
-//! same code in both builds.
+//! Normally it is the standard library's; the model checker supplies its own. The rest is the same
+//! code in both builds.
 
 use std::sync::atomic::Ordering;
 
@@ -11,13 +11,11 @@ pub trait AtomicWord {
     fn load(&self, order: Ordering) -> u64;
     /// Writes the word.
     fn store(&self, value: u64, order: Ordering);
-    /// Replaces `current` by `new`; `Err` holds the value that was there instead. Acquires and
-    /// releases on success, acquires on failure.
+    /// Replaces `current` by `new`. Acquires and releases on success, acquires on failure.
     ///
-    /// # Errors
-    /// The value found, when it was not `current`.
+    /// # Errors The value found, if it was not `current`.
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
-    /// Orders a store before it and a load after it, between all who do so.
+    /// Orders a preceding store before a following load, among all threads that call this.
     fn fence();
 }
 

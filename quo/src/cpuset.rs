@@ -12,13 +12,12 @@ use smallvec::SmallVec;
 
 const BITS: usize = u64::BITS as usize;
 
-/// The highest CPU number that a textual list may name; keeps hostile input from asking for memory.
+/// Highest CPU number that a textual list may name; keeps hostile input from allocating memory.
 pub const MAX_LISTED_CPU: usize = (1 << 20) - 1;
 
 /// A set of physical CPU numbers.
 ///
-/// Written and read as the kernel writes CPU lists: `0-3,8`. The empty set is written as an empty
-/// string.
+/// Parsed and printed in the kernel's CPU list format: `0-3,8`. The empty set is an empty string.
 ///
 /// ```
 /// use quo::CpuSet;
@@ -36,13 +35,13 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// The empty set.
+    /// Returns the empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The set that holds only `cpu`.
+    /// Returns the set that contains only `cpu`.
     #[must_use]
     pub fn single(cpu: usize) -> Self {
         let mut set = Self::new();
@@ -50,13 +49,13 @@ impl CpuSet {
         set
     }
 
-    /// The CPUs `range.start .. range.end`.
+    /// Returns the set of the CPUs `range.start .. range.end`.
     #[must_use]
     pub fn from_range(range: std::ops::Range<usize>) -> Self {
         range.collect()
     }
 
-    /// The set whose CPU `64 * i + b` is present when bit `b` of `words[i]` is set.
+    /// Returns the set that contains CPU `64 * i + b` if bit `b` of `words[i]` is set.
     #[must_use]
     pub fn from_words(words: &[u64]) -> Self {
         let mut set = Self { words: SmallVec::from_slice(words) };
@@ -64,7 +63,7 @@ impl CpuSet {
         set
     }
 
-    /// The words of the set, lowest CPUs first, without trailing zero words.
+    /// Returns the words of the set, lowest CPUs first, without trailing zero words.
     #[must_use]
     pub fn as_words(&self) -> &[u64] {
         &self.words
@@ -79,7 +78,7 @@ impl CpuSet {
         self.words[word] |= 1 << (cpu % BITS);
     }
 
-    /// Removes a CPU; does nothing when it is not in the set.
+    /// Removes a CPU; does nothing if it is not in the set.
     pub fn remove(&mut self, cpu: usize) {
         if let Some(word) = self.words.get_mut(cpu / BITS) {
             *word &= !(1 << (cpu % BITS));
@@ -93,32 +92,32 @@ impl CpuSet {
         self.words.get(cpu / BITS).is_some_and(|word| word >> (cpu % BITS) & 1 == 1)
     }
 
-    /// The number of CPUs in the set.
+    /// Returns the number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Returns true if the set holds no CPU.
+    /// Returns true if the set contains no CPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The lowest CPU.
+    /// Returns the lowest CPU.
     #[must_use]
     pub fn first(&self) -> Option<usize> {
         self.iter().next()
     }
 
-    /// The highest CPU.
+    /// Returns the highest CPU.
     #[must_use]
     pub fn last(&self) -> Option<usize> {
         let word = *self.words.last()?;
         Some(self.words.len() * BITS - 1 - word.leading_zeros() as usize)
     }
 
-    /// The CPUs in ascending order.
+    /// Returns the CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {
             std::iter::successors((word != 0).then_some(word), |rest| {
@@ -129,7 +128,7 @@ impl CpuSet {
         })
     }
 
-    /// The CPUs that are in both sets.
+    /// Returns the CPUs that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut set =
@@ -138,7 +137,7 @@ impl CpuSet {
         set
     }
 
-    /// The CPUs that are in either set.
+    /// Returns the CPUs that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let (long, short) =
@@ -150,7 +149,7 @@ impl CpuSet {
         set
     }
 
-    /// The CPUs of this set that are not in `other`.
+    /// Returns the CPUs of this set that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let mut set = self.clone();

@@ -1,24 +1,24 @@
 //! Every environment variable the library reads, in one table.
 //!
-//! Variables are read when a context is created, never written, and an unusable value is an error
-//! of that create, not a silent default.
+//! Variables are read when a context is created, and never written. An unusable value makes the
+//! creation fail; no default is substituted silently.
 
 use std::time::Duration;
 
 /// A variable: its name, its possible values, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// The name.
+    /// Name of the variable.
     pub name: &'static str,
-    /// The values it takes.
+    /// Values it accepts.
     pub values: &'static str,
-    /// The behaviour when it is not set.
+    /// Behaviour if it is not set.
     pub default: &'static str,
     /// Effect of the variable, in a sentence.
     pub meaning: &'static str,
 }
 
-/// A machine to plan for in place of the one the program runs on.
+/// Machine to plan for instead of the one the program runs on.
 pub const TOPOLOGY: Variable = Variable {
     name: "QUO_TOPOLOGY",
     values: "an hwloc XML file, or a synthetic string such as `pack:2 core:4 pu:1`",
@@ -26,7 +26,7 @@ pub const TOPOLOGY: Variable = Variable {
     meaning: "simulates that machine: masks are remembered, nothing is bound",
 };
 
-/// The initial bindings on a simulated machine.
+/// Initial bindings on a simulated machine.
 pub const BINDING: Variable = Variable {
     name: "QUO_BINDING",
     values: "none, an object type (core, package, numa, ...), or CPU lists by node rank: `0-3;4-7`",
@@ -35,7 +35,7 @@ pub const BINDING: Variable = Variable {
               round robin",
 };
 
-/// The way to wait in a barrier.
+/// How ranks wait in a barrier.
 pub const WAIT: Variable = Variable {
     name: "QUO_WAIT",
     values: "futex, pthread, mpi",
@@ -44,7 +44,7 @@ pub const WAIT: Variable = Variable {
               ranks, mpi keeps its core busy",
 };
 
-/// The directory of the shared segments.
+/// Directory of the shared segments.
 pub const DIRECTORY: Variable = Variable {
     name: "QUO_TMPDIR",
     values: "a directory in memory that the ranks of a node share",
@@ -53,7 +53,7 @@ pub const DIRECTORY: Variable = Variable {
               when other users could replace files in it",
 };
 
-/// Time that create waits for the other ranks.
+/// Time that the creation of a context waits for the other ranks.
 pub const CREATE_TIMEOUT: Variable = Variable {
     name: "QUO_CREATE_TIMEOUT",
     values: "seconds",
@@ -61,7 +61,7 @@ pub const CREATE_TIMEOUT: Variable = Variable {
     meaning: "how long create waits for ranks that do not come",
 };
 
-/// The policy of automatic distribution.
+/// Policy of automatic distribution.
 pub const DISTRIBUTE: Variable = Variable {
     name: "QUO_DISTRIBUTE",
     values: "promise, literal",
@@ -69,7 +69,7 @@ pub const DISTRIBUTE: Variable = Variable {
     meaning: "literal selects exactly as the published algorithm does, quirks included",
 };
 
-/// The conduct towards CPU quotas of control groups.
+/// Treatment of CPU quotas of control groups.
 pub const CPU_QUOTA: Variable = Variable {
     name: "QUO_CPU_QUOTA",
     values: "follow, ignore",
@@ -77,7 +77,7 @@ pub const CPU_QUOTA: Variable = Variable {
     meaning: "whether the CPU quota of a container or control group caps the threads of phases",
 };
 
-/// A file for the trace of all phases.
+/// File for the trace of all phases.
 pub const TRACE: Variable = Variable {
     name: "QUO_TRACE",
     values: "a file name",
@@ -86,7 +86,7 @@ pub const TRACE: Variable = Variable {
               or chrome://tracing",
 };
 
-/// The reaction of C, C++, Fortran and Python calls to their own failures.
+/// Reaction of C, C++, Fortran and Python calls to their own failures.
 pub const ERRORS: Variable = Variable {
     name: "QUO_ERRORS",
     values: "return, print, abort",
@@ -111,10 +111,9 @@ pub enum Reaction {
     Abort,
 }
 
-/// The value of [`ERRORS`].
+/// Returns the value of [`ERRORS`].
 ///
-/// # Errors
-/// The text, when it is none of the variable's values.
+/// # Errors The text, if it is not a value of the variable.
 pub fn reaction() -> Result<Reaction, String> {
     match value(&ERRORS).as_deref() {
         None | Some("return") => Ok(Reaction::Return),
@@ -124,7 +123,7 @@ pub fn reaction() -> Result<Reaction, String> {
     }
 }
 
-/// The value of a variable; unset and empty are the same.
+/// Returns the value of a variable; unset and empty are the same.
 #[must_use]
 pub fn value(variable: &Variable) -> Option<String> {
     std::env::var_os(variable.name)
@@ -132,13 +131,12 @@ pub fn value(variable: &Variable) -> Option<String> {
         .map(|text| text.to_string_lossy().into_owned())
 }
 
-/// The value of [`CREATE_TIMEOUT`] when it is not set.
+/// Value of [`CREATE_TIMEOUT`] if it is not set.
 pub const DEFAULT_CREATE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The value of a variable that holds seconds.
+/// Returns the value of a variable in seconds.
 ///
-/// # Errors
-/// The text, when it is not a number of seconds.
+/// # Errors The text, if it is not a number of seconds.
 pub fn seconds(variable: &Variable) -> Result<Option<Duration>, String> {
     let Some(text) = value(variable) else { return Ok(None) };
     let seconds = text.parse::<f64>().ok();

@@ -1,4 +1,4 @@
-//! The error of the context and phase calls, and its kinds.
+//! Error of the context and phase calls, and its kinds.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::node::NodeError;
 use crate::plan::PlanError;
 use crate::topology::TopologyError;
 
-/// The subject of a failure; the C interface has one return code for each.
+/// Category of a failure; the C interface has one return code for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A cause without a kind of its own.
+    /// A cause without a more specific kind.
     Other = 0,
     /// A system call failed.
     System = 1,
     /// Memory, shared-memory space or slots ran out.
     OutOfResources = 2,
-    /// An argument has no meaning.
+    /// An argument is invalid.
     InvalidArgument = 3,
     /// MPI is not running: not yet initialised, or already finalised.
     NotRunning = 4,
@@ -28,21 +28,21 @@ pub enum ErrorKind {
     Topology = 5,
     /// MPI returned an error.
     Mpi = 6,
-    /// The request makes sense but not here.
+    /// The request is valid, but not supported here.
     NotSupported = 7,
     /// More pops than pushes. Not fatal.
     Pop = 8,
     /// The object does not exist. Not fatal.
     NotFound = 9,
-    /// The time given was over. Not fatal.
+    /// The time limit was reached. Not fatal.
     Timeout = 10,
     /// A member of the node ended without taking part.
     DeadMember = 11,
-    /// The ranks of a collective call gave different arguments.
+    /// The ranks of a collective call passed different arguments.
     Disagreement = 12,
-    /// The CPUs asked for are not allowed, or were not granted.
+    /// The requested CPUs are not allowed, or were not granted.
     Binding = 13,
-    /// Something that is under way stands against it: a phase, a push, another thread's call.
+    /// An operation in progress prevents the call: a phase, a push, another thread's call.
     Busy = 14,
     /// This rank has left the world.
     Retired = 15,
@@ -77,9 +77,9 @@ impl ErrorKind {
     }
 }
 
-/// Why a call on a context failed.
+/// Reason why a call on a context failed.
 ///
-/// A collective call fails with the same error on every member: where the cause was another rank's,
+/// A collective call fails with the same error on every member: if the cause was on another rank,
 /// the error is [`Error::Agreed`] and names that rank.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -107,29 +107,29 @@ pub enum Error {
         /// Their ranks in the context.
         ranks: Vec<usize>,
     },
-    /// The ranks gave different arguments to a collective call; every one of them gets this.
+    /// The ranks passed different arguments to a collective call; each of them gets this error.
     #[error("{call}: the ranks disagree on {what}: {values}")]
     Disagreement {
         /// The call.
         call: &'static str,
-        /// Which argument.
+        /// The argument.
         what: &'static str,
-        /// The values with the ranks that gave them.
+        /// The values, with the ranks that passed them.
         values: String,
     },
-    /// A collective call failed on one rank, and so on all.
+    /// A collective call failed on one rank, and therefore on all.
     #[error("{call}: failed on rank {rank}, and so on every rank: {text}")]
     Agreed {
         /// The call.
         call: &'static str,
-        /// The first rank it failed on.
+        /// The first rank on which it failed.
         rank: usize,
-        /// The subject of that rank's error.
+        /// The kind of that rank's error.
         kind: ErrorKind,
         /// The text of that rank's error.
         text: String,
     },
-    /// An argument or a setting from the environment has no meaning.
+    /// An argument or a setting from the environment is invalid.
     #[error("{call}: {reason}")]
     InvalidArgument {
         /// The call.
@@ -137,12 +137,12 @@ pub enum Error {
         /// The cause, with the value.
         reason: String,
     },
-    /// The request makes sense but not for this context.
+    /// The request is valid, but not supported by this context.
     #[error("{call}: {reason}")]
     NotSupported {
         /// The call.
         call: &'static str,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
     /// The process is a forked child of the one that made the context.
@@ -151,21 +151,21 @@ pub enum Error {
         /// The call.
         call: &'static str,
     },
-    /// Something that is under way on this rank stands against the call.
+    /// An operation in progress on this rank prevents the call.
     #[error("{call}: {reason}")]
     Busy {
         /// The call.
         call: &'static str,
-        /// The call under way.
+        /// The operation in progress.
         reason: String,
     },
-    /// The rank has retired from the context: there are no others for it.
+    /// The rank has retired from the context, so there are no other ranks for it.
     #[error("{call}: this rank has left the world of the context; adapting brings it back")]
     Retired {
         /// The call.
         call: &'static str,
     },
-    /// CPUs that a phase was to have alone stayed in use.
+    /// CPUs that a phase needs exclusively stayed in use.
     #[error(
         "{call}: CPUs {cpus} were not free within {} s: an exclusive phase of another context or job \
          holds them",
@@ -176,7 +176,7 @@ pub enum Error {
         call: &'static str,
         /// The CPUs.
         cpus: CpuSet,
-        /// The time that was waited for them.
+        /// How long was waited for them.
         limit: Duration,
     },
     /// A file could not be opened, locked or written.
@@ -192,7 +192,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the subject of the failure.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -232,7 +232,8 @@ impl Error {
     }
 }
 
-/// An error and its causes on one line, without those that the error has named already. Local.
+/// Returns an error and its causes on one line, without causes that the error text already
+/// contains. Local.
 ///
 /// ```
 /// use quo::error::with_causes;

@@ -1,8 +1,8 @@
 //! The node runtime for coupled MPI+X programs.
 //!
 //! Before a threaded phase most ranks of a node go to sleep and give up their cores; a few widen
-//! their binding and run threads there; then everyone goes on. A [`Context`] is the handle for it,
-//! made over an MPI communicator or over forked processes ([`group`]).
+//! their binding and run threads there; afterwards all ranks continue. A [`Context`] is the handle
+//! for this, created over an MPI communicator or over forked processes ([`group`]).
 //!
 //! ```no_run
 //! use quo::phase::PhaseSpec;
@@ -23,17 +23,18 @@
 //!
 //! - [`cpuset`]: sets of CPU numbers;
 //! - [`topology`]: immutable snapshots of machines, live or simulated;
-//! - [`plan`]: who works where, as pure functions;
+//! - [`plan`]: which rank works where, as pure functions;
 //! - [`affinity`]: the binding stack, thread by thread;
-//! - `node`: the shared segment of a node: members, barriers, exchanges, memory; [`SharedMemory`] of it is public;
-//! - [`group`]: who launched us: MPI, or local processes;
+//! - `node`: the shared segment of a node: members, barriers, exchanges, memory. Its
+//!   [`SharedMemory`] is public;
+//! - [`group`]: the processes of a launch: MPI, or local processes;
 //! - `metrics`: clocks, costs and timelines of phases, public in [`phase`];
 //! - `threading`: thread counts of libraries and rayon pools, public in [`phase`];
 //! - [`context`]: the handle;
 //! - [`phase`]: select, move data, push, run, pop, wake in one call;
-//! - [`explain`]: who is bound where, and why;
+//! - [`explain`]: which rank is bound where, and why;
 //!
-//! and beside them [`error`] and [`environment`], the variables that are read.
+//! and in addition [`error`] and [`environment`], the variables that are read.
 //!
 //! floors: cpuset < atomic_word < own_file < environment < notice < topology < plan < affinity < node < group < error < metrics <
 //!     threading < context < phase < explain

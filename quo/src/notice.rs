@@ -1,4 +1,5 @@
-//! Lines on stderr about what a program cannot notice: one for each job and node, not one for each rank.
+//! Lines on stderr about problems that a program cannot notice: one per job and node, not one per
+//! rank.
 
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
@@ -7,7 +8,7 @@ use std::os::unix::process::parent_id;
 use std::sync::{Mutex, PoisonError};
 use std::{env, io};
 
-/// The variables by which launchers number their jobs and steps.
+/// Environment variables by which launchers number their jobs and steps.
 const JOB: [&str; 7] = [
     "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid",
@@ -18,21 +19,21 @@ const JOB: [&str; 7] = [
     "QUO_RUN_JOB",
 ];
 
-/// Names in the kernel's abstract name space that this process keeps until it ends.
+/// Names in the kernel's abstract namespace that this process keeps until it ends.
 static KEPT: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
 
 /// Writes a line that starts with `quo: ` to stderr, in one piece. Local.
 ///
-/// A program that has closed stderr gets no line and no failure.
+/// Does nothing, without a failure, if the program has closed stderr.
 pub fn say(line: &str) {
     let _ = io::stderr().lock().write_all(format!("quo: {line}\n").as_bytes());
 }
 
-/// Returns true if no other process of this job on this node has asked about `topic` before, as far as those processes
-/// are still there. Local.
+/// Returns true if no other living process of this job on this node has asked about `topic` before.
+/// Local.
 ///
-/// A job is what the launcher numbers as one, else the processes of one parent. Where the kernel keeps no names for
-/// this process, each process is the first.
+/// A job is what the launcher numbers as one, or else the processes of one parent. If the kernel
+/// keeps no names for this process, every process is the first.
 #[must_use]
 pub fn is_first_of_job(topic: &str) -> bool {
     let mut job = String::new();
@@ -47,7 +48,7 @@ pub fn is_first_of_job(topic: &str) -> bool {
 }
 
 fn is_first(name: &str) -> bool {
-    // The kernel takes about a hundred bytes.
+    // The kernel accepts about a hundred bytes.
     let name = if name.len() < 100 { name.to_owned() } else { format!("quo/{:032x}", hash(name)) };
     let bound =
         SocketAddr::from_abstract_name(name).and_then(|name| UnixDatagram::bind_addr(&name));
@@ -60,7 +61,7 @@ fn is_first(name: &str) -> bool {
     }
 }
 
-/// FNV-1a: the same in every build.
+/// FNV-1a, identical in every build.
 fn hash(text: &str) -> u128 {
     const START: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -1,5 +1,5 @@
-//! Files that are open for long, in programs that may close descriptors they do not own and get the numbers for files of
-//! their own.
+//! Long-lived open files, in programs that may close descriptors they do not own and reuse the
+//! numbers for other files.
 
 use std::fs::File;
 use std::io;
@@ -7,33 +7,34 @@ use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use rustix::fs::{Stat, fstat};
 
-/// A file that is closed in the end only if the descriptor is still its own.
+/// File that is closed on drop only if its descriptor still refers to it.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
-    // There until the end.
+    // `Some` until the drop.
     file: Option<File>,
     identity: (u64, u64),
 }
 
 impl OwnFile {
-    /// Takes over a file.
+    /// Takes ownership of a file.
     ///
     /// # Errors
-    /// The system's own error of `fstat`.
+    /// The error of `fstat`.
     pub(crate) fn keep(file: impl Into<OwnedFd>) -> io::Result<Self> {
         let file = File::from(file.into());
         let identity = identity(&fstat(&file)?);
         Ok(Self { file: Some(file), identity })
     }
 
-    /// The file with its state now; `None` where the program has closed the descriptor, or has another file there.
+    /// Returns the file with its current status; `None` if the program has closed the descriptor or
+    /// opened another file under its number.
     pub(crate) fn look(&self) -> Option<(BorrowedFd<'_>, Stat)> {
         let file = self.file.as_ref()?.as_fd();
         let status = fstat(file).ok()?;
         (identity(&status) == self.identity).then_some((file, status))
     }
 
-    /// Its device and inode.
+    /// Returns the device and inode of the file.
     pub(crate) fn identity(&self) -> (u64, u64) {
         self.identity
     }
@@ -48,7 +49,7 @@ impl Drop for OwnFile {
         if self.look().is_none()
             && let Some(file) = self.file.take()
         {
-            // Whoever has the number now goes on using it.
+            // The number now belongs to another file, which stays open.
             let _ = file.into_raw_fd();
         }
     }
@@ -60,7 +61,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Puts another file in the place of one, as a program does that closes all and opens its own. Returns the number.
+    /// Replaces the file by another under the same number, as a program does that closes all
+    /// descriptors and opens its own. Returns the number.
     pub(crate) fn replace(own: &mut OwnFile, other: &File) -> i32 {
         let mut place = OwnedFd::from(own.file.take().unwrap());
         rustix::io::dup2(other, &mut place).unwrap();

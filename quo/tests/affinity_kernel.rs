@@ -1,6 +1,6 @@
 //! Bindings as the kernel has them: every thread's mask is read back after each push and pop.
 //!
-//! Bindings belong to the whole process, so each test has a forked process of its own.
+//! Bindings belong to the whole process, so each test runs in a separate forked process.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 mod support;
@@ -26,7 +26,7 @@ fn main() {
     ]);
 }
 
-/// Skips the test that calls it, before it forks, where all processes have the same CPU.
+/// Skips the test that calls it, before it forks, if the process may use only one CPU.
 fn two_cpus() {
     if mask_of(CALLER).unwrap().len() < 2 {
         support::skip("this process may use one CPU only");
@@ -44,7 +44,7 @@ fn bind(mask: &CpuSet) {
     Kernel::new().unwrap().set_mask(CALLER, mask).unwrap();
 }
 
-/// A thread that waits until it is let go.
+/// A thread that waits until it is released.
 struct Waiting {
     number: i32,
     release: mpsc::Sender<()>,
@@ -135,7 +135,7 @@ fn threads_born_in_a_push_follow_its_pop() {
         context.pop().unwrap();
         assert!(pool.iter().all(|thread| thread.mask() == narrow));
         assert_eq!(pinned.mask(), other);
-        // The pool lives on and widens with the next push.
+        // The pool still exists and widens with the next push.
         context.push(&Target::Cpus(wide.clone())).unwrap();
         assert!(pool.iter().all(|thread| thread.mask() == wide));
         context.pop().unwrap();
@@ -152,7 +152,7 @@ fn a_change_from_outside_is_seen_at_once() {
         bind(&other);
         assert_eq!(context.binding().unwrap(), other);
         assert_eq!(context.binding_of(0).unwrap(), other);
-        // A push starts from the truth, and its pop returns to it.
+        // A push starts from the real mask, and its pop returns to it.
         context.push(&Target::Cpus(narrow.clone())).unwrap();
         context.pop().unwrap();
         assert_eq!(mask_of(CALLER).unwrap(), other);
@@ -226,7 +226,7 @@ fn pushes_of_two_contexts_nest() {
     });
 }
 
-/// A library's own context, made, used and freed while the caller has a push of its own.
+/// A library's own context, created, used and freed between the caller's push and pop.
 fn with_contexts_inside(caller: &CpuSet) {
     let segments = support::Segments::new();
     let space = quo::group::local::LocalSpace::new(1, segments.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Contexts whose control group loses CPUs while they live: real cpusets, as root.
+//! Contexts whose control group loses CPUs during their lifetime: real cpusets, as root.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -48,7 +48,7 @@ impl Group {
         group
     }
 
-    /// Makes it the group of this process.
+    /// Moves this process into the group.
     fn enter(&self) {
         self.write("cgroup.procs", &std::process::id().to_string());
     }
@@ -120,7 +120,7 @@ fn change(context: &Context, group: &Group, cpus: &str) {
         group.write("cpuset.cpus", cpus);
     }
     context.barrier().unwrap();
-    // Looks now: phases that follow each other within a millisecond share a look.
+    // Checks now: phases that follow each other within a millisecond share a check.
     assert_eq!(context.allowed(), cpus.parse().unwrap());
     context.barrier().unwrap();
 }
@@ -253,7 +253,7 @@ fn moved_rank_is_planned_for() {
             narrow.enter();
         }
         context.barrier().unwrap();
-        // The other rank may have decided, whose CPUs have not changed.
+        // The other rank, whose CPUs have not changed, may have decided.
         for _ in 0..3 {
             assert_eq!(run(), (rank == 0).then(|| "1".to_owned()));
         }

@@ -1,4 +1,4 @@
-//! Phases of contexts that know nothing of each other and want the same hardware.
+//! Phases of contexts that are unaware of each other and want the same hardware.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -60,7 +60,7 @@ fn phases_of_two_jobs_never_overlap() {
 }
 
 /// Runs `body` on `others` ranks of a job while the one rank of another job is inside an exclusive
-/// phase over the first part of `scope`, or all CPUs, until it is let go or killed.
+/// phase over the first part of `scope`, or all CPUs, until it is released or killed.
 fn beside_a_holder(
     others: usize,
     kill: bool,
@@ -96,7 +96,7 @@ fn beside_a_holder(
         }
     });
     if kill {
-        // The byte is written again for those who wait for it.
+        // The byte is written again for the ranks that wait for it.
         ready.read_exact(&mut [0]).unwrap();
         (&tell).write_all(b"x").unwrap();
         ranks.signal(0, Signal::SIGKILL);
@@ -124,7 +124,7 @@ fn limit_ends_the_wait_on_every_rank() {
             assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
             assert!(error.to_string().contains("were not free within 0.005 s"), "{error}");
         }
-        // As today: at once, beside the other.
+        // Overlapping phases run at once, next to the other.
         context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap().run(|_| ()).unwrap();
         if context.node_rank() == 0 {
             let_go();

@@ -1,4 +1,4 @@
-//! CPUs that ranks lend while they wait, and what becomes of them when a rank is killed.
+//! CPUs that ranks lend while they wait, and their use after a rank is killed.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -60,7 +60,7 @@ fn cores_are_borrowed_and_given_back() {
             assert!(!context.give_back().unwrap());
         }
         context.barrier().unwrap();
-        // Given back, they are borrowed by the next.
+        // CPUs that were given back are borrowed by the next rank.
         if context.node_rank() == 1 {
             let borrowed = context.borrow().unwrap();
             assert_eq!(*borrowed.cpus(), cpus("4-7"));
@@ -196,7 +196,7 @@ fn ranks_in_a_barrier_lend() {
                 assert_eq!(borrow_something(context), cpus("2-3"));
             }
             context.barrier().unwrap();
-            // Awake, nobody lends.
+            // While awake, no rank lends.
             if context.node_rank() == 1 {
                 assert!(!context.stop_lending().unwrap());
             }
@@ -210,7 +210,7 @@ fn sleepers_of_a_phase_lend() {
         let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
         phase
             .run(|worker| {
-                // All CPUs are the worker's for the phase: what sleepers lend is its already.
+                // The worker has all CPUs for the phase: what sleepers lend belongs to it already.
                 assert_eq!(worker.cpus().len(), 16);
                 assert!(context.borrow().unwrap().cpus().is_empty());
             })
@@ -219,7 +219,7 @@ fn sleepers_of_a_phase_lend() {
     });
 }
 
-/// Two ranks beside one that is killed when it has said that it is there.
+/// Two ranks, and one that is killed once it has announced itself.
 fn with_victim(victim: usize, act: impl Fn(&Context), after: impl Fn(&Context)) {
     let segments = Segments::new();
     let space = LocalSpace::new(3, segments.path()).unwrap();
@@ -249,7 +249,7 @@ fn with_victim(victim: usize, act: impl Fn(&Context), after: impl Fn(&Context)) 
     });
     ready.read_exact(&mut [0]).unwrap();
     ranks.signal(victim, Signal::SIGKILL);
-    // The kernel has dropped its locks when its end can be seen.
+    // The kernel has dropped its locks when its end is visible.
     let process = ranks.process(victim);
     nix::sys::wait::waitid(
         nix::sys::wait::Id::Pid(process),
@@ -342,7 +342,7 @@ fn detached_rank_neither_lends_nor_borrows() {
             assert!(context.start_lending().is_err());
             assert!(context.lend_while(|| ()).is_err());
             context.attach().unwrap();
-            // Leaving took back.
+            // Leaving took the CPUs back.
             context.stop_lending().unwrap();
         }
         context.barrier().unwrap();

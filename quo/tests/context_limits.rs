@@ -27,7 +27,7 @@ fn set(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// Two ranks with a context, and a process that is no rank and limits rank 0 between steps.
+/// Two ranks with a context, and a process that is not a rank and limits rank 0 between steps.
 struct Job {
     all: LocalGroup,
     context: Option<Context>,
@@ -35,7 +35,7 @@ struct Job {
 }
 
 impl Job {
-    /// Sets a limit while no rank is in a call; all come.
+    /// Sets a limit while no rank is in a call; all take part.
     fn limit(&self, cpus: Option<&str>) {
         self.all.barrier().unwrap();
         if self.context.is_none() {
@@ -153,7 +153,7 @@ fn scope_without_limited_cpus_keeps_its_part() {
             .map(|context| context.split(&Split::equally(2), context.rank()).unwrap());
         job.limit(Some("1-2"));
         if let Some(scope) = scope {
-            // Only rank 0 was named, and it is a member of its own scope alone.
+            // Only rank 0 was named, and it is only a member of its own scope.
             assert_eq!(workers(&scope).unwrap(), ["1-2", "4-7"][scope.part()]);
             scope.free().unwrap();
         }

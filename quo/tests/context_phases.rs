@@ -59,7 +59,7 @@ fn packages_that_are_missing_are_the_machine() {
         let outcome = phase.run(|worker| (worker.threads(), worker.cpus().to_string())).unwrap();
         let first = context.node_rank() == 0;
         assert_eq!(outcome.value, first.then(|| (8, "0-7".to_owned())));
-        // A type that no machine need have is still refused.
+        // A type that this machine does not have is still refused.
         let error = context.phase(PhaseSpec::over(ObjectType::Die)).unwrap_err();
         assert!(error.to_string().contains("die"), "{error}");
     });
@@ -111,7 +111,7 @@ fn data_reaches_the_workers_and_comes_back() {
     with_contexts(8, &environment, |context| {
         let rank = context.node_rank();
         let phase = context.phase(PhaseSpec::over(ObjectType::Package)).unwrap();
-        // Every rank brings another number of elements, one brings none.
+        // Every rank has a different number of elements; one has none.
         let mut mine: Vec<f64> = (0..rank * 3).map(|i| (rank * 100 + i) as f64).collect();
         let mut field = context.remap::<f64>(mine.len()).unwrap();
         for _ in 0..20 {
@@ -170,7 +170,7 @@ fn foreign_arrays_are_refused_by_all() {
         let phase = one.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
         let mut own = one.remap::<u32>(4).unwrap();
         let mut foreign = other.remap::<u32>(4).unwrap();
-        // Only rank 1 mixes them up; both hear of it.
+        // Only rank 1 mixes them up; both get the error.
         let field = if rank == 1 { &mut foreign } else { &mut own };
         let error = phase.run_on(field, |_, _| ()).unwrap_err().to_string();
         assert!(error.contains("rank 1") && error.contains("another context"), "{error}");
@@ -243,7 +243,8 @@ fn explanations_read_back_what_was_pushed() {
     });
 }
 
-/// The warnings that name a push of this node's first rank; other jobs on the machine have their own.
+/// Returns the warnings that name a push of this node's first rank; other jobs on the machine have
+/// their own.
 fn overlaps(context: &Context) -> String {
     let seen = context.explain().unwrap();
     // Other tests push on this machine, too.
@@ -274,10 +275,10 @@ fn push_beside_is_named() {
         let seen = one.explain().unwrap();
         assert_eq!(seen.ranks[1].reason, Reason::PushedElsewhere, "{seen}");
         assert_eq!(other.explain().unwrap().ranks[1].reason, Reason::Pushed);
-        // Other tests may push on this machine meanwhile, in jobs of their own.
+        // Other tests may push on this machine meanwhile, in separate jobs.
         let told = format!("have both pushed CPUs {last}, in different contexts");
         assert!(!overlaps(&one).contains(&told), "{}", overlaps(&one));
-        // A worker pushes at once, before the other rank has come to the phase.
+        // A worker pushes at once, before the other rank has reached the phase.
         other.barrier().unwrap();
         let metrics = phase.run(|_| ()).unwrap().metrics;
         assert!(metrics.overlap.contains(last) || rank == 1, "{}", metrics.overlap);
@@ -307,7 +308,7 @@ fn push_of_another_job_is_named() {
     let both = LocalSpace::new(2, segments.path()).unwrap();
     Ranks::fork(2, |rank| {
         let both = both.join(rank).unwrap();
-        // No other test plays this machine.
+        // No other test simulates this machine.
         set("QUO_TOPOLOGY", "pack:2 core:5 pu:2");
         let group = spaces[rank].join(0).unwrap();
         let context = Context::create_with(group, options(segments.path())).unwrap();
@@ -317,7 +318,7 @@ fn push_of_another_job_is_named() {
         both.barrier().unwrap();
         context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
         both.barrier().unwrap();
-        // The first phase searches; those that follow soon share what it found.
+        // The first phase searches; those that follow soon share its result.
         let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
         let metrics = phase.run(|_| ()).unwrap().metrics;
         assert_eq!(metrics.overlap.to_string(), "0-19");

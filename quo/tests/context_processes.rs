@@ -242,7 +242,7 @@ fn no_room_is_one_error_on_all() {
     let segments = Segments::new();
     let full = segments.path().join("full");
     std::fs::create_dir(&full).unwrap();
-    // The mount is seen by this one process and its ranks, and ends with them.
+    // The mount is visible only to this process and its ranks, and ends with them.
     Ranks::fork(1, |_| {
         support::mount_small_directory(&full, "size=8k");
         let spaces = [0, 1].map(|_| LocalSpace::new(3, segments.path()).unwrap());
@@ -253,7 +253,7 @@ fn no_room_is_one_error_on_all() {
             let text = error.to_string();
             assert!(text.contains("rank 0") && text.contains("no room"), "{text}");
             assert_eq!(std::fs::read_dir(&full).unwrap().count(), 0);
-            // The program can go on elsewhere.
+            // The program can continue elsewhere.
             let group = spaces[1].join(rank).unwrap();
             let context = Context::create_with(group, options(segments.path())).unwrap();
             context.barrier().unwrap();
@@ -269,7 +269,7 @@ fn an_unsafe_directory_is_one_error_on_all() {
     let segments = Segments::new();
     let shared = segments.path().join("shared");
     std::fs::create_dir(&shared).unwrap();
-    // Anybody may remove what is in it and put something else there.
+    // Any user may remove files in it and create others in their place.
     std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
     let spaces = [0, 1].map(|_| LocalSpace::new(3, segments.path()).unwrap());
     Ranks::fork(3, |rank| {
@@ -387,7 +387,7 @@ fn groups_over_objects_hold_the_ranks_on_them() {
 
 fn barrier_times_out_for_all() {
     with_contexts(3, &[], |context| {
-        // Rank 2 comes only after the others have given up, and hears the same.
+        // Rank 2 arrives only after the others have given up, and gets the same error.
         if context.rank() == 2 {
             let others = context.named_barrier("late", &[0, 1, 2]).unwrap();
             others.wait().unwrap();

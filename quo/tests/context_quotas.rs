@@ -1,4 +1,4 @@
-//! CPU quotas of control groups, real ones, as root: they cap the threads of phases.
+//! CPU quotas of real control groups, as root: they cap the threads of phases.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -26,7 +26,7 @@ fn main() {
 struct Group(PathBuf);
 
 impl Group {
-    /// `percent` of a CPU.
+    /// Creates a group with `percent` of a CPU.
     fn new(name: &str, percent: u32) -> Self {
         if mask_of(0).unwrap() != CpuSet::from_range(0..2) {
             support::skip("needs exactly CPUs 0 and 1");
@@ -47,7 +47,7 @@ impl Group {
         support::skip("no control group with a CPU quota can be made here: needs root")
     }
 
-    /// Makes it the group of this process.
+    /// Moves this process into the group.
     fn enter(&self) {
         fs::write(self.0.join("cgroup.procs"), std::process::id().to_string()).unwrap();
     }
@@ -59,8 +59,8 @@ impl Drop for Group {
     }
 }
 
-/// The threads of each worker of a phase over `kind`, and whether the explanation names the quota,
-/// asked of ranks in a group with this quota.
+/// Returns the threads of each worker of a phase over `kind`, for ranks in a group with this quota;
+/// also checks whether the explanation names the quota.
 fn threads(percent: u32, ranks: usize, kind: ObjectType, variables: &[(&str, &str)]) -> Vec<usize> {
     let (segments, group) = (Segments::new(), Group::new("threads", percent));
     let space = LocalSpace::new(ranks, segments.path()).unwrap();

@@ -72,7 +72,7 @@ fn phases_of_two_scopes_run_at_once() {
         let part = component(context);
         let scope = context.split(&Split::weights(&[3, 1]), part).unwrap();
         let phase = scope.phase(whole()).unwrap();
-        // Other numbers of runs: a scope that waited for the other one would never come to its end.
+        // Different numbers of runs: a scope that waited for the other one would never end.
         for _ in 0..[3, 20][part] {
             let outcome = phase.run(|worker| (worker.threads(), worker.cpus().clone())).unwrap();
             let works = scope.node_rank() == 0;
@@ -80,7 +80,7 @@ fn phases_of_two_scopes_run_at_once() {
             assert_eq!(outcome.value, works.then_some(expected));
             assert!(outcome.metrics.overlap.is_empty());
         }
-        // The context itself works on, over all ranks, while the scopes are there.
+        // The context itself still works, over all ranks, while the scopes exist.
         context.barrier().unwrap();
         scope.free().unwrap();
         let outcome = context.phase(whole()).unwrap().run(|worker| worker.threads()).unwrap();
@@ -260,7 +260,7 @@ fn scopes_near_devices_have_their_cores() {
         let scope = context.split(&Split::near(DeviceKind::Gpu), part).unwrap();
         assert_eq!(scope.cpus(), set(["0-3", "4-7"][part]));
         assert_eq!((scope.size(), scope.part()), (2, part));
-        // A scope is split by devices in turn; one that nobody names takes nothing.
+        // A scope is split by devices in turn; a device that no rank names takes nothing.
         let half = scope.split(&Split::near(DeviceKind::Gpu), part).unwrap();
         assert_eq!(half.cpus(), scope.cpus());
         half.free().unwrap();

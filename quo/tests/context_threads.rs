@@ -28,14 +28,14 @@ fn main() {
 
 /// Rounds of all parts of a test in the full suite, of one to three pushes and as many pops each.
 const ROUNDS: usize = 250_000;
-/// Time for a part of a test in the gate.
+/// Duration of a part of a test in the gate.
 const SHORT: Duration = Duration::from_millis(150);
 
 fn mask() -> CpuSet {
     kernel::mask_of(CALLER).unwrap()
 }
 
-/// The CPUs of this process, of which the tests need two.
+/// Returns the CPUs of this process, of which the tests need two.
 fn cpus() -> Vec<usize> {
     let all: Vec<usize> = mask().iter().collect();
     if all.len() < 2 {
@@ -44,7 +44,7 @@ fn cpus() -> Vec<usize> {
     all
 }
 
-/// A sequence of numbers, another one for each seed.
+/// A sequence of numbers, different for each seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -74,7 +74,7 @@ impl End {
     }
 }
 
-/// Ends the thread that is watched, also where another one has failed.
+/// Ends the observed thread, also if another one has failed.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -83,8 +83,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Runs `body` on threads that are each bound to one of two CPUs, beside a thread that does nothing
-/// but be watched, and requires the masks from before of all of them.
+/// Runs `body` on threads that are each bound to one of two CPUs, next to a bystander thread that
+/// only waits, and requires all of them to have their previous masks afterwards.
 fn on_threads(count: usize, body: impl Fn(usize) + Sync) {
     let cpus = cpus();
     let kernel = Kernel::new().unwrap();
@@ -137,7 +137,7 @@ fn target(cpus: &[usize], number: usize) -> Target {
     }
 }
 
-/// Pushes to a random depth, and back. Each push of a thread with a context of its own leaves the
+/// Pushes to a random depth, and back. Each push of a thread with a separate context leaves the
 /// thread on the pushed CPUs until the pop.
 fn push_and_pop(context: &Context, cpus: &[usize], numbers: &mut Numbers, alone: bool) {
     let depth = 1 + numbers.below(3);
@@ -159,7 +159,7 @@ fn contexts_keep_threads_apart() {
         Ranks::fork(1, |_| {
             let segments = Segments::new();
             let (contexts, end) = (contexts(count, &segments), End::of(7));
-            // Whoever has pushed once belongs to that context.
+            // A thread that has pushed once belongs to that context.
             let entered = Barrier::new(count);
             on_threads(count, |number| {
                 let mut numbers = Numbers(number as u64);

@@ -1,4 +1,5 @@
-//! A binding that GNU OpenMP made at its start, before the context: told from the launcher's.
+//! A binding that GNU OpenMP made at its start, before the context: distinguished from the
+//! launcher's.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -27,7 +28,7 @@ fn main() {
     ]);
 }
 
-/// Loads libgomp, as a program linked with it does at its start. Returns false where there is none.
+/// Loads libgomp, like the start of a program linked with it. Returns false if it is not installed.
 fn load() -> bool {
     // SAFETY: libgomp's initialisers only read the environment and bind the calling thread.
     let handle =
@@ -56,7 +57,7 @@ fn start(expected: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// The CPUs of this process, which has two and libgomp.
+/// Returns the CPUs of this process, or skips the test without two CPUs or libgomp.
 fn cpus() -> CpuSet {
     let all = mask_of(CALLER).unwrap();
     if all.len() < 2 {

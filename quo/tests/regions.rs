@@ -1,5 +1,5 @@
-//! Pushes and phases appear as regions of a memory profile. A stand-in for the profiler, loaded before the
-//! program as the real one is, keeps a journal.
+//! Pushes and phases appear as regions of a memory profile. A stand-in for the profiler, loaded
+//! before the program like the real one, keeps a journal.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use quo::group::local::LocalSpace;
 use quo::phase::PhaseSpec;
 use quo::{Context, ObjectType};
 
-/// Set in the process that a test starts to find itself under the profiler.
+/// Set in the process that a test starts under the profiler.
 const INSIDE: &str = "QUO_REGIONS_TEST_INSIDE";
 
 /// Runs a test of this program again under the stand-in, and returns its journal.

@@ -1,5 +1,5 @@
-//! Thread counts of libraries that are loaded late, in a process of its own: a library that one test loads would be
-//! seen by every other test of the process.
+//! Thread counts of libraries that are loaded late, in a separate process: a library that one test
+//! loads would be visible to every other test of the process.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ impl Library {
         Self::try_open(path, libc::RTLD_GLOBAL).unwrap()
     }
 
-    /// Only if it is loaded.
+    /// Opens the library only if it is loaded.
     fn open_again(path: &Path) -> Option<Self> {
         Self::try_open(path, libc::RTLD_NOLOAD)
     }
@@ -34,10 +34,10 @@ impl Library {
         let symbol = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         assert!(!symbol.is_null(), "{name:?}");
         if name.to_bytes().starts_with(b"bli") {
-            // SAFETY: the function is declared so in the C file.
+            // SAFETY: the C file declares the function with this type.
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> i64>(symbol)() }
         } else {
-            // SAFETY: the function is declared so in the C file.
+            // SAFETY: the C file declares the function with this type.
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(symbol)() }.into()
         }
     }

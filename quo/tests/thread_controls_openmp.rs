@@ -1,4 +1,4 @@
-//! The real GNU OpenMP runtime, in a process of its own.
+//! The real GNU OpenMP runtime, in a separate process.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn the_openmp_count_of_this_thread_is_set_and_restored() {
     saved.restore();
     assert_eq!(max_threads(), before);
 
-    // The same by a phase that asks for nothing.
+    // The same by a phase with default options.
     let folder = tempfile::tempdir().unwrap();
     let group = quo::group::local::LocalSpace::new(1, folder.path()).unwrap().join(0).unwrap();
     let context = quo::Context::create(group).unwrap();

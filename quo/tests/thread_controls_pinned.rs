@@ -20,20 +20,20 @@ type Parallel = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c
 type Seen = Mutex<Vec<(i32, CpuSet)>>;
 
 extern "C" fn see(seen: *mut c_void) {
-    // SAFETY: the value given to the region by `masks`, which outlives it.
+    // SAFETY: the value passed to the region by `masks`, which outlives it.
     let seen = unsafe { &*seen.cast::<Seen>() };
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     seen.lock().unwrap().push((thread, mask_of(CALLER).unwrap()));
 }
 
-/// The threads of a region with their masks.
+/// Returns the threads of a region with their masks.
 fn masks(parallel: Parallel, threads: usize) -> Vec<(i32, CpuSet)> {
     let mut seen = Seen::default();
     parallel(see, (&raw mut seen).cast(), c_uint::try_from(threads).unwrap(), 0);
     seen.into_inner().unwrap()
 }
 
-/// A function of libgomp, which is loaded; `None` where it is not installed.
+/// Returns a function of libgomp, which it loads; `None` if libgomp is not installed.
 fn libgomp(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: libgomp's initialisers only read the environment.
     let handle =
@@ -51,7 +51,7 @@ fn pinned_openmp_threads_run_on_all_cpus_of_the_phase() {
     if let Ok(places) = std::env::var(PLACES) {
         let places: Vec<CpuSet> = places.split(' ').map(|cpu| cpu.parse().unwrap()).collect();
         let parallel = libgomp(c"GOMP_parallel").unwrap();
-        // SAFETY: libgomp declares the function so.
+        // SAFETY: libgomp declares the function with this type.
         let parallel = unsafe { std::mem::transmute::<*mut c_void, Parallel>(parallel) };
         return in_one_process(parallel, &places);
     }

@@ -1,5 +1,5 @@
-//! Several OpenMP runtimes in one process, and runtimes that give fewer threads than asked for, each case in a process
-//! of its own that starts with one CPU.
+//! Several OpenMP runtimes in one process, and runtimes that give fewer threads than requested,
+//! each case in a separate process that starts with one CPU.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
@@ -18,11 +18,11 @@ use quo::phase::{Phase, PhaseMetrics, PhaseSpec, Pinning, Worker};
 const TEST: &str = "every_runtime_follows_the_phase_and_its_pinning";
 /// Set in the started processes: the name of the case.
 const CASE: &str = "QUO_TEST_CASE";
-/// A copy of libgomp, another runtime to the loader: wheels of Python bring such along.
+/// A copy of libgomp, which is another runtime to the loader: Python wheels contain such copies.
 const COPY: &str = "QUO_TEST_COPY";
 /// LLVM's or Intel's runtime.
 const KMP: &str = "QUO_TEST_KMP";
-/// A second one of these.
+/// A second copy of that runtime.
 const KMP_COPY: &str = "QUO_TEST_KMP_COPY";
 
 type Parallel = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
@@ -42,7 +42,7 @@ impl Runtime {
         Self::open("libgomp.so.1", libc::RTLD_GLOBAL).unwrap()
     }
 
-    /// The one named by a variable, in a scope of its own.
+    /// Opens the runtime named by a variable, in a separate scope.
     fn named(variable: &str) -> Self {
         Self::open(&std::env::var(variable).unwrap(), libc::RTLD_LOCAL).unwrap()
     }
@@ -62,20 +62,20 @@ impl Runtime {
         usize::try_from(threads).unwrap()
     }
 
-    /// A region of `threads` threads, each of which calls `work`.
+    /// Runs a region of `threads` threads, each of which calls `work`.
     fn region(&self, threads: usize, work: &(dyn Fn() + Sync)) {
         extern "C" fn call(work: *mut c_void) {
-            // SAFETY: the closure given to the region below, which outlives it.
+            // SAFETY: the closure passed to the region below, which outlives it.
             unsafe { (*work.cast::<&(dyn Fn() + Sync)>())() }
         }
-        // SAFETY: the runtimes declare the function so.
+        // SAFETY: the runtimes declare the function with this type.
         let parallel =
             unsafe { std::mem::transmute::<*mut c_void, Parallel>(self.symbol(c"GOMP_parallel")) };
         let mut work = work;
         parallel(call, (&raw mut work).cast(), c_uint::try_from(threads).unwrap(), 0);
     }
 
-    /// The number of the calling thread in its team.
+    /// Returns the number of the calling thread in its team.
     fn thread(&self) -> usize {
         let symbol = self.symbol(c"omp_get_thread_num");
         // SAFETY: OpenMP declares `int omp_get_thread_num(void)`.
@@ -84,7 +84,7 @@ impl Runtime {
         usize::try_from(thread).unwrap()
     }
 
-    /// The masks of the threads of a region.
+    /// Returns the masks of the threads of a region.
     fn team(&self) -> Vec<CpuSet> {
         let seen = Mutex::new(Vec::new());
         self.region(0, &|| seen.lock().unwrap().push(mask_of(CALLER).unwrap()));
@@ -98,7 +98,8 @@ fn context() -> Context {
     Context::create(group).unwrap()
 }
 
-/// Runs a phase over the machine; what `work` returns, the part of the worker, and the reports.
+/// Runs a phase over the machine; returns the result of `work`, the part of the worker, and the
+/// reports.
 fn in_phase<R>(work: impl FnOnce() -> R) -> (R, Worker, PhaseMetrics, Explanation) {
     let context = context();
     let before = mask_of(CALLER).unwrap();
@@ -115,14 +116,14 @@ fn names(explanation: &Explanation, part: &str) -> bool {
     explanation.openmp.iter().any(|name| name.contains(part))
 }
 
-/// One CPU for each, and together all of them.
+/// Returns true if each thread has one CPU, and together they have all of them.
 fn has_one_thread_per_cpu(masks: &[CpuSet], cpus: &CpuSet) -> bool {
     let together = masks.iter().fold(CpuSet::new(), |all, mask| all.union(mask));
     masks.iter().all(|mask| mask.len() == 1) && together == *cpus && masks.len() == cpus.len()
 }
 
-/// Runs phases with a wish for pinning; what `expected` says of the masks of each team holds, and all masks are as they
-/// were afterwards.
+/// Runs phases with a pinning option; checks that `expected` holds for the masks of each team, and
+/// that all masks are restored afterwards.
 fn pinned(runtimes: &[Runtime], pinning: Pinning, expected: impl Fn(&[CpuSet], &CpuSet) -> bool) {
     let context = context();
     let spec = PhaseSpec::over(quo::ObjectType::Machine).pinning(pinning);
@@ -153,7 +154,8 @@ fn pinned(runtimes: &[Runtime], pinning: Pinning, expected: impl Fn(&[CpuSet], &
     context.free().unwrap();
 }
 
-/// A region of one thread with an inner team of all: with threads that pin themselves, each has a CPU of its own.
+/// Runs a region of one thread with an inner team of all: if threads pin themselves, each has one
+/// CPU.
 fn inner_teams(runtime: &Runtime) {
     let context = context();
     let phase = context.phase(PhaseSpec::over(quo::ObjectType::Machine)).unwrap();
@@ -181,7 +183,8 @@ fn inner_teams(runtime: &Runtime) {
     context.free().unwrap();
 }
 
-/// Every runtime has the phase's number and a team on the phase's CPUs, and its own number afterwards.
+/// Checks that every runtime has the phase's number and a team on the phase's CPUs, and its own
+/// number afterwards.
 fn all_follow(load: impl Fn() -> Vec<Runtime>) -> Explanation {
     let runtimes = load();
     let counts = || runtimes.iter().map(Runtime::max_threads).collect::<Vec<_>>();
@@ -199,7 +202,7 @@ fn all_follow(load: impl Fn() -> Vec<Runtime>) -> Explanation {
     explanation
 }
 
-/// The worker is told the number of its team, and the reason has these words.
+/// Checks that the worker gets the number of its team, and a reason with these words.
 fn told_the_truth(runtime: &Runtime, words: &str) {
     let (team, worker, metrics, explanation) = in_phase(|| runtime.team().len());
     assert_eq!((team, worker.threads(), metrics.threads), (1, 1, 1), "{explanation}");
@@ -258,7 +261,7 @@ fn run_case(case: &str) {
     }
 }
 
-/// The file of a loaded library.
+/// Returns the file of a loaded library.
 fn file_of(runtime: &Runtime) -> PathBuf {
     let address = runtime.symbol(c"omp_get_max_threads");
     // SAFETY: all zeros are a value of the record, which dladdr fills in.
@@ -291,7 +294,7 @@ fn every_runtime_follows_the_phase_and_its_pinning() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Says that the machine is busy, which libgomp asks for.
+    // Reports that the machine is busy, which libgomp queries.
     let (source, busy) = (folder.path().join("busy.c"), folder.path().join("libbusy.so"));
     let text = "int getloadavg(double *load, int n) { for (int i = 0; i < n; i++) load[i] = 99; return n; }";
     std::fs::write(&source, text).unwrap();
@@ -328,7 +331,7 @@ fn every_runtime_follows_the_phase_and_its_pinning() {
         None => eprintln!("skipped: a part; there is no runtime of LLVM or Intel on this machine"),
     }
     let kernel = Kernel::new().unwrap();
-    // Not the first: that is where pinned callers are.
+    // Not the first, which is where pinned callers are.
     let last: CpuSet = all.iter().last().unwrap().to_string().parse().unwrap();
     kernel.set_mask(CALLER, &last).unwrap();
     for (case, variables) in cases {

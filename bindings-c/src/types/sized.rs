@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use super::Out;
 use crate::guard::Failure;
 
-/// A structure that starts with its own size as C knows it.
+/// A structure that starts with its own size as known to C.
 ///
 /// # Safety
 /// The type is `repr(C)` without padding after its last field, its first field is a `usize` for the
@@ -16,12 +16,12 @@ use crate::guard::Failure;
 pub(crate) unsafe trait Growing: Copy {
     /// The name in the header.
     const NAME: &'static str;
-    /// The size that the structure had when it was first published.
+    /// Size of the structure when it was first published.
     const FIRST: usize = size_of::<Self>();
 }
 
 fn check_size<T: Growing>(size: usize) -> Result<(), Failure> {
-    /// No structure will ever be longer; keeps a wild size from being read past.
+    /// Longer than any structure will be; keeps a wild size from causing an out-of-bounds read.
     const LONGEST: usize = 4096;
     if (T::FIRST..=LONGEST).contains(&size) && size.is_multiple_of(align_of::<T>()) {
         return Ok(());
@@ -47,8 +47,8 @@ impl<T> In<T> {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// `pointer` is null, or valid for reads of the number of bytes that its first field says, until
-    /// the call it is given to returns.
+    /// `pointer` is null, or valid for reads of the number of bytes given by its first field, until
+    /// the call that gets it returns.
     pub unsafe fn new(pointer: *const T) -> Self {
         Self(pointer)
     }
@@ -56,7 +56,8 @@ impl<T> In<T> {
 
 #[allow(private_bounds, reason = "only the structures of the headers are read")]
 impl<T: Growing> In<T> {
-    /// The structure, `None` for NULL. Fields that the caller's version has not are zero.
+    /// Returns the structure, `None` for NULL. Fields that the caller's version does not have are
+    /// zero.
     pub(crate) fn read(self) -> Result<Option<T>, Failure> {
         if self.0.is_null() {
             return Ok(None);
@@ -67,7 +68,8 @@ impl<T: Growing> In<T> {
         check_size::<T>(size)?;
         let known = size.min(size_of::<T>());
         let mut value = MaybeUninit::<T>::zeroed();
-        // SAFETY: the structure has as many bytes as it says, and `value` has room for those known.
+        // SAFETY: the structure has as many bytes as its size, and `value` has room for those
+        // known.
         let (value, appended) = unsafe {
             value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes, known);
             // Any bytes make a `T`, and so do zeros.
@@ -81,7 +83,7 @@ impl<T: Growing> In<T> {
     }
 }
 
-/// A place for a structure, of the size that C knows.
+/// Pointer to space for a structure of the size known to C.
 #[derive(Clone, Copy)]
 pub(crate) struct SizedPlace<T> {
     pointer: *mut T,
@@ -89,13 +91,14 @@ pub(crate) struct SizedPlace<T> {
 }
 
 impl<T: Growing> SizedPlace<T> {
-    /// Writes the fields that C knows behind the size, which stays; those that only C knows become zero.
+    /// Writes the fields that C knows after the size, which stays; fields that only C knows become
+    /// zero.
     pub(crate) fn set(self, value: &T) {
         let known = self.size.min(size_of::<T>());
         let (to, from) = (self.pointer.cast::<u8>(), (&raw const *value).cast::<u8>());
         let start = size_of::<usize>();
-        // SAFETY: by the contract of the C interface the place has as many bytes as it says, which are
-        // more than those of the size; `value` has those known, and lies elsewhere.
+        // SAFETY: by the contract of the C interface the space has as many bytes as its size, which
+        // is larger than the size field; `value` has those known, and does not overlap.
         unsafe {
             to.add(start).copy_from_nonoverlapping(from.add(start), known - start);
             to.add(known).write_bytes(0, self.size - known);
@@ -105,7 +108,7 @@ impl<T: Growing> SizedPlace<T> {
 
 #[allow(private_bounds, reason = "only the structures of the headers are written")]
 impl<T: Growing> Out<T> {
-    /// The place, as long as C says.
+    /// Returns the checked pointer with the size given by C.
     pub(crate) fn sized_place(self, name: &str) -> Result<SizedPlace<T>, Failure> {
         let pointer = self.place(name)?.0;
         // SAFETY: by the contract of the C interface the structure starts with its size, which C has
@@ -137,14 +140,14 @@ mod tests {
 
     fn read<const COUNT: usize>(size: usize, fields: [u64; COUNT]) -> Result<[u64; 2], Code> {
         let given = Fields { size, fields };
-        // SAFETY: it has as many bytes as it says wherever that is looked at.
+        // SAFETY: it has as many bytes as its size whenever it is read.
         let given = unsafe { In::new((&raw const given).cast::<Fields<2>>()) };
         given.read().map(|value| value.unwrap().fields).map_err(|failure| failure.code)
     }
 
     fn written<const COUNT: usize>() -> Fields<COUNT> {
         let mut place = Fields { size: size_of::<Fields<COUNT>>(), fields: [9; COUNT] };
-        // SAFETY: it has as many bytes as it says.
+        // SAFETY: it has as many bytes as its size.
         let out = unsafe { Out::new((&raw mut place).cast::<Fields<2>>()) };
         out.sized_place("place").unwrap().set(&Fields { size: 0, fields: [1, 2] });
         place

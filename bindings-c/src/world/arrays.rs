@@ -14,25 +14,25 @@ use crate::types::{Growing, In, Out, QUO_world_t, Sizes, Text};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_array_spec_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// `QUO_array_kind_t`.
     pub kind: c_int,
     /// `QUO_array_storage_t`.
     pub storage: c_int,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element: usize,
     /// Rows; a vector has one.
     pub rows: usize,
     /// Columns, or the length of a vector.
     pub columns: usize,
-    /// Rows of a block.
+    /// Rows per block.
     pub block_rows: usize,
-    /// Columns of a block, or the length of a vector's.
+    /// Columns per block, or the block length of a vector.
     pub block_columns: usize,
-    /// Rows of the grid of ranks; 0: as nearly square as can be.
+    /// Rows of the grid of ranks; 0 for a grid as nearly square as possible.
     pub grid_rows: usize,
-    /// Columns of it.
+    /// Columns of the grid of ranks.
     pub grid_columns: usize,
 }
 
@@ -41,7 +41,7 @@ unsafe impl Growing for QUO_array_spec_t {
     const NAME: &'static str = "QUO_array_spec_t";
 }
 
-/// Bytes of an element, and layout of the array.
+/// Returns the bytes per element, and the layout of the array.
 fn pattern(spec: In<QUO_array_spec_t>) -> Result<(usize, Pattern), Failure> {
     let given = spec.read()?.ok_or_else(|| Failure::invalid("the argument spec is NULL"))?;
     let (rows, columns) = (given.rows, given.columns);
@@ -114,7 +114,7 @@ pub extern "C" fn QUO_world_array(
                     place.set(value);
                 }
             }
-            // On their way arrays can be read.
+            // Arrays can be read while they are being moved.
             data.set(if open.is_moving() {
                 open.arrays()?.0.bytes(&name)?.as_ptr().cast_mut().cast()
             } else {

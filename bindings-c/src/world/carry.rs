@@ -14,13 +14,13 @@ use crate::types::{Bytes, Growing, In, QUO_world_t, Text, int};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_seats_t {
-    /// Number of old ranks.
+    /// Size of the old world.
     pub old_size: c_int,
-    /// Number of new ranks.
+    /// Size of the new world.
     pub new_size: c_int,
-    /// Which of the old ones this process is; -1 for one who joins.
+    /// Old rank of this process; -1 for a joiner.
     pub old_rank: c_int,
-    /// Which of the new ones; -1 for one who leaves.
+    /// New rank of this process; -1 for a leaver.
     pub new_rank: c_int,
 }
 
@@ -28,31 +28,31 @@ pub struct QUO_seats_t {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_carry_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// Gives this process's pieces.
+    /// Provides this process's pieces.
     pub give: Option<unsafe extern "C" fn(*mut c_void, *const QUO_seats_t) -> c_int>,
     /// Takes the pieces of one rank.
     pub take: Option<
         unsafe extern "C" fn(*mut c_void, *const QUO_seats_t, c_int, *const c_void, usize) -> c_int,
     >,
-    /// The resize is over.
+    /// Called when the resize is over.
     pub settle: Option<unsafe extern "C" fn(*mut c_void, c_int)>,
-    /// Passed to them.
+    /// Passed to the callbacks.
     pub data: *mut c_void,
 }
 
-// SAFETY: repr(C), starts with its size; a function's address is what C says it is, by the contract of
-// the C interface, and NULL is none.
+// SAFETY: repr(C), starts with its size; by the contract of the C interface a function's address is
+// valid, and NULL is none.
 unsafe impl Growing for QUO_carry_t {
     const NAME: &'static str = "QUO_carry_t";
 }
 
-/// New ranks, and bytes for them.
+/// New ranks, and the bytes for each.
 type Pieces = Vec<(usize, Vec<u8>)>;
 
 thread_local! {
-    /// The pieces that the callback running in this thread has given so far.
+    /// Pieces that the callback running in this thread has provided so far.
     static GIVEN: RefCell<Option<Pieces>> = const { RefCell::new(None) };
 }
 
@@ -80,8 +80,8 @@ impl Carry for Carried {
         GIVEN.set(Some(Vec::new()));
         let code = {
             let _outside = Mark::outside();
-            // SAFETY: by the contract of the C interface the function takes these arguments, and may be
-            // called until the callbacks are removed.
+            // SAFETY: by the contract of the C interface the function takes these arguments, and
+            // may be called until the callbacks are removed.
             unsafe { give(self.0.data, &raw const seats) }
         };
         let given = GIVEN.take().unwrap_or_default();
@@ -147,7 +147,7 @@ pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) ->
             let given = given.as_mut();
             let given = given.ok_or_else(|| invalid_state("only the callback give calls this"))?;
             match given.iter_mut().find(|(other, _)| *other == rank) {
-                // A rank gets one piece from each.
+                // A rank gets one piece from each process.
                 Some((_, before)) => before.extend(bytes),
                 None => given.push((rank, bytes)),
             }

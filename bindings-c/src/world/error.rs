@@ -1,4 +1,4 @@
-//! Which error of the elastic world becomes which code.
+//! The code of each error of the elastic world.
 
 use elastic::Error;
 use elastic::data::DataError;

@@ -1,4 +1,4 @@
-//! Events of the world: asked for one by one, or brought to a function of the program.
+//! Events of the world: queried one by one, or passed to a function of the program.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_double, c_int, c_longlong, c_void};
@@ -14,11 +14,11 @@ use crate::types::{Growing, Out, QUO_world_t};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_event_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// Counts all events from 0.
+    /// Number of the event, counted from 0.
     pub number: c_longlong,
-    /// Seconds since the job began.
+    /// Seconds since the start of the job.
     pub time: c_double,
     /// `QUO_event_kind_t`.
     pub kind: c_int,
@@ -26,23 +26,23 @@ pub struct QUO_event_t {
     pub cause: c_int,
     /// The request; 0 for none.
     pub request: c_longlong,
-    /// The epoch from this event on.
+    /// Epoch from this event on.
     pub epoch: c_longlong,
-    /// Ranks from this event on.
+    /// Number of ranks from this event on.
     pub ranks: c_longlong,
-    /// Ranks that the request leads to, -1 where that is not decided.
+    /// Number of ranks that the request leads to, -1 if undecided.
     pub target: c_longlong,
-    /// Ranks that join, -1 where that is not said.
+    /// Number of joiners, -1 if unknown.
     pub joining: c_longlong,
-    /// Ranks that leave.
+    /// Number of leavers.
     pub leaving: c_longlong,
-    /// The probe at which all enter.
+    /// Probe at which all ranks enter.
     pub round: c_longlong,
-    /// Bytes that went from one rank to another.
+    /// Bytes sent between ranks.
     pub bytes: c_longlong,
-    /// The cause in words.
+    /// Text of the cause.
     pub text: *const c_char,
-    /// The whole event as a line of JSON.
+    /// Whole event as a line of JSON.
     pub json: *const c_char,
 }
 
@@ -57,9 +57,9 @@ pub type QUO_event_handler_t = Option<unsafe extern "C" fn(*mut c_void, *const Q
 /// Cursors over the events.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// The next one that is asked for.
+    /// The next event to be queried.
     next: u64,
-    /// The texts of the one before.
+    /// Texts of the event returned last.
     last: Option<Texts>,
     handler: Option<Handler>,
 }
@@ -69,9 +69,9 @@ pub(super) struct Seen {
 struct Handler {
     call: unsafe extern "C" fn(*mut c_void, *const QUO_event_t),
     data: *mut c_void,
-    /// The next event for it.
+    /// The next event for the function.
     next: u64,
-    /// It is being called.
+    /// True while the function is being called.
     runs: bool,
 }
 
@@ -85,7 +85,7 @@ fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// An event for C, with pointers into the texts.
+/// Converts an event for C, with pointers into the texts.
 fn for_c(event: &Event) -> (QUO_event_t, Texts) {
     let number = |value: u64| c_longlong::try_from(value).unwrap_or(c_longlong::MAX);
     let perhaps = |value: Option<u64>| value.map_or(-1, number);
@@ -120,14 +120,14 @@ fn for_c(event: &Event) -> (QUO_event_t, Texts) {
 }
 
 impl Seen {
-    /// Returns true if there is a function to bring events to.
+    /// Returns true if there is a function to which events can be passed.
     pub(super) fn has_handler(&self) -> bool {
         self.handler.is_some_and(|handler| !handler.runs)
     }
 }
 
 impl Open {
-    /// The events from this one on; none where the world has none to show.
+    /// Returns the events from `since` on; empty if the world has none to show.
     fn events(&self, since: u64) -> Vec<Event> {
         let requests = self.world().ok().and_then(elastic::World::requests);
         requests.map(|requests| requests.events(since)).unwrap_or_default()
@@ -144,16 +144,16 @@ impl Open {
     }
 }
 
-/// Brings new events to the function of the program, while no call of the world is under way: the function may make
-/// calls of its own.
+/// Passes new events to the function of the program, while no call of the world is in progress: the
+/// function may make calls itself.
 pub(super) fn bring(w: *mut QUO_world_t) {
-    // A world that has gone meanwhile has nothing to bring.
+    // A world that no longer exists has no events.
     while let Ok(Some((handler, events))) = with(w, |open| Ok(open.news())) {
         for event in &events {
             let (given, _texts) = for_c(event);
             let _outside = Mark::outside();
-            // SAFETY: by the contract of the C interface the function takes these arguments, and may be
-            // called until another one takes its place; event and texts live until it returns.
+            // SAFETY: by the contract of the C interface the function takes these arguments, and
+            // may be called until it is replaced; event and texts live until it returns.
             unsafe { (handler.call)(handler.data, &raw const given) };
         }
         let rested = with(w, |open| {
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!((event.number, event.kind, event.cause, event.request), (7, 15, 10, 2));
         assert_eq!((event.epoch, event.ranks, event.target, event.joining), (1, 4, 6, -1));
         assert!((event.time - 1.5).abs() < 1e-9);
-        // SAFETY: `texts` has what the event points to.
+        // SAFETY: `texts` holds the texts that the event points to.
         let (text, json) = unsafe { (CStr::from_ptr(event.text), CStr::from_ptr(event.json)) };
         assert_eq!(text, c"it took longer than allowed");
         assert_eq!((json.to_str().unwrap(), json), (line, texts.json.as_c_str()));

@@ -1,15 +1,15 @@
 //! The elastic world: the functions of `quo-elastic.h`.
 //!
-//! - this file: making and ending a world, and the status of this process in it;
+//! - this file: creating and ending a world, and the status of this process in it;
 //! - [`options`]: options of a world;
-//! - [`requests`]: asking for resizes, and how the job is;
+//! - [`requests`]: requests for resizes, and the status of the job;
 //! - [`events`]: the log of events;
 //! - [`psets`]: process sets;
-//! - [`window`]: a resize between its beginning and its end;
-//! - [`arrays`]: arrays that go along;
+//! - [`window`]: a resize between begin and commit or abort;
+//! - [`arrays`]: arrays that are moved by resizes;
 //! - [`carry`]: data that the program moves itself;
 //! - [`program`]: the functions of `quo-program.h`, which run arrays of elements;
-//! - `error`: which error becomes which code.
+//! - `error`: the code of each error.
 #![allow(unsafe_code)]
 
 pub mod arrays;
@@ -49,14 +49,14 @@ static WORLDS: Table<Shared, 16> = Table::new(Kind { number: 5, name: "world" })
 
 type Shared = Mutex<Open>;
 
-/// The world of a handle.
+/// Returns the world of a handle.
 fn held(w: *mut QUO_world_t) -> Result<Held<Shared>, Failure> {
     let world = WORLDS.get(w.addr())?;
     mpi_not_finalized()?;
     Ok(world)
 }
 
-/// Locks a world that no other thread is in a call of.
+/// Locks a world, unless another thread is in a call of it.
 fn alone(world: &Shared) -> Result<MutexGuard<'_, Open>, Failure> {
     match world.try_lock() {
         Ok(open) => Ok(open),
@@ -68,7 +68,7 @@ fn alone(world: &Shared) -> Result<MutexGuard<'_, Open>, Failure> {
     }
 }
 
-/// Does something with the world of a handle.
+/// Calls `what` with the world of a handle.
 pub(crate) fn with<T>(
     w: *mut QUO_world_t,
     what: impl FnOnce(&mut Open) -> Result<T, Failure>,
@@ -78,8 +78,8 @@ pub(crate) fn with<T>(
     what(&mut open)
 }
 
-/// All who were launched together have good options, and the same: made by `make` for so many processes. Collective
-/// over them.
+/// Agrees that all processes launched together have valid and equal options, which `make` creates
+/// for their number. Collective over them.
 pub(crate) fn agree<T>(
     make: impl FnOnce(usize) -> Result<(T, (c_int, c_int)), Failure>,
 ) -> Result<T, Failure> {
@@ -148,7 +148,7 @@ pub extern "C" fn QUO_world_end(w: *mut QUO_world_t) -> c_int {
         if w.is_null() {
             return Ok(());
         }
-        // Looked up first, so that a wrong handle is told from a late call.
+        // Looked up first, to distinguish a wrong handle from a late call.
         drop(held(w)?);
         events::bring(w);
         let open = WORLDS.remove(w.addr())?;
@@ -279,7 +279,7 @@ pub extern "C" fn QUO_world_back_end(w: *mut QUO_world_t, out_text: Out<*mut c_c
     })
 }
 
-/// The communicator of the world, the world's still.
+/// Stores the communicator of the world, which the world still owns.
 pub(crate) fn communicator<P>(
     w: *mut QUO_world_t,
     place: Result<P, Failure>,
@@ -308,7 +308,7 @@ pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: Out<c_int>) -
     entry("QUO_world_probe", || {
         let brings = with(w, |open| {
             let place = out_enters.place("out_enters");
-            // A rank with a wrong argument probes with the others all the same.
+            // A rank with a wrong argument still probes with the others.
             let enters = open.world_mut()?.probe()?;
             place?.set(c_int::from(enters));
             Ok(open.seen.has_handler())

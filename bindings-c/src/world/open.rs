@@ -1,4 +1,4 @@
-//! A world that C holds, with the window and the move of arrays that are open.
+//! A world held by C, with its open window and move of arrays.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -10,13 +10,14 @@ use super::events::Seen;
 use crate::codes::Code;
 use crate::guard::Failure;
 
-/// A world, the resize and the move begun with it, and the objects that belong to it.
+/// A world, the resize and the move that have begun, and the objects that belong to it.
 pub(crate) struct Open {
-    /// Goes before the window.
+    /// Dropped before the window.
     moving: Option<Moving>,
-    /// Borrows from `world`, and goes before it.
+    /// Borrows from `world`, and is dropped before it.
     window: Option<Window<'static>>,
-    /// From a Box; reached through the window while there is one. Null in a program without a world.
+    /// From a Box; accessed through the window while there is one. Null in a program without a
+    /// world.
     world: *mut World,
     /// Arrays of a program that runs in one process, without a world.
     serial: Option<Registry>,
@@ -24,7 +25,7 @@ pub(crate) struct Open {
     sets: Option<ProcessSets>,
 }
 
-/// Arrays on their way.
+/// Arrays being moved.
 struct Moving {
     /// Borrows the arrays of the world: nothing else of the world or the window is used meanwhile.
     arrays: Move<'static>,
@@ -32,8 +33,9 @@ struct Moving {
     rank: usize,
 }
 
-// SAFETY: by the contract of the C interface one thread at a time is in a call of a world, which the
-// lock around it enforces; what C gave along (callbacks) may be used by each thread that calls.
+// SAFETY: by the contract of the C interface one thread at a time is in a call of a world, which
+// the lock around it enforces; pointers passed by C (callbacks) may be used by each thread that
+// calls.
 unsafe impl Send for Open {}
 
 impl Open {
@@ -42,7 +44,7 @@ impl Open {
         Self { moving: None, window: None, world, serial: None, seen: Seen::default(), sets: None }
     }
 
-    /// Stands for the world of a program that runs in one process, without MPI.
+    /// Replaces the world in a program that runs in one process, without MPI.
     pub(super) fn serial() -> Self {
         let (world, serial) = (ptr::null_mut(), Some(Registry::serial()));
         Self { moving: None, window: None, world, serial, seen: Seen::default(), sets: None }
@@ -52,7 +54,7 @@ impl Open {
         self.serial.is_some()
     }
 
-    /// Refuses calls that only a world can take.
+    /// Refuses calls that need a world.
     fn has_world(&self) -> Result<(), Failure> {
         if self.world.is_null() {
             return Err(invalid_state("the program runs in one process, without a world"));
@@ -60,7 +62,7 @@ impl Open {
         Ok(())
     }
 
-    /// Refuses calls that cannot be made while arrays are on their way.
+    /// Refuses calls that cannot be made while arrays are being moved.
     fn at_rest(&self) -> Result<(), Failure> {
         if self.moving.is_some() {
             let text =
@@ -80,7 +82,7 @@ impl Open {
         })
     }
 
-    /// The world, while no window is open.
+    /// Returns the world, while no window is open.
     pub(super) fn world_mut(&mut self) -> Result<&mut World, Failure> {
         if self.window.is_some() {
             return Err(invalid_state("a resize has begun: commit it, or abort it"));
@@ -90,7 +92,7 @@ impl Open {
         Ok(unsafe { &mut *self.world })
     }
 
-    /// The arrays, and this process's rank, also while they are on their way.
+    /// Returns the arrays, and this process's rank, even while the arrays are being moved.
     pub(super) fn arrays(&self) -> Result<(&Registry, usize), Failure> {
         if let Some(moving) = &self.moving {
             return Ok((moving.arrays.old(), moving.rank));
@@ -107,7 +109,7 @@ impl Open {
         Ok(match (&mut self.window, &mut self.serial) {
             (Some(window), _) => window.data_mut(),
             (None, Some(arrays)) => arrays,
-            // SAFETY: as in `world_mut`; where there is no world there are the arrays of a serial program.
+            // SAFETY: as in `world_mut`; without a world there are the arrays of a serial program.
             (None, None) => unsafe { (*self.world).data_mut() },
         })
     }
@@ -116,7 +118,7 @@ impl Open {
         self.moving.is_some()
     }
 
-    /// The process sets of the job, and the world while no window is open.
+    /// Returns the process sets of the job.
     pub(super) fn sets(&mut self) -> Result<&mut ProcessSets, Failure> {
         if self.sets.is_none() {
             self.sets = Some(self.world()?.process_sets()?);
@@ -124,7 +126,7 @@ impl Open {
         self.sets.as_mut().ok_or_else(|| invalid_state("there are no process sets"))
     }
 
-    /// Does something with the world and its process sets, while no window is open.
+    /// Calls `what` with the world and its process sets, while no window is open.
     pub(super) fn with_sets<T>(
         &mut self,
         what: impl FnOnce(&mut World, &mut ProcessSets) -> Result<T, elastic::Error>,
@@ -140,8 +142,8 @@ impl Open {
 
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         self.world_mut()?;
-        // SAFETY: the world stays where it is until this is dropped, which drops the window first; until
-        // the window is gone the world is reached through it only.
+        // SAFETY: the world stays where it is until this is dropped, which drops the window first;
+        // while the window exists the world is accessed only through it.
         let world: &'static mut World = unsafe { &mut *self.world };
         self.window = Some(world.begin()?);
         Ok(())
@@ -161,19 +163,20 @@ impl Open {
         self.window.as_mut().ok_or_else(|| invalid_state("no resize has begun"))
     }
 
-    /// Begins to move the arrays.
+    /// Starts moving the arrays.
     pub(super) fn begin_move(&mut self) -> Result<(), Failure> {
         let window = self.window_mut()?;
         let rank = window.world().rank();
         let arrays = window.begin_move()?;
-        // SAFETY: the move borrows the arrays of the world, which stays where it is until this is dropped.
-        // The move goes before the window does, and until then neither window nor world is used.
+        // SAFETY: the move borrows the arrays of the world, which stays where it is until this is
+        // dropped. The move is dropped before the window, and until then neither window nor world
+        // is used.
         let arrays = unsafe { std::mem::transmute::<Move<'_>, Move<'static>>(arrays) };
         self.moving = Some(Moving { arrays, rank });
         Ok(())
     }
 
-    /// The move that has begun.
+    /// Returns the move in progress.
     pub(super) fn moving(&mut self) -> Result<&mut Move<'static>, Failure> {
         let moving = self.moving.as_mut();
         moving.map(|moving| &mut moving.arrays).ok_or_else(|| invalid_state("no move has begun"))
@@ -184,29 +187,29 @@ impl Open {
         moving.map(|moving| moving.arrays).ok_or_else(|| invalid_state("no move has begun"))
     }
 
-    /// The window, to be committed or given up. A move that has begun is ended, or given up.
+    /// Takes the window, to be committed or aborted. A move in progress is finished, or given up.
     pub(super) fn take_window(&mut self, commits: bool) -> Result<Window<'static>, Failure> {
         if let Some(moving) = self.moving.take()
             && commits
         {
-            // The commit says what went wrong, on all.
+            // The commit reports any failure, on all ranks.
             let _ = moving.arrays.finish();
         }
         self.window.take().ok_or_else(|| invalid_state("no resize has begun"))
     }
 
-    /// Ends the open move, with the others.
+    /// Drops the open move, the window and the process sets.
     pub(super) fn close(&mut self) {
         drop(self.moving.take());
         drop(self.window.take());
         drop(self.sets.take());
     }
 
-    /// The world, unless it is a serial program's.
+    /// Returns the world, unless the program is serial.
     pub(super) fn into_world(mut self) -> Option<World> {
         self.close();
         let world = std::mem::replace(&mut self.world, ptr::null_mut());
-        // SAFETY: from a Box, which nobody else takes back: `drop` finds a null pointer.
+        // SAFETY: from a Box, which is taken back only here: `drop` finds a null pointer.
         (!world.is_null()).then(|| *unsafe { Box::from_raw(world) })
     }
 }

@@ -1,4 +1,4 @@
-//! The options of a world, and of Slurm.
+//! Options of a world, and of Slurm.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -22,21 +22,21 @@ pub type QUO_size_allowed_t = Option<unsafe extern "C" fn(*mut c_void, c_int) ->
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_slurm_options_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// Seconds for which a growth waits for its nodes.
     pub wait: f64,
-    /// Seconds that each command may take.
+    /// Time limit of each command in seconds.
     pub command_limit: f64,
     /// Seconds before the end of a job at which its nodes are left.
     pub grace: f64,
     /// Seconds that leavers may take to end.
     pub linger: f64,
-    /// Seconds between two looks at the world's own job.
+    /// Seconds between two checks of the world's own job.
     pub watch: f64,
-    /// Seconds that the job has to have left for a growth on new nodes.
+    /// Minimum remaining seconds of the job for a growth on new nodes.
     pub least: f64,
-    /// More options for `sbatch`, a line each, or NULL.
+    /// More options for `sbatch`, one per line, or NULL.
     pub submit: Text,
 }
 
@@ -50,25 +50,25 @@ unsafe impl Growing for QUO_slurm_options_t {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_world_options_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// Ranks at first; 0: all that were launched.
+    /// Initial number of ranks; 0: all that were launched.
     pub start: c_int,
-    /// Ranks that there can be; 0: as many as were launched.
+    /// Maximum number of ranks; 0: the number launched.
     pub most: c_int,
-    /// Processes that are started and leave together; 0: all of one growth.
+    /// Number of processes that start and leave together; 0: all of one growth.
     pub unit: c_int,
-    /// True if more processes are started than the launcher has slots for.
+    /// True if more processes may be started than the launcher has slots for.
     pub crowded: c_int,
     /// True if the job listens for `quo-elastic`.
     pub control: c_int,
-    /// True if arrays go in messages also within a node.
+    /// True if arrays are sent in messages even within a node.
     pub messages: c_int,
-    /// Seconds until processes that were started have to be ready; 0: a minute.
+    /// Seconds within which started processes must be ready; 0: a minute.
     pub start_limit: f64,
-    /// The job's name, or NULL.
+    /// Name of the job, or NULL.
     pub name: Text,
-    /// A file for events, or NULL.
+    /// File for events, or NULL.
     pub log: Text,
     /// A plan, or NULL.
     pub plan: Text,
@@ -76,56 +76,56 @@ pub struct QUO_world_options_t {
     pub process_sets: c_int,
     /// True if rank 0 starts processes itself.
     pub without_starter: c_int,
-    /// The fewest ranks; 0: one.
+    /// Minimum number of ranks; 0: one.
     pub min: c_int,
-    /// The most ranks that the program can have; 0: as many as there can be.
+    /// Maximum number of ranks of the program; 0: the capacity of the world.
     pub max: c_int,
-    /// Sizes are multiples of this; 0: any.
+    /// Divisor of all sizes; 0: any.
     pub step: c_int,
-    /// The sizes there are, or NULL.
+    /// Allowed sizes, or NULL.
     pub sizes: Text,
-    /// Says which sizes there are, or NULL.
+    /// Function that allows sizes, or NULL.
     pub allows: QUO_size_allowed_t,
-    /// Passed to it.
+    /// Passed to that function.
     pub allows_data: *mut c_void,
     /// Hosts and their slots, or NULL.
     pub hosts: Text,
-    /// Seconds in which a named host has to answer; 0: three; negative: nobody looks.
+    /// Seconds in which a named host has to answer; 0: three; negative: no check.
     pub reach_limit: f64,
-    /// A remote shell by which named hosts are asked, or NULL.
+    /// Remote shell to query named hosts, or NULL.
     pub agent: Text,
-    /// Program and arguments to start, a word a line, or NULL.
+    /// Program and arguments to start, one word per line, or NULL.
     pub command: Text,
-    /// Keys and values for the launcher, a pair a line, or NULL.
+    /// Keys and values for the launcher, one pair per line, or NULL.
     pub info: Text,
-    /// The folder of the control socket, or NULL.
+    /// Folder of the control socket, or NULL.
     pub control_folder: Text,
     /// Options of Slurm, or NULL.
     pub slurm: In<QUO_slurm_options_t>,
-    /// True if the job ends with a rank that has ended without a word.
+    /// True if the job ends when a rank has died.
     pub abort_on_death: c_int,
-    /// Seconds until the end of the job that SIGTERM gives notice of; 0: it is no notice.
+    /// Seconds between SIGTERM and the end of the job, if SIGTERM is a notice; 0 if it is not.
     pub term_notice: f64,
-    /// A folder of notices, or NULL.
+    /// Folder of notices, or NULL.
     pub notice_folder: Text,
-    /// The order of hosts for joiners, or NULL.
+    /// Order of hosts for joiners, or NULL.
     pub fill: Text,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
-// checked when they are read; a function's address is what C says it is, and NULL is none.
+// checked when they are read; by contract a function's address is valid, and NULL is none.
 unsafe impl Growing for QUO_world_options_t {
     const NAME: &'static str = "QUO_world_options_t";
     const FIRST: usize = offset_of!(Self, process_sets);
 }
 
-/// Options of a world, as C gives them.
+/// Options of a world, as given by C.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) options: WorldOptions,
-    /// True if arrays go in messages.
+    /// True if arrays are sent in messages.
     pub(crate) messages: bool,
-    /// Values that are the same everywhere: start and most.
+    /// Values that must be the same everywhere: start and most.
     pub(crate) same: (c_int, c_int),
 }
 
@@ -158,23 +158,23 @@ fn count(name: &str, value: c_int) -> Result<Option<usize>, Failure> {
     }
 }
 
-/// The text, if there is one.
+/// Returns the text, if there is one.
 pub(crate) fn optional(text: Text, name: &str) -> Result<Option<String>, Failure> {
     if text.is_null() { Ok(None) } else { text.read(name).map(Some) }
 }
 
-/// The lines of a text that are not empty.
+/// Returns the nonempty lines of a text.
 pub(crate) fn lines(text: &str) -> Vec<String> {
     text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// The hosts of a list with commas.
+/// Parses a comma-separated list of hosts.
 pub(crate) fn hosts(text: Text, name: &str) -> Result<Vec<String>, Failure> {
     let text = optional(text, name)?.unwrap_or_default();
     Ok(text.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect())
 }
 
-/// Sizes that the program can have, of a world with this capacity.
+/// Returns the sizes that the program can have, for a world with this capacity.
 fn bounds(given: &QUO_world_options_t, capacity: usize) -> Result<Option<Bounds>, Failure> {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let (min, max) = (count("min", given.min)?, count("max", given.max)?);
@@ -225,7 +225,7 @@ fn slurm_options(given: &QUO_slurm_options_t) -> Result<slurm::Options, Failure>
     Ok(options)
 }
 
-/// Reads the options of C, where `launched` processes were launched.
+/// Reads the options of C, if `launched` processes were launched.
 pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<Wanted, Failure> {
     let mut options = WorldOptions::new();
     let Some(given) = given.read()? else { return Ok(Wanted::default()) };

@@ -26,19 +26,19 @@ use crate::types::{Growing, In, Out, QUO_world_t, Text};
 pub struct QUO_element_t {
     /// `QUO_element_type_t`.
     pub r#type: c_int,
-    /// The name, or NULL.
+    /// Name of the element, or NULL.
     pub name: Text,
-    /// Makes the data of a process.
+    /// Creates the data of a process.
     pub init: Option<
         unsafe extern "C" fn(*mut QUO_world_t, c_int, *mut *mut c_char, *mut *mut c_void) -> c_int,
     >,
-    /// Does a round of a phase.
+    /// Computes a round of a phase.
     pub compute: Option<unsafe extern "C" fn(*mut QUO_world_t, *mut c_void) -> c_int>,
     /// Moves data between begin and commit.
     pub redistribute: Option<unsafe extern "C" fn(*mut QUO_world_t, *mut c_void) -> c_int>,
-    /// The loop condition of a phase.
+    /// Loop condition of a phase.
     pub again: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
-    /// Names the next position.
+    /// Returns the next position.
     pub branch: Option<unsafe extern "C" fn(c_int, *mut c_void) -> c_int>,
 }
 
@@ -46,9 +46,9 @@ pub struct QUO_element_t {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_program_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// Size of an element as the caller knows it.
+    /// Size of an element as known to the caller.
     pub element: usize,
     /// Number of elements.
     pub count: usize,
@@ -61,7 +61,7 @@ unsafe impl Growing for QUO_program_t {
     const NAME: &'static str = "QUO_program_t";
 }
 
-/// Error of a run: the library's, or the program's with the number that EPOP has for it.
+/// Error of a run: the library's, or the program's with EPOP's number for it.
 struct Stopped {
     number: c_int,
     failure: Failure,
@@ -91,7 +91,7 @@ fn wrong(position: usize, reason: impl Into<String>) -> Stopped {
     ProgramError::Element { position, reason: reason.into() }.into()
 }
 
-/// A program that has been checked: its elements, their names and their kinds.
+/// A checked program: its elements, their names and their kinds.
 struct Checked {
     elements: Vec<QUO_element_t>,
     names: Vec<String>,
@@ -110,7 +110,8 @@ fn check(program: In<QUO_program_t>) -> Result<Checked, Stopped> {
     }
     let mut checked = (Vec::new(), Vec::new(), Vec::new());
     for position in 0..given.count {
-        // SAFETY: by the contract of the C interface so many elements are there, of the size that was checked.
+        // SAFETY: by the contract of the C interface `count` elements are there, of the size that
+        // was checked.
         let element = unsafe { given.elements.add(position).read() };
         let kind = kind(&element, position)?;
         let name = match element.name.is_null() {
@@ -146,14 +147,15 @@ fn kind(element: &QUO_element_t, position: usize) -> Result<Kind, Stopped> {
 #[derive(Clone, Copy)]
 struct Arguments(c_int, *mut *mut c_char);
 
-/// The driver of programs in C. Blocks reach the world by its handle, so that it is locked for each call only.
+/// Driver of programs in C. Blocks access the world by its handle, so that it is locked only during
+/// calls.
 struct Driver<'p> {
     elements: &'p [QUO_element_t],
     names: &'p [String],
     world: *mut QUO_world_t,
     arguments: Arguments,
     data: *mut c_void,
-    /// Rounds of elastic phases that have begun, for plans that count them.
+    /// Number of rounds of elastic phases that have begun, for plans that count them.
     rounds: u64,
 }
 
@@ -179,7 +181,7 @@ impl Driver<'_> {
         Failure::new(Code::WorkFailed, text).into()
     }
 
-    /// Runs the redistribution of an element; a reason gives the resize up.
+    /// Runs the redistribution of an element; an error aborts the resize.
     fn redistribute(&self, position: usize) -> Result<(), String> {
         let element = self.elements.get(position).filter(|element| element.r#type == 2);
         let element = element.ok_or_else(|| {
@@ -260,7 +262,7 @@ impl Host for Driver<'_> {
         };
         let done = with(self.world, |open| {
             match open.take_window(redistributed.is_ok())?.commit(redistributed) {
-                // Given up: the ranks are those of before.
+                // Aborted: the ranks are the same as before.
                 Ok(()) | Err(elastic::Error::Aborted { .. }) => Ok(()),
                 Err(error) => Err(error.into()),
             }
@@ -297,7 +299,7 @@ impl Host for Driver<'_> {
     }
 }
 
-/// Runs a checked program over the world of a handle, which has ended afterwards.
+/// Runs a checked program over the world of a handle, and ends the world.
 fn run_over(
     world: *mut QUO_world_t,
     checked: &mut Checked,
@@ -324,7 +326,7 @@ fn run_over(
     events::bring(world);
     let open = WORLDS.remove(world.addr())?;
     if is_alike {
-        // After a branch that goes nowhere, on all ranks, the sleepers hear of the end.
+        // After a branch to nowhere on all ranks, the sleeping processes are notified of the end.
         end(open)?;
     }
     done
@@ -342,7 +344,7 @@ pub extern "C" fn QUO_program_run(
         stay_quiet();
         let mut checked = check(program)?;
         let mut world = ptr::null_mut();
-        // SAFETY: the place lives until the call returns.
+        // SAFETY: `world` lives until the call returns.
         create_world(unsafe { Out::new(&raw mut world) }, options)?;
         run_over(world, &mut checked, Arguments(argc, argv), None)
     })
@@ -395,7 +397,8 @@ pub extern "C" fn QUO_program_main(
         let mpi = mpi.map_err(Failure::from)?;
         let done = settings.run(&mut checked, arguments, &mpi);
         if done.is_err() {
-            // The other ranks may still compute: the end of this process ends the job, not MPI's.
+            // The other ranks may still compute: the end of this process ends the job, not
+            // MPI_Finalize.
             std::mem::forget(mpi);
         }
         done
@@ -406,7 +409,7 @@ fn answer(call: &'static str, body: impl FnOnce() -> Result<(), Stopped>) -> c_i
     entry_with_number(call, || body().map_err(|stopped| (stopped.number, stopped.failure)))
 }
 
-/// The words of a command line, and their places.
+/// Returns the words of a command line, and their addresses.
 fn words(argc: c_int, argv: *mut *mut c_char) -> Result<(Vec<String>, Vec<*mut c_char>), Failure> {
     let count = usize::try_from(argc).ok().filter(|_| !argv.is_null());
     let count = count.ok_or_else(|| {
@@ -414,7 +417,8 @@ fn words(argc: c_int, argv: *mut *mut c_char) -> Result<(Vec<String>, Vec<*mut c
     })?;
     let (mut words, mut places) = (Vec::new(), Vec::new());
     for index in 0..count {
-        // SAFETY: by the contract of the C interface there are so many words, each a C string or NULL.
+        // SAFETY: by the contract of the C interface there are `argc` words, each a C string or
+        // NULL.
         let place = unsafe { argv.add(index).read() };
         if place.is_null() {
             return Err(Failure::invalid(format!("word {index} of argv is NULL")));
@@ -426,7 +430,7 @@ fn words(argc: c_int, argv: *mut *mut c_char) -> Result<(Vec<String>, Vec<*mut c
     Ok((words, places))
 }
 
-/// What the command line says to the driver.
+/// Settings of the driver from the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Settings {
     serial: bool,
@@ -437,12 +441,12 @@ struct Settings {
     name: Option<String>,
     log: Option<PathBuf>,
     trace: Option<PathBuf>,
-    /// Number of words that are the driver's, with the name of the program.
+    /// Number of words that belong to the driver, including the name of the program.
     own: usize,
 }
 
 impl Settings {
-    /// Reads the words up to `--`; the rest is the program's.
+    /// Reads the words up to `--`; the rest belongs to the program.
     fn read(words: &[String]) -> Result<Self, Failure> {
         let mut settings = Self::default();
         let mut left = words.iter().enumerate().skip(1);
@@ -481,7 +485,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The file of the trace of one process.
+    /// Creates the trace file of one process.
     fn trace(&self, process: usize) -> Result<Option<File>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };
         let path = PathBuf::from(format!("{}.{process}", path.display()));

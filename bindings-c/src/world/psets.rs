@@ -23,11 +23,11 @@ use crate::types::{
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_pset_change_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// 1: the application alone changes the members; -1: resizes do, too; 0: as it is.
+    /// 1: only the application changes the members; -1: resizes do, too; 0: unchanged.
     pub active: c_int,
-    /// Hints, a line each, or NULL.
+    /// Hints, one per line, or NULL.
     pub hints: Text,
 }
 
@@ -41,9 +41,9 @@ unsafe impl Growing for QUO_pset_change_t {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_pset_info_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// True if the application alone changes the members.
+    /// True if only the application changes the members.
     pub active: c_int,
     /// True if this process joined while the job was running.
     pub dynamic: c_int,
@@ -51,9 +51,9 @@ pub struct QUO_pset_info_t {
     pub included: c_int,
     /// Number of members.
     pub members: c_longlong,
-    /// Changes of the members.
+    /// Number of changes of the members.
     pub version: c_longlong,
-    /// The resize that last altered it.
+    /// Epoch of the resize that last changed it.
     pub epoch: c_longlong,
 }
 
@@ -66,7 +66,7 @@ unsafe impl Growing for QUO_pset_info_t {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_pset_view_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// `QUO_pset_change_kind_t`.
     pub kind: c_int,
@@ -83,7 +83,7 @@ unsafe impl Growing for QUO_pset_view_t {
     const NAME: &'static str = "QUO_pset_view_t";
 }
 
-/// The name of a set.
+/// Parses the name of a set.
 fn set_name(text: Text, name: &str) -> Result<SetName, Failure> {
     SetName::new(text.read(name)?).map_err(|error| Failure::invalid(error.to_string()))
 }
@@ -106,7 +106,7 @@ fn number(value: u64) -> c_longlong {
     c_longlong::try_from(value).unwrap_or(c_longlong::MAX)
 }
 
-/// Names, one a line.
+/// Converts names for C, one per line.
 fn names_for_c(names: &[SetName]) -> Result<*mut c_char, Failure> {
     text_for_c(&names.iter().map(SetName::as_str).collect::<Vec<_>>().join("\n"))
 }
@@ -276,7 +276,7 @@ pub extern "C" fn QUO_pset_split(
             place.set(std::ptr::null_mut());
         }
         with(w, |open| {
-            // Who asks is known to the one who answers.
+            // The process that answers identifies the caller.
             let split = Operation::Split {
                 caller: MemberId(0),
                 set: set_name(set, "set")?,
@@ -428,8 +428,8 @@ pub extern "C" fn QUO_world_accept(
         }
         with(w, |open| {
             let place = out_acceptance.place("out_acceptance");
-            // What others than rank 0 give does not count, and who is wrong takes part all the same: rank 0 with
-            // a set that is no delta, which is refused on all.
+            // Arguments of ranks other than 0 are ignored. A rank with wrong arguments still takes
+            // part: rank 0 does so with a set that is not a delta, which is refused on all ranks.
             let nothing = || (SetName::world(), SetName::world(), Duration::ZERO);
             let given = if open.world()?.rank() == 0 {
                 set_name(delta, "delta")

@@ -1,4 +1,4 @@
-//! Requests to resize the world, and how the job is.
+//! Requests to resize the world, and the status of the job.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_longlong};
@@ -20,19 +20,19 @@ use crate::types::{Growing, In, Out, QUO_world_t, Text, text_for_c};
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_request_spec_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
     /// `QUO_request_kind_t`.
     pub kind: c_int,
     /// Number of ranks.
     pub ranks: c_int,
-    /// Nodes that the resource manager brings.
+    /// Number of nodes that the resource manager provides.
     pub nodes: c_int,
     /// Hosts to grow on, or NULL.
     pub on: Text,
     /// Hosts to leave, or NULL.
     pub from: Text,
-    /// Seconds that the resize may take; 0: as long as it takes.
+    /// Time limit of the resize in seconds; 0 for none.
     pub grace: f64,
     /// Origin of the request, or NULL.
     pub origin: Text,
@@ -48,17 +48,17 @@ unsafe impl Growing for QUO_request_spec_t {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_progress_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// The number of the iteration.
+    /// Number of the iteration.
     pub iteration: c_longlong,
-    /// Its time in seconds.
+    /// Duration of the iteration in seconds.
     pub iteration_seconds: f64,
-    /// Time in MPI divided by that of computing; -1: not measured.
+    /// Time in MPI divided by the time computing; -1: not measured.
     pub mpi_ratio: f64,
-    /// Seconds until the end; -1: not known.
+    /// Seconds until the end; -1: unknown.
     pub remaining_seconds: f64,
-    /// Bytes of the rank that has most; -1: not measured.
+    /// Bytes of the rank that has the most; -1: not measured.
     pub bytes_per_rank: c_longlong,
 }
 
@@ -86,24 +86,24 @@ const CAUSES: [CauseKind; 14] = [
     CauseKind::Other,
 ];
 
-/// The number of a kind of cause.
+/// Returns the number of a kind of cause.
 pub(super) fn number_of_cause(kind: CauseKind) -> c_int {
     let place = CAUSES.iter().position(|&known| known == kind).unwrap_or(CAUSES.len() - 1);
     c_int::try_from(place + 1).unwrap_or(0)
 }
 
-/// The number of a step as a kind of event: three kinds are no steps.
+/// Returns the number of a step as a kind of event; three kinds are not steps.
 pub(super) fn number_of_step(step: Step) -> c_int {
     let place = Step::ALL.iter().position(|&known| known == step).unwrap_or(0);
     c_int::try_from(place + 3).unwrap_or(0)
 }
 
-/// The way to ask, on rank 0.
+/// Returns the handle for requests; only rank 0 has one.
 fn requests(open: &Open) -> Result<Requests, Failure> {
     open.world()?.requests().ok_or_else(|| invalid_state("requests go through rank 0"))
 }
 
-/// A number of ranks or nodes.
+/// Converts a number of ranks or nodes.
 fn number(name: &str, value: c_int, least: u32) -> Result<u32, Failure> {
     u32::try_from(value)
         .ok()
@@ -133,7 +133,7 @@ fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
     Ok(request)
 }
 
-/// Asks for a resize and stores the numbers of the request and of the one before it.
+/// Requests a resize and stores the numbers of the request and of the one before it.
 fn ask(
     open: &Open,
     request: Request,
@@ -154,14 +154,14 @@ fn ask(
     Ok(())
 }
 
-/// Converts a report; -1 is a measurement that there is none of.
+/// Converts a report; -1 means that a value was not measured.
 fn measured(given: &QUO_progress_t) -> Result<Progress, Failure> {
     let number = given.iteration;
     let iteration = u64::try_from(number)
         .map_err(|_| Failure::invalid(format!("iteration is {number}; give 0 or more")))?;
     let known = |value: f64| (value != -1.0).then_some(value);
     let bytes_per_rank = match given.bytes_per_rank {
-        // 0: a program that was compiled before there was this field.
+        // 0 is from a program compiled against a header without this field.
         -1 | 0 => None,
         bytes => {
             let wrong = |_| Failure::invalid(format!("bytes_per_rank is {bytes}: it is negative"));
@@ -231,7 +231,7 @@ pub extern "C" fn QUO_world_ask(
     })
 }
 
-/// The latest step of a request.
+/// Returns the latest step of a request.
 fn step_of(open: &Open, request: c_longlong) -> Result<Step, Failure> {
     let step = requests(open)?.step_of(RequestId(request.cast_unsigned()));
     step.ok_or_else(|| Failure::new(Code::NotFound, format!("no request {request} is known")))

@@ -1,4 +1,4 @@
-//! A resize between its beginning and its end.
+//! A resize between begin and commit or abort.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -18,7 +18,7 @@ pub extern "C" fn QUO_world_begin(w: *mut QUO_world_t) -> c_int {
     entry("QUO_world_begin", || with(w, Open::begin))
 }
 
-/// One of the communicators of the window.
+/// Stores one of the communicators of the window.
 pub(crate) fn window_communicator<P>(
     w: *mut QUO_world_t,
     which: c_int,
@@ -32,7 +32,7 @@ pub(crate) fn window_communicator<P>(
             0 => window.all_ranks().as_raw(),
             1 => raw(window.old()),
             2 => raw(window.next()),
-            // Collective: made before anything else of this rank is found wrong.
+            // Collective: created before any other argument of this rank is found wrong.
             3 => window.intercommunicator()?.map_or_else(Comm::null, |between| between.as_raw()),
             other => {
                 return Err(Failure::invalid(format!("{other} is not a QUO_window_comm_t")));
@@ -72,7 +72,7 @@ pub extern "C" fn QUO_window_tell(w: *mut QUO_world_t, data: Bytes, length: usiz
             let window = open.window()?;
             let is_first = window.all_ranks().rank() == 0;
             let mine = data.read("data", length);
-            // A rank with a wrong argument takes part, so that nobody waits for it.
+            // A rank with a wrong argument takes part, so that no rank waits for it.
             let given = if is_first { mine.as_deref().unwrap_or_default() } else { &[] };
             let told = window.broadcast_bytes(given.to_vec())?;
             mine?;
@@ -162,25 +162,25 @@ pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_move_metrics_t {
-    /// The size that the caller knows.
+    /// Size known to the caller.
     pub size: usize,
-    /// Arrays and callbacks.
+    /// Number of arrays and callbacks.
     pub arrays: usize,
-    /// Steps of all schedules.
+    /// Number of steps of all schedules.
     pub steps: usize,
-    /// Bytes that this process had for others.
+    /// Bytes that this process had for other processes.
     pub sent: usize,
     /// Bytes that this process copied from the memory of others.
     pub shared: usize,
     /// Bytes that stayed here.
     pub kept: usize,
-    /// Bytes that all had for others.
+    /// Bytes that all processes had for others.
     pub all_sent: usize,
-    /// Bytes of them that went through memory.
+    /// The part of those bytes that went through memory.
     pub all_shared: usize,
-    /// Bytes that stayed where they were, of all.
+    /// Bytes that stayed where they were, on all processes.
     pub all_kept: usize,
-    /// Seconds until all had agreed that it is done.
+    /// Seconds until all processes had agreed that the move is done.
     pub seconds: f64,
 }
 

@@ -1,5 +1,5 @@
-/* One rank is killed. The others are told in every collective call, find out who it was, expel it
- * and go on. Ends without MPI_Finalize, which would wait for the dead. */
+/* One rank is killed. The others get an error from every collective call, find the dead rank, expel it
+ * and continue. Ends without MPI_Finalize, which would wait for the dead rank. */
 #define _POSIX_C_SOURCE 200112L
 #include <signal.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ main(int argc, char **argv)
     CHECK(NULL == more);
     CHECK_CODE(QUO_stringify_cbind_of(q, VICTIM, &text), QUO_ERR_DEAD_MEMBER);
 
-    /* What is local works on, and memory of the dead rank is there. */
+    /* Local calls still work, and memory of the dead rank still exists. */
     CHECK_OK(QUO_bound(q, &out));
     CHECK_OK(QUO_explain(q, 0, &text));
     CHECK(NULL != text && NULL != strstr(text, "has ended"));
@@ -45,7 +45,7 @@ main(int argc, char **argv)
     ((volatile int *)all.base)[qid] = qid;
     ((volatile int *)all.base)[VICTIM] = VICTIM;
 
-    /* Whoever comes late finds that another one has expelled it. */
+    /* A late rank finds that another one has expelled the victim. */
     CHECK_OK(QUO_dead_qids(q, &count, &qids));
     CHECK(count <= 1);
     if (1 == count) CHECK_INT(qids[0], VICTIM);

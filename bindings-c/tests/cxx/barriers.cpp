@@ -1,4 +1,4 @@
-/* Barriers with and without a limit, NamedBarrier, distribution, members that come and go. */
+/* Barriers with and without a limit, NamedBarrier, distribution, members that leave and rejoin. */
 #include "check.hpp"
 
 namespace {
@@ -16,7 +16,7 @@ limits_are_any_duration(const quo::Context &ctx)
     ctx.barrier(std::chrono::duration<double>(60.5));
     CHECK_THROWS(ctx.barrier(-1s), RecoverableError, invalid_argument, "QUO_barrier_timed");
     if (ctx.nqids() > 1) {
-        /* Rank 0 stays away; the others only look, and all of them are told. */
+        /* Rank 0 stays away; the others time out at once, and all get the error. */
         if (0 != ctx.id()) {
             CHECK_THROWS(ctx.barrier(0s), TimeoutError, timeout, "QUO_barrier_timed");
         }

@@ -1,5 +1,5 @@
-/* Assertions for the C++ tests: each failure is printed with its place and counted, and the program
- * goes on, so that ranks do not leave each other waiting. The count is the exit status. */
+/* Assertions for the C++ tests: each failure is printed with its location and counted, and the program
+ * continues, so that ranks do not leave each other waiting. The count is the exit status. */
 
 #ifndef QUO_TESTS_CXX_CHECK_HPP
 #define QUO_TESTS_CXX_CHECK_HPP
@@ -111,7 +111,7 @@ init(int &argc, char **&argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 }
 
-/** Ends MPI and tells the exit status: every rank's is bad when one rank's is. */
+/** Ends MPI and returns the exit status: if one rank failed, all fail. */
 inline int
 finish()
 {
@@ -121,7 +121,7 @@ finish()
     return 0 == all ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/** Runs a test between MPI_Init and MPI_Finalize; what it lets out ends the job. */
+/** Runs a test between MPI_Init and MPI_Finalize; an exception that escapes ends the job. */
 template <class Test>
 int
 main(int argc, char **argv, Test &&test)

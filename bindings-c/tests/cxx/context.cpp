@@ -120,7 +120,7 @@ what_lives_longer_keeps_the_context_busy()
     std::optional<quo::Phase> phase(std::in_place, context);
     CHECK_THROWS(context.free(), RecoverableError, busy, "QUO_free");
     CHECK(context.handle() == handle);
-    /* The wrong order of destruction: the context is left, nothing breaks. */
+    /* The wrong order of destruction: the context is leaked, and nothing breaks. */
     { const quo::Context dies_first(std::move(context)); }
     int out = 0;
     CHECK_EQUAL(QUO_ncores(handle, &out), QUO_SUCCESS);
@@ -144,14 +144,14 @@ unwinding_one_rank_alone_does_not_wait_for_the_others()
         context.bind_pop();
         kept = std::move(context);
     } catch (const std::string &) {
-        /* The binding is back, the rest is left: the others still have the context. */
+        /* The binding is restored, the rest is leaked: the others still have the context. */
         const quo::Context left = quo::Context::borrow(handle);
         CHECK_EQUAL(left.stringify_cbind(), before);
         CHECK_THROWS(left.bind_pop(), RecoverableError, pop, "");
         kept = quo::Context::adopt(handle);
     }
     kept.barrier();
-    /* One made while another exception is under way frees as usual. */
+    /* A context created while another exception propagates is freed as usual. */
     struct Late {
         ~Late() { quo::Context().barrier(); }
     };

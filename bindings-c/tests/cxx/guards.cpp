@@ -57,7 +57,7 @@ guards_move_and_end_early(const quo::Context &ctx, const std::vector<int> &usabl
     CHECK_EQUAL(ctx.stringify_cbind(), before);
     moved.pop();
 
-    /* Assigning pops what was there: here the push on top. */
+    /* Assignment pops the previous push: here the one on top. */
     BindGuard below(ctx, first);
     BindGuard above(ctx, BindPushPolicy::object, ObjectType::machine);
     above = std::move(below);

@@ -101,7 +101,7 @@ elements_must_fit(const quo::Context &ctx)
     CHECK_EQUAL(cells.local().back().kind, 5);
     CHECK_EQUAL(cells.local().size_bytes(), 4 * sizeof(Cell));
     if (ctx.nqids() > 1) {
-        /* Rank 0 gives bytes, the others wider elements: a block that is no row of them. */
+        /* Rank 0 gives bytes, the others wider elements: a block whose size is not a multiple of theirs. */
         const int me = ctx.id();
         QUO_xpm_context handle = nullptr;
         if (0 == me) {

@@ -1,4 +1,4 @@
-/* A program as written for the C++ classes of QUO: every class, method and name of theirs. */
+/* A program as written for the C++ classes of QUO: every one of their classes, methods and names. */
 #include "check.hpp"
 
 namespace {

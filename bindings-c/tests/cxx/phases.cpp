@@ -62,7 +62,7 @@ run_returns_what_the_work_returns(const quo::Context &ctx)
     const auto truth = phase.run([](const Worker &) { return false; });
     static_assert(std::is_same_v<decltype(truth), const std::optional<bool>>);
     CHECK(truth.has_value() == selected && !truth.value_or(false));
-    /* What can only be moved, from work that can only be called when not const. */
+    /* A move-only result, from work that can only be called if not const. */
     auto owner = std::make_unique<int>(7);
     auto work = [owner = std::move(owner)](const Worker &) mutable { return std::move(owner); };
     const std::optional<std::unique_ptr<int>> moved = phase.run(work);
@@ -100,7 +100,7 @@ what_the_work_throws_comes_out_after_all_are_awake(const quo::Context &ctx)
         }
         CHECK_EQUAL(caught, selected ? 1 : 2);
         CHECK_EQUAL(ctx.stringify_cbind(), before);
-        /* Nobody was left behind. */
+        /* No rank was left behind. */
         ctx.barrier();
     }
     int odd = 0;
@@ -123,7 +123,7 @@ what_the_work_throws_comes_out_after_all_are_awake(const quo::Context &ctx)
     }
     CHECK_THROWS(phase.fail("nothing has begun"), RecoverableError, not_begun,
                  "QUO_phase_fail");
-    /* An error of the library inside the work is one like others. */
+    /* An error of the library inside the work is treated like any other exception. */
     bool named = false;
     try {
         phase.run([&] { ctx.bind_push(quo::BindPushPolicy::provided, ObjectType::pu, -1); });

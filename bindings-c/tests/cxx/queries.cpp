@@ -1,4 +1,4 @@
-/* What the machine has and who is where: queries, Objects, NodeInfo, CpuSet, Qids, Comm. */
+/* Objects of the machine and bindings of ranks: queries, Objects, NodeInfo, CpuSet, Qids, Comm. */
 #include "check.hpp"
 
 #include <cstring>
@@ -233,7 +233,7 @@ main(int argc, char **argv)
         counts_are_those_of_c(ctx);
         objects_are_a_range(ctx);
         bindings_are_told_in_every_form(ctx);
-        /* From here on bindings change, which others would see while they compare. */
+        /* From here on bindings change, which other ranks would see while they compare. */
         ctx.barrier();
         node_info_follows_the_binding(ctx);
         communicators_are_owned(ctx);

@@ -1,7 +1,7 @@
-/* Does iterations until somebody ends it, and is told from outside to change its size, in a job of Slurm also onto
- * nodes of another one: `controlled NAME START FOLDER MOST`. It ends when there is a file `stop` in the folder, where its
- * events and its control socket are as well. In Fortran: tests/programs/elastic_controlled.F90; in Rust, with more of
- * it: elastic/examples/controlled.rs. */
+/* Iterates until it is stopped, and is resized from outside, in a Slurm job also onto nodes
+ * of another one: `controlled NAME START FOLDER MOST`. It ends if there is a file `stop` in the folder, which also
+ * contains its events and its control socket. In Fortran: tests/programs/elastic_controlled.F90; in Rust,
+ * with additional features: elastic/examples/controlled.rs. */
 #define _DEFAULT_SOURCE
 #include <sched.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ main(int argc, char **argv)
             printf("ready\n");
             fflush(stdout);
         }
-        /* Stands for the computation of an iteration, which leaves the cores to others here. */
+        /* Stand-in for the computation of an iteration, which leaves the cores to others here. */
         sched_yield();
         if (0 == rank) over = 0 == access(stop, F_OK);
         MPI_Bcast(&over, 1, MPI_INT, 0, comm);

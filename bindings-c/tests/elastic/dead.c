@@ -1,4 +1,4 @@
-/* Who sleeps learns that a rank of its node was killed. Two processes, the first of which is the world. */
+/* A sleeping process is notified that a rank of its node was killed. Two processes, the first of which is the world. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,6 +22,6 @@ main(int argc, char **argv)
     CHECK_INT(joins, -7);
     printf("%s\n", 0 == check_failures ? "told" : "not told");
     fflush(stdout);
-    /* Not through MPI_Finalize, which would wait for the dead. */
+    /* Not through MPI_Finalize, which would wait for the dead rank. */
     _exit(check_failures);
 }

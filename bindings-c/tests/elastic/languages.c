@@ -1,5 +1,5 @@
 /* The elastic world as one program in Rust, C and Fortran, which prints the same in each: options, requests, events,
- * a move beside other work, process sets, and resizes by them. Four processes, two of them parked at first.
+ * a move in the background, process sets, and resizes by them. Four processes, two of them parked at first.
  * In Rust: elastic/examples/languages.rs; in Fortran: tests/programs/elastic_languages.F90. */
 #include <signal.h>
 
@@ -13,7 +13,7 @@ static const char *MAIN = "mpi://app/parity";
 static QUO_world w = NULL;
 static int seen = 0;
 
-/* On one line what the library gives on several. */
+/* Joins the lines of a text of the library. */
 static char *
 one_line(char *text)
 {
@@ -70,7 +70,7 @@ own_sum(void)
     return sum;
 }
 
-/* What every rank says after a resize. */
+/* Output of every rank after a resize. */
 static void
 say_world(void)
 {
@@ -98,7 +98,7 @@ say_set(const char *set)
     free(members);
 }
 
-/* On rank 0: the algebra of sets, hints, and values that lie at them. */
+/* On rank 0: the algebra of sets, hints, and published values. */
 static void
 sets(void)
 {
@@ -147,7 +147,7 @@ sets(void)
     CHECK_CODE(QUO_pset_lookup(w, MAIN, "greeting", 0.01, &data, &length, NULL, NULL), QUO_ERR_TIMEOUT);
 }
 
-/* On rank 0, while nobody probes. */
+/* On rank 0, while no rank probes. */
 static void
 ask(void)
 {
@@ -182,7 +182,7 @@ ask(void)
     CHECK_CODE(QUO_world_cancel(w, 99), QUO_ERR_NOT_FOUND);
 }
 
-/* The window of a resize; in the first one the arrays move beside other work. */
+/* The window of a resize; in the first one the arrays move in the background. */
 static void
 change(int is_first, int is_old)
 {
@@ -210,7 +210,7 @@ change(int is_first, int is_old)
     say_world();
 }
 
-/* A resize by process sets, by the ranks: it is done at the end. */
+/* A resize by process sets: it is complete at the end. */
 static void
 resize(int kind)
 {
@@ -256,7 +256,7 @@ events(void)
         kinds[count] = event.kind;
         requests[count++] = event.request;
     }
-    /* As a set: some of them may come in another order. */
+    /* As a set: their order may vary. */
     for (long long request = 1; request <= 5; ++request) {
         printf("request %lld:", request);
         for (int kind = 0; kind <= QUO_EVENT_ABORTED; ++kind) {
@@ -279,7 +279,7 @@ events(void)
                                  NULL != strstr(report, "\"mpi_ratio\":0.25,") &&
                                  NULL == strstr(report, "\"remaining_seconds\""));
     printf("limits: %d\n", NULL != strstr(report, "\"limits\":{\"min\":2,\"max\":4,\"allowed\":{\"one_of\":[2,4]}}"));
-    /* Is a notice. */
+    /* The signal is a notice. */
     raise(SIGTERM);
     printf("reported: %d\n", NULL != strstr(report, "\"job\":\"parity\"") && NULL != strstr(report, "\"size\":4"));
     free(report);

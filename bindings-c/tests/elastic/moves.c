@@ -1,5 +1,5 @@
-/* Moves that are given up on their way: by an abort, and by the end of the world. Two processes, one of them parked at
- * first; each process marks what it is to the resize by its rank at first. */
+/* Moves that are given up halfway: by an abort, and by the end of the world. Two processes, one of them parked at
+ * first; each process is identified by its initial rank. */
 #include "../check.h"
 #include "quo-elastic.h"
 
@@ -7,7 +7,7 @@ enum { ELEMENTS = 2000000 };
 
 static QUO_world w = NULL;
 
-/* Both come to a window whose arrays are on their way. */
+/* Both enter a window whose arrays are being moved. */
 static void
 meet(void)
 {
@@ -53,7 +53,7 @@ main(int argc, char **argv)
         REQUIRE_OK(QUO_world_array(w, "vector", &data, NULL, NULL));
         for (int i = 0; i < ELEMENTS; ++i) ((double *)data)[i] = i;
     }
-    /* One does not want it. */
+    /* One process aborts the resize. */
     meet();
     if (0 == check_rank) {
         check_vector();
@@ -66,7 +66,7 @@ main(int argc, char **argv)
         REQUIRE_OK(QUO_world_status(w, &status));
         CHECK_INT(status, QUO_WORLD_PARKED);
     }
-    /* The end comes while arrays are on their way. */
+    /* The world ends while arrays are being moved. */
     meet();
     if (0 != check_rank) {
         CHECK_CODE(QUO_world_commit(w), QUO_ERR_ABORTED);

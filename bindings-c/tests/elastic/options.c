@@ -1,4 +1,4 @@
-/* Options of a world: those that cannot be are refused with their text, and the sizes that the program can have
+/* Options of a world: impossible ones are refused with their text, and the sizes that the program can have
  * decide on requests. Two processes, one of them parked at first. */
 #include "../check.h"
 #include "quo-elastic.h"
@@ -90,7 +90,7 @@ main(int argc, char **argv)
     options.allows = only_one;
     options.allows_data = &one;
     asks(&options, QUO_ERR_REFUSED, "2 processes are not allowed");
-    /* Without meaning where nothing is started, and outside of Slurm. */
+    /* Without effect if nothing is started, and outside of Slurm. */
     options.allows = NULL;
     options.hosts = "n1:2,n2:2";
     options.agent = "ssh -o BatchMode=yes";

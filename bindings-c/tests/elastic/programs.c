@@ -95,7 +95,7 @@ main(int argc, char **argv)
     check(QUO_program_run(&programs[2], &options, 0, NULL), QUO_PROGRAM_BAD_ELEMENT, "type 9");
     check(QUO_program_run(&programs[3], &options, 0, NULL), QUO_PROGRAM_BAD_ELEMENT, "block compute is NULL");
     check(QUO_program_run(&programs[4], &options, 0, NULL), QUO_PROGRAM_BAD_ELEMENT, "block again is NULL");
-    /* Rank 0 hears of the branch, and the one that sleeps of the end. */
+    /* Rank 0 gets the error of the branch, and the sleeping one is notified of the end. */
     int code = QUO_program_run(&programs[5], &options, 0, NULL);
     if (0 == rank) check(code, QUO_PROGRAM_BAD_BRANCH, "element 2 goes to 0");
     if (0 != rank && QUO_SUCCESS != code) ++wrong;

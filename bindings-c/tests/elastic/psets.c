@@ -1,4 +1,4 @@
-/* Calls of process sets with wrong arguments, or out of place: what is collective fails on all at once. Two ranks. */
+/* Calls of process sets with wrong arguments, or out of place: collective calls fail on all ranks. Two ranks. */
 #include "../check.h"
 #include "quo-elastic.h"
 
@@ -76,7 +76,7 @@ main(int argc, char **argv)
     options.name = "sets";
     REQUIRE_OK(QUO_world_create(&w, &options));
     wrong();
-    /* Only what rank 0 gives counts; what it gives wrongly fails on both. */
+    /* Only the arguments of rank 0 count; wrong ones fail on both. */
     CHECK_CODE(QUO_world_accept(w, is_first ? "no delta" : "mpi://SELF", "mpi://app/sets", 1, &acceptance, &set),
                is_first ? QUO_ERR_INVLD_ARG : QUO_ERR_REFUSED);
     CHECK_CODE(QUO_world_accept(w, "mpi://SELF", "mpi://app/sets", is_first ? -1 : 1, &acceptance, &set),

@@ -1,4 +1,4 @@
-/* What one rank gives wrongly in a redistribution is an error on all at once, and the next one is done. Two
+/* A wrong argument on one rank makes a redistribution fail on all, and the next one succeeds. Two
  * processes. */
 #include "../check.h"
 #include "quo-elastic.h"
@@ -9,7 +9,7 @@
 static double *data = NULL;
 static size_t count = LENGTH / 2;
 
-/* Rank 1's own error, and that of rank 0, who is told by whom. */
+/* Rank 1's own error, and that of rank 0, which names rank 1. */
 #define WRONG_ON_ONE(call)                                                                        \
     do {                                                                                          \
         if (1 == check_rank) {                                                                    \
@@ -45,7 +45,7 @@ main(int argc, char **argv)
     WRONG_ON_ONE(QUO_reshape_redistribute_uniform_block(place, &count, 8, LENGTH));
     place = (void **)&data;
     WRONG_ON_ONE(QUO_reshape_redistribute_2d(place, &count, 8, LENGTH, 1, 5, wrong ? 9 : 0));
-    /* What only the others can tell: all have the same code. */
+    /* Detected only by comparison: all have the same code. */
     CHECK_CODE(QUO_reshape_redistribute_1d(place, &count, 8, LENGTH, wrong ? 1 : 5),
                QUO_ERR_DISAGREE);
 

@@ -1,5 +1,5 @@
-/* Wrong arguments and calls out of place are refused with their code and a text, and a world that was
- * asked for wrong things works on. Two processes, one of them parked at first. */
+/* Wrong arguments and calls out of place are refused with their code and a text, and a world that
+ * refused wrong calls still works. Two processes, one of them parked at first. */
 #include "../check.h"
 #include "quo-elastic.h"
 
@@ -22,7 +22,7 @@ before_there_is_a_world(void)
     options.start = -2;
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("QUO_world_create: start is -2");
-    /* Who is right is told that another one is not. */
+    /* A rank with valid options gets an error about another one's. */
     options.start = 0 == check_rank ? 1 : 2;
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_DISAGREE);
     CHECK(NULL == w);
@@ -125,7 +125,7 @@ of_a_rank(void)
     CHECK_CODE(QUO_world_array_remove(w, "one"), QUO_ERR_NOT_FOUND);
 }
 
-/* In a resize: what does not fit it, and one with which nothing is wrong goes on. */
+/* In a resize: calls that do not fit it are refused, and the resize still succeeds. */
 static void
 of_a_resize(void)
 {
@@ -149,7 +149,7 @@ of_a_resize(void)
     CHECK_OK(QUO_world_commit(w));
 }
 
-/* A context that is busy is not taken to other ranks: its own rank is told, and it is done when it is free again. */
+/* A busy context is not adapted to other ranks: its own rank gets an error, and a retry succeeds once it is free. */
 static void
 of_a_context(QUO_context *q)
 {

@@ -1,4 +1,4 @@
-/* Requests, events and a move that goes on while the program computes. Three processes, two of them parked at
+/* Requests, events and a move in the background while the program computes. Three processes, two of them parked at
  * first. */
 #include "../check.h"
 #include "quo-elastic.h"
@@ -21,7 +21,7 @@ look(void *data, const QUO_event_t *event)
     CHECK(NULL != strstr(event->json, "\"sequence\""));
     ++all->count;
     if (QUO_EVENT_FINALIZED == event->kind && 0 == all->asks) {
-        /* A manager of the program's own: goes on where the last request has ended. */
+        /* A manager provided by the program: continues after the last request has ended. */
         QUO_request_spec_t spec = QUO_REQUEST_SPEC_INIT;
         spec.kind = QUO_REQUEST_SHRINK;
         spec.ranks = 2;
@@ -33,7 +33,7 @@ look(void *data, const QUO_event_t *event)
         || QUO_EVENT_REFUSED == event->kind) ++all->ends;
 }
 
-/* On rank 0, before anybody probes. */
+/* On rank 0, before any rank probes. */
 static void
 ask(void)
 {
@@ -66,11 +66,11 @@ ask(void)
     CHECK_OK(QUO_world_ask(w, &spec, &request, &after));
     CHECK_INT(request, 3);
     CHECK_INT(after, 0);
-    /* Dropped, it would be, for one that comes before it is under way. */
+    /* Until it is under way, a later request would replace it. */
     do {
         REQUIRE_OK(QUO_world_request_step(w, request, &step));
     } while (step < QUO_EVENT_ANNOUNCED);
-    /* Waits, and is taken back. */
+    /* This request waits, and is cancelled. */
     spec.kind = QUO_REQUEST_SIZE;
     CHECK_OK(QUO_world_ask(w, &spec, &seen.waiting, &after));
     CHECK_INT(after, 3);
@@ -120,11 +120,11 @@ events(void)
     }
     CHECK_INT(notices, 1);
     CHECK_INT(seen.count, count);
-    /* Two refused, one taken back, two done. */
+    /* Two refused, one cancelled, two done. */
     CHECK_INT(seen.ends, 5);
 }
 
-/* Arrays go on beside the program, which can read them. */
+/* Arrays move in the background of the program, which can read them. */
 static void
 move(int is_old)
 {
@@ -209,7 +209,7 @@ main(int argc, char **argv)
     if (0 == check_rank) {
         int count = seen.count;
         events();
-        /* Nothing is brought any more. */
+        /* The handler gets no more events. */
         REQUIRE_OK(QUO_world_on_event(w, NULL, NULL));
         CHECK_OK(QUO_world_note(w, QUO_CAUSE_OTHER, "unheard"));
         REQUIRE_OK(QUO_world_probe(w, &enters));

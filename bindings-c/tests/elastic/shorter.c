@@ -1,5 +1,5 @@
 /* A program that was compiled against the first header of the elastic world: its structures end where later ones
- * go on, and nothing may be read or written behind them. Two processes, one of them parked at first. */
+ * continue, and nothing may be read or written beyond them. Two processes, one of them parked at first. */
 #define _DEFAULT_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "../check.h"
 #include "quo-elastic.h"
 
-/* As they were. */
+/* The original structures. */
 typedef struct {
     size_t size;
     int start, most, unit, crowded, control, messages;
@@ -15,7 +15,7 @@ typedef struct {
     const char *name, *log, *plan;
 } first_options_t;
 
-/* A place for so many bytes that ends where memory ends. */
+/* Memory of this many bytes, followed by an inaccessible page. */
 static void *
 at_the_edge(size_t length)
 {
@@ -49,7 +49,7 @@ main(int argc, char **argv)
         CHECK_INT(joins, 0);
     }
     REQUIRE_OK(QUO_world_end(w));
-    /* Shorter than it ever was. */
+    /* Shorter than the first version. */
     options->size = sizeof(*options) - sizeof(char *);
     CHECK_CODE(QUO_world_create(&w, (const QUO_world_options_t *)(const void *)options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("the size of QUO_world_options_t");

@@ -1,6 +1,6 @@
-/* A world goes through sizes: `sizes MOST START SIZE...`. After each change the content of its arrays and
- * the context that went along are checked on every rank. MOST beyond the launched ranks starts
- * processes; a size with a `!` is given up by the highest rank. */
+/* A world changes through a list of sizes: `sizes MOST START SIZE...`. After each change the content of its arrays and
+ * the adapted context are checked on every rank. MOST beyond the launched ranks starts
+ * processes; a size with a `!` is aborted by the highest rank. */
 #include "../check.h"
 #include "quo-elastic.h"
 
@@ -9,7 +9,7 @@ enum { ELEMENTS = 1003, ROWS = 37, COLUMNS = 26, BLOCK = 4, TABLE = 11, PILE = 6
 static QUO_world w = NULL;
 static QUO_context q = NULL;
 
-/* What the program moves itself: numbers from 0 on, each on the rank number % size. */
+/* Data that the program moves itself: numbers from 0 on, each on the rank number % size. */
 static struct pile {
     int now[PILE], count;
     int next[PILE], coming;
@@ -144,7 +144,7 @@ check_context(int size)
     CHECK_OK(QUO_barrier(q));
 }
 
-/* The communicators of the window have the sizes that its counts say. */
+/* The communicators of the window have the sizes given by its counts. */
 static void
 check_window(int status, int stay, int leave, int join)
 {

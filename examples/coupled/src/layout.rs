@@ -143,10 +143,11 @@ pub fn agree<T>(ranks: &SimpleCommunicator, result: Result<T>) -> Result<T> {
 
 /// The first rank for which `condition` holds. Collective.
 pub fn first_rank(ranks: &SimpleCommunicator, condition: bool) -> Option<usize> {
-    let mine = if condition { rank(ranks) as u64 } else { u64::MAX };
-    let mut first = u64::MAX;
+    // Signed: some MPIs compare unsigned numbers as signed ones.
+    let mine = if condition { rank(ranks) as i64 } else { i64::MAX };
+    let mut first = i64::MAX;
     ranks.all_reduce_into(&mine, &mut first, SystemOperation::min());
-    usize::try_from(first).ok().filter(|_| first != u64::MAX)
+    usize::try_from(first).ok().filter(|_| first != i64::MAX)
 }
 
 /// Beginning of each part when parts of these lengths follow each other.

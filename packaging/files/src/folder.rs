@@ -1,4 +1,4 @@
-//! Folders that are this user's alone, and the files in them.
+//! Folders that only this user can change, and the files in them.
 
 use std::fs::{self, File};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -14,12 +14,12 @@ use crate::owner::{about, is_trusted, mode, refused, user};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
-/// Rights of other users to a folder that is still trusted.
+/// Permissions of other users on a folder that is still trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// None: it has mode 0700.
+    /// None: the folder has mode 0700.
     Private,
-    /// They may read, and not write.
+    /// Other users may read but not write.
     ReadOnly,
 }
 
@@ -35,7 +35,8 @@ impl Access {
     }
 }
 
-/// A folder of this user, open. Its files are reached through the descriptor, wherever its path leads later.
+/// An open folder of this user. Its files are accessed through the descriptor, wherever its path
+/// leads later.
 #[derive(Debug)]
 pub struct Folder {
     file: OwnedFd,
@@ -43,10 +44,9 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes a folder with mode 0700 where there is none, and those above it, and opens it.
+    /// Opens a folder, after creating it with mode 0700 and its parents if necessary.
     ///
-    /// # Errors
-    /// It cannot be made or opened, or cannot be trusted, by [`check`]'s rules.
+    /// # Errors It cannot be created or opened, or is not trusted by [`check`]'s rules.
     pub fn make(path: &Path, access: Access) -> Result<Self> {
         let path = std::path::absolute(path)?;
         if let Some(above) = path.parent() {
@@ -59,10 +59,9 @@ impl Folder {
         }
     }
 
-    /// Opens a folder that is there.
+    /// Opens an existing folder.
     ///
-    /// # Errors
-    /// There is none, or it cannot be trusted, by [`check`]'s rules.
+    /// # Errors It does not exist, or is not trusted by [`check`]'s rules.
     pub fn open(path: &Path, access: Access) -> Result<Self> {
         Self::open_of(path, access, user())
     }
@@ -84,7 +83,7 @@ impl Folder {
             (Some(above), Some(name)) => (above, name),
             _ => (path.as_path(), std::ffi::OsStr::new(".")),
         };
-        // Links on the way are the words of whoever names the folder; its own name is not one.
+        // Links in the path are the choice of the caller; the last component must not be a link.
         let above = above
             .canonicalize()
             .map_err(|error| about("folder", above, &error.to_string(), error.kind()))?;
@@ -95,7 +94,7 @@ impl Folder {
         Self::judged(file, path, access, user)
     }
 
-    /// Makes a folder in this one where there is none, and opens it.
+    /// Opens a folder in this one, after creating it if necessary.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -108,7 +107,7 @@ impl Folder {
         self.existing_folder(name)
     }
 
-    /// Opens a folder that is in this one.
+    /// Opens an existing folder in this one.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -147,14 +146,14 @@ impl Folder {
     /// Reads a file.
     ///
     /// # Errors
-    /// There is none, it cannot be read, or it is not a file of this user.
+    /// It does not exist, it cannot be read, or it is not a file of this user.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.file(name, OFlags::RDONLY)?.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Opens a file to read and write, made where there is none.
+    /// Opens a file for reading and writing, creating it if necessary.
     ///
     /// # Errors
     /// It cannot be opened, or is not a file of this user.
@@ -162,7 +161,7 @@ impl Folder {
         self.file(name, OFlags::RDWR | OFlags::CREATE)
     }
 
-    /// Opens a file to append to, made where there is none.
+    /// Opens a file for appending, creating it if necessary.
     ///
     /// # Errors
     /// It cannot be opened, or is not a file of this user.
@@ -170,7 +169,7 @@ impl Folder {
         self.file(name, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
     }
 
-    /// Gives a file this content, as a whole or not at all.
+    /// Replaces the content of a file, as a whole or not at all.
     ///
     /// # Errors
     /// It cannot be written.
@@ -185,7 +184,8 @@ impl Folder {
         })
     }
 
-    /// Opens a file without following a link, and checks that it is a plain file of this user with one name.
+    /// Opens a file without following a link, and checks that it is a regular file of this user
+    /// with one name.
     fn file(&self, name: &str, flags: OFlags) -> Result<File> {
         let path = self.path.join(name);
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -198,7 +198,7 @@ impl Folder {
     }
 }
 
-/// Checks that an open file is a plain one of this user that has no second name.
+/// Checks that an open file is a regular one of this user without a second name.
 pub(crate) fn own(file: &File, path: &Path) -> Result<()> {
     let found = fstat(file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -213,17 +213,16 @@ pub(crate) fn own(file: &File, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a folder is there, belongs to this user, has no more rights for others than `access`, and has no folder
-/// above it in which all users can exchange it. It is no link, but one of this user or the administrator where others
-/// may read.
+/// Checks that a folder exists, belongs to this user, gives others no more permissions than
+/// `access`, and has no parent in which all users can replace it. It must not be a link, except one
+/// of this user or the administrator if others may read.
 ///
-/// # Errors
-/// There is none, or it cannot be trusted: of kind [`ErrorKind::PermissionDenied`].
+/// # Errors It does not exist, or is not trusted: of kind [`ErrorKind::PermissionDenied`].
 pub fn check(path: &Path, access: Access) -> Result<()> {
     check_of(path, access, user())
 }
 
-/// As [`check`], for a folder of `user`.
+/// Like [`check`], for a folder of `user`.
 ///
 /// # Errors
 /// As [`check`].
@@ -231,7 +230,7 @@ pub fn check_of(path: &Path, access: Access, user: u32) -> Result<()> {
     Folder::open_of(path, access, user).map(drop)
 }
 
-/// Checks that all users cannot exchange the folders of a path, which has no links.
+/// Checks that not all users can replace the folders of a path, which has no links.
 fn fixed(path: &Path) -> Result<()> {
     for above in path.ancestors() {
         let found = fs::symlink_metadata(above)
@@ -244,7 +243,7 @@ fn fixed(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a file under a new name beside `name`. Returns its name.
+/// Creates a file under a new name in the folder of `name`. Returns the new name.
 pub(crate) fn create_beside(
     folder: &OwnedFd,
     path: &Path,
@@ -307,7 +306,7 @@ mod tests {
         symlink("real", place.path().join("link")).unwrap();
         let link = place.path().join("link");
         assert!(said(Folder::make(&link, Access::Private)).ends_with("is no folder"));
-        // One of this user is followed where others may read.
+        // A link of this user is followed if others may read.
         let followed = Folder::make(&link, Access::ReadOnly).unwrap();
         assert!(followed.path().ends_with("real"));
         let folder = Folder::make(place.path(), Access::ReadOnly).unwrap();
@@ -359,7 +358,7 @@ mod tests {
             }
             assert!(folder.read(name).is_err(), "{name}");
         }
-        // A whole file takes the name, and leaves what the name stood for.
+        // A whole file takes the name, and leaves the previous target of the name unchanged.
         folder.replace("link", b"new").unwrap();
         folder.replace("name", b"new").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");

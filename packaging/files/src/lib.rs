@@ -1,11 +1,13 @@
-//! Folders and files that nobody but their user can replace, fill or redirect.
+//! Folders and files that only their user can replace, fill or redirect.
 //!
-//! A folder is opened once and judged by its descriptor: its owner, its mode, and whether all users can exchange a
-//! folder on the way to it. Everything below it is opened relative to that descriptor and never through a link. A file
-//! that is written as a whole is made under a new name and renamed, so that a name that somebody else took first is
-//! refused or replaced, and never written through.
+//! A folder is opened once and checked by its descriptor: its owner, its mode, and whether all
+//! users can replace a folder on the way to it. Everything below it is opened relative to that
+//! descriptor and never through a link. A file that is written as a whole is created under a new
+//! name and renamed, so that a name that another user took first is refused or replaced, and never
+//! written through.
 //!
-//! Members of a group that may write to a folder above are trusted, as are the owners of the folders above.
+//! Members of a group that may write to a parent folder are trusted, as are the owners of the
+//! parent folders.
 //!
 //! floors: owner < folder < output
 

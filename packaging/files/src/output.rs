@@ -12,15 +12,15 @@ use rustix::io::Errno;
 use crate::folder::{create_beside, own, system};
 use crate::owner::{about, is_trusted, refused};
 
-/// A file that is there once it is [whole](Output::finish). A name of something that is no plain file, such as
-/// `/dev/null` or a pipe, is written to and stays.
+/// A file that exists under its name once it is [finished](Output::finish). A name of something
+/// other than a regular file, such as `/dev/null` or a pipe, is written to and stays.
 #[derive(Debug)]
 pub struct Output {
     out: BufWriter<File>,
     part: Option<Part>,
 }
 
-/// A file under a name that it does not keep.
+/// A file under a temporary name.
 #[derive(Debug)]
 struct Part {
     folder: OwnedFd,
@@ -31,13 +31,13 @@ struct Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Not there any more after it has got its name.
+        // Does not exist any more after the rename.
         let _ = unlinkat(&self.folder, &self.new, AtFlags::empty());
     }
 }
 
 impl Output {
-    /// Begins a file.
+    /// Starts a file.
     ///
     /// # Errors
     /// It is a folder, its folder cannot be written to, or its name is a link or a pipe of another user.
@@ -57,17 +57,16 @@ impl Output {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(rustix::fs::CWD, above, flags, Mode::empty())
             .map_err(|error| system("folder", above, error))?;
-        // As any program makes files; the umask takes rights away.
+        // The usual mode of new files; the umask removes permissions.
         let rights = Mode::from_raw_mode(0o666);
         let (new, file) = create_beside(&folder, above, &name.to_string_lossy(), rights)?;
         let part = Part { folder, new, name: name.to_owned(), path: path.to_owned() };
         Ok(Self { out: BufWriter::with_capacity(SIZE, file), part: Some(part) })
     }
 
-    /// Gives the file its name. Returns its length in bytes, 0 for what is no plain file.
+    /// Renames the file to its name. Returns its length in bytes, 0 for other than regular files.
     ///
-    /// # Errors
-    /// It cannot be written; nothing has its name then, or what had it before.
+    /// # Errors It cannot be written; its name is then unchanged.
     pub fn finish(mut self) -> Result<u64> {
         self.out.flush()?;
         let Some(part) = self.part.take() else { return Ok(0) };
@@ -88,7 +87,7 @@ impl Write for Output {
     }
 }
 
-/// Writes a file of this content. Returns its length in bytes.
+/// Writes a file with this content. Returns its length in bytes.
 ///
 /// # Errors
 /// As [`Output::create`] and [`Output::finish`].
@@ -98,11 +97,12 @@ pub fn write(path: &Path, content: &[u8]) -> Result<u64> {
     output.finish()
 }
 
-/// Opens a file to append to, made with mode 0600 where there is none. Something that is no plain file is written to.
+/// Opens a file for appending, created with mode 0600 if necessary. Other than regular files are
+/// written to.
 ///
 /// # Errors
-/// It cannot be opened, it is a file of another user or has a second name, or its name is a link or a pipe of another
-/// user.
+/// It cannot be opened, it is a file of another user or has a second name, or its name is a link or
+/// a pipe of another user.
 pub fn append(path: &Path) -> Result<File> {
     if let Some(file) = special(path)? {
         return Ok(file);
@@ -112,7 +112,7 @@ pub fn append(path: &Path) -> Result<File> {
         OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
     };
     let file = match open(path) {
-        // A link that is trusted may lead to a file.
+        // A trusted link may lead to a file.
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
             open(&link(path)?.unwrap_or_else(|| path.to_owned()))
         }
@@ -122,7 +122,7 @@ pub fn append(path: &Path) -> Result<File> {
     own(&file, path).map(|()| file)
 }
 
-/// Opens what is no plain file. `None` for a plain one, and where there is none.
+/// Opens a file that is not a regular one. `None` for a regular file, and if it does not exist.
 fn special(path: &Path) -> Result<Option<File>> {
     let place = link(path)?.unwrap_or_else(|| path.to_owned());
     match fs::metadata(&place) {
@@ -143,13 +143,13 @@ fn special(path: &Path) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Returns true if a path names a descriptor of this process, which whoever started it chose.
+/// Returns true if a path names a descriptor of this process, which its parent chose.
 fn is_descriptor(path: &Path) -> bool {
     path.starts_with("/proc/self/fd") || path.starts_with("/dev/fd")
 }
 
-/// The place that a link leads to, `None` for a name that is no link. Only links of this user and of the administrator
-/// are followed: others could point at anything.
+/// Returns the target of a link, `None` for a name that is not a link. Only links of this user and
+/// of the administrator are followed: others could point anywhere.
 fn link(path: &Path) -> Result<Option<PathBuf>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match openat(rustix::fs::CWD, path, flags, Mode::empty()) {

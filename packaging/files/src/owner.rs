@@ -1,4 +1,4 @@
-//! Judgement of owners and modes.
+//! Checks of owners and modes.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Result};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::Stat;
 
-/// The user that this process acts as.
+/// Returns the effective user of this process.
 pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -16,7 +16,7 @@ pub(crate) fn is_trusted(owner: u32) -> bool {
     owner == user() || owner == 0 || is_hidden_root(owner)
 }
 
-/// In a container that knows no administrator, the administrator's files show as nobody's.
+/// In a container without a mapped administrator, the administrator's files belong to `nobody`.
 fn is_hidden_root(owner: u32) -> bool {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let maps_root = |line: &str| line.split_whitespace().nth(1) == Some("0");
@@ -24,7 +24,7 @@ fn is_hidden_root(owner: u32) -> bool {
         && !text("/proc/self/uid_map").lines().any(maps_root)
 }
 
-/// An error that names the file or folder.
+/// Returns an error that names the file or folder.
 pub(crate) fn about(kind: &str, path: &Path, what: &str, error: ErrorKind) -> Error {
     Error::new(error, format!("the {kind} {}: {what}", path.display()))
 }
@@ -33,7 +33,7 @@ pub(crate) fn refused<T>(kind: &str, path: &Path, what: &str) -> Result<T> {
     Err(about(kind, path, what, ErrorKind::PermissionDenied))
 }
 
-/// The permission bits of a file.
+/// Returns the permission bits of a file.
 pub(crate) fn mode(found: &Stat) -> u32 {
     found.st_mode & 0o7777
 }

@@ -1,18 +1,18 @@
-//! What a launcher's variables tell about the job that a process belongs to.
+//! Information in a launcher's variables about the job that a process belongs to.
 
-/// The variable by which a launcher tells the size of the job, and the launcher.
+/// Variables in which launchers pass the size of the job, with the launcher.
 const SIZES: [(&str, &str); 6] = [
     ("OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI"),
     ("PMI_SIZE", "mpiexec of MPICH or Intel MPI"),
     ("MV2_COMM_WORLD_SIZE", "mpirun_rsh of MVAPICH"),
     ("MPI_LOCALNRANKS", "mpiexec of MPICH or Intel MPI"),
     ("PALS_NRANKS", "mpiexec of PALS"),
-    // Of the step that srun starts. A batch script has the size of the job around it, and may well
-    // run a program alone.
+    // Of the step that srun starts. A batch script has the size of the surrounding job, and may run
+    // a program alone.
     ("SLURM_STEP_NUM_TASKS", "srun"),
 ];
 
-/// The variables by which launchers tell the rank.
+/// Variables in which launchers pass the rank.
 pub const RANKS: [&str; 6] = [
     "OMPI_COMM_WORLD_RANK",
     "PMI_RANK",
@@ -22,24 +22,24 @@ pub const RANKS: [&str; 6] = [
     "SLURM_PROCID",
 ];
 
-/// Only inside a step is the process one that srun started.
+/// Only a process inside a step was started by srun.
 const STEP: &str = "SLURM_STEP_ID";
 
 /// A launcher that started this process as one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Number of processes; `None` where only a rank above zero tells that there are several.
+    /// Number of processes; `None` if only a rank above zero shows that there are several.
     pub ranks: Option<u64>,
     /// Number of this process among them.
     pub rank: Option<u64>,
     /// The launcher.
     pub by: &'static str,
-    /// The variable that tells.
+    /// The variable with this information.
     pub variable: &'static str,
 }
 
 impl Started {
-    /// Reads the variables of this process. `None` for a process that is alone.
+    /// Reads the variables of this process. `None` for a process that runs alone.
     #[must_use]
     pub fn read() -> Option<Self> {
         Self::from(|name| std::env::var(name).ok())
@@ -47,8 +47,8 @@ impl Started {
 
     /// Reads variables.
     ///
-    /// A launcher that says one is right, whatever those around it say; a number of a rank above zero belongs to a job
-    /// of several.
+    /// A launcher that reports one process is right, whatever surrounding launchers report; a rank
+    /// above zero belongs to a job of several.
     #[must_use]
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
@@ -69,27 +69,28 @@ impl Started {
         Some(Self { ranks: None, rank: Some(rank), by, variable: "PMIX_RANK" })
     }
 
-    /// Returns true for the one process that speaks for all.
+    /// Returns true for the one process that reports for all.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.rank.is_none_or(|rank| rank == 0)
     }
 
-    /// The number of processes as a launcher is told it.
+    /// Returns the number of processes as it is passed to a launcher.
     #[must_use]
     pub fn number(&self) -> String {
         self.ranks.map_or_else(|| "N".to_owned(), |ranks| ranks.to_string())
     }
 }
 
-/// Names the launcher of this process, as far as its environment says.
+/// Returns the name of the launcher of this process, if its environment identifies it.
 #[must_use]
 pub fn launcher() -> Option<&'static str> {
     SIZES.iter().find(|(name, ..)| std::env::var_os(name).is_some()).map(|&(_, launcher)| launcher)
 }
 
-/// A sentence for the user where a launcher has started the command `tool`, which is to start the launcher; `reason` is
-/// what comes of it. `None` for a process that is alone, where the command is a launcher, and on all ranks but one.
+/// Returns a message for the user if a launcher has started the command `tool`, which should start
+/// the launcher; `reason` is the consequence. `None` for a process that runs alone, if the command
+/// is a launcher, and on all ranks but one.
 #[must_use]
 pub fn wrong_side(
     started: Option<Started>,
@@ -145,7 +146,8 @@ mod tests {
         for variables in [
             &[][..],
             &[("OMPI_COMM_WORLD_SIZE", "1"), ("PMIX_RANK", "0")],
-            // Alone in a batch script of a larger job, whose variables say nothing of this process.
+            // Alone in a batch script of a larger job, whose variables do not describe this
+            // process.
             &[("SLURM_NTASKS", "16"), ("SLURM_PROCID", "0"), ("SLURM_JOB_ID", "7")],
             &[("SLURM_NTASKS", "16"), ("SLURM_STEP_NUM_TASKS", "16")],
             // One rank by its own launcher, inside a step of several.

@@ -1,4 +1,5 @@
-//! Which launcher a command is, and how variables reach the processes it starts elsewhere.
+//! Identification of a command's launcher, and passing variables to the processes it starts on
+//! other hosts.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,22 +12,22 @@ pub enum Launcher {
     OpenMpi,
     /// Hydra (MPICH, Intel MPI, MVAPICH), which passes its whole environment on.
     Hydra,
-    /// Slurm's `srun`, which passes everything on unless told otherwise.
+    /// Slurm's `srun`, which passes everything on unless configured otherwise.
     Srun,
-    /// None that is known: a program, a script, another launcher.
+    /// No known launcher: a program, a script, another launcher.
     None,
 }
 
 /// Meaning of a launcher's name.
 enum Named {
     As(Launcher),
-    /// Open MPI's and Hydra both go under this name.
+    /// Both Open MPI's and Hydra have this name.
     Several,
 }
 
 impl Launcher {
-    /// Recognises the first word of a command; asks `--version` where the names do not tell, which takes as long as the
-    /// launcher takes to start.
+    /// Recognises the first word of a command. Runs it with `--version` if the names are not
+    /// sufficient, which takes as long as the launcher takes to start.
     #[must_use]
     pub fn of(program: &OsStr) -> Launcher {
         match Launcher::named(Path::new(program)) {
@@ -38,7 +39,7 @@ impl Launcher {
         }
     }
 
-    /// Recognises the file that a link of this name leads to, as links of distributions do.
+    /// Recognises the target of a link of this name, since distributions install such links.
     fn by_target(program: &OsStr) -> Option<Launcher> {
         let path = match Path::new(program).components().count() > 1 {
             true => PathBuf::from(program),
@@ -86,8 +87,8 @@ impl Launcher {
         }
     }
 
-    /// The command with the words that bring `variables` to every rank, and a message to the user
-    /// where that cannot be done.
+    /// Returns the command with the words that pass `variables` to every rank, and a message to the
+    /// user if that is not possible.
     #[must_use]
     pub fn pass(self, command: &[OsString], variables: &[&str]) -> (Vec<OsString>, Option<String>) {
         match self {
@@ -108,7 +109,7 @@ impl Launcher {
 /// Adds `-x NAME` for each variable to each part of the command; `:` separates programs that start
 /// together. Named this way a variable has the value the launcher sees.
 fn name_each(command: &[OsString], variables: &[&str]) -> Vec<OsString> {
-    // What the part gives a value itself must not be named twice.
+    // A variable to which the part itself assigns a value must not be named twice.
     let gives = |part: &[OsString], name: &str| {
         let is_its = |word: &OsString| {
             word.to_str().is_some_and(|word| word.split_once('=').is_some_and(|(to, _)| to == name))
@@ -140,7 +141,8 @@ fn limits_export(command: &[OsString]) -> bool {
     std::env::var("SLURM_EXPORT_ENV").is_ok_and(|value| limited(&value))
 }
 
-/// The program a command is about, to name things after it: of a launcher the program it starts.
+/// Returns the program of a command, to name things after it: for a launcher, the program it
+/// starts.
 #[must_use]
 pub fn program(command: &[OsString]) -> PathBuf {
     let first = Path::new(&command[0]);

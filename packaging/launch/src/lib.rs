@@ -1,5 +1,6 @@
-//! Commands that put an object of ours into the ranks that another command starts: which launcher it is, how variables
-//! reach the ranks, where the object is, and what a launcher's variables tell about a job.
+//! Commands that preload an object into the ranks that another command starts: identifying the
+//! launcher, passing variables to the ranks, finding the object, and a launcher's variables about a
+//! job.
 //!
 //! floors: job < launcher < preload
 

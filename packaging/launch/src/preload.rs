@@ -1,13 +1,13 @@
-//! The object loaded into ranks: where it is, and its place among others.
+//! The object loaded into ranks: its location, and its position among other preloaded objects.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Finds the object of this file name: where the variable says, beside the program, or in the `lib` folders of its
-/// installation.
+/// Finds the object with this file name: at the path in the variable, next to the program, or in
+/// the `lib` folders of its installation.
 ///
 /// # Errors
-/// The places, if it is in none of them; a path that the loader would take apart.
+/// The places searched, if it is in none of them; a path that the loader would split.
 pub fn find(object: &str, variable: &str) -> Result<PathBuf, String> {
     let places = match std::env::var_os(variable) {
         Some(named) if !named.is_empty() => vec![PathBuf::from(named)],
@@ -37,7 +37,7 @@ pub fn find(object: &str, variable: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the places of a file of this name that was installed with the program.
+/// Returns the possible places of a file of this name that was installed with the program.
 #[must_use]
 pub fn beside(program: &Path, name: &str) -> Vec<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
@@ -48,10 +48,10 @@ pub fn beside(program: &Path, name: &str) -> Vec<PathBuf> {
     places
 }
 
-/// The value of `LD_PRELOAD` with ours in it.
+/// Returns the value of `LD_PRELOAD` with our object in it.
 ///
-/// Ours comes first: its `malloc` then stands before that of an allocator the user preloads and
-/// calls it, instead of never being called. Only sanitizers insist on being first themselves.
+/// Our object is first: its `malloc` then precedes that of a preloaded allocator and calls it,
+/// instead of never being called. Only sanitizers must be first themselves.
 #[must_use]
 pub fn list(ours: &Path, present: Option<&OsStr>) -> OsString {
     let present = present.unwrap_or_default().to_string_lossy().into_owned();
@@ -77,8 +77,9 @@ pub fn list(ours: &Path, present: Option<&OsStr>) -> OsString {
     value
 }
 
-/// The command with ours in every value of `LD_PRELOAD` that it gives itself, by `-x LD_PRELOAD=...`, `-genv LD_PRELOAD
-/// ...`, `--export=ALL,LD_PRELOAD=...` or `env LD_PRELOAD=...`: it would take the place of the variable that we set.
+/// Returns the command with our object in every value of `LD_PRELOAD` that it sets itself, by `-x
+/// LD_PRELOAD=...`, `-genv LD_PRELOAD ...`, `--export=ALL,LD_PRELOAD=...` or `env LD_PRELOAD=...`,
+/// which would replace the variable that we set.
 #[must_use]
 pub fn merge(ours: &Path, command: &[OsString]) -> Vec<OsString> {
     const NAME: &str = "LD_PRELOAD";
@@ -108,7 +109,7 @@ pub fn merge(ours: &Path, command: &[OsString]) -> Vec<OsString> {
     merged
 }
 
-/// `LD_PRELOAD=...` with ours in it.
+/// Returns `LD_PRELOAD=...` with our object in it.
 fn of_entry(ours: &Path, entry: &str) -> OsString {
     let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
     let mut new = OsString::from(format!("{name}="));

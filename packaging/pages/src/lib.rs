@@ -1,5 +1,5 @@
-//! Manual pages and shell completions, made from the definition of a command line, for the one who
-//! installs the program.
+//! Manual pages and shell completions, generated from the definition of a command line when the
+//! program is installed.
 
 mod names;
 
@@ -15,21 +15,21 @@ use clap_mangen::roff::{Roff, roman};
 
 pub use names::Names;
 
-/// When the words of the pages were last looked through.
+/// Date of the last review of the pages' texts.
 pub const DATE: &str = "2026-11-22";
 
-/// The folder of `PROGRAM --generate FOLDER`, which no help text names.
+/// Returns the folder of `PROGRAM --generate FOLDER`, which is not in any help text.
 #[must_use]
 pub fn asked(mut arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     (arguments.nth(1)? == "--generate").then(|| arguments.next()).flatten().map(PathBuf::from)
 }
 
-/// Words of a program's pages beside those of its command line.
+/// Texts of a program's pages in addition to those of its command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     /// Meaning of the exit status.
     pub status: &'a str,
-    /// The pages that the program's own refers to.
+    /// Pages to which the program's page refers.
     pub see: &'a str,
     /// An argument whose values the program itself prints, for completion.
     pub names: Option<Names<'a>>,
@@ -58,7 +58,7 @@ pub fn write_all(mut command: Command, words: Words<'_>, folder: &Path) -> io::R
     }
     command.build();
     for part in std::iter::once(&command).chain(command.get_subcommands()) {
-        // As man is asked for it: quo-info-plan. There is no program to ask for help with `man`.
+        // As requested from man: quo-info-plan. There is no program to call for help with `man`.
         let name = part.get_display_name().unwrap_or(part.get_name());
         if part.get_name() != "help" && !part.is_hide_set() {
             let page = page(part, name, &program, words)?;
@@ -68,8 +68,8 @@ pub fn write_all(mut command: Command, words: Words<'_>, folder: &Path) -> io::R
     Ok(())
 }
 
-/// clap_complete 4.6 calls the subcommands of a program with a dash in its name by two names in one script,
-/// so that bash completes none of their options.
+/// Replaces the names: clap_complete 4.6 uses two names in one script for the subcommands of a
+/// program with a dash in its name, so that bash completes none of their options.
 fn mended(script: &[u8], program: &str) -> String {
     let script = String::from_utf8_lossy(script);
     script.replace(&program.replace('-', "__subcmd__"), &program.replace('-', "__"))
@@ -91,7 +91,7 @@ fn page(part: &Command, name: &str, program: &str, words: Words<'_>) -> io::Resu
     }
     let mut rest = Roff::new();
     let notes = part.get_after_help().map(ToString::to_string).unwrap_or_default();
-    // What the exit status means is below.
+    // The meaning of the exit status is below.
     let notes =
         notes.split("\n\n").filter(|note| !note.is_empty() && !note.contains("Exit status:"));
     for (number, note) in notes.enumerate() {
@@ -111,7 +111,7 @@ fn page(part: &Command, name: &str, program: &str, words: Words<'_>) -> io::Resu
     Ok(page)
 }
 
-/// Writes one more file, and the folders that it is in.
+/// Writes one more file, and creates its folders.
 ///
 /// # Errors
 ///

@@ -1,15 +1,16 @@
-//! Completion of an argument by the lines of a command's output, such as the names of running jobs: the generated scripts
-//! know only the command line.
+//! Completion of an argument by the lines of a command's output, such as the names of running jobs:
+//! the generated scripts know only the command line.
 
 use clap::Command;
 use clap_complete::Shell;
 
-/// An argument of several subcommands, and the command that prints its possible values, one a line.
+/// An argument of several subcommands, and the command that prints its possible values, one per
+/// line.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
-    /// The identifier of the argument, which is the first positional one of its subcommands.
+    /// Identifier of the argument, which is the first positional one of its subcommands.
     pub argument: &'a str,
-    /// The command. Its lines must mean nothing to a shell.
+    /// The command. Its lines must have no special meaning for a shell.
     pub command: &'a str,
 }
 
@@ -46,7 +47,7 @@ impl Names<'_> {
         }
     }
 
-    /// The help of the argument where it is the first of a subcommand that is shown.
+    /// Returns the help of the argument if it is the first one of a visible subcommand.
     fn help(self, part: &Command) -> Option<String> {
         let first = part.get_positionals().next()?;
         let is_it = first.get_id() == self.argument && !part.is_hide_set();

@@ -1,12 +1,13 @@
-//! Text of others made safe to show: names of hosts, jobs, objects and files must not steer a terminal, break out of a
-//! page or picture, or be a formula in a table.
+//! Untrusted text made safe to show: names of hosts, jobs, objects and files must not control a
+//! terminal, break out of a page or picture, or be a formula in a table.
 //!
-//! Every command passes all it prints through one of these functions, at the one place where it prints; one that prints
-//! colours passes each name.
+//! Every command passes all its output through one of these functions, at the single place where it
+//! prints; a command that prints colours passes each name.
 
 use std::io::Write;
 
-/// Replaces control characters, line breaks among them, and those that turn the direction of writing.
+/// Replaces control characters, including line breaks, and characters that change the writing
+/// direction.
 #[must_use]
 pub fn clean(text: &str) -> String {
     text.chars()
@@ -20,8 +21,8 @@ pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns text as it stands between tags or in a quoted attribute, of HTML and of XML: [cleaned](clean), with blanks for
-/// other white space, and escaped.
+/// Returns text for use between tags or in a quoted attribute, of HTML and of XML:
+/// [cleaned](clean), with blanks for other white space, and escaped.
 #[must_use]
 pub fn markup(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -33,7 +34,7 @@ pub fn markup(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\n' | '\r' | '\t' => safe.push(' '),
-            // What XML 1.0 cannot hold.
+            // Not allowed in XML 1.0.
             '\u{fffe}' | '\u{ffff}' => safe.push(char::REPLACEMENT_CHARACTER),
             letter if steers(letter) => safe.push(char::REPLACEMENT_CHARACTER),
             letter => safe.push(letter),
@@ -42,8 +43,8 @@ pub fn markup(text: &str) -> String {
     safe
 }
 
-/// Returns a name as it stands in a line of CSV: [cleaned](clean), with an apostrophe before what a spreadsheet would take
-/// for a formula, and quoted where it has to be.
+/// Returns a name for use in a line of CSV: [cleaned](clean), with an apostrophe before anything a
+/// spreadsheet would take for a formula, and quoted if necessary.
 #[must_use]
 pub fn csv(text: &str) -> String {
     let mut safe = clean(text);
@@ -61,7 +62,8 @@ pub fn csv(text: &str) -> String {
 pub fn clean_json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
-        // Line breaks and other white space are between strings; all that steers has at most 16 bits.
+        // Line breaks and other white space are between strings; all control characters have at
+        // most 16 bits.
         if steers(letter) && !letter.is_ascii_whitespace() {
             safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
         } else {
@@ -71,7 +73,8 @@ pub fn clean_json(text: &str) -> String {
     safe
 }
 
-/// Writes a line to standard error, beginning with the name of the program. A reader that has gone is no error.
+/// Writes a line to standard error, starting with the name of the program. A reader that has gone
+/// is no error.
 pub fn complain(program: &str, text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{program}: {}", clean(text));
 }

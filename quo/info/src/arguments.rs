@@ -33,9 +33,9 @@ pub struct Arguments {
 pub enum Command {
     /// Draw a machine, this one or another
     Topology(topology::Options),
-    /// Tell who would work where, with how many threads
+    /// Show which ranks would work where, with how many threads
     Plan(plan::Options),
-    /// Tell who is bound where, and why (under mpirun: every rank)
+    /// Show which rank is bound where, and why (under mpirun: every rank)
     Bindings(bindings::Options),
     /// Give a running job other CPUs, from its next phase on
     Set(set::Options),
@@ -43,12 +43,12 @@ pub enum Command {
     Environment(environment::Options),
 }
 
-/// The whole command line.
+/// Returns the definition of the whole command line.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Parses the caller's words.
+/// Parses the caller's arguments.
 pub fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = command();
     let mut matches: ArgMatches = command.try_get_matches_from_mut(std::env::args_os())?;

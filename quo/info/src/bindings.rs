@@ -1,5 +1,5 @@
-//! `quo-info bindings`: who is bound where, and why. Under a launcher every rank takes part and rank
-//! 0 tells; alone, the process tells about itself.
+//! `quo-info bindings`: which rank is bound where, and why. Under a launcher every rank takes part
+//! and rank 0 prints; without one, the process describes itself.
 
 use anyhow::Result;
 use clap::Args;
@@ -22,7 +22,7 @@ pub fn run(options: &Options) -> Result<()> {
     alone(options)
 }
 
-/// A context of one rank, which asks the kernel exactly as a larger one does.
+/// Uses a context of one rank, which queries the kernel exactly as a larger one does.
 fn alone(options: &Options) -> Result<()> {
     use quo::group::local::LocalSpace;
     let directory = quo::environment::value(&quo::environment::DIRECTORY);
@@ -51,15 +51,15 @@ mod under_mpi {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Marks a text that tells of a failure.
+    /// Marks a text that describes a failure.
     const FAILED: char = '\0';
 
     pub fn run(json: bool) -> Result<()> {
         let mpi = Mpi::initialize().context("MPI could not be initialised")?;
         let rank = mpi.rank()?;
         match mpi.world().map_err(Into::into).and_then(|group| told(group, json)) {
-            // Failures are alike everywhere: rank 0 tells and fails. A rank that failed before it
-            // would make the launcher end the job, and nothing would be told.
+            // Failures are the same everywhere: rank 0 prints and fails. If another rank failed
+            // first, the launcher would end the job and nothing would be printed.
             Err(_) if rank != 0 => Ok(()),
             outcome => outcome,
         }
@@ -67,7 +67,7 @@ mod under_mpi {
 
     fn told(group: MpiGroup, json: bool) -> Result<()> {
         let context = Context::create(group)?;
-        // Each node's first rank tells about its node; none goes before all have looked.
+        // Each node's first rank describes its node; no rank leaves before all have looked.
         let mine = match context.node_rank() {
             0 => node(&context, json).unwrap_or_else(|error| format!("{FAILED}{error:#}")),
             _ => String::new(),

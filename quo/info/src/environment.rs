@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
     output::text(&text)
 }
 
-/// Breaks between words.
+/// Breaks a text between words.
 fn fold(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

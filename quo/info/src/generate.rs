@@ -1,5 +1,5 @@
-//! Manual pages and shell completions, made from the definition of the command line and from the library's
-//! table of variables, for the one who installs this program.
+//! Manual pages and shell completions, generated from the definition of the command line and from
+//! the library's table of variables when this program is installed.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use quo_pages::{DATE, Words};
 
 use crate::arguments;
 
-/// The overview of quo, for section 7. Its line `.\" VARIABLES` stands for the table.
+/// The overview of quo, for section 7. Its line `.\" VARIABLES` is replaced by the table.
 const OVERVIEW: &str = include_str!("../man/quo.7");
 const TABLE: &str = ".\\\" VARIABLES\n";
 
@@ -44,7 +44,7 @@ fn overview() -> String {
     overview.replace(TABLE, &table.render())
 }
 
-/// The table's texts mark typed words as Markdown does.
+/// Removes the Markdown marks of typed words from a text of the table.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use crate::output;
 
-/// The QUO interface that `quo.h` offers.
+/// Version of the QUO interface that `quo.h` offers.
 const API_VERSION: &str = "1.4.1";
 
 #[derive(Args)]
@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Result<()> {
     output::text(&lines)
 }
 
-/// The folder above the `bin` this program is in, so that an installation can be moved.
+/// Returns the parent of the `bin` folder of this program, so that an installation can be moved.
 fn prefix() -> Result<PathBuf> {
     let program = std::env::current_exe().context("finding out where this program is")?;
     let program = program.canonicalize().unwrap_or(program);
@@ -108,7 +108,7 @@ fn not_installed(prefix: &Path, what: &str) -> String {
     format!("{what} is not installed in {}", prefix.display())
 }
 
-/// The MPI that this program was built for, which is that of the library beside it.
+/// Returns the MPI that this program was built for, which is that of the library installed with it.
 #[cfg(feature = "mpi")]
 fn mpi() -> String {
     quo_mpi::built_for().to_string()
@@ -119,7 +119,8 @@ fn mpi() -> String {
     "none".to_owned()
 }
 
-/// The compiler that can read the installed module files, as the file for pkg-config has it.
+/// Returns the compiler that can read the installed module files, according to the file for
+/// pkg-config.
 fn fortran(prefix: &Path) -> String {
     let file = prefix.join("lib/pkgconfig/libquo-fortran.pc");
     let text = std::fs::read_to_string(file).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! `quo-info`: tells how to build against libquo, draws a machine, and shows a selection on it.
+//! `quo-info`: shows how to build against libquo, draws a machine, and shows a selection on it.
 //!
-//! Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line.
+//! Exit status: 0 on success, 1 if something failed, 2 for a wrong command line.
 
 mod arguments;
 mod bindings;

@@ -1,4 +1,4 @@
-//! Talking to the terminal: text on standard output, one line per error on standard error.
+//! Terminal output: text on standard output, one line per error on standard error.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -9,7 +9,8 @@ use quo::error::with_causes;
 use quo_terminal::{clean, clean_json, clean_lines, complain};
 use serde::Serialize;
 
-/// Writes text, in which names may come from anywhere. A reader that has seen enough, such as `head`, is no error.
+/// Writes text, which may contain names of any origin. A reader that stops early, such as `head`,
+/// is no error.
 pub fn text(text: &str) -> Result<()> {
     write(&clean_lines(text))
 }
@@ -28,7 +29,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     write(&clean_json(&line))
 }
 
-/// Rows under a heading, in columns as wide as they need to be.
+/// Formats rows under a heading, in columns as wide as necessary.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -46,7 +47,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The columns of the terminal, or of a page where there is none.
+/// Returns the columns of the terminal, or of a page if there is no terminal.
 pub fn width() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let terminal = || {
@@ -68,7 +69,8 @@ pub fn finish(outcome: Result<()>) -> ExitCode {
     }
 }
 
-/// Help and version go to standard output; of a wrong command line the first sentence is told.
+/// Prints help and version to standard output; of the error of a wrong command line, only the first
+/// sentence.
 pub fn usage(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     if matches!(error.kind(), DisplayHelp | DisplayVersion) {

@@ -1,4 +1,5 @@
-//! `quo-info plan`: who would be selected on a machine, with which CPUs and how many threads.
+//! `quo-info plan`: which ranks would be selected on a machine, with which CPUs and how many
+//! threads.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ use serde::Serialize;
 use crate::output;
 use crate::topology::{Machine, svg};
 
-/// More ranks than any node runs; keeps a slip from filling the memory.
+/// More ranks than any node runs; keeps a typo from filling the memory.
 const MOST_RANKS: u64 = 1 << 16;
 
 #[derive(Args)]
@@ -68,7 +69,7 @@ struct Row {
     rank: usize,
     binding: CpuSet,
     place: String,
-    /// The work of the rank; left out for one that sleeps.
+    /// Work of the rank; omitted for a rank that sleeps.
     works: Option<Work>,
 }
 

@@ -1,4 +1,4 @@
-//! `quo-info set`: other CPUs for a job that runs, from its next phase on.
+//! `quo-info set`: other CPUs for a running job, from its next phase on.
 
 use anyhow::Result;
 use clap::{ArgGroup, Args};

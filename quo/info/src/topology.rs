@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// Writes a picture of the machine with who is bound where.
+/// Writes a picture of the machine with the binding of each rank.
 pub fn svg(machine: &Topology, bindings: &[(String, CpuSet)], file: &Path) -> Result<()> {
     let picture = draw(machine).bindings(bindings).to_svg();
     if file == Path::new("-") {

@@ -1,5 +1,5 @@
 //! The quo-info command as its users run it.
-#![allow(clippy::unwrap_used)] // A test that cannot go on has failed.
+#![allow(clippy::unwrap_used)] // A test that cannot continue has failed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quo-info"));
-    // Nothing that the test's own surroundings set may show.
+    // The environment of the test must not show.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         let launched = ["OMPI_", "PMI", "SLURM_", "HYD"].iter().any(|sign| text.starts_with(sign));
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Returns the output of a successful call; nothing goes to standard error.
+/// Returns the output of a successful call, which must print nothing to standard error.
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
@@ -39,7 +39,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()
 }
 
-/// The one line that a failing call prints.
+/// Returns the one line that a failing call prints.
 fn refused(arguments: &[&str], status: i32) -> String {
     let output = run(arguments);
     let error = text(&output.stderr);
@@ -139,13 +139,13 @@ fn dangling_topology_variable_is_named_with_value_and_cause() {
     }
 }
 
-/// A folder as the installation lays it out, with this program in it.
+/// A folder laid out like an installation, with this program in it.
 struct Installed(tempfile::TempDir);
 
 impl Installed {
     fn new() -> Self {
-        // A link, because a file just written may still be open in a process forked by another test;
-        // beside the program, because a link stays on its file system.
+        // A link, because a file just written may still be open in a process forked by another
+        // test. In the program's folder, because a hard link must stay on its file system.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for (file, content) in
             [("include/quo.h", ""), ("include/quo.mod", ""), ("lib/libquo.so", "")]
@@ -324,7 +324,8 @@ fn the_binding_decides_who_is_selected() {
     assert_eq!(selected("package", "promise"), [0, 1]);
     assert_eq!(selected("none", "promise"), [0, 1]);
     assert_eq!(selected("0;0;0;3", "promise"), [0, 3]);
-    // Ranks without a place of their own fill what is left; by the letter they never do.
+    // Ranks without an object of their own fill the remaining places; under `literal` they never
+    // do.
     assert_eq!(selected("0;0-3", "promise"), [0, 1]);
     assert_eq!(selected("0;0-3", "literal"), [0]);
 }

@@ -1,23 +1,23 @@
-//! Communicators as they stand in the prototypes of a C interface.
+//! Communicators in the prototypes of a C interface.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 
 use crate::raw;
 
-/// A communicator, an `MPI_Comm` by value, whatever the MPI makes it.
+/// A communicator, an `MPI_Comm` by value, whatever its C type.
 ///
-/// An int (MPICH and its relatives) and a pointer (Open MPI) travel in the same integer register as
-/// this word, in the 64-bit calling conventions of Linux, so a function that C declares with an
-/// `MPI_Comm` may be defined with this type. Where the handle is an int the other half of the
-/// register is whatever the caller left there; every use goes through the C file, which looks at the
-/// handle's own bits alone.
+/// An int (MPICH and its derivatives) and a pointer (Open MPI) are passed in the same integer
+/// register as this word, in the 64-bit calling conventions of Linux, so a function that C declares
+/// with an `MPI_Comm` may be defined with this type. If the handle is an int, the other half of the
+/// register is undefined; every use goes through the C file, which reads only the handle's own
+/// bits.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Comm(pub(crate) u64);
 
-/// A communicator's number in Fortran, an `MPI_Fint` by value. As with [`Comm`], bits that the MPI's
-/// own type does not have mean nothing.
+/// A communicator's number in Fortran, an `MPI_Fint` by value. As with [`Comm`], bits beyond the
+/// MPI's own type are ignored.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Fint(u64);
@@ -37,13 +37,13 @@ impl Comm {
         raw::quo_mpi_is_comm_null(self.0) != 0
     }
 
-    /// The communicator of a word that an `MPI_Comm` was put into, at the lower end.
+    /// Returns the communicator stored as an `MPI_Comm` at the lower end of a word.
     #[must_use]
     pub fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The handle in a word, at the lower end.
+    /// Returns the word, with the handle at the lower end.
     #[must_use]
     pub fn word(self) -> u64 {
         self.0
@@ -94,7 +94,8 @@ impl Comm {
 mod tests {
     use super::*;
 
-    /// Builds a register as the caller of a C function may leave it: an int with rubbish beside it.
+    /// Returns a register as the caller of a C function may leave it: an int next to undefined
+    /// bits.
     fn with_rubbish(word: u64) -> u64 {
         if raw::quo_mpi_handle_size() == 4 { word ^ 0xdead_beef_0000_0000 } else { word }
     }

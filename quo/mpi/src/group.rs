@@ -1,7 +1,7 @@
 //! Groups over MPI communicators.
 //!
 //! Works on a duplicate of the caller's communicator whose errors return, so neither the caller's
-//! traffic nor its error handler is touched. Waits are non-blocking collectives that are polled,
+//! messages nor its error handler is affected. Waits are non-blocking collectives that are polled,
 //! because a blocking one could not notice that a rank has died.
 #![allow(unsafe_code)]
 
@@ -20,9 +20,9 @@ use crate::process::library;
 use crate::raw::succeed;
 use crate::{Comm, is_running, is_usable, launch, raw, running};
 
-/// The ranks of an MPI communicator.
+/// Ranks of an MPI communicator.
 ///
-/// Any thread level will do as long as the calls of one group are not made from several threads at
+/// Any thread level is sufficient if the calls of one group are not made from several threads at
 /// once without `MPI_THREAD_MULTIPLE`.
 #[derive(Debug)]
 pub struct MpiGroup {
@@ -31,11 +31,12 @@ pub struct MpiGroup {
     rank: usize,
     size: usize,
     tag: u64,
-    /// The processes behind the ranks, where the group was made over a communicator of the program.
+    /// Processes behind the ranks, if the group was made over a communicator of the program.
     given: Option<LaunchedPeers>,
 }
 
-/// Time to wait for ranks that do not come; an unusable setting is reported by create.
+/// Returns the time to wait for missing ranks; the creation of a context reports an unusable
+/// setting.
 fn create_timeout() -> Duration {
     environment::seconds(&environment::CREATE_TIMEOUT)
         .ok()
@@ -44,25 +45,25 @@ fn create_timeout() -> Duration {
 }
 
 impl MpiGroup {
-    /// The ranks of a communicator of the `mpi` crate. Collective over it.
+    /// Creates a group over a communicator of the `mpi` crate. Collective over it.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw`].
     #[cfg(feature = "rsmpi")]
     pub fn new(communicator: &impl mpi::traits::Communicator) -> Result<Self, GroupError> {
         let handle = communicator.as_raw();
-        // SAFETY: both sides are the same MPI's; the communicator is alive for the length of the
+        // SAFETY: both sides are the same MPI's; the communicator is alive for the duration of the
         // call.
         unsafe { Self::from_raw(Comm::load((&raw const handle).cast())) }
     }
 
-    /// The ranks of a communicator handle, which is duplicated. Collective over it.
+    /// Creates a group over a duplicate of a communicator. Collective over it.
     ///
     /// # Errors
-    /// [`GroupError::NotInitialized`], [`GroupError::Finalized`], [`GroupError::OtherMpi`] in a process
-    /// with another MPI than this was compiled against, [`GroupError::Unsuitable`] for the
-    /// null communicator and for intercommunicators, [`GroupError::Late`] when not all ranks come
-    /// within `QUO_CREATE_TIMEOUT`, [`GroupError::Mpi`].
+    /// [`GroupError::NotInitialized`], [`GroupError::Finalized`], [`GroupError::OtherMpi`] in a
+    /// process with another MPI than this was compiled against, [`GroupError::Unsuitable`] for the
+    /// null communicator and for intercommunicators, [`GroupError::Late`] if not all ranks take
+    /// part within `QUO_CREATE_TIMEOUT`, [`GroupError::Mpi`].
     ///
     /// # Safety
     /// `comm` is the null communicator or one that has not been freed.
@@ -72,10 +73,10 @@ impl MpiGroup {
         unsafe { Self::from_raw_within(comm, &limits) }
     }
 
-    /// As [`from_raw`](Self::from_raw), within the limits.
+    /// Like [`from_raw`](Self::from_raw), within the limits.
     ///
     /// # Errors
-    /// As [`from_raw`](Self::from_raw), and what `check_peers` returns.
+    /// As [`from_raw`](Self::from_raw), and the errors of `check_peers`.
     ///
     /// # Safety
     /// As [`from_raw`](Self::from_raw).
@@ -99,7 +100,7 @@ impl MpiGroup {
                 reason: "an intercommunicator was given, merge it first".into(),
             });
         }
-        // Ranks that do not come must not make this one wait for ever, as MPI_Comm_dup would.
+        // Missing ranks must not make this one wait forever, as in MPI_Comm_dup.
         // SAFETY: collective over a live intracommunicator.
         let begun = Operation::begin("MPI_Comm_idup", |place| unsafe {
             raw::quo_mpi_comm_idup(comm.0, place)
@@ -108,7 +109,7 @@ impl MpiGroup {
         // SAFETY: as above; writes one int.
         succeed("MPI_Comm_size", unsafe { raw::quo_mpi_comm_size(comm.0, &raw mut size) })?;
         let mut world = vec![0; usize::try_from(size).unwrap_or(0)];
-        // SAFETY: as above; there is room for a number for each rank.
+        // SAFETY: as above; there is room for a number per rank.
         succeed("MPI_Group_translate_ranks", unsafe {
             raw::quo_mpi_world_ranks(comm.0, size, world.as_mut_ptr())
         })?;
@@ -141,7 +142,8 @@ impl MpiGroup {
         })
     }
 
-    /// Waits for an operation of all ranks; the end of one that was launched on this host ends the wait.
+    /// Waits for an operation of all ranks; the death of a rank that was launched on this host ends
+    /// the wait.
     fn wait(&self, operation: Operation, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
         let own = || self.given.as_ref().map_or(Ok(()), |peers| peers.look("create"));
         let look = || (limits.check_peers)().and_then(|()| own());
@@ -149,13 +151,13 @@ impl MpiGroup {
         operation.wait(&limits).map(drop)
     }
 
-    /// The communicator, which stays owned by the group.
+    /// Returns the communicator, which stays owned by the group.
     #[must_use]
     pub fn as_raw(&self) -> Comm {
         self.comm
     }
 
-    /// Hands the communicator over to the caller, who frees it with `MPI_Comm_free`.
+    /// Passes ownership of the communicator to the caller, which frees it with `MPI_Comm_free`.
     #[must_use]
     pub fn into_raw(self) -> Comm {
         let comm = self.comm;
@@ -177,8 +179,8 @@ impl Group for MpiGroup {
         is_running()
     }
 
-    /// To rank 0 and from there to all: MPIs send a message from each rank to each other one for
-    /// `MPI_Iallgather`.
+    /// Gathers on rank 0 and broadcasts from there: for `MPI_Iallgather`, MPIs send a message from
+    /// each rank to every other one.
     fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         const CALL: &str = "MPI_Igather";
         is_running()?;
@@ -188,7 +190,7 @@ impl Group for MpiGroup {
             let reason = format!("{total} bytes are too many for one gather");
             GroupError::Unsuitable { call: CALL, reason: reason.into() }
         })?;
-        // Both buffers belong to the operation until it completes; when the wait is given up they
+        // Both buffers belong to the operation until it completes; if the wait is given up, they
         // are leaked on purpose, since MPI may still write to them.
         let sent = Box::leak(mine.to_vec().into_boxed_slice());
         let all = Box::leak(vec![0_u8; total].into_boxed_slice());
@@ -203,7 +205,7 @@ impl Group for MpiGroup {
             )
         })?;
         self.wait(begun, limits)?;
-        // SAFETY: leaked above, complete, and referred to by nobody else.
+        // SAFETY: leaked above, complete, and not referenced elsewhere.
         drop(unsafe { Box::from_raw(sent) });
         // SAFETY: `all` has the length given and lives until the operation completes.
         let begun = Operation::begin("MPI_Ibcast", |place| unsafe {
@@ -216,7 +218,7 @@ impl Group for MpiGroup {
 
     fn all(&self, mine: bool, limits: &WaitLimits<'_>) -> Result<bool, GroupError> {
         is_running()?;
-        // Leaked when the wait is given up, as the buffers of a gather.
+        // Leaked if the wait is given up, like the buffers of a gather.
         let numbers = Box::leak(Box::new([c_int::from(mine), 0]));
         let [mine, all] = &mut *numbers;
         // SAFETY: both numbers live until the operation completes.
@@ -224,7 +226,7 @@ impl Group for MpiGroup {
             raw::quo_mpi_iall(self.comm.0, mine, all, place)
         })?;
         self.wait(begun, limits)?;
-        // SAFETY: leaked above, complete, and referred to by nobody else.
+        // SAFETY: leaked above, complete, and not referenced elsewhere.
         let [_, all] = *unsafe { Box::from_raw(numbers) };
         Ok(all != 0)
     }
@@ -251,8 +253,8 @@ impl Group for MpiGroup {
         }
         let root = self.rank == 0;
         let mut all = vec![0_u8; if root { total as usize } else { 0 }];
-        // SAFETY: the buffers have the lengths and places that the counts and starts say; collective
-        // by contract.
+        // SAFETY: the buffers have the lengths and offsets given by the counts and starts;
+        // collective by contract.
         succeed(CALL, unsafe {
             raw::quo_mpi_gatherv(
                 self.comm.0,
@@ -305,7 +307,8 @@ impl Group for MpiGroup {
         let started = Started::read();
         let misled = started.and_then(|started| launch_mismatch(&started));
         let own = || launch::alone(self.size, world_size()?);
-        // Ranks of a world that comes and goes are often one, and so are parts that the runtime makes.
+        // In a world that can be resized a single rank is common, and so is a part made by the
+        // runtime.
         misled.or_else(|| own().filter(|_| self.given.is_some() && self.tag == 0))
     }
 
@@ -318,7 +321,7 @@ impl Group for MpiGroup {
     }
 }
 
-/// Number of ranks of `MPI_COMM_WORLD`, while MPI runs.
+/// Returns the number of ranks of `MPI_COMM_WORLD`, while MPI runs.
 pub(crate) fn world_size() -> Option<usize> {
     is_running().ok()?;
     let mut world: c_int = 0;
@@ -328,7 +331,7 @@ pub(crate) fn world_size() -> Option<usize> {
     usize::try_from(world).ok()
 }
 
-/// Returns the sentence about a launcher of another MPI. A process that MPI started by itself is none of its launcher's.
+/// Returns the warning about a launcher of another MPI; none for a process that MPI itself spawned.
 fn launch_mismatch(started: &Started) -> Option<String> {
     let world = world_size()?;
     let mut parent = 0;
@@ -344,7 +347,7 @@ fn launch_mismatch(started: &Started) -> Option<String> {
 
 impl Drop for MpiGroup {
     fn drop(&mut self) {
-        // A forked child has the memory of an MPI process and is none.
+        // A forked child has the memory of an MPI process but is not one.
         if self.process == ForkId::current() && is_running().is_ok() {
             // SAFETY: `self.comm` is ours and live; after MPI_Finalize it is gone with MPI.
             unsafe { raw::quo_mpi_comm_free(self.comm.0) };

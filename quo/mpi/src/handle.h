@@ -1,4 +1,4 @@
-/* Words and handles, and operations that have begun: what the C files share. */
+/* Words, handles and started operations, shared by the C files. */
 #ifndef QUO_MPI_HANDLE_H
 #define QUO_MPI_HANDLE_H
 
@@ -14,7 +14,7 @@ struct quo_mpi_operation {
 
 _Static_assert(sizeof(MPI_Comm) <= sizeof(uint64_t), "a communicator fits into a word");
 
-/* Only the handle's own bits count: where it is an int, whoever passed it by value left the others as they were. */
+/* Only the handle's own bits count: if it is an int, the others are undefined when it is passed by value. */
 static inline MPI_Comm handle(uint64_t word) { return (MPI_Comm)(intptr_t)word; }
 
 static inline uint64_t word(MPI_Comm comm) { return (uint64_t)(intptr_t)comm; }
@@ -29,7 +29,7 @@ static inline quo_mpi_operation *quo_mpi_begin(void)
     return operation;
 }
 
-/* An operation that did not begin is nobody's. */
+/* Frees an operation that did not start. */
 static inline int quo_mpi_begun(int code, quo_mpi_operation *operation, quo_mpi_operation **out)
 {
     if (code != MPI_SUCCESS) {

@@ -1,4 +1,5 @@
-//! Which MPI: the one this library was compiled against, and the one that runs in the process.
+//! Identity of an MPI: of the one this library was compiled against, and of the one that runs in
+//! the process.
 
 use std::fmt;
 
@@ -15,13 +16,13 @@ pub enum Family {
     Mvapich,
     /// Cray MPICH.
     Cray,
-    /// Handles and constants of MPI 5's own binary interface, in whichever MPI.
+    /// Any MPI with the handles and constants of MPI 5's standard binary interface.
     Standard,
-    /// One that is not known here.
+    /// An unknown MPI.
     Other,
 }
 
-/// By the numbers that the C file uses.
+/// Indexed by the numbers that the C file uses.
 const FAMILIES: [Family; 7] = [
     Family::Other,
     Family::OpenMpi,
@@ -32,7 +33,7 @@ const FAMILIES: [Family; 7] = [
     Family::Standard,
 ];
 
-/// Texts in front of the version number, most special first.
+/// Texts before the version number, most specific first.
 const SIGNS: [(Family, &str); 8] = [
     (Family::Intel, "intel(r) mpi library"),
     (Family::Cray, "cray mpich version"),
@@ -48,21 +49,21 @@ const SIGNS: [(Family, &str); 8] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     family: Family,
-    /// As it tells it; of one that is not known, all it tells on its first line.
+    /// Version as the MPI reports it; for an unknown MPI, the first line of its report.
     version: String,
-    /// The MPICH that it was made from, where it says so.
+    /// The MPICH from which the MPI was made, if it reports that.
     base: Option<String>,
 }
 
 impl Identity {
-    /// From the C file's constants.
+    /// Creates the identity from the C file's constants.
     pub(crate) fn from_header(family: i32, version: &str) -> Self {
         let number = usize::try_from(family).unwrap_or(0);
         let family = FAMILIES.get(number).copied().unwrap_or(Family::Other);
         Self { family, version: version.trim_matches('"').to_owned(), base: None }
     }
 
-    /// From the text of `MPI_Get_library_version`.
+    /// Creates the identity from the text of `MPI_Get_library_version`.
     pub(crate) fn from_library_version(text: &str) -> Self {
         // Blanks vary from release to release.
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -82,24 +83,24 @@ impl Identity {
         Self { family: Family::Other, version, base: None }
     }
 
-    /// The family of the MPI.
+    /// Returns the family of the MPI.
     #[must_use]
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// The first number of its version, where it says one.
+    /// Returns the first number of its version, if it has one.
     #[must_use]
     pub fn major(&self) -> Option<u64> {
         major(&self.version)
     }
 
-    /// Returns true if a library that was compiled against this MPI may call `running`: only the same MPI in the same
-    /// major version, as far as both are known.
+    /// Returns true if a library that was compiled against this MPI may call `running`: only the
+    /// same MPI in the same major version, if both are known.
     pub(crate) fn goes_with(&self, running: &Self) -> bool {
         match (self.family, running.family) {
             (Family::Other, _) | (_, Family::Other) => true,
-            // Cray's older headers do not say that they are Cray's.
+            // Cray's older headers do not identify themselves as Cray's.
             (Family::Mpich, Family::Cray) => {
                 running.base.as_deref().and_then(major) == self.major()
             }
@@ -108,7 +109,8 @@ impl Identity {
     }
 }
 
-/// The version number at the start of a text, with an update that Intel's older releases name.
+/// Returns the version number at the start of a text, with the update that Intel's older releases
+/// name.
 fn version_in(text: &str) -> String {
     let text = text.trim_start();
     let end = text.find([' ', ',', ';', ')']).unwrap_or(text.len());
@@ -148,7 +150,7 @@ impl fmt::Display for Identity {
 mod tests {
     use super::*;
 
-    /// Version strings of libraries, and how each is understood.
+    /// Version strings of libraries, and how each is parsed.
     const TOLD: [(&str, Family, &str); 12] = [
         (
             "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022",

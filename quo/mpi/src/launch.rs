@@ -1,7 +1,7 @@
 //! Check that the launcher and MPI agree on the number of ranks.
 //!
-//! A program that another MPI's launcher starts runs as many times as was asked for, and each copy
-//! believes it is alone.
+//! A program that is started by another MPI's launcher runs in the requested number of copies, and
+//! each copy sees only itself.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use quo_launch::job::Started;
 
 use crate::Family;
 
-/// A sentence for the user when MPI has one rank though a launcher started several. `own` is the launcher of the MPI in
-/// use, where it was found.
+/// Returns the warning for a launcher that started several ranks while MPI has only one. `own` is
+/// the launcher of the MPI in use, if it was found.
 pub(crate) fn mismatch(
     world: usize,
     mpi: &str,
@@ -33,7 +33,7 @@ pub(crate) fn mismatch(
     ))
 }
 
-/// A sentence for the user when a context has one of several ranks.
+/// Returns the warning for a context with one of several ranks.
 pub(crate) fn alone(size: usize, world: usize) -> Option<String> {
     (size == 1 && world > 1).then(|| {
         format!(
@@ -43,14 +43,15 @@ pub(crate) fn alone(size: usize, world: usize) -> Option<String> {
     })
 }
 
-/// Finds the launcher that belongs to an MPI library: in the folder `bin` beside one that the library is in.
+/// Finds the launcher that belongs to an MPI library, in a folder `bin` next to one that contains
+/// the library.
 pub(crate) fn launcher_of(library: &Path, family: Family) -> Option<PathBuf> {
     let names: &[&str] = match family {
         Family::OpenMpi => &["mpirun.openmpi", "mpirun"],
         Family::Mpich => &["mpirun.mpich", "mpiexec.hydra", "mpirun"],
         _ => &["mpiexec.hydra", "mpirun", "mpiexec"],
     };
-    // Not beside the root: what is there belongs to no MPI.
+    // Not next to the root: a launcher there belongs to no particular MPI.
     let above = library.ancestors().skip(1).filter(|above| above.parent().is_some());
     let folders = above.map(|above| above.join("bin"));
     folders

@@ -1,8 +1,9 @@
-//! Processes of this host that the launcher of this one started, so that the end of a rank is noticed before the rank has
-//! sent a message.
+//! Processes of this host that were started by the same launcher, so that the death of a rank is
+//! noticed before the rank has sent a message.
 //!
-//! Launchers tell each process its rank in the environment, and all ranks of a host are children of one process of the
-//! launcher. What is not certain is not taken for an end: the caller waits on.
+//! Launchers give each process its rank in the environment, and all ranks of a host are children of
+//! one process of the launcher. An uncertain finding does not count as a death: the caller keeps
+//! waiting.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -16,17 +17,19 @@ use quo_launch::job::RANKS;
 use crate::group::world_size;
 use crate::{is_usable, world_rank};
 
-/// Time between two looks at the processes.
+/// Interval between two checks of the processes.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Time that a rank must be missing before it has ended: launchers start the ranks of a host one after another.
+/// Time for which a rank must be missing before it counts as ended: launchers start the ranks of a
+/// host one after another.
 const LONGEST_START: Duration = Duration::from_millis(500);
 
-/// Variables that two processes of one job have alike.
+/// Variables that are equal for two processes of one job.
 const JOB: [&str; 5] =
     ["PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMI_JOBID", "PALS_APID"];
 
-/// Variables by which launchers tell the number of ranks on this host, and the number of a rank among these.
+/// Variables in which launchers pass the number of ranks on this host, and the number of a rank
+/// among them.
 const LOCAL: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     ("MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
@@ -34,12 +37,12 @@ const LOCAL: [(&str, &str); 4] = [
     ("PALS_LOCAL_SIZE", "PALS_LOCAL_RANKID"),
 ];
 
-/// The launched processes behind the ranks of a communicator, as far as this host knows them.
+/// Launched processes behind the ranks of a communicator, on this host.
 #[derive(Debug)]
 pub struct LaunchedPeers {
-    /// The rank in the communicator of each rank of `MPI_COMM_WORLD` that is in it.
+    /// Rank in the communicator of each member rank of `MPI_COMM_WORLD`.
     ranks: BTreeMap<usize, usize>,
-    /// The rank of this process in `MPI_COMM_WORLD`, and the number of ranks there.
+    /// Rank of this process in `MPI_COMM_WORLD`, and the number of ranks there.
     own: (usize, usize),
     state: Mutex<State>,
 }
@@ -51,14 +54,14 @@ struct State {
     missing_since: Option<Instant>,
 }
 
-/// A process, which no other process of this host is.
+/// A process, uniquely identified on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     number: i32,
     began: u64,
 }
 
-/// The ranks of `MPI_COMM_WORLD` on this host.
+/// Ranks of `MPI_COMM_WORLD` on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     processes: BTreeMap<usize, Process>,
@@ -66,8 +69,8 @@ struct Seen {
 }
 
 impl LaunchedPeers {
-    /// The launched processes behind the ranks of a communicator, by their ranks in `MPI_COMM_WORLD`, which are below zero
-    /// for others. Local; none is looked for yet.
+    /// Creates the peers from their ranks in `MPI_COMM_WORLD`, which are negative for processes
+    /// outside it. Local; no process is searched for yet.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -80,7 +83,7 @@ impl LaunchedPeers {
         Ok(Self { ranks: ranks.collect(), own, state: Mutex::new(state) })
     }
 
-    /// The launched processes of `MPI_COMM_WORLD`. Local; none is looked for yet.
+    /// Creates the peers of `MPI_COMM_WORLD`. Local; no process is searched for yet.
     ///
     /// # Errors
     /// As [`is_usable`](crate::is_usable); [`GroupError::Mpi`].
@@ -89,8 +92,8 @@ impl LaunchedPeers {
         Self::new(0..c_int::try_from(world_size().unwrap_or(0)).unwrap_or(0))
     }
 
-    /// Fails when a rank has ended whose process is, or was to be, on this host. Looks at the processes a few times a
-    /// second at most. Local.
+    /// Fails if a rank has ended whose process is, or was to be, on this host. Checks the processes
+    /// at most a few times a second. Local.
     ///
     /// # Errors
     /// [`GroupError::Dead`] with the ranks in the communicator.
@@ -105,7 +108,8 @@ impl LaunchedPeers {
         if is_unsure {
             let before = state.seen.take().unwrap_or_default();
             let mut seen = find(self.own).unwrap_or_default();
-            // The first process of a rank is the one: what it leaves behind is no rank.
+            // The first process found for a rank is the rank: processes that it leaves behind are
+            // not.
             seen.processes.extend(before.processes);
             seen.missing.retain(|rank| !seen.processes.contains_key(rank));
             state.seen = Some(seen);
@@ -120,7 +124,7 @@ impl LaunchedPeers {
         let missing = seen.missing.clone();
         let since = (!missing.is_empty()).then(|| state.missing_since.unwrap_or(now));
         state.missing_since = since;
-        // Where one has ended, others may have ended because of the one that is missing.
+        // If one rank has ended, others may have ended because of the one that is missing.
         let is_over = since.is_some_and(|since| now.duration_since(since) >= LONGEST_START);
         if is_over || !ended.is_empty() {
             ended.extend(missing);
@@ -132,7 +136,7 @@ impl LaunchedPeers {
     }
 }
 
-/// Finds the processes of the ranks; none where the launcher does not tell enough.
+/// Finds the processes of the ranks; `None` if the launcher does not provide enough information.
 fn find((rank, world): (usize, usize)) -> Option<Seen> {
     let own = Environment::of("self")?;
     let told = rank.to_string();
@@ -155,7 +159,7 @@ fn find((rank, world): (usize, usize)) -> Option<Seen> {
             elsewhere.extend(rank);
             continue;
         }
-        // A process may have written over its environment, or belong to somebody else.
+        // A process may have overwritten its environment, or belong to another user.
         is_unsure |= environment.as_ref().is_none_or(|it| !it.shares_an_entry(&own));
         let (Some(rank), Some(place)) = (rank, of_job.and_then(|it| it.number(place))) else {
             continue;
@@ -166,7 +170,7 @@ fn find((rank, world): (usize, usize)) -> Option<Seen> {
         places.insert(place, rank);
     }
     if is_unsure || !twice.is_empty() || !seen.processes.contains_key(&rank) {
-        // Those that are known can be watched all the same.
+        // The known ones can still be watched.
         seen.processes.retain(|rank, _| !twice.contains(rank));
         return Some(seen);
     }
@@ -175,8 +179,8 @@ fn find((rank, world): (usize, usize)) -> Option<Seen> {
     Some(seen)
 }
 
-/// The ranks of the world that are missing among those of this host: `places` has the rank at each place. Only ranks that
-/// are certain: launchers number the ranks of a host in their order.
+/// Returns the ranks of the world that are missing among those of this host, given the rank at each
+/// local place. Only certain ranks: launchers number the ranks of a host in order.
 fn missing(size: usize, world: usize, places: &BTreeMap<usize, usize>) -> Vec<usize> {
     let bounds = [(size, world)];
     let mut missing = Vec::new();
@@ -191,13 +195,14 @@ fn missing(size: usize, world: usize, places: &BTreeMap<usize, usize>) -> Vec<us
     missing
 }
 
-/// The process whose children the ranks of this host are: the first above this process that is none of the rank's own.
+/// Returns the process whose children are the ranks of this host: the first ancestor of this
+/// process that does not belong to the rank itself.
 fn root(own: &Environment, name: &str) -> Option<i32> {
     let mut number = std::process::id().cast_signed();
     loop {
         let (_, parent, _) = stat(number)?;
         if parent <= 0 {
-            // The launcher is outside of what this process can see.
+            // The launcher is outside the namespace that this process can see.
             return None;
         }
         let above = Environment::of(&parent.to_string());
@@ -209,7 +214,7 @@ fn root(own: &Environment, name: &str) -> Option<i32> {
     }
 }
 
-/// The variables that a process began with.
+/// Variables with which a process was started.
 struct Environment(Vec<u8>);
 
 impl Environment {
@@ -248,12 +253,12 @@ fn numbers() -> impl Iterator<Item = i32> {
     folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok())
 }
 
-/// State, parent and start of a process.
+/// Returns state, parent and start time of a process.
 fn stat(number: i32) -> Option<(char, i32, u64)> {
     parse_stat(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)
 }
 
-/// The name, in brackets, may have anything in it.
+/// The name, in parentheses, may contain anything.
 fn parse_stat(text: &str) -> Option<(char, i32, u64)> {
     let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = words.next()?.chars().next()?;
@@ -274,7 +279,7 @@ fn has_ended(process: Process) -> bool {
     }
 }
 
-/// `ESRCH`: the process ended between the opening of its file and the reading.
+/// `ESRCH`: the process ended between the opening and the reading of its file.
 const NO_SUCH_PROCESS: i32 = 3;
 
 #[cfg(test)]
@@ -291,7 +296,7 @@ mod tests {
         // The second of two hosts, filled one after the other.
         assert_eq!(missing(4, 8, &places(&[(0, 4), (2, 6), (3, 7)])), [5]);
         assert_eq!(missing(4, 8, &places(&[(0, 4), (1, 5), (2, 6)])), [7]);
-        // Dealt in turns: rank 3 is missing, and 2 and 4 could be.
+        // Distributed round robin: rank 3 is missing, and 2 and 4 could be.
         assert_eq!(missing(4, 8, &places(&[(0, 1), (2, 5), (3, 7)])), [0; 0]);
     }
 

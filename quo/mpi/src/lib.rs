@@ -1,14 +1,14 @@
-//! Groups over MPI communicators: the only part of quo that meets MPI.
+//! Groups over MPI communicators: the only part of quo that uses MPI.
 //!
-//! Two C files, compiled by the compiler wrapper of the MPI in use (`MPICC`, else `bin/mpicc` in
-//! `MPI_HOME`, else `mpicc`), make the MPI calls; communicators cross as words. So all Rust
-//! code is the same for every MPI, and only these files are built per MPI.
+//! Two C files, compiled by the compiler wrapper of the MPI in use (`MPICC`, otherwise `bin/mpicc`
+//! in `MPI_HOME`, otherwise `mpicc`), make the MPI calls; communicators are passed as words. So all
+//! Rust code is the same for every MPI, and only these files are built per MPI.
 //!
-//! They also carry which MPI it was compiled against. In a process with another one nothing is
-//! done with handles: [`is_usable`] refuses it first.
+//! They also record the MPI they were compiled against. In a process with another one no handle is
+//! used: [`is_usable`] fails first.
 //!
-//! Rust programs that use the crate `mpi` turn on the feature `rsmpi` and hand its communicators to
-//! `MpiGroup::new`; everybody else has [`MpiGroup::from_raw`].
+//! Rust programs that use the crate `mpi` enable the feature `rsmpi` and pass its communicators to
+//! `MpiGroup::new`; other programs use [`MpiGroup::from_raw`].
 
 mod comm;
 pub mod communicator;

@@ -1,5 +1,5 @@
-/* What changes who belongs to a communicator: parts, merges, processes that are started while the program runs. Like
- * mpi.c it decides nothing. */
+/* Changes of a communicator's members: subsets, merges, and processes started at run time. Like
+ * mpi.c it makes no decisions. */
 #include "handle.h"
 
 #include <stdatomic.h>
@@ -140,7 +140,7 @@ int quo_mpi_init_threads(int level)
 
 _Static_assert(sizeof(void *) >= sizeof(uint64_t), "an attribute holds a word");
 
-/* Made once; ranks of one process may come from several threads. */
+/* Created once; several threads of one process may call this. */
 static int key(void)
 {
     static atomic_int made = MPI_KEYVAL_INVALID;

@@ -1,5 +1,5 @@
-/* The one file of quo that is compiled against an MPI; see quo_mpi.h. It decides nothing: it turns words into handles
- * and passes on. */
+/* The one file of quo that is compiled against an MPI; see quo_mpi.h. It makes no decisions: it converts words to
+ * handles and forwards the calls. */
 #define _GNU_SOURCE /* dladdr */
 #include "quo_mpi.h"
 
@@ -13,14 +13,14 @@
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
 
-/* An MPI's own header may say with a negative version that it is not the standard's binary interface. */
+/* A negative version in an MPI's own header means that it does not have the standard's binary interface. */
 #if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
 #define IS_STANDARD 1
 #else
 #define IS_STANDARD 0
 #endif
 
-/* MPIs that come from MPICH have its macros too. Some versions are strings and some are bare numbers. */
+/* MPIs derived from MPICH define its macros too. Some versions are strings and some are bare numbers. */
 #if IS_STANDARD
 #define FAMILY QUO_MPI_STANDARD
 #define VERSION TEXT(MPI_ABI_VERSION) "." TEXT(MPI_ABI_SUBVERSION)
@@ -72,7 +72,7 @@ int quo_mpi_library_version(char *text)
     return MPI_Get_library_version(text, &length) == MPI_SUCCESS ? length : 0;
 }
 
-/* Pointers to functions are no pointers to objects for ISO C; POSIX lets them be copied. */
+/* In ISO C, function pointers are not object pointers; POSIX allows copying them. */
 #define FILE_OF(function, info) (memcpy(&(info).dli_saddr, &(function), sizeof(void *)), dladdr((info).dli_saddr, &(info)))
 
 void quo_mpi_library_file(char *text, size_t bytes)
@@ -86,7 +86,7 @@ void quo_mpi_library_file(char *text, size_t bytes)
 int quo_mpi_offers_standard(void)
 {
 #if IS_STANDARD
-    /* Another MPI that does not know the call would leave it to the library beside it. */
+    /* If the running MPI does not have the call, it may resolve to another library that does. */
     Dl_info runs = {0}, answers = {0};
     int (*run)(int *) = MPI_Initialized;
     int (*answer)(int *, int *) = MPI_Abi_get_version;
@@ -237,7 +237,7 @@ int quo_mpi_finalize(void) { return MPI_Finalize(); }
 
 uint64_t quo_mpi_comm_world(void) { return word(MPI_COMM_WORLD); }
 
-/* What is called while MPI_Finalize begins, before anything of MPI has ended. */
+/* Called when MPI_Finalize begins, before any part of MPI has ended. */
 static void (*ending)(void);
 
 static int call_ending(MPI_Comm comm, int key, void *value, void *state)

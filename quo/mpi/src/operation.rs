@@ -1,4 +1,4 @@
-//! Non-blocking operations of MPI, waited for within limits.
+//! Non-blocking MPI operations, waited for within limits.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -16,11 +16,11 @@ const EAGER_POLLS: u32 = 2_000;
 const YIELDS: u32 = 200;
 /// Time to sleep between later polls: the awaited rank may need this core.
 const NAP: Duration = Duration::from_micros(50);
-/// Polls between two looks at the clock and at the other members.
+/// Polls between two checks of the clock and of the other members.
 const POLLS_PER_CHECK: u32 = 64;
 
-/// A non-blocking operation that has begun. MPI writes into C's memory until it has completed, which
-/// may be after the wait was given up: only a completed one is freed.
+/// A started non-blocking operation. MPI writes into C's memory until the operation has completed,
+/// which may be after the wait was given up: only a completed operation is freed.
 #[derive(Debug)]
 pub(crate) struct Operation {
     call: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Begins one by a call of C that gives MPI's code.
+    /// Starts an operation by a C call that returns MPI's code.
     pub(crate) fn begin(
         call: &'static str,
         begin: impl FnOnce(*mut *mut raw::Operation) -> c_int,
@@ -38,22 +38,22 @@ impl Operation {
         Ok(Self { call, operation })
     }
 
-    /// Returns true if it is complete; [`end`](Self::end) is next then.
+    /// Returns true if the operation is complete; then [`end`](Self::end) must follow.
     pub(crate) fn test(&mut self) -> Result<bool, GroupError> {
         let mut done: c_int = 0;
-        // SAFETY: the operation has begun and was not given back.
+        // SAFETY: the operation has been started and not freed.
         succeed(self.call, unsafe { raw::quo_mpi_test(self.operation, &raw mut done) })?;
         Ok(done != 0)
     }
 
-    /// Gives back the resources of a complete one, and its communicator, which only a duplication
-    /// has.
+    /// Frees a complete operation. Returns its communicator, which only a duplication has.
     pub(crate) fn end(self) -> Comm {
-        // SAFETY: complete, and used by nobody any more.
+        // SAFETY: complete, and no longer used.
         Comm(unsafe { raw::quo_mpi_operation_end(self.operation) })
     }
 
-    /// Waits for its end; gives the communicator of a duplication, else the null communicator.
+    /// Waits for its end; returns the communicator of a duplication, otherwise the null
+    /// communicator.
     pub(crate) fn wait(mut self, limits: &WaitLimits<'_>) -> Result<Comm, GroupError> {
         let mut polls: u32 = 0;
         loop {

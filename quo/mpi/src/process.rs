@@ -12,11 +12,11 @@ use quo::group::GroupError;
 use crate::identity::{Family, Identity};
 use crate::{is_finalized, raw};
 
-/// More than any MPI writes, 8 KiB today. The size in the header would not do: the call may be
-/// answered by another MPI than the header's.
+/// More than the text of any MPI. The size in the header is not sufficient: the call may reach
+/// another MPI than the header's.
 const VERSION_BYTES: usize = 32 * 1024;
 
-/// The MPI that this library was compiled against. Local.
+/// Returns the MPI that this library was compiled against. Local.
 #[must_use]
 pub fn built_for() -> &'static Identity {
     static BUILT_FOR: OnceLock<Identity> = OnceLock::new();
@@ -27,7 +27,7 @@ pub fn built_for() -> &'static Identity {
     })
 }
 
-/// The MPI that this library's calls reach in this process. Local.
+/// Returns the MPI that this library's calls reach in this process. Local.
 #[must_use]
 pub fn running() -> &'static Identity {
     static RUNNING: OnceLock<Identity> = OnceLock::new();
@@ -39,20 +39,20 @@ fn library_version() -> String {
     // SAFETY: the buffer is longer than any MPI's text, see `VERSION_BYTES`; MPI allows this call at
     // any time and from any thread.
     unsafe { raw::quo_mpi_library_version(text.as_mut_ptr().cast::<c_char>()) };
-    // The last byte is never written to, so that there is an end even so.
+    // The last byte is never written, so the text is terminated in any case.
     text[VERSION_BYTES - 1] = 0;
     CStr::from_bytes_until_nul(&text).map_or_else(|_| String::new(), |t| t.to_string_lossy().into())
 }
 
-/// Refuses another MPI than the one this library was compiled against: its handles and constants mean
-/// something else. Local, asked once per process.
+/// Refuses another MPI than the one this library was compiled against, because its handles and
+/// constants have other meanings. Local, checked once per process.
 ///
 /// # Errors
 /// [`GroupError::OtherMpi`].
 pub fn is_the_right_mpi() -> Result<(), GroupError> {
     static RIGHT: OnceLock<bool> = OnceLock::new();
     let right = || match built_for().family() {
-        // Whoever offers that interface says so itself.
+        // An MPI that offers that interface reports it itself.
         Family::Standard => raw::quo_mpi_offers_standard() != 0,
         _ => built_for().goes_with(running()),
     };
@@ -63,8 +63,8 @@ fn other(running: String) -> GroupError {
     GroupError::OtherMpi { built_for: built_for().to_string(), running }
 }
 
-/// Checks that MPI is between its initialisation and its finalisation, and the right one.
-/// Local; to be asked before any handle is touched.
+/// Checks that MPI is initialised, not finalised, and the right one. Local; to be called before any
+/// handle is used.
 ///
 /// # Errors
 /// [`GroupError::OtherMpi`], [`GroupError::NotInitialized`] or [`GroupError::Finalized`].
@@ -80,35 +80,36 @@ pub fn is_usable() -> Result<(), GroupError> {
 pub fn world_rank() -> Result<i32, GroupError> {
     is_usable()?;
     let mut rank = 0;
-    // SAFETY: the place is there for the length of the call, and the communicator until MPI ends.
+    // SAFETY: `rank` lives for the duration of the call, and the communicator until MPI ends.
     let code = unsafe { raw::quo_mpi_comm_rank(raw::quo_mpi_comm_world(), &raw mut rank) };
     raw::succeed("MPI_Comm_rank", code).map(|()| rank)
 }
 
-/// Calls `call` when `MPI_Finalize` begins, once for a process however often this is called. Local. Without effect where
-/// MPI [is not usable](is_usable).
+/// Registers `call` to be called when `MPI_Finalize` begins; only the first call has an effect.
+/// Local. Without effect if MPI [is not usable](is_usable).
 pub fn at_finalize(call: extern "C" fn()) {
     static ASKED: AtomicBool = AtomicBool::new(false);
     if is_usable().is_ok() && !ASKED.swap(true, Ordering::Relaxed) {
-        // SAFETY: a function stays where it is as long as this library is loaded, which is until the process ends.
+        // SAFETY: the function stays valid while this library is loaded, which is until the process
+        // ends.
         let _ = unsafe { raw::quo_mpi_at_finalize(call) };
     }
 }
 
-/// Ends all processes of the job with a status. Returns only where MPI cannot. Local, while MPI
-/// [is usable](is_usable).
+/// Ends all processes of the job with a status. Returns only if MPI cannot end them. Local, while
+/// MPI [is usable](is_usable).
 pub fn abort(status: i32) {
     if is_usable().is_ok() {
-        // SAFETY: MPI runs.
+        // SAFETY: MPI is running.
         unsafe { raw::quo_mpi_abort(status) };
     }
 }
 
-/// Checks that MPI is between its initialisation and its finalisation. Local.
+/// Checks that MPI is initialised and not finalised. Local.
 ///
 /// # Errors
-/// [`GroupError::NotInitialized`] or [`GroupError::Finalized`]; [`GroupError::OtherMpi`] where the
-/// process has a second MPI, which may be the one that runs.
+/// [`GroupError::NotInitialized`] or [`GroupError::Finalized`]; [`GroupError::OtherMpi`] if the
+/// process has a second MPI, which may be the one that is running.
 pub fn is_running() -> Result<(), GroupError> {
     if raw::quo_mpi_is_initialized() == 0 {
         let second = || Some(other(format!("(also) {}", second_library()?.display())));
@@ -117,7 +118,7 @@ pub fn is_running() -> Result<(), GroupError> {
     if is_finalized() { Err(GroupError::Finalized) } else { Ok(()) }
 }
 
-/// The file of the MPI library that our calls reach.
+/// Returns the file of the MPI library that our calls reach.
 pub(crate) fn library() -> Option<PathBuf> {
     let mut file = vec![0_u8; 4096];
     // SAFETY: the buffer has the length given.
@@ -126,15 +127,15 @@ pub(crate) fn library() -> Option<PathBuf> {
     Path::new(file).canonicalize().ok()
 }
 
-/// An MPI library in this process beside the one that our calls reach: a program may have loaded its
-/// own for itself alone, as interpreters do.
+/// Returns an MPI library in this process other than the one that our calls reach: a program may
+/// have loaded its own privately, as interpreters do.
 fn second_library() -> Option<PathBuf> {
     let ours = library()?;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     mpi_libraries(&maps).into_iter().find(|file| *file != ours)
 }
 
-/// The MPI libraries among the files of a memory map.
+/// Returns the MPI libraries among the files of a memory map.
 fn mpi_libraries(maps: &str) -> BTreeSet<PathBuf> {
     let files = maps.lines().filter_map(|line| Some(Path::new(&line[line.find('/')?..])));
     let is_mpi = |file: &&Path| {

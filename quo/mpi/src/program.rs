@@ -1,4 +1,4 @@
-//! MPI from beginning to end, for programs of ours.
+//! MPI from initialisation to finalisation, for the project's own programs.
 #![allow(unsafe_code)]
 
 use quo::group::GroupError;
@@ -7,15 +7,15 @@ use crate::communicator::ThreadLevel;
 use crate::raw::succeed;
 use crate::{Comm, MpiGroup, is_the_right_mpi, raw};
 
-/// MPI, initialised by this process and finalised when this is dropped.
+/// MPI, initialised by this process and finalised on drop.
 #[derive(Debug)]
 pub struct Mpi {
-    /// To be dropped by the thread that made it.
+    /// Ensures that the value is dropped by the thread that made it.
     _bound: std::marker::PhantomData<*const ()>,
 }
 
 impl Mpi {
-    /// Initialises MPI for one thread. Collective over all that were launched.
+    /// Initialises MPI for one thread. Collective over all launched processes.
     ///
     /// # Errors
     /// [`GroupError::OtherMpi`], [`GroupError::Unsuitable`] if it was initialised before,
@@ -35,8 +35,9 @@ impl Mpi {
         Ok(Self { _bound: std::marker::PhantomData })
     }
 
-    /// As [`initialize`](Self::initialize), for as many threads as `level` says, or fewer where the MPI has no
-    /// more: [`communicator::thread_level`](crate::communicator::thread_level) tells.
+    /// Like [`initialize`](Self::initialize), for the threads that `level` allows, or fewer if the
+    /// MPI does not support it: [`communicator::thread_level`](crate::communicator::thread_level)
+    /// returns the level.
     ///
     /// # Errors
     /// As [`initialize`](Self::initialize).
@@ -47,7 +48,7 @@ impl Mpi {
         })
     }
 
-    /// All ranks. Collective.
+    /// Returns a group over all ranks. Collective.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw`].
@@ -56,7 +57,7 @@ impl Mpi {
         unsafe { MpiGroup::from_raw(Comm(raw::quo_mpi_comm_world())) }
     }
 
-    /// This process's rank among all. Local.
+    /// Returns this process's rank among all. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].

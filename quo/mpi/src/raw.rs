@@ -1,4 +1,4 @@
-//! The C file, as declared in `quo_mpi.h`: keep the two alike.
+//! The C functions, as declared in `quo_mpi.h`: keep the two in step.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -136,13 +136,13 @@ unsafe extern "C" {
     pub(crate) fn quo_mpi_abort(status: c_int);
 }
 
-/// An error of MPI with MPI's own text.
+/// Converts MPI's code into a result; an error has MPI's own text.
 pub(crate) fn succeed(call: &'static str, code: i32) -> Result<(), GroupError> {
     if code == 0 {
         return Ok(());
     }
     let mut text = vec![0_u8; usize::try_from(quo_mpi_text_length()).unwrap_or(0).max(1)];
-    // SAFETY: the buffer has the length that was asked for.
+    // SAFETY: the buffer has the length that MPI requires.
     let length = unsafe { quo_mpi_error_text(code, text.as_mut_ptr().cast()) };
     text.truncate(usize::try_from(length).unwrap_or(0));
     Err(GroupError::Mpi { call, text: String::from_utf8_lossy(&text).into_owned() })

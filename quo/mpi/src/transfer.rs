@@ -1,4 +1,4 @@
-//! Messages between two ranks that are on their way while the program does something else.
+//! Messages between two ranks that are transferred while the program does other work.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -10,10 +10,12 @@ use crate::communicator::Communicator;
 use crate::operation::Operation;
 use crate::{Comm, MpiGroup, is_running, raw};
 
-/// The most bytes of one message of MPI, whose counts are ints; longer ones travel in pieces.
+/// Maximum number of bytes of one MPI message, whose counts are ints; longer ones are sent in
+/// pieces.
 const PIECE: usize = 1 << 30;
 
-/// A message on its way. Dropped before it is complete, its bytes are leaked: MPI may still use them.
+/// A message in transit. If it is dropped before it is complete, its bytes are leaked: MPI may
+/// still use them.
 #[derive(Debug)]
 #[must_use = "a message is on its way until it is tested or waited for"]
 pub struct Transfer {
@@ -21,11 +23,11 @@ pub struct Transfer {
     bytes: ManuallyDrop<Vec<u8>>,
 }
 
-/// One piece: communicator, start, length, the other rank, tag.
+/// Function that starts one piece: communicator, start, length, the other rank, tag.
 type Begin =
     unsafe extern "C" fn(u64, *mut c_void, c_int, c_int, c_int, *mut *mut raw::Operation) -> c_int;
 
-/// As [`raw::quo_mpi_isend`], with the address as receiving has it.
+/// Like [`raw::quo_mpi_isend`], with the signature of receiving.
 unsafe extern "C" fn send(
     comm: u64,
     bytes: *mut c_void,
@@ -54,13 +56,14 @@ impl Transfer {
         let mut bytes = ManuallyDrop::new(bytes);
         let (start, length) = (bytes.as_mut_ptr(), bytes.len());
         let mut transfer = Self { under_way: Vec::new(), bytes };
-        // A message of nothing is one piece of nothing.
+        // An empty message is one empty piece.
         for from in (0..length.max(1)).step_by(PIECE) {
             let count = (length - from).min(PIECE) as c_int;
-            // SAFETY: inside of the bytes, or at the end of nothing.
+            // SAFETY: inside the bytes, or at the end of an empty vector.
             let piece = unsafe { start.add(from) }.cast::<c_void>();
-            // SAFETY: the piece stays where it is until the operation is complete, or for ever: a vector that is
-            // moved keeps its bytes, and `Drop` leaks them. Nobody looks at them before.
+            // SAFETY: the piece stays where it is until the operation is complete, or forever:
+            // moving the vector does not move its bytes, and `Drop` leaks them. Nothing accesses
+            // them before.
             let begun = Operation::begin(call, |out| unsafe {
                 begin(comm.0, piece, count, rank, tag, out)
             });
@@ -70,7 +73,7 @@ impl Transfer {
         Ok(transfer)
     }
 
-    /// Returns true if it is complete. Local.
+    /// Returns true if the transfer is complete. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -89,14 +92,13 @@ impl Transfer {
         Ok(true)
     }
 
-    /// Waits until it is complete, and gives the bytes: those that came, or those that were sent.
+    /// Waits until the transfer is complete, and returns the bytes received or sent.
     ///
-    /// # Errors
-    /// [`GroupError::Late`] and what `check_peers` returns, [`GroupError::Mpi`].
+    /// # Errors [`GroupError::Late`] and the errors of `check_peers`, [`GroupError::Mpi`].
     pub fn finish(mut self, limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         while let Some(operation) = self.under_way.pop() {
             if let Err(error) = operation.wait(limits) {
-                // MPI may go on with it.
+                // MPI may still use it.
                 std::mem::forget(self);
                 return Err(error);
             }
@@ -114,12 +116,12 @@ impl Drop for Transfer {
     }
 }
 
-/// Begins to send bytes to a rank. Local; the rank receives as many with the same tag.
+/// Starts sending bytes to a rank. Local; the rank receives the same number with the same tag.
 fn begin_send(comm: Comm, to: usize, bytes: Vec<u8>, tag: u16) -> Result<Transfer, GroupError> {
     Transfer::begin("MPI_Isend", send, comm, to, bytes, tag)
 }
 
-/// Begins to receive as many bytes as the vector has.
+/// Starts receiving as many bytes as the vector has.
 fn begin_receive(
     comm: Comm,
     from: usize,
@@ -132,8 +134,8 @@ fn begin_receive(
 macro_rules! transfers {
     ($($over:ty),*) => {$(
         impl $over {
-            /// Begins to send bytes to a rank, which receives as many with the same tag. Local. Messages of one
-            /// tag between two ranks do not overtake each other.
+            /// Starts sending bytes to a rank, which receives the same number with the same tag.
+            /// Local. Messages with the same tag between two ranks do not overtake each other.
             ///
             /// # Errors
             /// [`GroupError::Mpi`], [`GroupError::Unsuitable`] for a rank that no MPI has.
@@ -146,7 +148,8 @@ macro_rules! transfers {
                 begin_send(self.as_raw(), to, bytes, tag)
             }
 
-            /// Begins to receive from a rank, over the bytes of the vector and as many. Local.
+            /// Starts receiving from a rank into the bytes of the vector, which gives their number.
+            /// Local.
             ///
             /// # Errors
             /// As [`begin_send`](Self::begin_send).

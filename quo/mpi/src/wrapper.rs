@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-/// The part of a wrapper's flags that links a program.
+/// A wrapper's flags that concern linking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkFlags {
-    /// Folders to find libraries in, `-L`.
+    /// Library search folders, `-L`.
     pub folders: Vec<String>,
     /// Libraries, `-l`.
     pub libraries: Vec<String>,
-    /// Folders that a program needs to know when it starts: those the wrapper names, else those it
-    /// links from; without the ones in which the loader looks anyway.
+    /// Folders that a program needs when it starts: those the wrapper names, otherwise those it
+    /// links from, without the ones that the loader searches anyway.
     pub run_path: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ fn is_system(folder: &str) -> bool {
     })
 }
 
-/// Reads the line that `mpicc -show` prints.
+/// Parses the line that `mpicc -show` prints.
 pub fn link_flags(shown: &str) -> LinkFlags {
     let mut flags = LinkFlags::default();
     let mut named = Vec::new();
@@ -53,8 +53,8 @@ pub fn link_flags(shown: &str) -> LinkFlags {
     flags
 }
 
-/// Removes the folders of the run path from which each library leads into a folder of the system. Debian has
-/// links for the linker in a folder of Open MPI's, where a program finds nothing when it starts.
+/// Removes the folders of the run path whose libraries all resolve to a system folder. Debian keeps
+/// links for the linker in a folder of Open MPI, in which a program finds nothing when it starts.
 pub fn drop_links(flags: &mut LinkFlags, resolve: impl Fn(&Path) -> Option<PathBuf>) {
     let libraries = &flags.libraries;
     flags.run_path.retain(|folder| {
@@ -72,8 +72,8 @@ fn push_new(list: &mut Vec<String>, value: &str) {
     }
 }
 
-/// Returns the linker's part of a word: `-Wl,a,b` is two, `-Xlinker` says that the next one is for
-/// it.
+/// Returns the linker's part of a word: `-Wl,a,b` is two, and `-Xlinker` passes the next word to
+/// the linker.
 fn for_linker(word: &str) -> Vec<&str> {
     match word.strip_prefix("-Wl,") {
         Some(list) => list.split(',').collect(),
@@ -82,7 +82,7 @@ fn for_linker(word: &str) -> Vec<&str> {
     }
 }
 
-/// The words of a line as a shell tells them apart: quotes and backslashes hold blanks together.
+/// Splits a line into words like a shell: quotes and backslashes protect blanks.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -131,7 +131,7 @@ mod tests {
                  -L/usr/lib/x86_64-linux-gnu -lmpich",
                 ["/usr/lib/x86_64-linux-gnu", "mpich", ""],
             ),
-            // In folders of their own.
+            // In separate folders.
             (
                 "cc -I/opt/m/include -L/opt/m/lib -Wl,-rpath -Wl,/opt/m/lib \
                  -Wl,--enable-new-dtags -lmpi",

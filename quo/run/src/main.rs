@@ -1,5 +1,5 @@
-//! `quo-run`: starts a command, usually `mpirun`, so that ranks which wait in MPI lend their CPUs to OpenMP threads of
-//! other ranks of their node. The program is not changed.
+//! `quo-run`: starts a command, usually `mpirun`, so that ranks that wait in MPI lend their CPUs to
+//! OpenMP threads of other ranks of their node. The program is not changed.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use quo_terminal::complain;
 /// File name of the object loaded into ranks.
 const OBJECT: &str = "libquo_run_preload.so";
 
-/// The words by which a user takes the risk of `--malleable`.
+/// The words by which a user accepts the risk of `--malleable`.
 const RISK: &str = "results-may-be-wrong";
 
 /// Runs a command; ranks that wait in MPI lend their CPUs to OpenMP threads of other ranks of the node.
@@ -50,7 +50,7 @@ const PAGES: quo_pages::Words<'_> = quo_pages::Words {
     names: None,
 };
 
-/// Accepts the words of the risk only.
+/// Accepts only the words of the risk.
 fn take_risk(words: &str) -> Result<bool, String> {
     if words == RISK {
         return Ok(true);
@@ -122,7 +122,8 @@ fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
     Err((status, format!("cannot run {}: {error}", command[0].to_string_lossy())))
 }
 
-/// Returns the variables by which waits of MPI and OpenMP leave the CPU. What the user has set stays.
+/// Returns the variables that make waits of MPI and OpenMP leave the CPU. Variables set by the user
+/// are kept.
 fn waits(is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, OsString)> {
     let mut variables = Vec::new();
     let mut set = |unless: &[&str], name, value: &str| {
@@ -130,19 +131,20 @@ fn waits(is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, OsString)> {
             variables.push((name, OsString::from(value)));
         }
     };
-    // The object takes each yield as the sign that MPI has found nothing to do.
+    // The object takes each yield as a sign that MPI has found nothing to do.
     set(&[], "OMPI_MCA_mpi_yield_when_idle", "1");
-    // Threads without a region go to sleep within a millisecond, and not after tens of them.
+    // Threads without a region go to sleep within a millisecond instead of tens of them.
     set(&["OMP_WAIT_POLICY"], "GOMP_SPINCOUNT", "20000");
     set(&["OMP_WAIT_POLICY"], "KMP_BLOCKTIME", "1");
-    // GNU's runtime takes a team with borrowed CPUs for one that is larger than its processors, whose threads it has
-    // sleep at once in each barrier of a region. With this policy they look a thousand times before, as long as short
-    // regions wait for their last thread; beside the two numbers above it has no other effect.
+    // GNU's runtime treats a team with borrowed CPUs as larger than its processors, and makes its
+    // threads sleep at once in each barrier of a region. With this policy they poll a thousand
+    // times before, as long as short regions wait for their last thread; given the two numbers
+    // above it has no other effect.
     set(&["GOMP_SPINCOUNT", "KMP_BLOCKTIME"], "OMP_WAIT_POLICY", "active");
     variables
 }
 
-/// Returns a word that no other job has and nobody guesses, in hexadecimal digits.
+/// Returns a unique, unguessable word in hexadecimal digits.
 fn random() -> Result<String, String> {
     let mut bytes = [0; 16];
     let mut filled = 0;

@@ -7,9 +7,9 @@ use super::{BindError, Target};
 use crate::cpuset::CpuSet;
 use crate::topology::{ObjectType, Topology};
 
-/// The first binding of every rank of a node, as `QUO_BINDING` and `quo-info plan --binding` have it.
+/// First binding of every rank of a node, as given to `QUO_BINDING` and `quo-info plan --binding`.
 ///
-/// Read from `none`, an object type, or CPU lists by node rank with semicolons between them.
+/// Parsed from `none`, an object type, or CPU lists by node rank separated by semicolons.
 ///
 /// ```
 /// use quo::affinity::InitialBinding;
@@ -34,16 +34,16 @@ pub enum InitialBinding {
 }
 
 impl InitialBinding {
-    /// The mask of a node rank. Pure.
+    /// Returns the mask of a node rank. Pure.
     ///
     /// # Errors
-    /// [`BindError::Topology`] when the machine has no object of the type, and the errors of
+    /// [`BindError::Topology`] if the machine has no object of the type, and the errors of
     /// [`Target::resolve`] for CPUs that are not allowed.
     pub fn mask(&self, topology: &Topology, node_rank: usize) -> Result<CpuSet, BindError> {
         let target = match self {
             Self::None => return Ok(topology.allowed().clone()),
             Self::Each(kind) => {
-                // As launchers do, pass over what may not be used.
+                // Like launchers, skips objects that may not be used.
                 let objects = topology.objects(*kind).iter();
                 let usable = objects.filter(|object| object.cpuset.intersects(topology.allowed()));
                 let count = usable.clone().count();
@@ -80,7 +80,7 @@ impl FromStr for InitialBinding {
     }
 }
 
-/// A text that says nothing about bindings.
+/// Error for a text that is not a valid binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseInitialBindingError {
     reason: String,

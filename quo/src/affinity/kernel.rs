@@ -1,4 +1,4 @@
-//! The back end that asks the Linux kernel.
+//! Back end that uses the Linux kernel.
 //!
 //! Masks are read and written by the system calls themselves, because the C library's fixed set
 //! ends at CPU 1,023 and the kernel's does not.
@@ -22,15 +22,15 @@ const FIRST_WORDS: usize = 64;
 /// Words at which to give up: no kernel is built for more CPUs.
 const LAST_WORDS: usize = 1 << 14;
 
-/// The masks of this process's threads, as the kernel has them.
+/// Masks of this process's threads, as the kernel has them.
 #[derive(Debug)]
 pub struct Kernel {
-    /// The C library's word for "this process has one thread", where it gives it: a load in place
-    /// of a system call.
+    /// The C library's flag for "this process has one thread", if available: a load instead of a
+    /// system call.
     alone: Option<&'static AtomicU8>,
     // `/proc/self/task`, kept open: its link count is the number of threads plus two.
     tasks: OwnFile,
-    /// Its numbers are those that we ourselves use.
+    /// True if `/proc` uses the thread numbers of this process's own namespace.
     own_numbers: bool,
     ledger: Mutex<Ledger>,
 }
@@ -39,7 +39,7 @@ impl Kernel {
     /// Opens the task directory of this process.
     ///
     /// # Errors
-    /// The system's own error, for instance where `/proc` is not mounted.
+    /// The system's own error, for instance if `/proc` is not mounted.
     pub fn new() -> io::Result<Self> {
         let tasks = OwnFile::keep(open_tasks()?)?;
         let own_numbers = proc_counts_as_we_do();
@@ -52,20 +52,22 @@ fn open_tasks() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open("/proc/self/task", flags, Mode::empty())?)
 }
 
-/// Returns true if `/proc` shows process numbers as this process knows them. In a new process namespace into which no
-/// new `/proc` was mounted it does not: the numbers seen there are other processes' here.
+/// Returns true if `/proc` shows the process ids of this process's own namespace. It does not in a
+/// new PID namespace without a new `/proc` mount: the ids shown there belong to other processes
+/// here.
 pub(crate) fn proc_counts_as_we_do() -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
     std::fs::read_link("/proc/self").is_ok_and(|shown| shown.as_os_str() == own.as_str())
 }
 
-/// A thread's number in its own namespace, from its `status` file.
+/// Returns a thread's number in its own namespace, from its `status` file.
 fn innermost_number(status: &str) -> Option<ThreadId> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_ascii_whitespace().last()?.parse().ok()
 }
 
-/// `__libc_single_threaded` of glibc 2.32 and later: not zero only while no second thread was made.
+/// Returns glibc's `__libc_single_threaded` (2.32 and later): nonzero only while no second thread
+/// was made.
 fn single_threaded_mark() -> Option<&'static AtomicU8> {
     // SAFETY: looks a name up in the libraries that are loaded.
     let mark = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
@@ -74,15 +76,16 @@ fn single_threaded_mark() -> Option<&'static AtomicU8> {
     unsafe { mark.cast::<AtomicU8>().as_ref() }
 }
 
-/// The mask of a process or thread by its number, now: one system call. `0` is the calling thread.
+/// Returns the current mask of a process or thread, with one system call. `0` is the calling
+/// thread.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
+/// [`io::ErrorKind::NotFound`] for a thread that has ended, otherwise the system's own error.
 pub fn mask_of(thread: ThreadId) -> io::Result<CpuSet> {
     with_room(&|words| read_mask(thread, words), &mut [0; FIRST_WORDS])
 }
 
-/// A mask from `read`, which refuses fewer words than the kernel has.
+/// Returns a mask from `read`, which refuses fewer words than the kernel has.
 fn with_room(
     read: &impl Fn(&mut [u64]) -> io::Result<usize>,
     words: &mut [u64],
@@ -125,7 +128,7 @@ fn thread_error() -> io::Error {
     }
 }
 
-/// The number a name of digits stands for; `None` for `.` and `..`.
+/// Parses a name of digits; `None` for `.` and `..`.
 fn number(name: &[u8]) -> Option<ThreadId> {
     name.iter().try_fold(0, |number: ThreadId, digit| {
         let digit = digit.is_ascii_digit().then(|| ThreadId::from(digit - b'0'))?;
@@ -134,7 +137,8 @@ fn number(name: &[u8]) -> Option<ThreadId> {
 }
 
 impl Kernel {
-    /// The number by which we may name a thread of ours that `/proc` shows; `None` when it ended.
+    /// Returns the number in this namespace of a thread that `/proc` shows; `None` if the thread
+    /// has ended.
     fn own_number(&self, shown: ThreadId) -> Option<ThreadId> {
         if self.own_numbers {
             return Some(shown);
@@ -158,7 +162,7 @@ impl Backend for Kernel {
 
     fn threads(&self, threads: &mut Vec<ThreadId>, count: usize) -> io::Result<()> {
         threads.clear();
-        // The buffer is for some thirty entries at a time, without an allocation.
+        // The buffer holds about thirty entries at a time, without an allocation.
         let mut buffer = [MaybeUninit::uninit(); 1_024];
         let anew;
         let tasks = match self.tasks.look() {
@@ -294,7 +298,7 @@ mod tests {
         let one = CpuSet::single(before.last().unwrap());
         kernel.set_mask(kernel.caller(), &one).unwrap();
         assert_eq!(kernel.mask(kernel.caller()).unwrap(), one);
-        // More CPUs than there can be mean all that are allowed.
+        // More CPUs than there can be mean all allowed ones.
         kernel.set_mask(kernel.caller(), &kernel.everything().unwrap()).unwrap();
         assert!(before.is_subset(&kernel.mask(kernel.caller()).unwrap()));
         kernel.set_mask(super::super::CALLER, &before).unwrap();

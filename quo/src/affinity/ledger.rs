@@ -1,52 +1,53 @@
-//! Pushes of one process that are not popped, of all its contexts.
+//! Pushes of one process that have not been popped, across all its contexts.
 //!
 //! Masks belong to threads, and the threads to the process: a push in one context may move a thread
-//! that another context has moved before. Each push has the mask from before it of every thread that
+//! that another context has moved before. Each push records the previous mask of every thread that
 //! it moved. The pushes that moved a thread are the thread's *chain*, in their order. A pop of the
-//! newest one gives the thread the mask from before it. A pop of an older one leaves the thread's
-//! mask alone: the next push of the chain takes over the mask to give back.
+//! newest push restores the thread's mask from before it. A pop of an older one leaves the thread's
+//! mask alone: the next push of the chain takes over the mask to restore.
 //!
 //! The module is plain data; system calls are in `stack`.
 
 use super::ThreadId;
 use crate::cpuset::CpuSet;
 
-/// The pushes of a process, and the threads they concern. Locked by whoever pushes or pops.
+/// Pushes of a process, and the threads they concern. Locked by every push and pop.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Oldest first.
     pushes: Vec<Push>,
     stacks: u64,
     pushed: u64,
-    /// The stack in which a thread pushed last.
+    /// Stack in which each thread pushed last.
     homes: Vec<(ThreadId, u64)>,
     owed: Vec<Owed>,
-    /// Room for a list of threads.
+    /// Reusable buffer for a list of threads.
     pub(super) threads: Vec<ThreadId>,
 }
 
-/// A push that is not popped.
+/// A push that has not been popped.
 #[derive(Debug)]
 pub(super) struct Push {
-    /// No other push of the process has or had it.
+    /// Unique among all pushes of the process.
     pub(super) number: u64,
-    /// The stack that it belongs to.
+    /// Stack that the push belongs to.
     pub(super) stack: u64,
-    /// The thread that pushed: it is moved back even when its mask was changed in between.
+    /// Thread that pushed: it is moved back even if its mask was changed in between.
     pub(super) owner: ThreadId,
     /// The owner's mask before the push.
     pub(super) before: CpuSet,
-    /// The CPUs that the push was for.
+    /// CPUs that were requested.
     pub(super) asked: CpuSet,
-    /// The CPUs that the system granted.
+    /// CPUs that the system granted.
     pub(super) granted: CpuSet,
-    /// The owner was not bound: the pop leaves it so, also when the allowed CPUs change meanwhile.
+    /// True if the owner was not bound: the pop leaves it so, even if the allowed CPUs change
+    /// meanwhile.
     pub(super) unbound: bool,
-    /// Keeps the rank inside CPUs of its own, beneath the pushes that its program makes.
+    /// True if the push confines the rank to some CPUs, beneath the pushes of its program.
     pub(super) confines: bool,
     /// Other threads that were moved, each with its mask before.
     pub(super) followers: Vec<(ThreadId, CpuSet)>,
-    /// Threads that had the pushed mask already; the pop must not take them along.
+    /// Threads that already had the pushed mask; the pop must not move them.
     pub(super) bystanders: Vec<ThreadId>,
 }
 
@@ -59,7 +60,7 @@ impl Push {
         self.followers.iter().find(|(follower, _)| *follower == thread).map(|(_, mask)| mask)
     }
 
-    /// Adds a thread, unless it is there.
+    /// Adds a thread, unless it has been added.
     pub(super) fn follow(&mut self, thread: ThreadId, before: CpuSet) {
         if self.before(thread).is_none() {
             self.followers.push((thread, before));
@@ -74,35 +75,35 @@ impl Push {
     }
 }
 
-/// A mask that a pop could not give back, as none or not all of its CPUs were allowed.
+/// Mask that a pop could not restore, because some or all of its CPUs were not allowed.
 #[derive(Debug)]
 struct Owed {
     thread: ThreadId,
     wanted: CpuSet,
-    /// The mask that the thread was given in its place.
+    /// Mask that the thread was given instead.
     given: CpuSet,
 }
 
 impl Ledger {
-    /// A number for a stack.
+    /// Returns a new number for a stack.
     pub(super) fn add_stack(&mut self) -> u64 {
         self.stacks += 1;
         self.stacks
     }
 
-    /// A number for a push.
+    /// Returns a new number for a push.
     pub(super) fn number(&mut self) -> u64 {
         self.pushed += 1;
         self.pushed
     }
 
-    /// Forgets a stack. The masks stay as they are.
+    /// Removes a stack. The masks stay as they are.
     pub(super) fn drop_stack(&mut self, stack: u64) {
         self.pushes.retain(|push| push.stack != stack);
         self.homes.retain(|(_, home)| *home != stack);
     }
 
-    /// The pushes of a stack, oldest first.
+    /// Returns the pushes of a stack, oldest first.
     pub(super) fn of(&self, stack: u64) -> impl DoubleEndedIterator<Item = &Push> {
         self.pushes.iter().filter(move |push| push.stack == stack)
     }
@@ -118,14 +119,14 @@ impl Ledger {
         self.pushes.push(push);
     }
 
-    /// Forgets the homes of threads that have ended, given those that there are.
+    /// Forgets the homes of threads that have ended, given the existing threads.
     pub(super) fn forget_ended(&mut self, threads: &[ThreadId]) {
         if self.homes.len() > threads.len() {
             self.homes.retain(|(thread, _)| threads.contains(thread));
         }
     }
 
-    /// Returns true if a thread last pushed in another stack: pushes of this one leave it alone.
+    /// Returns true if a thread last pushed in another stack: pushes of this stack leave it alone.
     pub(super) fn lives_elsewhere(&self, thread: ThreadId, stack: u64) -> bool {
         self.homes.iter().any(|(other, home)| *other == thread && *home != stack)
     }
@@ -140,8 +141,8 @@ impl Ledger {
         self.pushes.iter().any(|push| push.bystanders.contains(&thread)) && !self.is_moved(thread)
     }
 
-    /// Returns the place of the push that a pop by `caller` takes back: the caller's last one in the
-    /// stack, else the last one of any thread. Confinements come after all pushes.
+    /// Returns the index of the push that a pop by `caller` takes back: the caller's last one in
+    /// the stack, otherwise the last one of any thread. Confinements come after all pushes.
     pub(super) fn to_pop(&self, stack: u64, caller: ThreadId) -> Option<usize> {
         let last = |wanted: &dyn Fn(&Push) -> bool| {
             self.pushes.iter().rposition(|push| push.stack == stack && wanted(push))
@@ -151,24 +152,24 @@ impl Ledger {
             .or_else(|| last(&|_| true))
     }
 
-    /// Returns the place of the last push of a stack.
+    /// Returns the index of the last push of a stack.
     pub(super) fn last(&self, stack: u64) -> Option<usize> {
         self.pushes.iter().rposition(|push| push.stack == stack)
     }
 
-    /// The push at a place.
+    /// Returns the push at an index.
     pub(super) fn at(&self, place: usize) -> &Push {
         &self.pushes[place]
     }
 
-    /// Returns true if a push after the one at `place` has moved the thread: the pop of that one does
-    /// not change the thread's mask.
+    /// Returns true if a push after the one at `place` has moved the thread: the pop of the one at
+    /// `place` does not change the thread's mask.
     pub(super) fn is_covered(&self, place: usize, thread: ThreadId) -> bool {
         self.pushes[place + 1..].iter().any(|later| later.before(thread).is_some())
     }
 
-    /// Returns true if a thread that the push at `place` did not move may follow another push: it is
-    /// in the chain of another, or another thread has pushed the same mask.
+    /// Returns true if a thread that the push at `place` did not move may follow another push: it
+    /// is in the chain of another push, or another thread has pushed the same mask.
     pub(super) fn follows_another(&self, place: usize, thread: ThreadId) -> bool {
         let this = &self.pushes[place];
         let others = self.pushes.iter().filter(|push| push.number != this.number);
@@ -178,7 +179,7 @@ impl Ledger {
         })
     }
 
-    /// Takes a push out. Threads that later pushes moved get its masks at the pops of those.
+    /// Removes a push. Threads that later pushes moved get its masks at the pops of those pushes.
     pub(super) fn remove(&mut self, place: usize) {
         let gone = self.pushes.remove(place);
         if self.pushes.is_empty() {
@@ -193,25 +194,26 @@ impl Ledger {
                     *before = mask.clone();
                 }
             } else if !self.is_moved(thread) {
-                // The mask that it has again is its own, even where another push is for the same CPUs.
+                // The restored mask is the thread's own, even if another push is for the same CPUs.
                 let same = self.pushes.iter_mut().filter(|push| push.granted == *mask);
                 same.for_each(|push| push.bystanders.push(thread));
             }
         }
     }
 
-    /// Notes a mask that a thread did not get back.
+    /// Records a mask that was not restored to a thread.
     pub(super) fn owe(&mut self, thread: ThreadId, wanted: CpuSet, given: CpuSet) {
         self.owed.retain(|owed| owed.thread != thread);
         self.owed.push(Owed { thread, wanted, given });
     }
 
-    /// Returns true if no thread waits for a mask.
+    /// Returns true if no thread is owed a mask.
     pub(super) fn owes_nothing(&self) -> bool {
         self.owed.is_empty()
     }
 
-    /// The mask to give back to a thread that has the mask `now`; a wanted one is no longer owed then.
+    /// Returns the mask to restore to a thread that has the mask `now`, and ends any debt to that
+    /// thread.
     pub(super) fn take_wanted(&mut self, thread: ThreadId, now: &CpuSet) -> CpuSet {
         match self.owed.iter().position(|owed| owed.thread == thread) {
             Some(place) => {
@@ -222,8 +224,8 @@ impl Ledger {
         }
     }
 
-    /// Tries to give owed masks back. `give` gets a thread, the mask it was given, and the mask it is owed, and
-    /// returns the mask of the thread afterwards; `None` ends the debt.
+    /// Tries to restore owed masks. `give` gets a thread, the mask it was given, and the mask it is
+    /// owed, and returns the mask of the thread afterwards; `None` ends the debt.
     pub(super) fn settle(
         &mut self,
         mut give: impl FnMut(ThreadId, &CpuSet, &CpuSet) -> Option<CpuSet>,

@@ -1,4 +1,4 @@
-//! The kernel's policies for pages, of the calling thread and of ranges of memory.
+//! Kernel memory policies of the calling thread and of address ranges.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_ulong, c_void};
@@ -9,23 +9,23 @@ use rustix::param::page_size;
 
 /// Words of a set of NUMA nodes: Linux can be built for 1,024.
 const WORDS: usize = 1_024 / c_ulong::BITS as usize;
-/// Bits that the kernel reads of a set; it takes one off.
+/// Number of bits passed to the kernel, which reads one less.
 const BITS: usize = 1_024 + 1;
-/// `MPOL_MF_MOVE` and `MPOL_MF_STRICT` of the kernel: move pages, and fail where some cannot be moved.
+/// `MPOL_MF_MOVE` and `MPOL_MF_STRICT` of the kernel: move pages, and fail if some cannot be moved.
 const MOVE: usize = 2;
 const STRICT: usize = 1;
-/// Pages that the kernel is asked for at once.
+/// Number of pages per query to the kernel.
 const CHUNK: usize = 512;
 
-/// The NUMA nodes from which the kernel takes pages when they are first written.
+/// NUMA nodes on which the kernel allocates pages when they are first written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryPolicy {
     /// The node of the CPU on which a page is first written: pages follow the threads.
     Follow,
-    /// Only the nodes given.
+    /// Only the given nodes.
     Bind,
-    /// The nodes given, in turns.
+    /// The given nodes in turn.
     Interleave,
 }
 
@@ -39,7 +39,7 @@ impl MemoryPolicy {
     }
 }
 
-/// A policy with its nodes, as the kernel has it.
+/// A policy with its nodes, in the kernel's form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KernelPolicy {
     mode: c_int,
@@ -47,7 +47,8 @@ pub(crate) struct KernelPolicy {
 }
 
 impl KernelPolicy {
-    /// Makes one over nodes by the kernel's numbers. Where pages follow the threads, nodes do not count.
+    /// Creates a policy over nodes by the kernel's numbers. The nodes are ignored if pages follow
+    /// the threads.
     pub(crate) fn new(policy: MemoryPolicy, numbers: &[usize]) -> Self {
         let mut nodes = [0; WORDS];
         let counted = if policy == MemoryPolicy::Follow { &[] } else { numbers };
@@ -60,7 +61,7 @@ impl KernelPolicy {
     /// Reads the policy of the calling thread.
     pub(crate) fn of_thread() -> io::Result<Self> {
         let mut found = Self { mode: 0, nodes: [0; WORDS] };
-        // SAFETY: the kernel writes a number and so many bits; no address is asked about.
+        // SAFETY: the kernel writes a number and `BITS` bits; no address is passed.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_get_mempolicy,
@@ -74,30 +75,31 @@ impl KernelPolicy {
         done(result).map(|()| found)
     }
 
-    /// Gives the policy to the calling thread; threads that it starts have it, too.
+    /// Sets the policy of the calling thread; threads that it starts inherit it.
     pub(crate) fn set_for_thread(&self) -> io::Result<()> {
-        // SAFETY: the kernel reads so many bits.
+        // SAFETY: the kernel reads `BITS` bits.
         done(unsafe {
             libc::syscall(libc::SYS_set_mempolicy, self.mode, self.nodes.as_ptr(), BITS)
         })
     }
 
-    /// Gives the policy to all pages that hold some of the addresses, and moves those that there are.
+    /// Sets the policy of all pages that contain some of the addresses, and moves the existing
+    /// ones.
     pub(crate) fn set_for(&self, addresses: &Range<usize>) -> io::Result<()> {
         let pages = pages(addresses);
         if pages.is_empty() {
             return Ok(());
         }
         let (start, length, nodes) = (pages.start, pages.len(), self.nodes.as_ptr());
-        // SAFETY: contents stay as they are, wherever the pages are; the kernel reads so many bits.
+        // SAFETY: moving pages keeps their contents; the kernel reads `BITS` bits.
         done(unsafe {
             libc::syscall(libc::SYS_mbind, start, length, self.mode, nodes, BITS, MOVE | STRICT)
         })
     }
 }
 
-/// Calls `tell` with the kernel's number of the node of each page, none for one that is nowhere, and the number of its
-/// bytes that are among the addresses.
+/// Calls `tell` for each page with the kernel's number of its node, `None` without a node, and the
+/// number of its bytes that are among the addresses.
 pub(crate) fn locate(
     inside: &Range<usize>,
     mut tell: impl FnMut(Option<usize>, usize),
@@ -108,7 +110,7 @@ pub(crate) fn locate(
         let count = CHUNK.min((pages.end - at) / size);
         let places: Vec<usize> = (0..count).map(|page| at + page * size).collect();
         let mut nodes = vec![0_i32; count];
-        // SAFETY: as many addresses and numbers as told; without a list of nodes nothing is moved.
+        // SAFETY: the arrays have `count` entries; without a list of nodes nothing is moved.
         done(unsafe {
             libc::syscall(
                 libc::SYS_move_pages,
@@ -129,7 +131,7 @@ pub(crate) fn locate(
     Ok(())
 }
 
-/// All pages that hold some of the addresses.
+/// Returns the pages that contain some of the addresses.
 fn pages(inside: &Range<usize>) -> Range<usize> {
     let size = page_size();
     if inside.is_empty() {

@@ -1,18 +1,18 @@
 //! CPU bindings of this process as a stack, thread by thread.
 //!
 //! A push moves *the threads that follow the process*: every thread whose mask equals the calling
-//! thread's mask. A thread with a mask of its own (an MPI progress thread, a pinned pool thread, an
-//! observer) is left alone. A pop brings back exactly the masks from before the push, also for
-//! threads born in between.
+//! thread's mask. A thread with a different mask (an MPI progress thread, a pinned pool thread, an
+//! observer) is left alone. A pop restores exactly the masks from before the push, also for threads
+//! created in between.
 //!
 //! - [`Target`]: from "that package" or "the package around me" to a set of CPUs, a pure decision;
 //! - `stack`: the stack and its per-thread rule, over any back end;
-//! - `ledger`: the pushes of all contexts of the process, and what each thread gets back;
-//! - `mover`: masks of threads, changed one by one and put back when a change fails;
-//! - `kernel`: the back end that asks the Linux kernel;
-//! - `simulated`: the back end for a machine that is not there;
-//! - [`MemoryPolicy`]: pages of threads and of ranges of memory;
-//! - [`InitialBinding`]: how ranks start out on such a machine.
+//! - `ledger`: the pushes of all contexts of the process, and the masks to restore to each thread;
+//! - `mover`: changes masks of threads one by one and restores them if a change fails;
+//! - `kernel`: the back end that uses the Linux kernel;
+//! - `simulated`: the back end for a simulated machine;
+//! - [`MemoryPolicy`]: pages of threads and of address ranges;
+//! - [`InitialBinding`]: initial bindings of ranks on a simulated machine.
 
 mod initial;
 #[doc(hidden)]
@@ -54,88 +54,90 @@ const EVERY_CPU: usize = 8_192;
 #[doc(hidden)]
 pub const CALLER: ThreadId = 0;
 
-/// The system as a binding stack needs it: masks of the threads of this process.
+/// System interface of a binding stack: masks of the threads of this process.
 ///
-/// A thread that has ended between being listed and being asked is reported as
-/// [`io::ErrorKind::NotFound`], which the stack takes as "nothing to do".
+/// A thread that ends between being listed and being queried is reported as
+/// [`io::ErrorKind::NotFound`], which the stack treats as "nothing to do".
 #[doc(hidden)]
 pub trait Backend: Send + Sync + std::fmt::Debug {
-    /// The number of threads in this process; meant to be cheap, it is asked on every push and pop.
+    /// Returns the number of threads in this process. Called on every push and pop, so it should be
+    /// cheap.
     ///
     /// # Errors
     /// The system's own error.
     fn thread_count(&self) -> io::Result<usize>;
 
     /// Replaces the contents of `threads` by the threads of this process, in no particular order.
-    /// May stop when it has found `count` of them.
+    /// May stop after `count` of them.
     ///
     /// # Errors
     /// The system's own error.
     fn threads(&self, threads: &mut Vec<ThreadId>, count: usize) -> io::Result<()>;
 
-    /// The number of the calling thread.
+    /// Returns the number of the calling thread.
     fn caller(&self) -> ThreadId;
 
-    /// The mask of a thread of this process, now.
+    /// Returns the current mask of a thread of this process.
     ///
-    /// # Errors
-    /// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
+    /// # Errors [`io::ErrorKind::NotFound`] for a thread that has ended, otherwise the system's own
+    /// error.
     fn mask(&self, thread: ThreadId) -> io::Result<CpuSet>;
 
     /// Sets the mask of a thread of this process.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] for a thread that has ended, else the system's own error.
+    /// [`io::ErrorKind::NotFound`] for a thread that has ended, otherwise the system's own error.
     fn set_mask(&self, thread: ThreadId, mask: &CpuSet) -> io::Result<()>;
 
-    /// The pushes made over this back end, which all its stacks share.
+    /// Returns the ledger of the pushes made over this back end, which all its stacks share.
     fn ledger(&self) -> &Mutex<Ledger>;
 
-    /// A set of more CPUs than there can be, which the system takes for "all that are allowed", now and
-    /// after changes. `None` where it would be taken as it is.
+    /// Returns a set of more CPUs than there can be, which the system takes for "all that are
+    /// allowed", now and after changes. `None` if the system would take it literally.
     fn everything(&self) -> Option<CpuSet> {
         None
     }
 }
 
-/// Why a binding was not changed. After any of these the masks are those from before the call.
+/// Reason why a binding was not changed. After any of these the masks are those from before the
+/// call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
     /// More pops than pushes; the base binding stays as it is.
     #[error("pop: nothing has been pushed, the stack holds only the base binding")]
     NothingPushed,
-    /// The set asked for has CPUs this process may not use.
+    /// The requested set contains CPUs this process may not use.
     #[error("push: CPUs {asked} are not all inside the allowed set {allowed}")]
     OutsideAllowed {
-        /// The CPUs asked for.
+        /// The requested CPUs.
         asked: CpuSet,
-        /// The CPUs that the control group and the machine allow.
+        /// CPUs that the control group and the machine allow.
         allowed: CpuSet,
     },
-    /// The set asked for is empty.
+    /// The requested set is empty.
     #[error("push: an empty set of CPUs was asked for (allowed: {allowed})")]
     Empty {
-        /// The CPUs that the control group and the machine allow.
+        /// CPUs that the control group and the machine allow.
         allowed: CpuSet,
     },
     /// No object of the type encloses the caller's mask.
     #[error("push: no {kind} encloses the caller's mask {mask}")]
     NotEnclosed {
-        /// The type asked for.
+        /// The requested type.
         kind: ObjectType,
         /// The caller's mask.
         mask: CpuSet,
     },
-    /// The object asked for does not exist.
+    /// The requested object does not exist.
     #[error("push: {0}")]
     Topology(#[from] crate::topology::TopologyError),
-    /// The system accepted the call but the mask read back is another one.
+    /// The system accepted the call, but the mask read back differs.
     #[error("{call}: asked for CPUs {asked}, the system granted {granted}")]
     NotGranted {
         /// `push` or `pop`.
         call: &'static str,
-        /// The CPUs asked for.
+        /// The requested CPUs.
         asked: CpuSet,
         /// The CPUs of the thread.
         granted: CpuSet,

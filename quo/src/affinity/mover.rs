@@ -1,17 +1,17 @@
-//! Masks of threads, changed one by one and put back when a change fails.
+//! Changes masks of threads one by one and restores them if a change fails.
 
 use std::io;
 
 use super::{Backend, BindError, CALLER, EVERY_CPU, ThreadId};
 use crate::cpuset::CpuSet;
 
-/// The changes of one push or pop.
+/// Changes of one push or pop.
 pub(super) struct Mover<'a> {
     backend: &'a dyn Backend,
     call: &'static str,
-    /// The CPUs that the system allows now, once asked for.
+    /// CPUs that the system allows now, once they have been determined.
     allowed: Option<CpuSet>,
-    /// The threads that were moved, with their masks before.
+    /// Threads that were moved, with their masks before.
     moved: Vec<(ThreadId, CpuSet)>,
 }
 
@@ -20,25 +20,25 @@ impl<'a> Mover<'a> {
         Self { backend, call, allowed: None, moved: Vec::new() }
     }
 
-    /// Names the action that the system refused.
+    /// Returns a function that adds the call and the refused action to a system error.
     pub(super) fn system(&self, action: &'static str) -> impl Fn(io::Error) -> BindError + use<> {
         let call = self.call;
         move |source| BindError::System { call, action, source }
     }
 
-    /// The mask of a thread; `None` if it has ended.
+    /// Returns the mask of a thread; `None` if it has ended.
     pub(super) fn mask(&self, thread: ThreadId) -> Result<Option<CpuSet>, BindError> {
         ended_is_none(self.backend.mask(thread)).map_err(self.system("reading a mask"))
     }
 
-    /// The calling thread's mask.
+    /// Returns the calling thread's mask.
     pub(super) fn read(&self) -> Result<CpuSet, BindError> {
         self.backend.mask(CALLER).map_err(self.system("reading the mask"))
     }
 
-    /// Moves a thread from the mask `now` to `to`; where no CPU of `to` is allowed any more, to all
-    /// that are, or to none if not `any`. Returns the mask that was set; `None` for a thread that has
-    /// ended.
+    /// Moves a thread from the mask `now` to `to`. If no CPU of `to` is allowed any more, moves it
+    /// to all allowed CPUs if `any`, and fails otherwise. Returns the mask that was set; `None` for
+    /// a thread that has ended.
     pub(super) fn set(
         &mut self,
         thread: ThreadId,
@@ -64,8 +64,8 @@ impl<'a> Mover<'a> {
         }))
     }
 
-    /// The CPUs that the system allows now, tried out on the calling thread: exact in every
-    /// container, and only asked for where a mask differs from the expected one.
+    /// Returns the CPUs that the system allows now, tried out on the calling thread: exact in every
+    /// container, and only called if a mask differs from the expected one.
     pub(super) fn allowed(&mut self) -> Result<&CpuSet, BindError> {
         if self.allowed.is_none() {
             let own = self.read()?;
@@ -79,8 +79,8 @@ impl<'a> Mover<'a> {
         Ok(self.allowed.get_or_insert_default())
     }
 
-    /// Reads the caller's mask back: a kernel may say yes and grant less. Accepts the allowed part of
-    /// `asked`, and all allowed CPUs in place of none where `any`.
+    /// Reads the caller's mask back: a kernel may accept the call and grant less. Accepts the
+    /// allowed part of `asked`, and with `any` all allowed CPUs if that part is empty.
     pub(super) fn verify(&mut self, asked: &CpuSet, any: bool) -> Result<CpuSet, BindError> {
         let granted = self.read()?;
         if granted == *asked {
@@ -93,16 +93,16 @@ impl<'a> Mover<'a> {
         Err(BindError::NotGranted { call: self.call, asked: asked.clone(), granted })
     }
 
-    /// Puts every thread that was moved back.
+    /// Restores the masks of all threads that were moved.
     pub(super) fn undo(self) {
         for (thread, mask) in self.moved.into_iter().rev() {
-            // Best effort: the thread may have ended, and the first error is the one to tell.
+            // Best effort: the thread may have ended, and the first error is the one to report.
             let _ = self.backend.set_mask(thread, &mask);
         }
     }
 }
 
-/// The CPUs of a mask that are still allowed; all that are where none of the mask's is. Pure.
+/// Returns the CPUs of a mask that are still allowed, or all allowed CPUs if there are none. Pure.
 pub(super) fn remaining(mask: &CpuSet, allowed: &CpuSet) -> CpuSet {
     let left = mask.intersection(allowed);
     if left.is_empty() { allowed.clone() } else { left }

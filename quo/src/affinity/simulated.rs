@@ -1,4 +1,4 @@
-//! The back end for a machine that is not there: masks are remembered, nothing is bound.
+//! Back end for a simulated machine: masks are remembered, nothing is bound.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,14 +15,14 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// A simulated process bound to `mask`.
+    /// Returns a simulated process bound to `mask`.
     #[must_use]
     pub fn new(mask: CpuSet) -> Self {
         Self { mask: Mutex::new(mask), ledger: Mutex::default() }
     }
 
-    /// The simulated process on the machine called `machine`: made with `initial` the first time,
-    /// and the same one for every later context of this process, as a real mask would be.
+    /// Returns the simulated process on the machine called `machine`: created with `initial` the
+    /// first time, and shared by every later context of this process, like a real mask.
     #[must_use]
     pub fn shared(machine: &str, initial: CpuSet) -> Arc<Self> {
         static MACHINES: OnceLock<Mutex<HashMap<String, Arc<Simulated>>>> = OnceLock::new();

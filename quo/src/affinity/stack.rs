@@ -7,34 +7,34 @@ use super::mover::{Mover, remaining};
 use super::{Backend, BindError, CALLER, ThreadId};
 use crate::cpuset::CpuSet;
 
-/// Passes over the thread list before giving up on a process that keeps making threads with the
-/// old mask. Each pass only finds threads born during the one before.
+/// Maximum number of passes over the thread list, for a process that keeps creating threads with
+/// the old mask. Each pass only finds threads created during the one before.
 const MAX_PASSES: usize = 64;
 
-/// The bindings pushed in one context by one process.
+/// Bindings pushed in one context by one process.
 ///
-/// The pushes are in the process's [`Ledger`], whose lock makes calls of different threads take
-/// turns, also in different contexts.
+/// The pushes are in the process's [`Ledger`], whose lock serialises calls of different threads,
+/// also in different contexts.
 #[derive(Debug)]
 pub struct BindingStack {
     backend: Arc<dyn Backend>,
-    /// The number of this stack in the ledger.
+    /// Number of this stack in the ledger.
     number: u64,
     depth: usize,
     shortfall: Option<Shortfall>,
-    /// Tells a forked child, where another thread may have left the ledger locked for ever.
+    /// Detects a forked child, in which another thread may have left the ledger locked forever.
     process: u32,
 }
 
-/// A push or pop that the system gave fewer CPUs than it was for, as some are no longer allowed.
+/// A push or pop that was granted fewer CPUs than requested, as some are no longer allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shortfall {
     /// `push` or `pop`.
     pub call: &'static str,
-    /// The CPUs that the call was for.
+    /// CPUs that were requested.
     pub asked: CpuSet,
-    /// The CPUs that the threads have.
+    /// CPUs that the threads have.
     pub granted: CpuSet,
 }
 
@@ -45,37 +45,37 @@ impl Shortfall {
     }
 }
 
-/// The CPUs of a push, and its kind.
+/// CPUs of a push, and its kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aim {
     pub cpus: CpuSet,
-    /// The caller is not bound: the pop gives it all CPUs that are allowed then.
+    /// True if the caller is not bound: the pop gives it all CPUs that are allowed then.
     pub unbound: bool,
-    /// Keeps the rank inside CPUs of its own, beneath the pushes of the program.
+    /// True if the push confines the rank to some CPUs, beneath the pushes of the program.
     pub confines: bool,
 }
 
 impl BindingStack {
-    /// An empty stack over `backend`; nothing is changed by making or dropping one.
+    /// Returns an empty stack over `backend`; creating or dropping a stack changes no mask.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let number = lock(&*backend).add_stack();
         Self { backend, number, depth: 0, shortfall: None, process: std::process::id() }
     }
 
-    /// The number of pushes that have not been popped.
+    /// Returns the number of pushes that have not been popped.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The last push or pop, if it was granted fewer CPUs than it was for.
+    /// Returns the last push or pop, if it was granted fewer CPUs than requested.
     #[must_use]
     pub fn shortfall(&self) -> Option<&Shortfall> {
         self.shortfall.as_ref()
     }
 
-    /// The pushed sets, oldest first, each after the mask it replaced.
+    /// Returns the pushed sets, oldest first, each with the mask it replaced before it.
     #[must_use]
     pub fn entries(&self) -> Vec<(CpuSet, CpuSet)> {
         let ledger = lock(&*self.backend);
@@ -83,7 +83,7 @@ impl BindingStack {
         entries.map(|push| (push.before.clone(), push.granted.clone())).collect()
     }
 
-    /// The calling thread's mask, read now.
+    /// Returns the calling thread's mask, read now.
     ///
     /// # Errors
     /// [`BindError::System`].
@@ -92,20 +92,20 @@ impl BindingStack {
     }
 
     /// Moves the caller and its followers to `to`. Returns the CPUs granted: those of `to` that are
-    /// allowed now.
+    /// currently allowed.
     ///
-    /// Followers are the threads that have the caller's mask, but not those that have it of their own
-    /// accord or last pushed in another stack.
+    /// Followers are the threads that have the caller's mask, except threads that had it
+    /// independently of a push or last pushed in another stack.
     ///
     /// # Errors
-    /// [`BindError::OutsideAllowed`] when none of `to` is allowed any more,
-    /// [`BindError::NotGranted`] and [`BindError::System`]; every thread is where it was.
+    /// [`BindError::OutsideAllowed`] if none of `to` is allowed any more, [`BindError::NotGranted`]
+    /// and [`BindError::System`]; every thread is where it was.
     pub fn push(&mut self, to: CpuSet) -> Result<CpuSet, BindError> {
         self.push_with(|_| Ok(Aim { cpus: to, ..Aim::default() }))
     }
 
-    /// As [`push`](Self::push), to CPUs that `resolve` makes of the caller's mask. `resolve` must not
-    /// use a stack of this process.
+    /// Like [`push`](Self::push), to CPUs that `resolve` derives from the caller's mask. `resolve`
+    /// must not use a stack of this process.
     pub(crate) fn push_with<E: From<BindError>>(
         &mut self,
         resolve: impl FnOnce(&CpuSet) -> Result<Aim, E>,
@@ -123,7 +123,7 @@ impl BindingStack {
             before: now.clone(),
             granted: cpus.clone(),
             asked: cpus,
-            // A mask that another push has given is no sign.
+            // A mask set by another push does not show whether the thread was bound.
             unbound: unbound && !ledger.is_moved(owner),
             confines,
             followers: Vec::new(),
@@ -149,11 +149,11 @@ impl BindingStack {
         Ok(granted)
     }
 
-    /// Takes back the caller's last push, or the last one of any thread where the caller has none.
-    /// Every thread that the push moved gets its mask from before, or the part of it that is still
-    /// allowed; all allowed CPUs where no part of it is, until a later call can give it back. Threads
-    /// that a later push has moved stay, and get the mask at the pop of that one. Returns the
-    /// caller's mask, or the owner's where the caller was not moved.
+    /// Takes back the caller's last push, or the last one of any thread if the caller has none.
+    /// Every thread that the push moved gets its previous mask, or the part of it that is still
+    /// allowed; all allowed CPUs if no part of it is, until a later call can restore it. Threads
+    /// that a later push has moved stay, and get the mask at the pop of that push. Returns the
+    /// caller's mask, or the owner's if the caller was not moved.
     ///
     /// # Errors
     /// [`BindError::NothingPushed`] changes nothing. [`BindError::NotGranted`] and
@@ -168,8 +168,8 @@ impl BindingStack {
         Ok(mask)
     }
 
-    /// Takes back the last push of any thread, as [`pop`](Self::pop). Returns the CPUs that it had
-    /// pushed and the mask now; `None` where nothing is pushed.
+    /// Takes back the last push of any thread, like [`pop`](Self::pop). Returns the CPUs that it
+    /// had pushed and the mask now; `None` if nothing is pushed.
     ///
     /// # Errors
     /// As [`pop`](Self::pop).
@@ -182,8 +182,8 @@ impl BindingStack {
         Ok(Some((pushed, mask)))
     }
 
-    /// Gives threads the masks that an earlier pop could not, as far as they are allowed by now.
-    /// Returns true if some thread was owed one.
+    /// Restores masks that an earlier pop could not restore, if they are allowed by now. Returns
+    /// true if some thread was owed a mask.
     pub(crate) fn settle(&mut self) -> bool {
         let mut ledger = lock(&*self.backend);
         let owed = settle(&*self.backend, &mut ledger);
@@ -213,7 +213,7 @@ fn settle(backend: &dyn Backend, ledger: &mut Ledger) -> bool {
         return false;
     }
     ledger.settle(|thread, given, wanted| {
-        // A mask that was changed since is the program's own affair.
+        // A mask that was changed since belongs to the program.
         let now = backend.mask(thread).ok().filter(|now| now == given)?;
         match backend.set_mask(thread, wanted) {
             Ok(()) => backend.mask(thread).ok(),
@@ -251,13 +251,13 @@ fn move_forth(
             if pass == 0 && mask == push.granted && !moves {
                 push.bystanders.push(thread);
             }
-            // A push of the mask that is there already finds all followers with it.
+            // A push of a mask that is already set finds all followers with it.
             let there = mask == push.granted;
             if moves && (there || move_to(mover, thread, &mask, push)?) && !is_caller {
                 push.follow(thread, mask);
             }
         }
-        // Threads born meanwhile, with the mask of a parent not yet moved, show in the count.
+        // Threads created meanwhile, with the mask of a parent not yet moved, show in the count.
         known = backend.thread_count().map_err(mover.system("counting threads"))?;
         if known == threads.len() {
             break;
@@ -281,7 +281,7 @@ fn move_to(
     Ok(moved)
 }
 
-/// Takes the push at a place back. Returns a mask as [`BindingStack::pop`] does.
+/// Takes back the push at an index. Returns a mask as [`BindingStack::pop`] does.
 fn pop(
     backend: &dyn Backend,
     ledger: &mut Ledger,
@@ -308,8 +308,8 @@ fn pop(
     }
 }
 
-/// Gives threads the masks from before the push at a place. Returns the caller's mask, or the
-/// owner's where the caller was not moved; and the mask that was to be given back, if any.
+/// Restores the masks of threads from before the push at an index. Returns the caller's mask, or
+/// the owner's if the caller was not moved; and the mask that was to be restored, if any.
 fn move_back(
     backend: &dyn Backend,
     mover: &mut Mover<'_>,
@@ -333,7 +333,7 @@ fn move_back(
         }
         known = 0;
     }
-    // The mask that the system made of the pushed one meanwhile.
+    // The mask to which the system has narrowed the pushed one meanwhile.
     let mut narrowed = None;
     for pass in 0..MAX_PASSES {
         if known == 0 {
@@ -358,7 +358,7 @@ fn move_back(
             let changed = is_owner && narrowed.is_none() && mask != push.granted;
             if changed && mask.is_subset(&push.asked) {
                 let left = remaining(&push.asked, mover.allowed()?);
-                // Threads that were passed over are judged again, by that mask.
+                // Threads that were skipped are examined again, against that mask.
                 again = left != push.granted;
                 narrowed = Some(left);
             }
@@ -374,7 +374,7 @@ fn move_back(
                 own = set;
             }
         }
-        // Threads born meanwhile, with the mask of a parent not yet moved, show in the count.
+        // Threads created meanwhile, with the mask of a parent not yet moved, show in the count.
         known = backend.thread_count().map_err(mover.system("counting threads"))?;
         if known == threads.len() && !again {
             break;
@@ -391,7 +391,7 @@ fn move_back(
     }
 }
 
-/// The mask that a thread was not given back: it has another one.
+/// Returns the debt to a thread that got another mask than `wanted`.
 fn debt(
     thread: ThreadId,
     wanted: &CpuSet,

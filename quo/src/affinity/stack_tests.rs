@@ -13,13 +13,13 @@ struct Fake {
     /// CPUs the "kernel" grants; `None` grants all.
     granted: Mutex<Option<CpuSet>>,
     refuses: Mutex<Option<ThreadId>>,
-    /// Says yes to every mask and changes none.
+    /// Accepts every mask and changes none.
     deaf: Mutex<bool>,
     /// The thread that calls; 0 for thread 1.
     caller: Mutex<ThreadId>,
-    /// A thread that is born while the next mask is set.
+    /// A thread that is created while the next mask is set.
     newborn: Mutex<Option<(ThreadId, CpuSet)>>,
-    /// A thread that is listed and has ended.
+    /// A thread that is listed but has ended.
     ended: Mutex<Option<ThreadId>>,
     ledger: Mutex<Ledger>,
 }
@@ -249,7 +249,7 @@ fn pop_after_shrink_moves_all_followers() {
     for (before, left) in [("0,3", "3"), ("0", "2-3")] {
         let (fake, mut stack) = process(&[before, before, "5"]);
         push(&mut stack, "0-3").unwrap();
-        // What the kernel does to masks inside the set that shrinks.
+        // As the kernel treats masks inside a shrinking set.
         *fake.granted.lock().unwrap() = Some(set("2-3"));
         fake.put(1, set("2-3"));
         fake.put(2, set("2-3"));
@@ -422,7 +422,7 @@ fn mask_that_a_program_set_meanwhile_is_left_alone() {
 }
 
 proptest! {
-    /// Each thread pushes and pops in turn, some in stacks of their own and some in shared ones.
+    /// Each thread pushes and pops in turn, some in separate stacks and some in shared ones.
     #[test]
     fn any_turns_of_threads_and_stacks_restore_every_mask(
         masks in proptest::collection::vec(1_u64..16, 4),

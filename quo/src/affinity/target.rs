@@ -1,10 +1,10 @@
-//! Targets of a push, and the CPUs that each comes to.
+//! Targets of a push, and the CPUs that each resolves to.
 
 use super::BindError;
 use crate::cpuset::CpuSet;
 use crate::topology::{ObjectType, Topology};
 
-/// A target of a binding.
+/// Target of a binding.
 ///
 /// ```
 /// use quo::affinity::Target;
@@ -17,7 +17,7 @@ use crate::topology::{ObjectType, Topology};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The object of this type with this logical index, wherever the caller is now.
+    /// The object of this type with this logical index, wherever the caller is bound.
     #[doc(alias = "QUO_BIND_PUSH_PROVIDED")]
     Object(ObjectType, usize),
     /// The closest object of this type around the caller's current mask: keeps memory close.
@@ -28,14 +28,14 @@ pub enum Target {
 }
 
 impl Target {
-    /// The CPUs this target means on `topology` for a caller whose mask is `current`.
+    /// Returns the CPUs of this target on `topology` for a caller whose mask is `current`.
     ///
-    /// An object counts with its allowed CPUs; an explicit set has to be allowed as a whole,
+    /// An object is reduced to its allowed CPUs; an explicit set must be allowed as a whole,
     /// because silently narrowing a set that was spelled out would hide a mistake.
     ///
     /// # Errors
-    /// [`BindError::Topology`] for an object that does not exist, [`BindError::NotEnclosed`] when
-    /// the mask does not fit in one object of the type, [`BindError::OutsideAllowed`] and
+    /// [`BindError::Topology`] for an object that does not exist, [`BindError::NotEnclosed`] if the
+    /// mask does not fit in one object of the type, [`BindError::OutsideAllowed`] and
     /// [`BindError::Empty`] for sets that cannot be bound to.
     pub fn resolve(&self, topology: &Topology, current: &CpuSet) -> Result<CpuSet, BindError> {
         let (asked, allowed) = (self.asked(topology, current)?, topology.allowed());
@@ -50,7 +50,7 @@ impl Target {
         Ok(cpus)
     }
 
-    /// All CPUs that this target names, allowed or not.
+    /// Returns all CPUs that this target names, allowed or not.
     ///
     /// # Errors
     /// [`BindError::Topology`] and [`BindError::NotEnclosed`], as [`resolve`](Self::resolve).
@@ -58,7 +58,7 @@ impl Target {
         let object = match self {
             Self::Object(kind, index) => topology.object(*kind, *index)?,
             Self::Enclosing(kind) => {
-                // A topology without SMT knows fewer PUs than the mask may hold.
+                // A topology without SMT has fewer PUs than the mask may contain.
                 let known = current.intersection(topology.machine_cpuset());
                 topology
                     .enclosing(*kind, &known)

@@ -1,4 +1,4 @@
-//! The same context over other ranks: adapting, joining in, leaving the world.
+//! The same context over other ranks: adapting, joining, leaving the world.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -28,19 +28,20 @@ pub struct AdaptOptions {
 }
 
 impl AdaptOptions {
-    /// Default options: no binding may be pushed, and the wait is as long as that of the context's creation.
+    /// Returns the default options: no binding may be pushed, and the time limit is that of the
+    /// context's creation.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Pops this rank's pushes, where they would be a reason to refuse. When the adaptation fails,
-    /// it is pushed again.
+    /// Pops this rank's pushes, which are otherwise a reason to refuse. If the adaptation fails,
+    /// they are pushed again.
     pub fn with_unwinding(mut self, unwind: bool) -> Self {
         self.unwind = unwind;
         self
     }
 
-    /// Sets the time to wait for ranks that do not come.
+    /// Sets the time to wait for missing ranks.
     pub fn with_timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
@@ -52,26 +53,28 @@ impl AdaptOptions {
 }
 
 impl Context {
-    /// Goes over to the ranks of another group: this handle has its ranks, nodes and barriers from
-    /// now on, and phases are planned anew for them. Collective over the new group: ranks that have
-    /// the context, [retired](Self::retire) ones included, call this; the others
-    /// [`join`](Self::join) or create theirs over the same group. Ranks that are not in the new group
-    /// have to retire.
+    /// Switches to the ranks of another group: this handle has its ranks, nodes and barriers from
+    /// now on, and phases are planned again for them. Collective over the new group: ranks that
+    /// have the context, including [retired](Self::retire) ones, call this; the others
+    /// [`join`](Self::join) or create theirs over the same group. Ranks that are not in the new
+    /// group have to retire.
     ///
-    /// The binding, the clock of metrics, thread controls and the trace are kept. The machine is looked at again where
-    /// its allowed part has changed. Objects made over the old ranks keep their meaning: a
-    /// [named barrier](Self::named_barrier) waits for those of its ranks that still hold it, and shared memory stays
-    /// until the last holder drops it. A [plan of a phase](crate::phase::PhasePlan) plans itself anew when it is next
-    /// run, which is then collective over the node: joiners plan theirs at that point. Nothing else is left of the old
-    /// ranks: neither their masks nor, once it is not held any more, their segment. Who had [detached](Self::detach) is
-    /// a member of the new node like all others.
+    /// The binding, the clock of metrics, thread controls and the trace are kept. The machine is
+    /// read again if its allowed part has changed. Objects made over the old ranks keep their
+    /// meaning: a [named barrier](Self::named_barrier) waits for those of its ranks that still hold
+    /// it, and shared memory exists until the last holder drops it. A [plan of a
+    /// phase](crate::phase::PhasePlan) is renewed in its next run, which is then collective over
+    /// the node: joiners plan theirs at that point. Nothing else is left of the old ranks: neither
+    /// their masks nor, once it has no holder, their segment. A rank that had
+    /// [detached](Self::detach) is a member of the new node like all others.
     ///
     /// # Errors
-    /// Every rank adapts, or every rank of the new group gets an error and keeps its old state: [`Error::Agreed`] with
-    /// the cause of the first rank that could not, among them [`ErrorKind::Busy`](crate::ErrorKind::Busy) while a phase
-    /// is open, bindings are pushed, or another thread waits for ranks in a call of this context; as
-    /// [`create_with`](Self::create_with) for the rest. A rank that does not come at all is an error after the time
-    /// limit.
+    /// Every rank adapts, or every rank of the new group gets an error and keeps its old state:
+    /// [`Error::Agreed`] with the cause of the first rank that could not adapt, such as
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) while a phase is open, bindings are pushed, or
+    /// another thread waits for ranks in a call of this context; as
+    /// [`create_with`](Self::create_with) for the rest. A rank that does not take part is an error
+    /// after the time limit.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context, grown: impl quo::group::Group) -> Result<(), quo::Error> {
@@ -84,7 +87,7 @@ impl Context {
         self.adapt_with(group, &AdaptOptions::new())
     }
 
-    /// As [`adapt`](Self::adapt), with options, which each rank chooses for itself.
+    /// Like [`adapt`](Self::adapt), with options, which each rank chooses for itself.
     ///
     /// # Errors
     /// As [`adapt`](Self::adapt).
@@ -92,11 +95,11 @@ impl Context {
         self.shared.adapt(Arc::new(group), options)
     }
 
-    /// Leaves the world of this context without giving up the handle: barriers and plans of the
-    /// others do not wait for this rank any more, and from their next [`adapt`](Self::adapt) on it
-    /// is not among them. Calls that need the others are refused, queries and pushes go on; the
-    /// group is released. Local. Retiring again does nothing; [`adapt`](Self::adapt) over a group
-    /// with this rank brings it back.
+    /// Leaves the world of this context but keeps the handle: barriers and plans of the other ranks
+    /// no longer wait for this rank, and from their next [`adapt`](Self::adapt) on it is not among
+    /// them. Calls that need other ranks are refused, queries and pushes still work; the group is
+    /// released. Local. Retiring again does nothing; [`adapt`](Self::adapt) over a group with this
+    /// rank brings the rank back.
     ///
     /// # Errors
     /// [`Error::Busy`] while a phase is open, bindings are pushed, or another thread waits for other
@@ -106,15 +109,15 @@ impl Context {
         self.shared.retire()
     }
 
-    /// Returns true if this rank has [left the world](Self::retire) and not come back. Local.
+    /// Returns true if this rank has [left the world](Self::retire) and not returned. Local.
     #[must_use]
     pub fn is_retired(&self) -> bool {
         self.shared.state().retired
     }
 }
 
-/// A context that is about to [retire](Context::retire) and can: until it does, or this is dropped, nothing begins in it
-/// that would keep it from that.
+/// Reservation of a [retirement](Context::retire) that is known to be possible: until the rank
+/// retires, or this is dropped, no operation can start in the context that would prevent it.
 #[derive(Debug)]
 #[must_use]
 pub struct Leaving {
@@ -129,15 +132,14 @@ impl Leaving {
         if !shared.state().retired || !changing.first {
             changing.allowed(CALL, false)?;
         }
-        // It goes on in what is returned.
+        // The reservation continues in the returned value.
         std::mem::forget(changing);
         Ok(Self { shared })
     }
 
-    /// As [`Context::retire`]. Local.
+    /// Retires like [`Context::retire`]. Local.
     ///
-    /// # Errors
-    /// In a forked child.
+    /// # Errors In a forked child.
     pub fn retire(self) -> Result<(), Error> {
         let retired = {
             let state = self.shared.state();
@@ -191,7 +193,7 @@ impl Shared {
             Ok(Established { state, .. }) => {
                 // The last holder of the old state leaves its node, in order.
                 drop(self.replace(state));
-                // Its binding is popped, and the owners are no ranks of this context any more.
+                // The loan's binding is popped, and its owners are no longer ranks of this context.
                 self.end_loan();
                 Ok(())
             }
@@ -203,7 +205,7 @@ impl Shared {
     }
 }
 
-/// A thread that changes the ranks of a context, against which others are kept off.
+/// Marks a thread that changes the ranks of a context and excludes others.
 struct Changing<'a> {
     shared: &'a Shared,
     first: bool,
@@ -254,7 +256,7 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// Bindings that were popped for an adaptation, to be pushed again when it fails.
+/// Bindings that were popped for an adaptation, to be pushed again if it fails.
 struct Unwound<'a> {
     shared: &'a Shared,
     masks: Vec<CpuSet>,
@@ -275,7 +277,7 @@ impl Unwound<'_> {
         bindings.leave()
     }
 
-    /// As far as it goes: the error to tell is the one that led here.
+    /// Best effort: the error to report is the one that led here.
     fn wind(&mut self) {
         let mut bindings = self.shared.bindings();
         bindings.settle();
@@ -291,11 +293,11 @@ impl Unwound<'_> {
     }
 }
 
-/// Time that ranks may sleep in the context before nobody waits for them any more. Those who come all the same, by
-/// another thread, say themselves that they do.
+/// Time for which ranks may sleep in the context before the others stop waiting for them. Sleeping
+/// ranks that take part by another thread report it themselves.
 const ASLEEP: Duration = Duration::from_secs(2);
 
-/// Looks from time to time whether ranks sleep where they will never hear of the adaptation.
+/// Periodic check for ranks that sleep where they cannot take part in the adaptation.
 struct Quiet<'a> {
     state: &'a State,
     next: Cell<Instant>,

@@ -1,10 +1,10 @@
-//! Results that the ranks which create or adapt a context find together.
+//! Results on which the ranks that create or adapt a context agree.
 
 use super::record::{encode_status, first_failure};
 use crate::error::Error;
 use crate::group::{Group, WaitLimits};
 
-/// All ranks learn whether all succeeded; if not, all return the first failing rank's error.
+/// Agrees whether all ranks succeeded; if not, all return the first failing rank's error.
 pub(super) fn agree<T>(
     group: &dyn Group,
     call: &'static str,
@@ -15,14 +15,14 @@ pub(super) fn agree<T>(
     result
 }
 
-/// The first failing rank's error, if any rank failed.
+/// Returns the first failing rank's error, if any rank failed.
 pub(super) fn verdict(
     group: &dyn Group,
     call: &'static str,
     failure: Option<&Error>,
     limits: &WaitLimits<'_>,
 ) -> Result<(), Error> {
-    // Reasons are long, and mostly there are none.
+    // Reasons are long and rare, so they are exchanged only after a failure.
     if group.all(failure.is_none(), limits)? {
         return Ok(());
     }

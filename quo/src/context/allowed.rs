@@ -1,9 +1,9 @@
-//! The CPUs that the system lets this process use, its mask aside, as of now.
+//! CPUs that the system currently allows this process to use, regardless of its mask.
 //!
-//! A context knows the CPUs allowed when it was made or renewed. Two files tell in two microseconds that
-//! it still is: which control group the process is in, and which CPUs that group has. Phases and
-//! queries that follow one another faster than [`RECENT`] share one look. Only where the files have
-//! changed is the machine asked again.
+//! A context knows the CPUs allowed when it was made or renewed. Two files show in two microseconds
+//! whether that is still right: one names the control group of the process, the other has the CPUs
+//! of that group. Phases and queries that follow one another faster than [`RECENT`] share one
+//! check. Only if the files have changed is the machine read again.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,24 +20,25 @@ use crate::node::ForkId;
 use crate::own_file::OwnFile;
 use crate::topology::Topology;
 
-/// The control group of this process.
+/// File with the control group of this process.
 const GROUP: &str = "/proc/self/cpuset";
-/// The file of online CPUs, read where no file of the control group can be.
+/// File of online CPUs, read if no file of the control group can be.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// The greatest age of a look that phases share: long against its cost, short against any change.
+/// Maximum age of a check that phases share: long compared with its cost, short compared with any
+/// change.
 const RECENT: Duration = Duration::from_millis(1);
 
-/// The last version that was seen, and the time until which it is recent.
+/// Last version that was seen, and the time until which it is recent.
 static LAST: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
 
-/// The files of this process, kept open.
+/// Files of this process, kept open.
 static FILES: Mutex<Option<(ForkId, Files)>> = Mutex::new(None);
 
-/// The CPUs allowed at the [`version`] that was last asked for.
+/// CPUs allowed at the [`version`] that was last requested.
 static KNOWN: Mutex<Option<(u64, CpuSet)>> = Mutex::new(None);
 
-/// As [`version`], at most [`RECENT`] old.
+/// Like [`version`], at most [`RECENT`] old.
 pub(super) fn recent_version() -> u64 {
     if now() < LAST.1.load(Ordering::Acquire) {
         return LAST.0.load(Ordering::Relaxed);
@@ -45,17 +46,17 @@ pub(super) fn recent_version() -> u64 {
     version()
 }
 
-/// Nanoseconds on a clock of this process.
+/// Returns the nanoseconds on a clock of this process.
 pub(super) fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let passed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A digest of the CPUs that the system lets this process use. Equal versions say that nothing has changed; where the
-/// system does not tell, nothing ever does.
+/// Returns a digest of the CPUs that the system allows this process to use. Equal versions mean
+/// that nothing has changed; if the system gives no information, the version never changes.
 pub(super) fn version() -> u64 {
-    // The time first: a change after the look is found when that time has passed.
+    // The time first: a change after the check is found when that time has passed.
     let until = now().saturating_add(u64::try_from(RECENT.as_nanos()).unwrap_or(0));
     let version = look();
     LAST.0.store(version, Ordering::Relaxed);
@@ -64,7 +65,7 @@ pub(super) fn version() -> u64 {
 }
 
 fn look() -> u64 {
-    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    // Never waited for: a forked child would wait for a thread that it does not have.
     let Ok(mut files) = FILES.try_lock() else { return Files::open().fresh_version() };
     if let Some((process, known)) = &*files
         && *process == ForkId::current()
@@ -76,7 +77,8 @@ fn look() -> u64 {
     opened.fresh_version()
 }
 
-/// The CPUs that this process may use of a machine, whatever others may, at a [`version`].
+/// Returns the CPUs of a machine that this process may use at a [`version`], whatever other
+/// processes may use.
 pub(super) fn allowed(machine: &Topology, version: u64) -> Result<CpuSet, Error> {
     let known = || KNOWN.try_lock();
     if let Ok(known) = known()
@@ -97,7 +99,7 @@ pub(super) fn allowed(machine: &Topology, version: u64) -> Result<CpuSet, Error>
 #[derive(Debug)]
 struct Files {
     group: Option<OwnFile>,
-    /// The group whose CPUs are in `cpus`.
+    /// Group whose CPUs are in `cpus`.
     name: Vec<u8>,
     cpus: Option<OwnFile>,
 }
@@ -112,7 +114,7 @@ impl Files {
         Self { group, name, cpus }
     }
 
-    /// The version, or `None` where other files count by now.
+    /// Returns the version, or `None` if other files are relevant by now.
     fn version(&self) -> Option<u64> {
         let name = self.group.as_ref().and_then(contents).unwrap_or_default();
         let cpus = match &self.cpus {
@@ -123,13 +125,13 @@ impl Files {
         (name == self.name).then(|| digest(name.into_iter().chain([0]).chain(cpus)))
     }
 
-    /// The version of files that were just opened.
+    /// Returns the version of files that were just opened.
     fn fresh_version(&self) -> u64 {
         self.version().unwrap_or_default()
     }
 }
 
-/// Reads a file of the kernel's anew, mostly in one system call.
+/// Reads a kernel file again, usually in one system call.
 fn contents(file: &OwnFile) -> Option<Vec<u8>> {
     let (file, _) = file.look()?;
     let (mut text, mut piece) = (Vec::new(), [0; 4096]);
@@ -137,15 +139,15 @@ fn contents(file: &OwnFile) -> Option<Vec<u8>> {
         let place = text.len() as u64;
         let filled = retry_on_intr(|| pread(file, &mut piece, place)).ok()?;
         text.extend_from_slice(&piece[..filled]);
-        // These files are short only at their end.
+        // A short read means the end of these files.
         if filled < piece.len() {
             return Some(text);
         }
     }
 }
 
-/// Files that may hold the CPUs of this process's control group, the most exact place first: groups
-/// without CPUs of their own have those of the group above.
+/// Returns files that may contain the CPUs of this process's control group, the most specific
+/// first: groups without CPUs of their own have those of their parent.
 fn control_group_files() -> Vec<String> {
     let files = |folder: Folder| {
         let names: &[&str] = if folder.unified {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::node::NodeError;
 
 impl Bindings {
-    /// Tells the others this rank's mask; a rank that is detached has nobody to tell.
+    /// Publishes this rank's mask; does nothing on a rank that is detached.
     pub(super) fn publish(&self, mask: &CpuSet) -> Result<(), Error> {
         match self.node.publish_mask(mask) {
             Err(NodeError::Left) => Ok(()),
@@ -23,14 +23,14 @@ impl Bindings {
         }
     }
 
-    /// The number of this rank's own pushes.
+    /// Returns the number of this rank's own pushes.
     pub(super) fn depth(&self) -> usize {
         self.stack.depth().saturating_sub(self.base)
     }
 
-    /// Binds this rank inside the CPUs that it may use, beneath all pushes: to what its mask has of
-    /// them, else to all.
-    /// `unbound` tells by the mask whether the rank was not bound.
+    /// Binds this rank inside its allowed CPUs, beneath all pushes: to the part of its mask that is
+    /// allowed, or to all allowed CPUs if there is none. `unbound` decides by the mask whether the
+    /// rank was not bound.
     pub(super) fn enter(&mut self, unbound: impl FnOnce(&CpuSet) -> bool) -> Result<(), Error> {
         let allowed = self.own.allowed();
         let cpus = self.stack.push_with(|now| {
@@ -42,7 +42,7 @@ impl Bindings {
         self.publish(&cpus)
     }
 
-    /// Gives this rank the binding back that it had before it [entered](Self::enter).
+    /// Restores the binding that this rank had before it [entered](Self::enter).
     pub(super) fn leave(&mut self) -> Result<(), Error> {
         if self.base == 0 {
             return Ok(());
@@ -52,8 +52,8 @@ impl Bindings {
         self.publish(&mask)
     }
 
-    /// Keeps this rank inside the CPUs that it may use now, as soon as nothing is pushed. What the
-    /// kernel refuses is left: pushes say so.
+    /// Keeps this rank inside its currently allowed CPUs once nothing is pushed. Refusals of the
+    /// kernel are ignored: later pushes report them.
     pub(super) fn settle(&mut self) {
         self.unsettled = self.depth() > 0;
         if !self.unsettled && self.leave().is_ok() && self.confined {
@@ -77,13 +77,13 @@ impl Shared {
 }
 
 impl Context {
-    /// Binds the caller, and every thread that has the caller's mask, to `target`, and remembers the
-    /// mask from before. Threads with a mask of their own stay where they are, and so do threads that
-    /// last pushed in another context. Returns the CPUs bound to: of an object, those that are
-    /// allowed now. Local; threads may push and pop at the same time, also in different contexts.
+    /// Binds the caller, and every thread that has the caller's mask, to `target`, and saves the
+    /// previous mask. Threads with a different mask stay where they are, and so do threads that
+    /// last pushed in another context. Returns the CPUs bound to; for an object, its currently
+    /// allowed CPUs. Local; threads may push and pop at the same time, also in different contexts.
     ///
     /// # Errors
-    /// [`Error::Bind`], also when none is left; the bindings are those from before.
+    /// [`Error::Bind`], also if no allowed CPU is left; the bindings are unchanged.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
@@ -105,7 +105,7 @@ impl Context {
         })
     }
 
-    /// The push of a phase, which is a region of the memory profile itself.
+    /// Pushes for a phase, which is a region of the memory profile itself.
     pub(crate) fn push_in_phase(&self, target: &Target) -> Result<CpuSet, Error> {
         self.push_as(target, || Region::NONE)
     }
@@ -118,13 +118,13 @@ impl Context {
         let Bindings { stack, own, .. } = &mut *bindings;
         let cpus = stack.push_with(|now| {
             if !target.asked(own, now)?.is_subset(own.allowed()) {
-                // CPUs may have been given since.
+                // The rank may have been given CPUs since.
                 if let Some(newer) = self.state().machine().own_now(own) {
                     *own = Arc::new(newer);
                 }
             }
             let cpus = target.resolve(own, now)?;
-            // A rank that came bound is bound, even where it has all that is left of the allowed CPUs.
+            // A rank that started bound is bound, even if it has all remaining allowed CPUs.
             let unbound = first && self.has_all_of_its_own_accord(now);
             Ok::<_, Error>(Aim { cpus, unbound, confines: false })
         })?;
@@ -146,7 +146,7 @@ impl Context {
         state.unbound && machine.allowed_recently().is_ok_and(|all| all.is_subset(mask))
     }
 
-    /// Counts a phase in that this rank enters: the ranks stay as they are until it is left.
+    /// Counts a phase that this rank enters: the set of ranks is fixed until the phase ends.
     pub(crate) fn open_phase(&self) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
         bindings.require_steady("phase")?;
@@ -163,27 +163,28 @@ impl Context {
         bindings.open_phases = bindings.open_phases.saturating_sub(1);
     }
 
-    /// Takes back the caller's last push in this context, or the last one of any thread where the
-    /// caller has none: every thread that the push moved has the mask from before. Local.
+    /// Takes back the caller's last push in this context, or the last push of any thread if the
+    /// caller has none: every thread that the push moved gets its previous mask back. Local.
     ///
     /// Several contexts, and several threads, may pop in any order. A thread that a later push has
     /// moved, in whichever context, keeps that push's mask until it is popped too; when all are
     /// popped, every thread has the mask from before the first.
     ///
-    /// A rank that was not bound is not bound afterwards: it has all CPUs that are allowed then.
+    /// A rank that was not bound before the push is not bound after the pop: it gets all CPUs that
+    /// are allowed then.
     ///
-    /// Where CPUs of the mask from before are no longer allowed, the threads get the rest of it, or
-    /// all allowed CPUs when nothing is left; [`explain`](Self::explain) says so. They get the mask
-    /// itself at the next push, pop or phase after its CPUs are allowed again.
+    /// If CPUs of the previous mask are no longer allowed, the threads get the rest of that mask,
+    /// or all allowed CPUs if nothing is left; [`explain`](Self::explain) reports it. They get the
+    /// mask itself at the next push, pop or phase after its CPUs are allowed again.
     ///
     /// # Errors
-    /// [`Error::Bind`]; a pop too many is [`BindError::NothingPushed`] and changes nothing.
+    /// [`Error::Bind`]; a pop without a push is [`BindError::NothingPushed`] and changes nothing.
     ///
     /// [`BindError::NothingPushed`]: crate::affinity::BindError::NothingPushed
     #[doc(alias = "QUO_bind_pop")]
     pub fn pop(&self) -> Result<(), Error> {
         self.check("pop")?;
-        // Published under the stack's lock: of two calls at once, the later one's mask stays.
+        // Published under the stack's lock: of two concurrent calls, the later one's mask stays.
         let mut bindings = self.shared.bindings();
         if bindings.depth() == 0 {
             return Err(BindError::NothingPushed.into());
@@ -200,7 +201,7 @@ impl Context {
         Ok(())
     }
 
-    /// As [`push`](Self::push), with a guard that pops when it goes out of scope. Local.
+    /// Like [`push`](Self::push), returning a guard that pops when it goes out of scope. Local.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -209,13 +210,13 @@ impl Context {
         Ok(BindGuard { context: self, cpus, popped: false })
     }
 
-    /// The number of pushes not yet popped. Local.
+    /// Returns the number of pushes not yet popped. Local.
     #[must_use]
     pub fn push_depth(&self) -> usize {
         self.shared.bindings().depth()
     }
 
-    /// Tells of a last push or pop that was granted fewer CPUs than it was for.
+    /// Describes the last push or pop if it was granted fewer CPUs than requested.
     pub(crate) fn shortfall(&self) -> Option<String> {
         let bindings = self.shared.bindings();
         bindings.stack.shortfall().map(|short| {
@@ -224,12 +225,12 @@ impl Context {
         })
     }
 
-    /// Gives this rank the binding back that it had before it was kept inside a scope or a limit.
+    /// Restores the binding that this rank had before it was confined to a scope or a limit.
     pub(super) fn leave_scope(&self) -> Result<(), Error> {
         self.shared.bindings().leave()
     }
 
-    /// Pops everything that is still pushed.
+    /// Pops all remaining pushes.
     pub(super) fn unwind(&self) -> Result<(), Error> {
         while self.push_depth() > 0 {
             self.pop()?;
@@ -238,7 +239,7 @@ impl Context {
     }
 }
 
-/// A pushed binding that is popped when the guard goes out of scope.
+/// Guard of a pushed binding, which is popped when the guard goes out of scope.
 #[derive(Debug)]
 #[must_use = "the binding is popped as soon as the guard is dropped"]
 pub struct BindGuard<'a> {
@@ -248,13 +249,13 @@ pub struct BindGuard<'a> {
 }
 
 impl BindGuard<'_> {
-    /// The CPUs bound to.
+    /// Returns the CPUs bound to.
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.cpus
     }
 
-    /// Pops now, and tells of errors where the drop cannot.
+    /// Pops now and returns errors, which the drop cannot.
     ///
     /// # Errors
     /// As [`Context::pop`].

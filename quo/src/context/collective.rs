@@ -19,38 +19,38 @@ use crate::node::{Channel, Exchange, SharedMemory};
 use crate::plan::{DistributeRequest, Distribution, Policy, distribute};
 use crate::topology::{ObjectType, TopologyError};
 
-/// The objects to distribute over, as a program gave them: checked by all ranks together, so that a
-/// wrong argument on one rank is an error on every rank and not a wait without end.
+/// Objects to distribute over, as given by a program. All ranks check the arguments together, so
+/// that a wrong argument on one rank is an error on every rank and not an endless wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The object type; `None` stands for one that does not exist.
+    /// Object type; `None` for one that does not exist.
     pub kind: Option<ObjectType>,
-    /// The most workers per object; has to be positive.
+    /// Maximum number of workers per object; must be positive.
     pub max_per_object: i64,
     /// The policy.
     pub policy: Policy,
 }
 
-/// A selection and the request behind it, for callers that plan further.
+/// A selection and its inputs, for callers that plan further.
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) plan: Distribution,
-    /// The mask of each node rank, `None` for those who have left the node.
+    /// Mask of each node rank; `None` for ranks that have left the node.
     pub(crate) masks: Vec<Option<CpuSet>>,
-    /// The ranks that were selected among.
+    /// Ranks among which was selected.
     pub(crate) state: Arc<State>,
-    /// The machine they were selected on.
+    /// Machine on which they were selected.
     pub(crate) machine: Arc<Machine>,
 }
 
 impl Context {
-    /// Waits until every rank of this node has come, and leaves the core to others meanwhile.
+    /// Waits until every rank of this node has arrived, and leaves the core to others meanwhile.
     /// Collective over the node.
     ///
-    /// Spins for about as long as a wake-up costs, then sleeps in the kernel.
+    /// Spins for about the time of a wake-up, then sleeps in the kernel.
     ///
     /// # Errors
-    /// [`Error::DeadMember`] on every waiting rank when a member ended without coming.
+    /// [`Error::DeadMember`] on every waiting rank if a member ended without arriving.
     #[doc(alias = "QUO_barrier")]
     pub fn barrier(&self) -> Result<(), Error> {
         const CALL: &str = "barrier";
@@ -63,12 +63,12 @@ impl Context {
         }
     }
 
-    /// As [`barrier`](Self::barrier), but gives up after `limit`. One barrier has one outcome: when
-    /// it times out, it does so for every rank that waits in it or still comes to it.
+    /// Like [`barrier`](Self::barrier), but gives up after `limit`. One barrier has one outcome: a
+    /// timeout applies to every rank that waits in it or arrives later.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`], [`Error::DeadMember`], and
-    /// [`Error::NotSupported`] where the way to wait has no timeout.
+    /// [`ErrorKind::Timeout`], [`Error::DeadMember`], and [`Error::NotSupported`] if this kind of
+    /// waiting has no timeout.
     #[doc(alias = "QUO_barrier_timed")]
     pub fn barrier_timeout(&self, limit: Duration) -> Result<(), Error> {
         const CALL: &str = "barrier with a timeout";
@@ -84,14 +84,14 @@ impl Context {
         state.node.barrier_timeout(limit).map_err(state.name_ranks(CALL))
     }
 
-    /// A barrier of its own among some ranks of this node, found by its name. Collective over those
-    /// ranks, which all give the same list.
+    /// Returns a separate barrier for some ranks of this node, identified by its name. Collective
+    /// over those ranks, which all pass the same list.
     ///
-    /// When the context is [adapted](Self::adapt), the barrier goes on among those of its ranks that
-    /// still hold it.
+    /// If the context is [adapted](Self::adapt), the barrier continues among those of its ranks
+    /// that still hold it.
     ///
     /// # Errors
-    /// [`Error::Node`] when the list has no meaning or the node's barriers are used up.
+    /// [`Error::Node`] if the list is invalid or the node's barriers are used up.
     pub fn named_barrier(
         &self,
         name: &str,
@@ -104,8 +104,8 @@ impl Context {
         Ok(NamedBarrier { channel, state, context: PhantomData })
     }
 
-    /// Selects at most `max_per_object` ranks per object of a type, close to it and bound ones
-    /// first, and tells the caller whether it is one of them. Collective over the node.
+    /// Selects at most `max_per_object` ranks per object of a type, preferring close and bound
+    /// ranks, and returns true if the caller is selected. Collective over the node.
     ///
     /// # Errors
     /// As [`distribute`](Self::distribute).
@@ -115,12 +115,12 @@ impl Context {
         Ok(distribution.is_selected(self.node_rank()))
     }
 
-    /// Selects at most `max_per_object` ranks per object of a type: the whole selection, which is
-    /// the same on every rank of the node. Collective over the node.
+    /// Selects at most `max_per_object` ranks per object of a type and returns the whole selection,
+    /// which is the same on every rank of the node. Collective over the node.
     ///
     /// # Errors
-    /// [`Error::Disagreement`] when the ranks ask for different things, [`Error::InvalidArgument`],
-    /// [`Error::Topology`] when the machine has no object of the type; the same on every rank.
+    /// [`Error::Disagreement`] if the ranks' requests differ, [`Error::InvalidArgument`],
+    /// [`Error::Topology`] if the machine has no object of the type; the same on every rank.
     pub fn distribute(
         &self,
         kind: ObjectType,
@@ -131,7 +131,7 @@ impl Context {
         self.distribute_request(&Request { kind: Some(kind), max_per_object, policy })
     }
 
-    /// As [`distribute`](Self::distribute), for arguments that have not been checked.
+    /// Like [`distribute`](Self::distribute), for arguments that have not been checked.
     ///
     /// # Errors
     /// As [`distribute`](Self::distribute).
@@ -139,8 +139,8 @@ impl Context {
         self.select(request, 0).map(|selection| selection.plan)
     }
 
-    /// As [`distribute_request`](Self::distribute_request), with what the selection was made from, and
-    /// for a phase that uses these [`Cores`](crate::phase::Cores).
+    /// Like [`distribute_request`](Self::distribute_request), for a phase that uses these
+    /// [`Cores`](crate::phase::Cores). Also returns the inputs of the selection.
     pub(crate) fn select(&self, request: &Request, cores: u8) -> Result<Selection, Error> {
         const CALL: &str = "auto_distrib";
         self.check(CALL)?;
@@ -190,8 +190,8 @@ impl Context {
         Ok(Selection { plan, masks, state: Arc::clone(&state), machine })
     }
 
-    /// Exchanges sets of CPUs, and checks that everyone came with the same header. `None` stands
-    /// for a rank that has left the node.
+    /// Exchanges sets of CPUs and checks that all ranks sent the same header. `None` stands for a
+    /// rank that has left the node.
     pub(super) fn exchange_sets(
         &self,
         state: &State,
@@ -206,7 +206,7 @@ impl Context {
                 let set = set.intersection(state.machine().whole.machine_cpuset());
                 bytes.extend(set.as_words().iter().flat_map(|word| word.to_ne_bytes()));
             }
-            // The others must not wait for a rank that cannot tell.
+            // The other ranks must not wait for a rank that has no set.
             Err(error) => encode_trouble(&mut bytes, error.kind(), &error.to_string()),
         }
         let all = state.node.exchange(&bytes).map_err(state.name_ranks(call))?;
@@ -218,7 +218,8 @@ impl Context {
         Ok((0..state.node_size()).map(set).collect())
     }
 
-    /// Tells the ranks of the node which CPUs the caller holds for a phase. Returns those of all.
+    /// Sends the CPUs that the caller holds for a phase to the ranks of the node. Returns the
+    /// union.
     pub(crate) fn exchange_held(
         &self,
         call: &'static str,
@@ -229,19 +230,19 @@ impl Context {
         Ok(sets.iter().flatten().fold(CpuSet::new(), |all, set| all.union(set)))
     }
 
-    /// A group of the ranks that share the caller's object of a type: the object its mask lies on,
-    /// the first one for a mask that lies on several. `Machine` gives the ranks of the node.
-    /// Collective over the context.
+    /// Returns a group of the ranks that share the caller's object of a type: the object that
+    /// contains its mask, or the first of several that its mask overlaps. `Machine` gives the ranks
+    /// of the node. Collective over the context.
     ///
     /// # Errors
-    /// [`Error::Agreed`] when any rank's machine has no such object, [`Error::Group`].
+    /// [`Error::Agreed`] if any rank's machine has no such object, [`Error::Group`].
     #[doc(alias = "QUO_get_mpi_comm_by_type")]
     pub fn group_over(&self, kind: ObjectType) -> Result<Box<dyn Group>, Error> {
         self.group_over_request(Some(kind))
     }
 
-    /// As [`group_over`](Self::group_over), for a type that has not been checked: `None` stands for
-    /// one that does not exist.
+    /// Like [`group_over`](Self::group_over), for a type that has not been checked; `None` stands
+    /// for one that does not exist.
     ///
     /// # Errors
     /// As [`group_over`](Self::group_over).
@@ -288,8 +289,8 @@ impl Context {
         })
     }
 
-    /// Memory that all ranks of the node can read and write, `bytes` of it this rank's own; the
-    /// ranks' parts follow one another without gaps. Collective over the node; ranks may give
+    /// Allocates memory that all ranks of the node can read and write, `bytes` of it for this rank.
+    /// The ranks' parts follow one another without gaps. Collective over the node; ranks may pass
     /// different sizes.
     ///
     /// # Errors
@@ -302,7 +303,8 @@ impl Context {
         state.node.allocate(bytes).map_err(state.name_ranks(CALL))
     }
 
-    /// As [`allocate`](Self::allocate), among some ranks of the node only. Collective over those.
+    /// Like [`allocate`](Self::allocate), among some ranks of the node only. Collective over those
+    /// ranks.
     ///
     /// # Errors
     /// [`Error::Node`], the same on every rank.
@@ -320,7 +322,7 @@ impl Context {
 }
 
 impl State {
-    /// Checks that all ranks of the node came with this message, and none with trouble.
+    /// Checks that all ranks of the node sent this header, and none an error.
     pub(super) fn check_messages(
         &self,
         call: &'static str,
@@ -359,11 +361,11 @@ impl State {
     }
 }
 
-/// A barrier found by name, see [`Context::named_barrier`].
+/// Barrier identified by a name, see [`Context::named_barrier`].
 #[derive(Debug)]
 pub struct NamedBarrier<'a> {
     channel: Channel,
-    /// Of the ranks it was made for, whoever is there now.
+    /// Ranks for which the barrier was made, whichever are present now.
     state: Arc<State>,
     context: PhantomData<&'a Context>,
 }
@@ -377,7 +379,7 @@ impl NamedBarrier<'_> {
         self.channel.barrier().map_err(self.state.name_ranks("named barrier"))
     }
 
-    /// As [`wait`](Self::wait), for at most `limit`.
+    /// Like [`wait`](Self::wait), for at most `limit`.
     ///
     /// # Errors
     /// As [`Context::barrier_timeout`].

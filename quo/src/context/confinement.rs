@@ -1,9 +1,9 @@
 //! The CPUs that each rank of a node may use.
 //!
-//! Usually the ranks of a node are in one control group, and the leader's discovery holds for all.
-//! They need not be: with a container for each rank, or ranks of several jobs in one communicator,
-//! each may have CPUs of its own. Plans are then made over the CPUs of all together, so that every
-//! rank computes the same one, and each rank is bound inside its own part.
+//! Usually the ranks of a node are in one control group, and the leader's discovery holds for all
+//! ranks. With a container for each rank, or ranks of several jobs in one communicator, the allowed
+//! CPUs may differ between ranks. Plans are then made over the union of the allowed CPUs, so that
+//! every rank computes the same plan, and each rank is bound inside its own part.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -17,36 +17,36 @@ use crate::group::{Group, WaitLimits};
 use crate::node::Node;
 use crate::topology::{ObjectType, Topology};
 
-/// The machine of a rank, in the sense of its context.
+/// Machine of a rank, as seen by its context.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The whole one, with the CPUs that the ranks of the node may use together.
+    /// Whole machine, with the CPUs that the ranks of the node may use together.
     pub whole: Arc<Topology>,
-    /// The same without CPUs that the no-SMT option hides: the basis of plans.
+    /// `whole` without CPUs that the no-SMT option hides: the basis of plans.
     pub topology: Arc<Topology>,
-    /// The CPUs that this rank may use, hidden ones included.
+    /// CPUs that this rank may use, including hidden ones.
     pub allowed: CpuSet,
-    /// Returns `topology` with nothing else allowed: this rank is bound inside it.
+    /// `topology` restricted to the CPUs that this rank may use; the rank is bound inside it.
     pub own: Arc<Topology>,
     pub bounds: Bounds,
     pub basis: Basis,
-    /// The cpusets of the objects of each type, made when first asked for.
+    /// Cpusets of the objects of each type, computed on first use.
     cpusets: [OnceLock<Vec<CpuSet>>; ObjectType::ALL.len()],
 }
 
-/// What bounds a rank's CPUs beside what the system allows.
+/// Bounds on a rank's CPUs in addition to what the system allows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {
-    /// The CPUs of the scope, hidden ones included; others are not used, whatever is allowed.
+    /// CPUs of the scope, including hidden ones; others are not used, even if allowed.
     pub scope: Option<CpuSet>,
-    /// The CPUs that were set from outside; without effect on a rank that would have none.
+    /// Limit that was set from outside; ignored on a rank that it would leave without CPUs.
     pub limit: Option<CpuSet>,
-    /// The CPUs allowed on a simulated machine, which nothing changes.
+    /// CPUs allowed on a simulated machine, which never change.
     pub simulated: Option<CpuSet>,
 }
 
 impl Bounds {
-    /// The CPUs that are left of those allowed. Pure.
+    /// Returns the allowed CPUs that are within the bounds. Pure.
     pub fn within(&self, allowed: &CpuSet) -> CpuSet {
         let inside = match &self.scope {
             Some(scope) => allowed.intersection(scope),
@@ -58,27 +58,27 @@ impl Bounds {
         }
     }
 
-    /// Returns true if ranks are kept inside fewer CPUs than the system allows.
+    /// Returns true if ranks are confined to fewer CPUs than the system allows.
     pub fn confine(&self) -> bool {
         self.scope.is_some() || self.limit.is_some()
     }
 }
 
-/// The state of the system that a machine was made from.
+/// State of the system from which a machine was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Basis {
-    /// The number of machines that the state had before.
+    /// Number of machines that the state had before.
     pub edition: u64,
-    /// The [`allowed::version`] that it is based on; this rank's own.
+    /// The [`allowed::version`] on which the machine is based, on this rank.
     pub version: u64,
-    /// The requests for another one that it answers.
+    /// Number of requests for a new machine that this one answers.
     pub requests: u64,
-    /// Ranks of the node are in different control groups.
+    /// True if ranks of the node are in different control groups.
     pub apart: bool,
 }
 
 impl Machine {
-    /// Makes the parts of a rank that may use the same CPUs as the leader of its node.
+    /// Returns the machine of a rank that may use the same CPUs as the leader of its node.
     pub(super) fn common(snapshot: &Snapshot, no_smt: bool, basis: Basis) -> Self {
         let whole = Arc::clone(&snapshot.whole);
         let topology = Arc::clone(if no_smt { &snapshot.without_smt } else { &snapshot.whole });
@@ -89,12 +89,11 @@ impl Machine {
         Self { own, whole, topology, allowed, bounds, basis, cpusets: Default::default() }
     }
 
-    /// For a rank whose node's ranks may use these parts of a machine, `own` among them, within bounds.
-    /// Pure.
+    /// Returns the machine of a rank whose node's ranks may use `parts`, of which `own` is this
+    /// rank's, within bounds. Pure.
     ///
-    /// # Errors
-    /// The same for every rank: a part has nothing that the machine shows, or the scope nothing that
-    /// is allowed.
+    /// # Errors The same for every rank: a part contains no CPU of the machine, or the scope no
+    /// allowed CPU.
     pub fn divided(
         machine: &Topology,
         no_smt: bool,
@@ -127,7 +126,7 @@ impl Machine {
         Ok(Self { whole, topology, allowed, own, bounds, basis, cpusets: Default::default() })
     }
 
-    /// The cpusets of the objects of a type, by logical index.
+    /// Returns the cpusets of the objects of a type, by logical index.
     pub fn cpusets(&self, kind: ObjectType) -> &[CpuSet] {
         let place = ObjectType::ALL.iter().position(|&known| known == kind).unwrap_or(0);
         self.cpusets[place].get_or_init(|| {
@@ -136,19 +135,19 @@ impl Machine {
         })
     }
 
-    /// A mask as plans take it: a rank that is pushed to CPUs outside its limit counts as one that has
-    /// all it may use.
+    /// Returns a mask as plans take it: a rank that is pushed to CPUs outside its limit counts as
+    /// having all CPUs it may use.
     pub fn usable_of(&self, mask: CpuSet) -> CpuSet {
         let own = self.own.allowed();
         if self.bounds.confine() && !mask.intersects(own) { own.clone() } else { mask }
     }
 
-    /// The CPUs that this rank may use as of now.
+    /// Returns the CPUs that this rank may use now.
     pub fn allowed_now(&self) -> Result<CpuSet, Error> {
         self.allowed_at(allowed::version).map(Cow::into_owned)
     }
 
-    /// As [`allowed_now`](Self::allowed_now), at most a millisecond old.
+    /// Like [`allowed_now`](Self::allowed_now), at most a millisecond old.
     pub fn allowed_recently(&self) -> Result<Cow<'_, CpuSet>, Error> {
         self.allowed_at(allowed::recent_version)
     }
@@ -165,15 +164,16 @@ impl Machine {
         Ok(Cow::Owned(self.bounds.within(&all)))
     }
 
-    /// The machine that this rank is bound inside as of now, if that is not `known`.
+    /// Returns the machine inside which this rank is bound now, if it differs from `known`.
     pub fn own_now(&self, known: &Topology) -> Option<Topology> {
         let now = self.allowed_now().ok()?.intersection(self.topology.machine_cpuset());
         if now == *known.allowed() { None } else { self.topology.with_allowed(&now).ok() }
     }
 }
 
-/// The machine of a rank when control groups differ on some node. All ranks have published, in place of their masks,
-/// the CPUs that they may use; when this returns they have published their masks. Collective over the group.
+/// Returns the machine of a rank if control groups differ on some node. Before the call, all ranks
+/// have published, in place of their masks, the CPUs that they may use; on return they have
+/// published their masks. Collective over the group.
 pub(super) fn divide(
     group: &dyn Group,
     call: &'static str,
@@ -184,7 +184,7 @@ pub(super) fn divide(
 ) -> Result<Machine, Error> {
     let part = |member| node.mask_of(member).ok().flatten().unwrap_or_default();
     let parts: Vec<CpuSet> = (0..members).map(part).collect();
-    // The verdict also says that everyone has read the parts, so that masks may take their place.
+    // The agreement also ensures that all ranks have read the parts before masks replace them.
     let own = &parts[node.member()];
     let machine = Machine::divided(&snapshot.whole, no_smt, &parts, own, basis, bounds);
     let machine = agree(group, call, machine, limits)?;

@@ -1,16 +1,17 @@
-//! The folders of this process's control groups.
+//! Folders of this process's control groups.
 
 use super::peer_identity::read_unsized;
 
-/// The folder of a control group, as far as this process may see it.
+/// Folder of a control group that this process may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub path: String,
-    /// It is of version 2, whose one hierarchy has all controllers.
+    /// True for version 2, whose single hierarchy has all controllers.
     pub unified: bool,
 }
 
-/// The folders of this process's group for a controller and of the groups around it, innermost first.
+/// Returns the folders of this process's group for a controller and of its ancestors, innermost
+/// first.
 pub(super) fn folders(controller: &str) -> Vec<Folder> {
     let text = |path| read_unsized(path).unwrap_or_default();
     let groups = String::from_utf8_lossy(&text("/proc/self/cgroup")).into_owned();
@@ -18,7 +19,7 @@ pub(super) fn folders(controller: &str) -> Vec<Folder> {
     folders_of(controller, &groups, &mounts)
 }
 
-/// As [`folders`], from `/proc/self/cgroup` and `/proc/self/mountinfo`. Pure.
+/// Like [`folders`], from `/proc/self/cgroup` and `/proc/self/mountinfo`. Pure.
 fn folders_of(controller: &str, groups: &str, mounts: &str) -> Vec<Folder> {
     let mut folders = Vec::new();
     for line in mounts.lines() {

@@ -16,7 +16,8 @@ use crate::group::{Group, WaitLimits};
 use crate::notice;
 
 impl Context {
-    /// Makes a context over all ranks of `group`, with default options. Collective over the group.
+    /// Creates a context over all ranks of `group`, with default options. Collective over the
+    /// group.
     ///
     /// # Errors
     /// As [`create_with`](Self::create_with).
@@ -25,26 +26,27 @@ impl Context {
         Self::create_with(group, CreateOptions::new())
     }
 
-    /// Makes a context over all ranks of `group`. Collective over the group; the options are the
-    /// same on every rank.
+    /// Creates a context over all ranks of `group`. Collective over the group; the options must be
+    /// the same on every rank.
     ///
-    /// Every rank returns a context or every rank returns the same error. Only a rank that is killed
-    /// in the middle of the last exchange can leave some ranks with a context and some with an error;
-    /// the former are told by the next call for which they need the latter. Nothing is left in the
-    /// directory of the segments in any case. Where other ranks of the group
-    /// [`adapt`](Self::adapt) theirs, this becomes the same context.
+    /// Every rank returns a context or every rank returns the same error. Only a rank that is
+    /// killed in the middle of the last exchange can leave some ranks with a context and some with
+    /// an error; the former learn of it in the next call that needs the latter. No file is left in
+    /// the directory of the segments in any case. If other ranks of the group
+    /// [`adapt`](Self::adapt) their context, this rank joins that context.
     ///
     /// # Errors
     /// [`Error::Disagreement`] for options or environments that differ, [`Error::Agreed`] with the
-    /// first rank's cause for everything that failed on some rank (no space for the segment, an
-    /// unusable `QUO_TOPOLOGY`, ...), [`Error::Group`] when MPI is not running or ranks do not come.
+    /// first rank's cause for any failure on some rank (no space for the segment, an unusable
+    /// `QUO_TOPOLOGY`, ...), [`Error::Group`] if MPI is not running or ranks do not take part.
     #[doc(alias = "QUO_create_with_flags")]
     pub fn create_with(group: impl Group, options: CreateOptions) -> Result<Self, Error> {
         Self::come(Arc::new(group), Role::Creates, &options, None)
     }
 
-    /// Makes a context over all ranks of `group` as [`create_with`](Self::create_with), within limits of the caller: their
-    /// check ends the creation, too, and the earlier of both deadlines counts. Collective over the group.
+    /// Like [`create_with`](Self::create_with), within the caller's limits: the check of `limits`
+    /// can also end the creation, and the earlier of both deadlines applies. Collective over the
+    /// group.
     ///
     /// # Errors
     /// As [`create_with`](Self::create_with), and [`Error::Group`] with the error of the check.
@@ -56,12 +58,12 @@ impl Context {
         Self::come(Arc::new(group), Role::Creates, &options, Some(limits))
     }
 
-    /// Becomes part of a context that other ranks of the group have and [`adapt`](Self::adapt).
-    /// Collective over the group. The context is as theirs: of the options, only the directory of
-    /// the segments and the time limit are this rank's own.
+    /// Joins a context that other ranks of the group already have and [`adapt`](Self::adapt).
+    /// Collective over the group. The context keeps the other ranks' options: only the directory of
+    /// the segments and the time limit are taken from `options`.
     ///
     /// # Errors
-    /// As [`create_with`](Self::create_with); [`Error::InvalidArgument`] on every rank when none
+    /// As [`create_with`](Self::create_with); [`Error::InvalidArgument`] on every rank if none
     /// adapts.
     pub fn join(group: impl Group, options: CreateOptions) -> Result<Self, Error> {
         Self::come(Arc::new(group), Role::Joins, &options, None)
@@ -99,14 +101,15 @@ impl Context {
         Ok(context)
     }
 
-    /// Releases the context: pops all pushes, writes the trace if one was asked for, and leaves the node. Collective
-    /// over the context when a trace was asked for, else local; call it before MPI is finalised.
+    /// Releases the context: pops all pushes, writes the trace if one was requested, and leaves the
+    /// node. Collective over the context if a trace was requested, otherwise local; call it before
+    /// MPI is finalised.
     ///
-    /// Dropping a context releases it as well, but writes no trace and cannot tell of errors. A rank
+    /// Dropping a context releases it as well, but writes no trace and cannot report errors. A rank
     /// that has [retired](Self::retire) takes no part in the trace.
     ///
     /// # Errors
-    /// The first failure; the context is released all the same.
+    /// The first failure; the context is released anyway.
     #[doc(alias = "QUO_free")]
     pub fn free(self) -> Result<(), Error> {
         self.shared.check("free")?;
@@ -117,7 +120,7 @@ impl Context {
     }
 }
 
-/// Says once in the life of the process what is wrong with the start of its ranks.
+/// Reports problems with the start of the ranks, once per process.
 fn say_alarm(context: &Context) {
     static SAID: Once = Once::new();
     SAID.call_once(|| {

@@ -1,4 +1,4 @@
-//! The devices of a node, shared out among its ranks.
+//! Assignment of a node's devices to its ranks.
 
 use super::Context;
 use super::exchange::{Header, Operation};
@@ -8,16 +8,17 @@ use crate::plan::assign_devices;
 use crate::topology::{Device, DeviceKind, shown_devices};
 
 impl Context {
-    /// The device of a kind that this rank should use: each has as many ranks of the node as any
-    /// other, or one more, and near ones as far as that allows. `None` where the node has no such
-    /// device. GPUs that the environment hides from this rank are not chosen, see
-    /// [`shown_devices`]; where it hides different ones from different ranks, each rank chooses among
-    /// its own, and the numbers of ranks to each need not be even. Nothing is bound or hidden; see
+    /// Returns the device of a kind that this rank should use. The ranks of the node are
+    /// distributed evenly: the numbers of ranks per device differ by at most one, and within that
+    /// rule each rank gets a near device. `None` if the node has no such device. GPUs that the
+    /// environment hides from this rank are not chosen, see [`shown_devices`]; if it hides
+    /// different ones from different ranks, each rank chooses among its own, and the distribution
+    /// may be uneven. Nothing is bound or hidden; see
     /// [`visible_devices`](crate::topology::visible_devices). Collective over the node.
     ///
     /// # Errors
-    /// [`Error::Disagreement`] when the ranks ask for different kinds; as
-    /// [`binding`](Self::binding), on every rank.
+    /// [`Error::Disagreement`] if the ranks ask for different kinds; as [`binding`](Self::binding),
+    /// on every rank.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
@@ -39,7 +40,7 @@ impl Context {
         let devices = state.machine().topology.devices();
         let devices = shown_devices(&devices, |name| std::env::var(name).ok());
         let devices: Vec<Device> = devices.into_iter().filter(|it| it.kind == kind).collect();
-        // Ranks that have left the node get none, and keep their numbers.
+        // Ranks that have left the node get no device, and keep their numbers.
         let present: Vec<CpuSet> = masks.iter().flatten().cloned().collect();
         let own = masks.iter().take(state.node_rank()).flatten().count();
         let near: Vec<CpuSet> = devices.iter().map(|device| device.cpuset.clone()).collect();

@@ -1,4 +1,5 @@
-//! Message of a rank in an exchange of its node: a header that names the call and its arguments, and what follows.
+//! Message of a rank in an exchange of its node: a header with the call and its arguments, and a
+//! body.
 
 use smallvec::SmallVec;
 
@@ -9,15 +10,15 @@ use crate::topology::ObjectType;
 
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 64;
-/// Bytes behind the header that say whether a CPU set follows, or the reason why there is none.
+/// Bytes after the header that mark whether a CPU set follows or an error.
 pub(super) const MASK_BYTES: usize = 8;
 /// Bytes of an exchange that carries the text of an error.
 pub(super) const TEXT_BYTES: usize = 256;
 
-/// A message; it has room for the text of an error without an allocation.
+/// A message, with capacity for the text of an error without an allocation.
 pub(super) type Message = SmallVec<[u8; TEXT_BYTES]>;
 
-/// Collective call that an exchange belongs to, so that mixed-up calls are noticed.
+/// Collective call of an exchange, so that mismatched calls are detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Operation {
@@ -29,7 +30,7 @@ pub(crate) enum Operation {
     Hold = 6,
 }
 
-/// The collective call of an exchange and those of its arguments that are the same on all ranks.
+/// Collective call of an exchange and the arguments that must be the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// Number of the [`Operation`].
@@ -66,7 +67,7 @@ impl Header {
         bytes
     }
 
-    /// Decodes the header of a message; none of one that is too short.
+    /// Decodes the header of a message; `None` if the message is too short.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = message.first_chunk()?;
         let &[operation, object_type, literal, cores, device_kind, ..] = header;
@@ -87,7 +88,7 @@ pub(super) fn kind_name(number: u8) -> String {
     kind.map_or_else(|| "no object type".to_owned(), ToString::to_string)
 }
 
-/// Appends why a rank has nothing to tell, as much of it as fits.
+/// Appends the reason why a rank has no set, truncated to fit.
 pub(super) fn encode_trouble(message: &mut Message, kind: ErrorKind, text: &str) {
     let mut end = text.len().min(TEXT_BYTES - HEADER_BYTES - 2);
     while !text.is_char_boundary(end) {
@@ -97,7 +98,7 @@ pub(super) fn encode_trouble(message: &mut Message, kind: ErrorKind, text: &str)
     message.extend_from_slice(&text.as_bytes()[..end]);
 }
 
-/// Returns the error of ranks whose headers differ: the first argument that does, with the values.
+/// Returns the error of ranks whose headers differ: the first differing argument, with its values.
 pub(super) fn disagreement(call: &'static str, headers: &[(usize, Header)]) -> Error {
     fn check<T: PartialEq>(
         call: &'static str,

@@ -1,10 +1,11 @@
-//! The protocol in which ranks come together: for a new context, and for one whose ranks change.
+//! Protocol in which ranks meet: for a new context, and for one whose ranks change.
 //!
-//! Three exchanges over the group, whatever its size: [`gather_records`] (who is where, and do all want the same),
-//! [`make_segment`] (has every node leader made its segment), [`attach`] (has everyone attached to it). Settings of the
-//! machine that differ take one more, in which the ranks tell each other the values for the error. After each, all
-//! ranks reach the same verdict, so no rank waits for one that gave up. A rank's old state is not touched: the caller
-//! puts the new state in its place.
+//! Three exchanges over the group, whatever its size: [`gather_records`] (where each rank is, and
+//! whether all ask for the same), [`make_segment`] (whether every node leader has created its
+//! segment), [`attach`] (whether all ranks have attached to it). If settings of the machine differ,
+//! one more exchange collects the values for the error. After each exchange all ranks reach the
+//! same verdict, so no rank waits for one that gave up. A rank's old state is not changed: the
+//! caller replaces it by the new state.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,35 +31,37 @@ use crate::group::{Group, GroupError, WaitLimits};
 use crate::node::{CreatedSegment, Node, NodeOptions, SegmentName, WaitKind};
 use crate::threading::bound_by_openmp;
 
-/// Interval at which a waiting rank checks that the others of its node live.
+/// Interval at which a waiting rank checks that the others of its node are alive.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// A number that nothing else of this process has or had.
+/// Returns a number that is unique within this process.
 pub(super) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// One rank's contribution to the meeting of all.
+/// One rank's contribution to the handshake.
 pub(super) struct Participant<'a> {
     pub role: Role,
-    /// The settings, or the reason why this rank does not take part: then it fails on every rank.
+    /// Settings, or the reason why this rank does not take part: then the handshake fails on every
+    /// rank.
     pub settings: Result<Settings, Error>,
-    /// Time to wait for the others.
+    /// Time limit for waiting for the other ranks.
     pub limit: Duration,
-    /// Asked while this rank waits for the first exchange, and where no rank adapts, for all of them.
+    /// Check called while this rank waits for the first exchange, and for all exchanges if no rank
+    /// adapts.
     pub watch: &'a dyn Fn() -> Result<(), GroupError>,
-    /// Done when all ranks want to go on, and before anything of this rank is told to others.
+    /// Called when all ranks agree to continue, before any data of this rank is published.
     pub prepare: &'a mut dyn FnMut() -> Result<(), Error>,
-    /// The back end that the rank binds with already.
+    /// Back end that the rank already binds with.
     pub backend: Option<Arc<dyn Backend>>,
-    /// The CPUs of ranks that it knew on this node before, its own included.
+    /// CPUs of the ranks known on this node before, including this one.
     pub claimed: CpuSet,
-    /// The CPUs that the ranks of this node are confined to, the same on each.
+    /// CPUs to which the ranks of this node are confined, the same on each.
     pub scope: Option<CpuSet>,
 }
 
-/// The result of a meeting.
+/// Result of a handshake.
 pub(super) struct Established {
     pub state: State,
     pub settings: Settings,
@@ -66,8 +69,8 @@ pub(super) struct Established {
     pub backend: Arc<dyn Backend>,
 }
 
-/// Brings the ranks of a group together. Collective over the group; every rank gets its parts or every rank gets the
-/// same error.
+/// Runs the handshake of a group's ranks. Collective over the group; every rank gets its parts or
+/// every rank gets the same error.
 pub(super) fn handshake(
     group: Arc<dyn Group>,
     participant: Participant<'_>,
@@ -79,7 +82,7 @@ pub(super) fn handshake(
     let limits = WaitLimits { deadline, check_peers: watch };
     let (gathered, settings) = gather_records(&*group, role, settings, &limits)?;
     let peers = Watch::new(&gathered, group.rank());
-    // Ranks that adapt watch those of the context that they had: some may leave now.
+    // Ranks that adapt watch those of their old context, some of which may leave now.
     let is_over = || if gathered.adapts { Ok(()) } else { watch() };
     let limits = WaitLimits { deadline, check_peers: &|| is_over().and_then(|()| peers.look()) };
     let made = make_segment(&*group, &gathered, role, settings, &limits)?;
@@ -137,39 +140,40 @@ pub(super) fn handshake(
     Ok(Established { state, settings, identity: gathered.identity, backend })
 }
 
-/// The records of all ranks, and the conclusions that each rank draws from them.
+/// Records of all ranks, and the conclusions that each rank draws from them.
 struct Gathered {
     records: Vec<Record>,
-    /// The call that errors name.
+    /// Call that errors name.
     call: &'static str,
-    /// True if a rank adapts a context that it has already.
+    /// True if a rank adapts an existing context.
     adapts: bool,
     identity: u64,
     nodes: Nodes,
     node_index: usize,
     node_rank: usize,
-    /// The ranks of this node, by node rank.
+    /// Ranks of this node, by node rank.
     members: Vec<usize>,
     /// Name of the segment of this node.
     name: SegmentName,
     confinements_differ: bool,
-    /// The [`allowed::version`] before any rank looked at the machine.
+    /// The [`allowed::version`] before any rank read the machine.
     version: u64,
 }
 
-/// First exchange: who is where, and do all ranks want the same. Also returns this rank's own settings. Collective.
+/// First exchange: where each rank is, and whether all ask for the same. Also returns this rank's
+/// own settings. Collective.
 fn gather_records(
     group: &dyn Group,
     role: Role,
     settings: Result<Settings, Error>,
     limits: &WaitLimits<'_>,
 ) -> Result<(Gathered, Result<Settings, Error>), Error> {
-    // A rank that could not even prepare takes part, so that the others hear of it.
+    // A rank that could not even prepare takes part, so that the others get its error.
     let Prepared { record, machine, version, settings } = Prepared::new(group, role, settings);
     let records = Record::decode_all(&group.allgather(&record.encode(), limits)?)?;
     record::check(&records)?;
     if record::machines_differ(&records) {
-        // All ranks have the same records and get here together.
+        // All ranks have the same records and reach this point together.
         let own = MachineSettings::new(&machine).encode();
         let settings = group.allgather(&own, limits)?;
         return Err(record::machine_disagreement(&records, &settings));
@@ -193,13 +197,13 @@ fn gather_records(
     Ok((gathered, settings))
 }
 
-/// The settings of the context, and the segment of the node in its leader.
+/// Settings of the context, and on the leader the segment of the node.
 struct Made {
     settings: Settings,
     segment: Option<CreatedSegment>,
 }
 
-/// Second exchange: has every node leader made its segment. Collective.
+/// Second exchange: whether every node leader has created its segment. Collective.
 fn make_segment(
     group: &dyn Group,
     gathered: &Gathered,
@@ -216,21 +220,22 @@ fn make_segment(
         Ok(Made { settings, segment })
     });
     agree(group, gathered.call, made, limits).inspect_err(|_| {
-        // The leader may have died with the segment made: its name is known to all.
+        // The leader may have died after it created the segment; all members know its name.
         if let Some(directory) = &directory {
             Node::unlink(name, directory);
         }
     })
 }
 
-/// What this rank brings to the third exchange.
+/// This rank's inputs to the third exchange.
 struct Own<'a> {
     prepare: &'a mut dyn FnMut() -> Result<(), Error>,
     backend: Option<Arc<dyn Backend>>,
     claimed: &'a CpuSet,
 }
 
-/// Third exchange: has everyone attached to the segment of its node. Also returns the settings. Collective.
+/// Third exchange: whether all ranks have attached to the segment of their node. Also returns the
+/// settings. Collective.
 fn attach(
     group: &dyn Group,
     gathered: &Gathered,
@@ -245,14 +250,14 @@ fn attach(
     let attached = match (verdict, attached) {
         (Ok(()), attached) => attached,
         (Err(error), Ok(attached)) => {
-            // Others may have got through: to them this rank is dead, not gone in order.
+            // Others may have succeeded: to them this rank is dead and has not left in order.
             attached.node.abandon();
             Err(error)
         }
         (Err(error), Err(_)) => Err(error),
     };
-    // Everyone has attached, or nobody will. All see to it that the name is gone: the leader may
-    // be killed right here.
+    // All ranks have attached, or none will. Each makes sure that the name is removed: the leader
+    // may be killed right here.
     match segment {
         Some(made) => drop(made),
         None => Node::unlink(&gathered.name, &settings.directory),
@@ -297,7 +302,7 @@ struct Prepared {
     record: Record,
     /// Values of `QUO_TOPOLOGY` and `QUO_BINDING`.
     machine: [String; 2],
-    /// The [`allowed::version`] before any rank looks at the machine.
+    /// The [`allowed::version`] before any rank reads the machine.
     version: u64,
     settings: Result<Settings, Error>,
 }
@@ -387,10 +392,10 @@ fn create_segment(
     settings: &Settings,
     members: usize,
 ) -> Result<CreatedSegment, Error> {
-    /// Of jobs that were killed as a whole; whoever comes next cleans up, once.
+    /// Cleans up after jobs that were killed as a whole, once per process.
     static SWEPT: AtomicBool = AtomicBool::new(false);
     if !SWEPT.swap(true, Ordering::Relaxed) {
-        // That nothing can be swept is no reason to make no segment.
+        // A failed sweep is no reason to create no segment.
         let _ = Node::sweep(&settings.directory);
     }
     let snapshot = Snapshot::discover()?;
@@ -410,7 +415,7 @@ fn create_segment(
     Ok(Node::create(name, &options)?)
 }
 
-/// Looks from time to time whether the other ranks of the node are still alive.
+/// Periodic check whether the other ranks of the node are alive.
 struct Watch<'a> {
     call: &'static str,
     own: PeerProcess,
@@ -452,7 +457,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Time to wait for the others of a creation or adaptation when no option says.
+/// Returns the default time to wait for the other ranks of a creation or adaptation.
 pub(super) fn limit(settings: &Result<Settings, Error>) -> Duration {
     settings
         .as_ref()

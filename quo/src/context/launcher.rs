@@ -1,10 +1,10 @@
-//! Which launcher started this process, as far as its environment tells.
+//! Launcher that started this process, detected from its environment.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The program that started the rank, and so chose its first binding.
+/// Program that started the rank, and so chose its first binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -15,14 +15,14 @@ pub enum Launcher {
     Hydra,
     /// Slurm's `srun`.
     Slurm,
-    /// PRRTE's or another PMIx launcher.
+    /// PRRTE or another PMIx launcher.
     Pmix,
-    /// None that left a sign.
+    /// No known launcher.
     Unknown,
 }
 
 impl Launcher {
-    /// Looks for the signs launchers leave in the environment.
+    /// Detects the launcher from the variables that launchers set in the environment.
     #[must_use]
     pub fn detect() -> Self {
         Self::from_signs(|name| std::env::var_os(name).is_some())

@@ -1,7 +1,7 @@
 //! CPUs that ranks lend while they wait, and that threaded ranks of the node borrow meanwhile.
 //!
-//! The protocol is in `node/lending/README.md`. A rank that takes back does not wait: until the
-//! borrower looks and gives back, both run on the same CPUs.
+//! The protocol is in `node/lending/README.md`. A rank that takes its CPUs back does not wait:
+//! until the borrower checks and gives back, both run on the same CPUs.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -12,14 +12,14 @@ use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::{Loans, Node, borrowed_cpus};
 
-/// Loans of this rank, and the depth of its bindings since.
+/// Loans of this rank, and the push depth at which they were taken.
 #[derive(Debug)]
 pub(super) struct Loan {
     loans: Arc<Loans>,
     depth: usize,
 }
 
-/// A time in which this rank lends; its end takes back.
+/// Period in which this rank lends; takes the CPUs back on drop.
 pub(crate) struct Lending<'a>(&'a Node);
 
 impl Drop for Lending<'_> {
@@ -29,8 +29,7 @@ impl Drop for Lending<'_> {
     }
 }
 
-/// CPUs that a rank has borrowed, see [`Context::borrow`]. They are given back when this goes out of
-/// scope.
+/// CPUs that a rank has borrowed, see [`Context::borrow`]. They are given back on drop.
 #[derive(Debug)]
 #[must_use = "the CPUs are given back as soon as this is dropped"]
 pub struct Borrowed<'a> {
@@ -41,28 +40,28 @@ pub struct Borrowed<'a> {
 }
 
 impl Borrowed<'_> {
-    /// The CPUs that were borrowed; empty when no rank lends any.
+    /// Returns the CPUs that were borrowed; empty if no rank lends any.
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.cpus
     }
 
-    /// The number of threads that fills this rank's own CPUs and the borrowed ones, at most the CPU
-    /// quota of its control group.
+    /// Returns the number of threads that fills this rank's own CPUs and the borrowed ones, at most
+    /// the CPU quota of its control group.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Returns true if an owner has taken its CPUs back, so that this rank should
-    /// [give back](Self::give_back) at the next chance. One load for each owner. Local.
+    /// Returns true if an owner has taken its CPUs back, so that this rank should [give
+    /// back](Self::give_back) as soon as possible. One load per owner. Local.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.loans.as_ref().is_some_and(|loans| loans.are_wanted())
     }
 
-    /// Gives all of them back now, as [`Context::give_back`] does.
+    /// Gives all borrowed CPUs back now, as [`Context::give_back`] does.
     ///
     /// # Errors
     /// As [`Context::give_back`].
@@ -72,7 +71,7 @@ impl Borrowed<'_> {
         context.give_back().map(drop)
     }
 
-    /// Goes on without this guard, until [`Context::give_back`].
+    /// Drops the guard without giving back; the loan lasts until [`Context::give_back`].
     pub fn keep(mut self) {
         self.loans = None;
     }
@@ -81,26 +80,28 @@ impl Borrowed<'_> {
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         if self.loans.is_some() {
-            // `give_back` of this type tells of errors.
+            // `give_back` of this type returns errors.
             let _ = self.context.give_back();
         }
     }
 }
 
 impl Context {
-    /// Lends this rank's CPUs to other ranks of its node while `wait` runs, which should use next to
-    /// no CPU: a blocking call of a library that sleeps, or a wait for another component. The CPUs are
-    /// those that no other rank is bound to, unless that rank lends them too. Local.
+    /// Lends this rank's CPUs to other ranks of its node while `wait` runs. `wait` should use
+    /// hardly any CPU: a blocking call of a library that sleeps, or a wait for another component.
+    /// The CPUs lent are those to which no other rank is bound, unless that rank lends them too.
+    /// Local.
     ///
-    /// The rank has its CPUs back at once, without waiting for a borrower. A borrower may run on them
-    /// until its next look, see [`Borrowed::is_wanted`]; the two share them for that time. An MPI
-    /// that spins in its blocking calls keeps the CPU busy, and a borrower then has half of it.
+    /// The rank has its CPUs back at once, without waiting for a borrower. A borrower may run on
+    /// them until its next check, see [`Borrowed::is_wanted`]; the two share them for that time. An
+    /// MPI that spins in its blocking calls keeps the CPU busy, and a borrower then gets half of
+    /// it.
     ///
     /// Does nothing while another thread of this process lends in this context.
     ///
     /// # Errors
-    /// [`Error::Retired`], [`Error::Forked`], [`Error::Node`] for a rank that has detached; `wait` has
-    /// not run then.
+    /// [`Error::Retired`], [`Error::Forked`], [`Error::Node`] for a rank that has detached; `wait`
+    /// has not run then.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context, scope: &quo::Context) -> Result<(), quo::Error> {
@@ -112,7 +113,7 @@ impl Context {
     pub fn lend_while<R>(&self, wait: impl FnOnce() -> R) -> Result<R, Error> {
         const CALL: &str = "lend CPUs";
         self.check(CALL)?;
-        // Not the state itself: `wait` may change the ranks.
+        // Keeps the node, not the state: `wait` may change the ranks.
         let node = {
             let state = self.state();
             let began = state.node.start_lending().map_err(state.name_ranks(CALL))?;
@@ -122,8 +123,9 @@ impl Context {
         Ok(wait())
     }
 
-    /// Lends this rank's CPUs until [`stop_lending`](Self::stop_lending), for callers that cannot give
-    /// a closure; see [`lend_while`](Self::lend_while). Returns false if the rank lends already. Local.
+    /// Lends this rank's CPUs until [`stop_lending`](Self::stop_lending), for callers that cannot
+    /// pass a closure; see [`lend_while`](Self::lend_while). Returns false if the rank lends
+    /// already. Local.
     ///
     /// # Errors
     /// As [`lend_while`](Self::lend_while).
@@ -146,32 +148,32 @@ impl Context {
         Ok(self.state().node.stop_lending())
     }
 
-    /// Lends for a wait of the library itself, where the context was made so.
+    /// Lends during a wait of the library itself, if the context was created with lending enabled.
     #[inline]
     pub(crate) fn lend_if_asked<'a>(&self, state: &'a State) -> Option<Lending<'a>> {
         let settings = &self.shared.settings;
         if !settings.lending || settings.wait == Wait::Mpi {
             return None;
         }
-        // A rank that has no place on the node hears so from the wait.
+        // A rank that is not a member of the node gets the error from the wait.
         let began = state.node.start_lending().unwrap_or(false);
         began.then(|| Lending(&state.node))
     }
 
     /// Borrows the CPUs that waiting ranks of the node lend, and binds the caller, with the threads
-    /// that follow it, to its own CPUs and these, as a [push](Self::push) does. With nothing to borrow
-    /// nothing is bound. Local; never waits.
+    /// that follow it, to its own CPUs and the borrowed ones, as a [push](Self::push) does. If
+    /// there is nothing to borrow, nothing is bound. Local; never waits.
     ///
-    /// Meant for the begin of a threaded region: take [`threads`](Borrowed::threads) threads, look at
-    /// [`is_wanted`](Borrowed::is_wanted) between regions or chunks of work, and give back when it is
+    /// Meant for the start of a threaded region: use [`threads`](Borrowed::threads) threads, check
+    /// [`is_wanted`](Borrowed::is_wanted) between regions or chunks of work, and give back if it is
     /// true. The owners do not wait for that.
     ///
-    /// A CPU is borrowed by one rank at a time, and only when every rank that is bound to it lends it
-    /// to that rank: while some rank of the node is not bound at all, nothing can be borrowed. A rank
-    /// that ends, however it ends, has given back.
+    /// A CPU is borrowed by one rank at a time, and only if every rank that is bound to it lends it
+    /// to that rank: while some rank of the node is not bound at all, nothing can be borrowed. The
+    /// loans of a rank end with its process, however it ends.
     ///
     /// # Errors
-    /// [`Error::Busy`] when this rank has not given back yet; [`Error::Bind`]; [`Error::Retired`],
+    /// [`Error::Busy`] if this rank has not given back yet; [`Error::Bind`]; [`Error::Retired`],
     /// [`Error::Forked`], [`Error::Node`] for a rank that has detached. Nothing is borrowed then.
     ///
     /// ```no_run
@@ -224,8 +226,8 @@ impl Context {
         }
         let bound = self.push(&Target::Cpus(own.intersection(allowed).union(&cpus)))?;
         if loans.are_wanted() {
-            // An owner that came back may have gone elsewhere: only what it lends still is known to be
-            // free for this rank, whose binding the next borrower reads.
+            // An owner that returned may have moved to other CPUs: only CPUs that are still lent
+            // are known to be free for this rank, whose binding the next borrower reads.
             self.pop()?;
             return Ok(nothing(&own));
         }
@@ -240,8 +242,8 @@ impl Context {
         })
     }
 
-    /// The number of other ranks of the node that lend now, whoever has borrowed from them. One load for each rank.
-    /// Local.
+    /// Returns the number of other ranks of the node that lend now, whether or not a rank has
+    /// borrowed from them. One load per rank. Local.
     #[must_use]
     #[doc(alias = "QUO_lenders")]
     pub fn lenders(&self) -> usize {
@@ -259,8 +261,8 @@ impl Context {
     /// rank has borrowed nothing. Local.
     ///
     /// # Errors
-    /// [`Error::Busy`] when bindings that were pushed since are not popped: nothing is given back
-    /// then. [`Error::Bind`] as [`pop`](Self::pop); the CPUs are given back all the same.
+    /// [`Error::Busy`] if bindings pushed since have not been popped: nothing is given back then.
+    /// [`Error::Bind`] as [`pop`](Self::pop); the CPUs are given back anyway.
     #[doc(alias = "QUO_give_back")]
     pub fn give_back(&self) -> Result<bool, Error> {
         const CALL: &str = "give CPUs back";
@@ -272,7 +274,7 @@ impl Context {
             let reason = format!("{} bindings pushed since have not been popped", now - depth);
             return Err(Error::Busy { call: CALL, reason });
         }
-        // A pop too many may have taken it off already.
+        // An extra pop may have removed the binding already.
         let popped = if now == *depth { self.pop() } else { Ok(()) };
         loans.give_back();
         *loan = None;
@@ -295,7 +297,7 @@ impl Shared {
 }
 
 impl State {
-    /// A number of threads of this rank, or what its CPU quotas leave of it.
+    /// Returns a number of threads of this rank, capped at its CPU quotas.
     fn within_quota(&self, threads: usize) -> usize {
         let quotas = match self.peer(self.node_rank()) {
             Some(peer) if !self.machine().whole.is_simulated() => peer.quotas,
@@ -304,8 +306,9 @@ impl State {
         quotas.iter().flatten().fold(threads, |threads, quota| threads.min(quota.cpus()))
     }
 
-    /// The mask of each node rank, read now. A rank that died while it lent has the one it published
-    /// last: who borrowed from it may be at work there. Others that have ended have none.
+    /// Returns the current mask of each node rank. A rank that died while it lent has the mask it
+    /// published last, because its borrower may be working there. Other ranks that have ended have
+    /// none.
     fn masks_for_borrowing(&self) -> Result<Vec<Option<CpuSet>>, Error> {
         let mask = |node_rank| match self.binding_of(node_rank) {
             Ok(mask) => Ok(Some(mask)),

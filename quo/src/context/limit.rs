@@ -1,4 +1,4 @@
-//! Limits to the CPUs of a running job, set from outside.
+//! Limits on the CPUs of a running job, set from outside.
 
 use std::io::ErrorKind;
 
@@ -7,16 +7,18 @@ use crate::error::Error;
 use crate::node::{LimitedSegment, NodeError};
 use crate::topology::Topology;
 
-/// Limits the contexts that a process of this user has to some CPUs from their next phase on, or lifts
-/// the limit. All ranks of the node in these contexts are limited with it. Returns the number of contexts.
+/// Limits the contexts of a process of this user to some CPUs from their next phase on, or lifts
+/// the limit. The limit applies to all ranks of the node in these contexts. Returns the number of
+/// contexts.
 ///
-/// Ranks whose binding lies outside are moved inside at that point and put back when the limit is
+/// Ranks bound outside the limit are moved inside at that point and moved back when the limit is
 /// lifted. Contexts that have none of the CPUs, such as a scope of others, keep theirs, and so do
-/// ranks with a control group of their own that has none. Local.
+/// ranks whose control group has none of them. Local.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when there is no such process, it has no contexts, is of another user, or none of its
-/// contexts may use any of the CPUs; nothing has changed then. [`Error::Node`].
+/// [`Error::InvalidArgument`] if there is no such process, it has no contexts, belongs to another
+/// user, or none of its contexts may use any of the CPUs; nothing has changed then.
+/// [`Error::Node`].
 #[doc(alias = "quo-info set")]
 pub fn limit_cpus(process: i32, cpus: Option<&CpuSet>) -> Result<usize, Error> {
     const CALL: &str = "limit CPUs";
@@ -27,7 +29,7 @@ pub fn limit_cpus(process: i32, cpus: Option<&CpuSet>) -> Result<usize, Error> {
         }
         error => invalid(format!("process {process} cannot be looked at: {error}")),
     })?;
-    // Segments without a machine are of groups, and have no bindings.
+    // Segments without a machine belong to groups, and have no bindings.
     let machine = |segment: &LimitedSegment| Topology::from_bytes(&segment.payload()?).ok();
     let contexts: Vec<(LimitedSegment, Topology)> = segments
         .into_iter()

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::node::ForkId;
 use crate::topology::Topology;
 
-/// A snapshot as it is shared, and as it is used.
+/// A snapshot in its shared and its decoded form.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub bytes: Arc<[u8]>,
@@ -19,21 +19,21 @@ pub(super) struct Snapshot {
     pub without_smt: Arc<Topology>,
 }
 
-/// Snapshots this process has met, by the setting that chose them and by their bytes.
+/// Snapshots this process has seen, by the setting that chose them and by their bytes.
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 struct Known {
     setting: Option<String>,
     snapshot: Snapshot,
-    /// A digest of the CPUs that the system allowed at the last look, so that a change shows
+    /// Digest of the CPUs that the system allowed at the last check, so that a change is detected
     /// without a discovery.
     version: u64,
 }
 
 impl Snapshot {
-    /// The machine that `QUO_TOPOLOGY` names, discovered once per process, and again where the CPUs
-    /// that may be used have changed.
+    /// Returns the machine that `QUO_TOPOLOGY` names, discovered once per process, and again if the
+    /// allowed CPUs have changed.
     pub fn discover() -> Result<Self, Error> {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,8 +52,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// The machine that another rank of the node has described, after this one knew the system's
-    /// version.
+    /// Returns the machine that another rank of the node has described; `version` is the system's
+    /// version that this rank read before.
     pub fn from_bytes(bytes: &[u8], version: u64) -> Result<Self, Error> {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,18 +72,20 @@ impl Snapshot {
     }
 }
 
-/// The settings that choose the machine: `QUO_TOPOLOGY` and `QUO_BINDING`, empty where not set.
+/// Returns the settings that choose the machine, `QUO_TOPOLOGY` and `QUO_BINDING`; empty if not
+/// set.
 pub(super) fn settings() -> [String; 2] {
     [&environment::TOPOLOGY, &environment::BINDING]
         .map(|variable| environment::value(variable).unwrap_or_default())
 }
 
-/// A digest of [`settings`], to see that all ranks have the same.
+/// Returns a digest of [`settings`], to check that all ranks have the same.
 pub(super) fn settings_digest(settings: &[String; 2]) -> u64 {
     digest(settings.iter().flat_map(|value| value.bytes().chain([0])))
 }
 
-/// The back end for masks on this machine: the kernel, or a simulation bound as `QUO_BINDING` says.
+/// Returns the back end for masks on this machine: the kernel, or a simulation bound as
+/// `QUO_BINDING` specifies.
 pub(super) fn backend(topology: &Topology, node_rank: usize) -> Result<Arc<dyn Backend>, Error> {
     let setting = environment::value(&environment::BINDING);
     if !topology.is_simulated() {
@@ -107,7 +109,7 @@ fn require_no_binding(setting: Option<&str>) -> Result<(), Error> {
     Err(Error::InvalidArgument { call: "create", reason })
 }
 
-/// The back end of all contexts of this process: they move the same threads.
+/// Returns the back end shared by all contexts of this process: they move the same threads.
 fn kernel() -> Result<Arc<Kernel>, Error> {
     static SHARED: Mutex<Option<(ForkId, Weak<Kernel>)>> = Mutex::new(None);
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +129,7 @@ fn kernel() -> Result<Arc<Kernel>, Error> {
     Ok(kernel)
 }
 
-/// Initial mask of node rank `node_rank` on a simulated machine.
+/// Returns the initial mask of node rank `node_rank` on a simulated machine.
 fn initial_mask(
     topology: &Topology,
     setting: Option<&str>,

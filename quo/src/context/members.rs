@@ -1,4 +1,4 @@
-//! Members of a node that go, come back, or died.
+//! Members of a node that leave, rejoin, or died.
 
 use super::Context;
 use super::state::State;
@@ -6,12 +6,12 @@ use crate::error::Error;
 use crate::node::NodeError;
 
 impl Context {
-    /// Leaves the node's collective calls: barriers, distributions and phases of the others go on
-    /// without this rank, until it [attaches](Self::attach) again. Its other calls go on working.
-    /// Local. Tells whether anything changed: leaving twice is no error.
+    /// Leaves the node's collective calls: barriers, distributions and phases of the other ranks
+    /// continue without this rank, until it [attaches](Self::attach) again. Its other calls keep
+    /// working. Local. Returns true if anything changed: leaving twice is no error.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] where the way to wait counts a fixed number of ranks.
+    /// [`Error::NotSupported`] if the kind of waiting counts a fixed number of ranks.
     #[doc(alias = "QUO_detach")]
     pub fn detach(&self) -> Result<bool, Error> {
         const CALL: &str = "detach";
@@ -23,12 +23,12 @@ impl Context {
         Ok(counted)
     }
 
-    /// Comes back after [`detach`](Self::detach): the others wait for this rank again, from their
-    /// current barrier on. Local. Tells whether anything changed.
+    /// Attaches again after [`detach`](Self::detach): the others wait for this rank again, from
+    /// their current barrier on. Local. Returns true if anything changed.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] where the way to wait counts a fixed number of ranks, [`Error::Node`]
-    /// when the others took this rank for dead meanwhile.
+    /// [`Error::NotSupported`] if the kind of waiting counts a fixed number of ranks,
+    /// [`Error::Node`] if the others treated this rank as dead meanwhile.
     #[doc(alias = "QUO_attach")]
     pub fn attach(&self) -> Result<bool, Error> {
         const CALL: &str = "attach";
@@ -39,28 +39,31 @@ impl Context {
         let changed = state.node.rejoin().map_err(state.name_ranks(CALL))?;
         if changed {
             state.node.publish_mask(&self.shared.own_mask()?)?;
-            // The others may have looked at the machine meanwhile.
+            // The others may have renewed the machine meanwhile.
             state.node.request();
         }
         Ok(changed)
     }
 
-    /// The node ranks whose processes have ended without leaving, ascending. Local.
+    /// Returns the node ranks whose processes have ended without leaving, in ascending order.
+    /// Local.
     #[must_use]
     pub fn dead_node_ranks(&self) -> Vec<usize> {
         self.state().node.dead_members()
     }
 
-    /// The node ranks that have left in good order: detached, retired or free of the context. Local.
+    /// Returns the node ranks that have left in order: that have detached, retired or freed the
+    /// context. Local.
     #[must_use]
     pub fn left_node_ranks(&self) -> Vec<usize> {
         let state = self.state();
         (0..state.node_size()).filter(|&member| state.node.has_left(member)).collect()
     }
 
-    /// Goes on without a dead rank. Local, and meant for every survivor: each calls it for the ranks
-    /// that [`Error::DeadMember`] named before its next collective call; all but the first such call
-    /// change nothing. Tells whether the rank was still counted.
+    /// Removes a dead rank so that the others can continue. Local, and meant for every survivor:
+    /// each calls it for the ranks that [`Error::DeadMember`] named before its next collective
+    /// call; all but the first such call change nothing. Returns true if the rank was still
+    /// counted.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a rank that is not dead or does not exist.
@@ -82,7 +85,8 @@ impl Context {
 }
 
 impl State {
-    /// The communication library's barrier has a fixed membership, as has the pthread barrier.
+    /// Fails for the communication library's barrier and the pthread barrier, which have a fixed
+    /// membership.
     fn require_open_membership(&self, call: &'static str) -> Result<(), Error> {
         if self.waiters.is_none() {
             return Ok(());

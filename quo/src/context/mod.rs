@@ -1,21 +1,22 @@
 //! The context: one handle for a set of ranks, their machine and their bindings.
 //!
-//! - `options`: the options, and the environment that fills the gaps;
-//! - `record`, `process`, `machine`: data that ranks exchange at creation, and their subjects;
-//! - `form`: the protocol in which ranks come together, `state` its result;
+//! - `options`: the options, and their defaults from the environment;
+//! - `record`, `peer_identity`, `machine`: data that ranks exchange at creation, and their
+//!   subjects;
+//! - `handshake`: the protocol in which ranks meet, `state` its result;
 //! - `create`: the collective creation and release, `adapt`: the same context over other ranks,
-//!   `registry`: the contexts of this process, for whoever changes its ranks;
-//! - `query`: questions about the machine, oneself and the others, answered as of now;
+//!   `registry`: the contexts of this process, for code that changes its ranks;
+//! - `query`: the current state of the machine, this rank and the others;
 //! - `bind`: the binding stack and its guard;
 //! - `collective`: barriers, distribution, cross-rank memory, communicators;
-//! - `allowed`, `renew`: CPUs that are taken or given while a context lives;
-//! - `devices`: the devices of a node, shared out among its ranks;
+//! - `allowed`, `renew`: CPUs that are taken or given while a context exists;
+//! - `devices`: assignment of a node's devices to its ranks;
 //! - `lending`: CPUs that waiting ranks lend to threaded ones;
-//! - `limit`: CPUs of a running job, limited from outside;
+//! - `limit`: limits on the CPUs of a running job, set from outside;
 //! - `scope`: some ranks of a context on a part of its hardware;
-//! - `overlap`: what other contexts of the node have pushed;
-//! - `members`: ranks that go, come back, or died;
-//! - `report`: phases for the trace, and how ranks tell each other how a step went.
+//! - `overlap`: pushes of other contexts on the node;
+//! - `members`: ranks that leave, rejoin, or died;
+//! - `report`: phases for the trace, and agreement of the ranks on the result of a step.
 
 mod adapt;
 mod agreement;
@@ -73,11 +74,12 @@ use peer_identity::PeerProcess;
 use quota::Quotas;
 use state::Shared;
 
-/// A set of ranks, the nodes they share, the machine under them and the bindings they push.
+/// Set of ranks, with the nodes they share, their machine and the bindings they push.
 ///
-/// Made collectively over a [`Group`]; several contexts coexist, also over overlapping ranks. All
-/// methods may be called from any thread; those marked *collective* are called by one thread per
-/// rank at a time, by all ranks of the node (or of the context, where it says so) in the same order.
+/// Created collectively over a [`Group`]; several contexts can coexist, even over overlapping
+/// ranks. All methods may be called from any thread; those marked *collective* are called by one
+/// thread per rank at a time, by all ranks of the node (or of the context, if stated) in the same
+/// order.
 ///
 /// ```no_run
 /// use quo::affinity::Target;
@@ -98,100 +100,101 @@ use state::Shared;
 /// # }
 /// ```
 ///
-/// A context outlives a change of its ranks, see [`adapt`](Context::adapt).
+/// A context can outlive a change of its ranks, see [`adapt`](Context::adapt).
 #[derive(Debug)]
 #[doc(alias = "QUO_context")]
 pub struct Context {
     shared: Arc<Shared>,
 }
 
-/// A rank's knowledge of another one on its node.
+/// What a rank knows about another rank on its node.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) process: PeerProcess,
-    /// Its number means the same process here.
+    /// True if the process id is valid in this process's namespace.
     visible: bool,
     pub(crate) launcher: Launcher,
-    /// The CPU quotas around it when the context was made.
+    /// CPU quotas that applied to it when the context was made.
     pub(crate) quotas: Quotas,
-    /// OpenMP had bound it when the context was made.
+    /// True if OpenMP had bound it when the context was made.
     pub(crate) bound_by_openmp: bool,
     /// Its mask when the context was made.
     pub(crate) initial: CpuSet,
 }
 
 impl Peer {
-    /// Returns true if the number of its process means the same process here.
+    /// Returns true if the peer's process id is valid in this process's namespace.
     pub(crate) fn is_visible(&self) -> bool {
         self.visible
     }
 }
 
 impl Context {
-    /// This process's rank in the context, from 0. Local.
+    /// Returns this process's rank in the context, from 0. Local.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.state().rank
     }
 
-    /// The number of ranks in the context. Local.
+    /// Returns the number of ranks in the context. Local.
     #[must_use]
     pub fn size(&self) -> usize {
         self.state().size
     }
 
-    /// This process's number among the ranks of its node, from 0. Local.
+    /// Returns this process's number among the ranks of its node, from 0. Local.
     #[must_use]
     #[doc(alias = "QUO_id")]
     pub fn node_rank(&self) -> usize {
         self.state().node_rank()
     }
 
-    /// The number of ranks of the context on this node. Local.
+    /// Returns the number of ranks of the context on this node. Local.
     #[must_use]
     #[doc(alias = "QUO_nqids")]
     pub fn node_size(&self) -> usize {
         self.state().node_size()
     }
 
-    /// The number of nodes the context spans. Local.
+    /// Returns the number of nodes the context spans. Local.
     #[must_use]
     #[doc(alias = "QUO_nnodes")]
     pub fn node_count(&self) -> usize {
         self.state().node_count
     }
 
-    /// The number of this node among those of the context, from 0. Local.
+    /// Returns the number of this node among those of the context, from 0. Local.
     #[must_use]
     pub fn node_index(&self) -> usize {
         self.state().node_index
     }
 
-    /// The rank in the context of a node rank; `None` when there is no such node rank. Local.
+    /// Returns the rank in the context of a node rank; `None` if there is no such node rank. Local.
     #[must_use]
     pub fn rank_of(&self, node_rank: usize) -> Option<usize> {
         self.state().rank_of(node_rank)
     }
 
-    /// The machine as it is for the ranks that there are, without the PUs that the no-SMT option
-    /// hides. The allowed CPUs are those that the ranks of the node may use together. Local.
+    /// Returns the machine of the current ranks, without the PUs that the no-SMT option hides. The
+    /// allowed CPUs are those that the ranks of the node may use together. Local.
     #[must_use]
     pub fn topology(&self) -> Arc<Topology> {
         Arc::clone(&self.state().machine().topology)
     }
 
-    /// The group the context is over now: a duplicate of the caller's communicator, for MPI. Local.
+    /// Returns the current group of the context: with MPI, a duplicate of the caller's
+    /// communicator. Local.
     #[must_use]
     pub fn group(&self) -> Arc<dyn Group> {
         Arc::clone(&self.state().group)
     }
 
-    /// The way ranks wait in [`barrier`](Self::barrier). Local.
+    /// Returns how ranks wait in [`barrier`](Self::barrier). Local.
     pub(crate) fn wait(&self) -> Wait {
         self.shared.settings.wait
     }
 
-    /// The policy of [`auto_distrib`](Self::auto_distrib). Local.
+    /// Returns the policy of [`auto_distrib`](Self::auto_distrib). Local.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.shared.settings.policy
@@ -203,7 +206,7 @@ impl Context {
         self.shared.settings.no_smt
     }
 
-    /// Returns this rank's pushes in this context that were not popped, oldest first: the mask
+    /// Returns this rank's pushes in this context that have not been popped, oldest first: the mask
     /// before and the mask pushed. Local.
     #[must_use]
     pub fn pushed(&self) -> Vec<(CpuSet, CpuSet)> {
@@ -211,12 +214,12 @@ impl Context {
         bindings.stack.entries().split_off(bindings.base)
     }
 
-    /// A number that no other context of this process has or had.
+    /// Returns a number that is unique to this context within the process.
     pub(crate) fn number(&self) -> u64 {
         self.shared.number
     }
 
-    /// The ranks and the machine as they are, for the length of a call.
+    /// Returns the current ranks and machine, for the duration of a call.
     #[inline]
     pub(crate) fn state(&self) -> Current<'_> {
         self.shared.state()

@@ -1,4 +1,4 @@
-//! Options of a context, and the environment that fills in those that the program leaves open.
+//! Options of a context, and their defaults from the environment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use crate::environment;
 use crate::error::Error;
 use crate::plan::Policy;
 
-/// The way ranks wait in [`Context::barrier`](super::Context::barrier); `QUO_WAIT` has one of the
-/// ways to compare with in place of the first.
+/// How ranks wait in [`Context::barrier`](super::Context::barrier); `QUO_WAIT` selects another kind
+/// for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
-    /// Spin briefly, then sleep on a futex shared by the node. Timeouts work, dead ranks are
-    /// noticed.
+    /// Spins briefly, then sleeps on a futex shared by the node. Supports timeouts and detects dead
+    /// ranks.
     Futex,
-    /// A process-shared pthread barrier in the node's segment: sleeps as well, but has no timeout,
-    /// does not notice dead ranks, and its membership is fixed. For comparison.
+    /// A process-shared pthread barrier in the node's segment: also sleeps, but has no timeout,
+    /// does not detect dead ranks, and its membership is fixed. For comparison.
     Pthread,
     /// The communication library's barrier, which usually spins and so keeps the core from the
-    /// workers. No timeout, dead ranks are not noticed. For comparison.
+    /// workers. No timeout, no detection of dead ranks. For comparison.
     Mpi,
 }
 
@@ -27,7 +27,7 @@ impl Wait {
         [("futex", Self::Futex), ("pthread", Self::Pthread), ("mpi", Self::Mpi)];
 }
 
-/// Options of [`Context::create_with`](super::Context::create_with). All ranks give the same.
+/// Options of [`Context::create_with`](super::Context::create_with). All ranks must pass the same.
 ///
 /// ```
 /// use quo::context::CreateOptions;
@@ -47,21 +47,21 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// The defaults: all PUs, and whatever the environment says about the rest.
+    /// Returns the defaults: all PUs, and the environment's values for everything else.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Hides SMT: one PU per core counts and is bound to.
+    /// Hides SMT: only one PU per core is counted and bound to.
     #[doc(alias = "QUO_CREATE_NO_MT")]
     pub fn with_no_smt(mut self, no_smt: bool) -> Self {
         self.no_smt = no_smt;
         self
     }
 
-    /// Lends this rank's CPUs while it waits in [`barrier`](super::Context::barrier) or at the end of
-    /// a phase, so that other ranks of the node can [borrow](super::Context::borrow) them. Ranks may
-    /// differ in this. Has no effect with `QUO_WAIT=mpi`, which keeps the CPU busy.
+    /// Lends this rank's CPUs while it waits in [`barrier`](super::Context::barrier) or at the end
+    /// of a phase, so that other ranks of the node can [borrow](super::Context::borrow) them. Ranks
+    /// may differ in this option. Has no effect with `QUO_WAIT=mpi`, which keeps the CPU busy.
     #[doc(alias = "QUO_CREATE_LEND")]
     pub fn with_lending(mut self, lending: bool) -> Self {
         self.lending = lending;
@@ -69,42 +69,42 @@ impl CreateOptions {
     }
 
     /// Plans phases without regard to the CPU quotas of control groups, which otherwise cap the
-    /// threads of workers; so does `QUO_CPU_QUOTA=ignore`. Ranks may differ in this.
+    /// threads of workers; so does `QUO_CPU_QUOTA=ignore`. Ranks may differ in this option.
     #[doc(alias = "QUO_CREATE_IGNORE_QUOTA")]
     pub fn with_quota_ignored(mut self, ignored: bool) -> Self {
         self.ignores_quota = ignored;
         self
     }
 
-    /// The policy of [`auto_distrib`](super::Context::auto_distrib); otherwise `QUO_DISTRIBUTE`,
-    /// otherwise the written promise.
+    /// Sets the policy of [`auto_distrib`](super::Context::auto_distrib). Defaults to
+    /// `QUO_DISTRIBUTE`, then to the default policy.
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// The directory of the shared segments; otherwise `QUO_TMPDIR`, otherwise `/dev/shm`.
+    /// Sets the directory of the shared segments. Defaults to `QUO_TMPDIR`, then to `/dev/shm`.
     pub fn with_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Time that create waits for ranks that do not come; otherwise `QUO_CREATE_TIMEOUT`, otherwise
-    /// ten minutes.
+    /// Sets how long the creation waits for missing ranks. Defaults to `QUO_CREATE_TIMEOUT`, then
+    /// to ten minutes.
     pub fn with_create_timeout(mut self, limit: Duration) -> Self {
         self.create_timeout = Some(limit);
         self
     }
 
-    /// The file that rank 0 writes the trace of all phases to when the context is freed; otherwise
-    /// `QUO_TRACE`, otherwise none.
+    /// Sets the file to which rank 0 writes the trace of all phases when the context is freed.
+    /// Defaults to `QUO_TRACE`, then to none.
     pub fn with_trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.trace = Some(path.into());
         self
     }
 
     /// Makes the creation fail on every rank, for this reason. For bindings to other languages that
-    /// find an argument wrong on one rank: the others are already on their way.
+    /// find an argument wrong on one rank while the other ranks already wait.
     pub fn with_refusal(mut self, reason: impl Into<String>) -> Self {
         self.refusal = Some(reason.into());
         self
@@ -147,12 +147,12 @@ impl CreateOptions {
     }
 }
 
-/// Options with every gap filled.
+/// Options with every default filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub no_smt: bool,
     pub lending: bool,
-    /// CPU quotas cap the threads of workers.
+    /// True if CPU quotas cap the threads of workers.
     pub quota: bool,
     pub wait: Wait,
     pub policy: Policy,

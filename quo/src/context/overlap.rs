@@ -1,7 +1,7 @@
 //! Bindings that other contexts of this node have pushed.
 //!
-//! Contexts of this process are known to each other. Those of other processes of this user take a
-//! search, which phases share that follow one another faster than [`RECENT`].
+//! Other contexts of this process are known. Finding those of other processes of this user takes a
+//! search, whose result is shared by phases that follow one another faster than [`RECENT`].
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,14 @@ use crate::cpuset::CpuSet;
 use crate::node::{ForkId, Node, Push};
 use crate::topology::{Origin, Topology};
 
-/// The greatest age of a search that phases share: long against its cost, short against long phases.
+/// Maximum age of a search that phases share: long compared with its cost, short compared with long
+/// phases.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// The time until which a search that found nothing is recent.
+/// Time until which a search without results is recent.
 static NOTHING_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// The last search of this process.
+/// Last search of this process.
 static LAST: Mutex<Option<Search>> = Mutex::new(None);
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ struct Search {
 }
 
 impl Context {
-    /// Lists the pushes of other contexts that this process is part of. Local.
+    /// Returns the pushes of other contexts that this process is part of. Local.
     fn pushed_beside(&self) -> Vec<Push> {
         let others = registry::others(self.number());
         if others.is_empty() {
@@ -46,8 +47,8 @@ impl Context {
             .collect()
     }
 
-    /// Lists the pushes of this user's processes in other contexts on this node, as far as the kernel
-    /// shows them. Local.
+    /// Returns the pushes of this user's processes in other contexts on this node that the kernel
+    /// shows. Local.
     pub(crate) fn pushed_elsewhere(&self) -> Vec<Push> {
         let mut pushes = self.pushed_beside();
         let state = self.state();
@@ -55,13 +56,13 @@ impl Context {
         pushes
     }
 
-    /// As [`pushed_elsewhere`](Self::pushed_elsewhere), at most [`RECENT`] old. Local.
+    /// Like [`pushed_elsewhere`](Self::pushed_elsewhere), at most [`RECENT`] old. Local.
     pub(crate) fn pushed_recently(&self) -> Vec<Push> {
         let mut pushes = self.pushed_beside();
         if now() < NOTHING_UNTIL.load(Ordering::Relaxed) {
             return pushes;
         }
-        // Whoever finds another thread searching does without.
+        // If another thread is searching, its result is not waited for.
         let Ok(mut last) = LAST.try_lock() else { return pushes };
         let is_recent = |last: &Search| last.process == ForkId::current() && now() < last.until;
         if !last.as_ref().is_some_and(is_recent) {
@@ -89,7 +90,7 @@ impl Context {
     }
 }
 
-/// The pushes in segments of other processes, and the machines they are on.
+/// Returns the pushes in segments of other processes, with the machines they are on.
 fn search(node: &Node) -> Vec<(Origin, Push)> {
     let mut found = Vec::new();
     for other in node.others() {
@@ -104,7 +105,7 @@ fn search(node: &Node) -> Vec<(Origin, Push)> {
 }
 
 impl State {
-    /// Lists the pushes of the node's ranks in this context, of those whose process numbers are valid here.
+    /// Returns the pushes of the node's ranks in this context whose process ids are valid here.
     pub(crate) fn pushes(&self) -> Vec<Push> {
         let members = (0..self.node_size()).filter(|&member| self.node.has_pushed(member));
         members
@@ -117,7 +118,7 @@ impl State {
     }
 }
 
-/// The CPUs of a push that other processes have pushed too. Pure.
+/// Returns the CPUs of a push that other processes have pushed too. Pure.
 pub(crate) fn overlap(push: &Push, elsewhere: &[Push]) -> CpuSet {
     let others = elsewhere.iter().filter(|other| other.process != push.process);
     others.fold(CpuSet::new(), |all, other| all.union(&other.cpus.intersection(&push.cpus)))

@@ -1,4 +1,4 @@
-//! Facts about this process and its neighbours that only the system knows.
+//! Facts about this process and the others on its node that only the system knows.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,8 +13,8 @@ use crate::cpuset::CpuSet;
 use crate::node::{ForkId, pid_namespace};
 use crate::topology::Topology;
 
-/// The place of a rank's shared memory: ranks of equal places can reach each other, by whatever
-/// name the host is called.
+/// Location of a rank's shared memory: ranks with equal places can share memory, whatever the name
+/// of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Place {
     /// The kernel's boot identifier.
@@ -22,29 +22,31 @@ pub(super) struct Place {
     /// Device and inode of the directory of the segments.
     pub device: u64,
     pub inode: u64,
-    /// Apart by request of the group.
+    /// Separates ranks at the request of the group.
     pub hint: u64,
 }
 
-/// A process, as other processes of the node may look for it.
+/// Identity of a process, by which other processes of the node can find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PeerProcess {
     pub id: i32,
-    /// The process-number namespace in which `id` means something.
+    /// PID namespace in which `id` is valid.
     pub namespace: u64,
-    /// Start time in clock ticks since boot: tells a process from a later one of the same number.
+    /// Start time in clock ticks since boot: distinguishes a process from a later one with the same
+    /// id.
     pub started: u64,
 }
 
-/// Finds the place of shared memory made in `directory`: ranks of equal places can reach each
-/// other.
+/// Returns the place of shared memory created in `directory`: ranks with equal places can share
+/// memory.
 pub(super) fn place(directory: &Path, hint: u64) -> io::Result<Place> {
     let folder = fs::metadata(directory)?;
     Ok(Place { boot: this_kernel(), device: folder.dev(), inode: folder.ino(), hint })
 }
 
-/// Returns an identity of this kernel. Where it hides its identifier (some sandboxes do), its name
-/// stands in: like machines number their devices alike, so the directory alone would not do.
+/// Returns an identity of this kernel. If the kernel hides its identifier, as some sandboxes do,
+/// the host name is used: identical machines number their devices alike, so the directory alone is
+/// not enough.
 fn this_kernel() -> [u8; 16] {
     /// Read once: no process outlives its kernel. A name may change.
     static IDENTIFIER: OnceLock<[u8; 16]> = OnceLock::new();
@@ -78,10 +80,11 @@ fn of_name(node_name: &[u8]) -> [u8; 16] {
     boot
 }
 
-/// The CPUs on which the members of a node can run at the same time, given their masks.
+/// Returns the number of CPUs on which the members of a node can run at the same time, given their
+/// masks.
 pub(super) fn usable_cpus(machine: &Topology, masks: &[CpuSet]) -> usize {
     if machine.is_simulated() {
-        // Simulated masks bind nothing: what counts is the machine the processes really run on.
+        // Simulated masks bind nothing: the machine on which the processes really run counts.
         let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
         return online.trim().parse::<CpuSet>().map_or(1, |online| online.len().max(1));
     }
@@ -89,17 +92,17 @@ pub(super) fn usable_cpus(machine: &Topology, masks: &[CpuSet]) -> usize {
     everyone.intersection(machine.allowed()).len()
 }
 
-/// This process.
+/// Returns the identity of this process.
 pub(super) fn this() -> PeerProcess {
-    /// None of it changes while the process lives; a forked child is another one.
+    /// Constant while the process lives; a forked child is another process.
     static KNOWN: Mutex<Option<(ForkId, PeerProcess)>> = Mutex::new(None);
-    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    // Never waited for: a forked child would wait for a thread that it does not have.
     let Ok(mut known) = KNOWN.try_lock() else { return look_at_this() };
     match *known {
         Some((of, process)) if of == ForkId::current() => process,
         _ => {
             let process = look_at_this();
-            // What cannot be seen now may be seen later.
+            // A start time that cannot be read now may be readable later.
             *known = (process.started != 0).then(|| (ForkId::current(), process));
             process
         }
@@ -112,8 +115,8 @@ fn look_at_this() -> PeerProcess {
         id,
         namespace: pid_namespace(),
         started: if proc_counts_as_we_do() {
-            // As others read it: an emulator of the processor answers for the file of the process itself, and by
-            // another clock.
+            // Read as other processes read it: a processor emulator intercepts the file of the
+            // process itself, and uses another clock.
             start_time(&format!("self/task/{id}")).map_or(0, |(_, started)| started)
         } else {
             0
@@ -121,17 +124,18 @@ fn look_at_this() -> PeerProcess {
     }
 }
 
-/// A digest of the control group that confines this process to CPUs. Equal digests on one node mean
-/// the same group; where the system does not tell, all are taken to be in one.
+/// Returns a digest of the control group that confines this process to CPUs. Equal digests on one
+/// node mean the same group; if the system gives no information, all are assumed to be in one
+/// group.
 pub(super) fn confinement() -> u64 {
     // Read each time: an administrator may move a running process.
     let group = read_unsized("/proc/self/cpuset").unwrap_or_default();
-    // In a namespace of their own, containers call different groups by the same name.
+    // Containers with separate namespaces call different groups by the same name.
     let namespace = fs::metadata("/proc/self/ns/cgroup").map_or(0, |namespace| namespace.ino());
     digest(group.into_iter().chain(namespace.to_ne_bytes()))
 }
 
-/// A file of the kernel's, whose size nobody knows: not asking for it saves system calls.
+/// Reads a kernel file of unknown size: not asking for the size saves system calls.
 pub(super) fn read_unsized(path: &str) -> io::Result<Vec<u8>> {
     let mut file = fs::File::open(path)?;
     let mut text = Vec::new();
@@ -153,8 +157,8 @@ pub(super) fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Returns true if a process seen earlier has ended. Unknown counts as no: a process of another
-/// process namespace cannot be looked at, nor any where `/proc` is that of another one.
+/// Returns true if a process seen earlier has ended; false if unknown: a process of another PID
+/// namespace cannot be examined, nor any process if `/proc` belongs to another namespace.
 pub(super) fn has_ended(process: &PeerProcess, own: &PeerProcess) -> bool {
     if process.namespace != own.namespace || process.started == 0 || own.started == 0 {
         return false;
@@ -165,13 +169,13 @@ pub(super) fn has_ended(process: &PeerProcess, own: &PeerProcess) -> bool {
     }
 }
 
-/// State and start time from the process's `stat` file.
+/// Returns the state and start time from the process's `stat` file.
 fn start_time(process: &str) -> io::Result<(char, u64)> {
     let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
     parse_stat(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// The name in the second field may hold anything, so fields count from its closing parenthesis.
+/// The name in the second field may contain anything, so fields count from its closing parenthesis.
 fn parse_stat(text: &str) -> Option<(char, u64)> {
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;

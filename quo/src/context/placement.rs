@@ -1,4 +1,5 @@
-//! Memory on the NUMA nodes of bindings: a policy that goes with pushes, and pages that are placed and looked for.
+//! Memory on the NUMA nodes of bindings: a policy that follows pushes, and placing and locating
+//! pages.
 
 use std::ops::Range;
 
@@ -10,19 +11,19 @@ use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::topology::{ObjectType, Topology};
 
-/// The places of a range of memory, in bytes.
+/// NUMA nodes of a range of memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryPlaces {
     /// Bytes on each NUMA node, by the nodes' logical indices.
     pub nodes: Vec<u64>,
-    /// Bytes on nodes that the machine's description does not have.
+    /// Bytes on nodes that the machine's description does not contain.
     pub elsewhere: u64,
-    /// Bytes that have no page: never written, or swapped out.
+    /// Bytes without a page: never written, or swapped out.
     pub absent: u64,
 }
 
-/// The policy that goes with the pushes of a rank, and that of its thread from before.
+/// Policy that follows the pushes of a rank, and the previous policy of its thread.
 #[derive(Debug)]
 pub(super) struct PushedMemory {
     policy: MemoryPolicy,
@@ -30,7 +31,8 @@ pub(super) struct PushedMemory {
 }
 
 impl Bindings {
-    /// Gives the calling thread the policy that goes with this mask, or the one from before where nothing is pushed.
+    /// Sets the calling thread's policy for this mask, or restores the previous one if nothing is
+    /// pushed.
     pub(super) fn follow(&self, cpus: &CpuSet) -> Result<(), Error> {
         let Some(pushed) = &self.memory else { return Ok(()) };
         let result = if self.depth() == 0 {
@@ -44,13 +46,15 @@ impl Bindings {
 }
 
 impl Context {
-    /// Lets a memory policy go with this rank's pushes and phases from now on: what the calling thread and the threads that
-    /// it starts write first comes from the NUMA nodes of the CPUs bound to. The pop of the last push brings the thread's
-    /// own policy back, and `None` ends this. Threads that are there already keep theirs, as the kernel has it; pages that
-    /// there are stay where they are, see [`place`](Self::place). Local; by the thread that pushes.
+    /// Makes a memory policy follow this rank's pushes and phases from now on: memory that the
+    /// calling thread, or a thread it starts, writes first is allocated on the NUMA nodes of the
+    /// CPUs bound to. The pop of the last push restores the thread's own policy, and `None` ends
+    /// this. Existing threads keep their policy, as the kernel has it per thread; existing pages
+    /// stay where they are, see [`place`](Self::place). Local; call it on the thread that pushes.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] on a simulated machine; [`Error::Bind`] when the kernel refuses, as containers may.
+    /// [`Error::NotSupported`] on a simulated machine; [`Error::Bind`] if the kernel refuses, as
+    /// containers may.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
@@ -85,12 +89,14 @@ impl Context {
         }
     }
 
-    /// Gives memory to the NUMA nodes of a target: pages that there are move, others come from there when they are first
-    /// written. Pages count as a whole, also those of which the memory has only a part. Local.
+    /// Places memory on the NUMA nodes of a target: existing pages are moved, others are allocated
+    /// there when first written. Applies to whole pages, including those that the memory only
+    /// partly covers. Local.
     ///
     /// # Errors
-    /// As [`push`](Self::push) for the target; [`Error::NotSupported`] on a simulated machine; [`Error::Bind`] when the
-    /// kernel refuses, or cannot move all pages: those that other processes have, too, stay.
+    /// As [`push`](Self::push) for the target; [`Error::NotSupported`] on a simulated machine;
+    /// [`Error::Bind`] if the kernel refuses, or cannot move all pages: pages shared with other
+    /// processes stay.
     #[doc(alias = "QUO_memory_place")]
     pub fn place<T>(
         &self,
@@ -101,7 +107,7 @@ impl Context {
         self.place_addresses(addresses(memory), target, policy)
     }
 
-    /// Does as [`place`](Self::place), for addresses, on which nothing else depends than the place of their pages.
+    /// Like [`place`](Self::place), for addresses, which only determine the pages to move.
     #[doc(hidden)]
     pub fn place_addresses(
         &self,
@@ -118,16 +124,16 @@ impl Context {
         policy.set_for(&memory).map_err(failed(CALL, "mbind"))
     }
 
-    /// Asks the kernel for the NUMA nodes that hold this memory. Local.
+    /// Returns the NUMA nodes that hold this memory, as reported by the kernel. Local.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] on a simulated machine; [`Error::Bind`] when the kernel refuses.
+    /// [`Error::NotSupported`] on a simulated machine; [`Error::Bind`] if the kernel refuses.
     #[doc(alias = "QUO_memory_places")]
     pub fn places<T>(&self, memory: &[T]) -> Result<MemoryPlaces, Error> {
         self.places_of_addresses(addresses(memory))
     }
 
-    /// Does as [`places`](Self::places), for addresses.
+    /// Like [`places`](Self::places), for addresses.
     #[doc(hidden)]
     pub fn places_of_addresses(&self, memory: Range<usize>) -> Result<MemoryPlaces, Error> {
         const CALL: &str = "find memory";
@@ -155,7 +161,7 @@ fn addresses<T>(memory: &[T]) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
-/// The kernel's numbers of the NUMA nodes of CPUs.
+/// Returns the kernel's numbers of the NUMA nodes of CPUs.
 fn numbers(machine: &Topology, cpus: &CpuSet) -> Vec<usize> {
     let nodes = machine.objects(ObjectType::NumaNode).iter();
     let near = nodes.filter(|node| !node.cpuset.intersection(cpus).is_empty());

@@ -1,4 +1,4 @@
-//! Questions about the machine, this rank and the others. All local; all answered as of now.
+//! Current state of the machine, this rank and the others. All calls are local.
 
 use super::Context;
 use super::peer_identity::has_ended;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::topology::{Object, ObjectType};
 
 impl Context {
-    /// The number of objects of a type on this node's machine; 0 where it has none. Local.
+    /// Returns the number of objects of a type on this node's machine; 0 if it has none. Local.
     #[must_use]
     #[doc(alias = "QUO_nobjs_by_type")]
     #[doc(alias = "QUO_ncores")]
@@ -21,10 +21,11 @@ impl Context {
         self.state().machine().topology.count(kind)
     }
 
-    /// The number of objects of type `inner` inside the object `index` of type `outer`. Local.
+    /// Returns the number of objects of type `inner` inside the object `index` of type `outer`.
+    /// Local.
     ///
     /// # Errors
-    /// [`Error::Topology`] when there is no such object.
+    /// [`Error::Topology`] if there is no such object.
     #[doc(alias = "QUO_nobjs_in_type_by_type")]
     pub fn count_inside(
         &self,
@@ -35,35 +36,35 @@ impl Context {
         Ok(self.state().machine().topology.count_inside(outer, index, inner)?)
     }
 
-    /// The object `index` of a type. Local.
+    /// Returns the object `index` of a type. Local.
     ///
     /// # Errors
-    /// [`Error::Topology`] when there is no such object.
+    /// [`Error::Topology`] if there is no such object.
     pub fn object(&self, kind: ObjectType, index: usize) -> Result<Object, Error> {
         Ok(self.state().machine().topology.object(kind, index)?.clone())
     }
 
-    /// The CPUs that this rank may use now, whatever it is bound to: those of its control group.
-    /// [`topology`](Self::topology) has them from the next phase or context on. Local.
+    /// Returns the CPUs that this rank may use now, whatever it is bound to: those of its control
+    /// group. [`topology`](Self::topology) reflects them from the next phase or context on. Local.
     #[must_use]
     pub fn allowed(&self) -> CpuSet {
         let machine = self.state().machine();
         machine.allowed_now().unwrap_or_else(|_| machine.allowed.clone())
     }
 
-    /// The calling thread's mask, read now. Local.
+    /// Returns the calling thread's mask, read now. Local.
     ///
     /// # Errors
-    /// [`Error::Bind`] when the system does not tell.
+    /// [`Error::Bind`] if the system does not report the mask.
     #[doc(alias = "QUO_stringify_cbind")]
     pub fn binding(&self) -> Result<CpuSet, Error> {
         self.check("binding")?;
         self.shared.own_mask()
     }
 
-    /// The mask of another rank's main thread, read now. Local.
+    /// Returns the mask of another rank's main thread, read now. Local.
     ///
-    /// On a simulated machine, and for ranks in another process-number namespace, it is the mask the
+    /// On a simulated machine, and for ranks in another PID namespace, returns the mask that the
     /// rank last published by a push or pop.
     ///
     /// # Errors
@@ -73,8 +74,8 @@ impl Context {
         self.state().binding_of(node_rank)
     }
 
-    /// Returns true if the caller's mask is narrower than everything the process may use, or could a
-    /// millisecond ago. Local.
+    /// Returns true if the caller's mask is narrower than the set of CPUs the process may use,
+    /// which may be up to a millisecond old. Local.
     ///
     /// # Errors
     /// As [`binding`](Self::binding).
@@ -90,7 +91,7 @@ impl Context {
     /// Returns true if the caller's mask shares a CPU with an object. Local.
     ///
     /// # Errors
-    /// [`Error::Topology`] when there is no such object, and as [`binding`](Self::binding).
+    /// [`Error::Topology`] if there is no such object, and as [`binding`](Self::binding).
     #[doc(alias = "QUO_cpuset_in_type")]
     pub fn is_on(&self, kind: ObjectType, index: usize) -> Result<bool, Error> {
         let machine = self.state().machine();
@@ -109,10 +110,10 @@ impl Context {
         Ok(mask.is_subset(&object.cpuset))
     }
 
-    /// The node ranks whose masks share a CPU with an object, ascending. Local.
+    /// Returns the node ranks whose masks share a CPU with an object, in ascending order. Local.
     ///
     /// # Errors
-    /// [`Error::Topology`] when there is no such object, and as [`binding_of`](Self::binding_of).
+    /// [`Error::Topology`] if there is no such object, and as [`binding_of`](Self::binding_of).
     #[doc(alias = "QUO_qids_in_type")]
     pub fn ranks_on(&self, kind: ObjectType, index: usize) -> Result<Vec<usize>, Error> {
         self.check("ranks on an object")?;
@@ -124,7 +125,7 @@ impl Context {
             match state.binding_of(node_rank) {
                 Ok(mask) if mask.intersects(&object.cpuset) => ranks.push(node_rank),
                 Ok(_) => {}
-                // Expelled: the others go on without it.
+                // Expelled: the others continue without it.
                 Err(Error::DeadMember { .. }) if !state.node.is_counted(node_rank) => {}
                 Err(error) => return Err(error),
             }
@@ -134,7 +135,7 @@ impl Context {
 }
 
 impl State {
-    /// The mask of another rank's main thread, read now.
+    /// Returns the mask of another rank's main thread, read now.
     pub(crate) fn binding_of(&self, node_rank: usize) -> Result<CpuSet, Error> {
         const CALL: &str = "binding of a rank";
         let peer = self.peers.get(node_rank).ok_or_else(|| Error::InvalidArgument {
@@ -145,7 +146,7 @@ impl State {
             ),
         })?;
         let dead = || Error::DeadMember { call: CALL, ranks: vec![self.members[node_rank]] };
-        // Who has detached holds nothing by which it could be known, and lives.
+        // A rank that has detached holds no lock that would show it, and is alive.
         let lives = || {
             node_rank == self.node_rank()
                 || self.node.is_alive(node_rank)
@@ -156,8 +157,8 @@ impl State {
             return if lives() { Ok(self.published_mask(node_rank)) } else { Err(dead()) };
         }
         match mask_of(peer.process.id) {
-            // Asked last: remains that nobody has collected have a mask, as has another program or
-            // process with the same number.
+            // Checked last: a zombie has a mask, and so has another program or process with the
+            // same id.
             Ok(mask) if lives() => Ok(mask),
             Ok(_) => Err(dead()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(dead()),

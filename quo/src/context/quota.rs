@@ -1,8 +1,9 @@
-//! CPU quotas: limits of control groups on the CPU time of their processes together.
+//! CPU quotas: limits of control groups on the total CPU time of their processes.
 //!
-//! Containers and pods are mostly limited so (`docker --cpus`, the CPU limit of Kubernetes): all CPUs
-//! of the machine are allowed, and the processes are stopped for the rest of each period when they have
-//! used the quota up. More threads than the quota has CPUs stop each other.
+//! Most containers and pods are limited this way (`docker --cpus`, the CPU limit of Kubernetes):
+//! all CPUs of the machine are allowed, and the processes are stopped for the rest of each period
+//! once they have used up the quota. If there are more threads than the quota has CPUs, they stop
+//! each other.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -12,20 +13,20 @@ use serde::{Deserialize, Serialize};
 use super::control_groups::{Folder, folders};
 use super::peer_identity::{digest, read_unsized};
 
-/// The most groups around a process whose quotas count, innermost first.
+/// Maximum number of groups around a process whose quotas count, innermost first.
 const MOST: usize = 3;
 
-/// The CPU time that the processes of a control group may use together.
+/// CPU time that the processes of a control group may use together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Quota {
-    /// Names the group: equal on all processes of the machine.
+    /// Identifier of the group, equal on all processes of the machine.
     pub group: u64,
-    /// Hundredths of a CPU.
+    /// The quota in hundredths of a CPU.
     pub hundredths: u32,
 }
 
 impl Quota {
-    /// The CPUs of the quota, rounded up; at least 1.
+    /// Returns the CPUs of the quota, rounded up; at least 1.
     pub(crate) fn cpus(self) -> usize {
         self.hundredths.div_ceil(100).max(1) as usize
     }
@@ -37,10 +38,10 @@ impl fmt::Display for Quota {
     }
 }
 
-/// The quotas of the groups around a process.
+/// Quotas of the groups around a process.
 pub(crate) type Quotas = [Option<Quota>; MOST];
 
-/// The quotas of the groups around this process, read now.
+/// Returns the quotas of the groups around this process, read now.
 pub(super) fn of_this_process() -> Quotas {
     let mut quotas = folders("cpu").into_iter().filter_map(|folder| {
         let hundredths = hundredths_of(&folder)?;
@@ -51,7 +52,7 @@ pub(super) fn of_this_process() -> Quotas {
     std::array::from_fn(|_| quotas.next())
 }
 
-/// The quota of a group; `None` without one.
+/// Returns the quota of a group; `None` without one.
 fn hundredths_of(folder: &Folder) -> Option<u32> {
     let text = |name: &str| {
         let text = read_unsized(&format!("{}/{name}", folder.path)).ok()?;
@@ -65,18 +66,18 @@ fn hundredths_of(folder: &Folder) -> Option<u32> {
     hundredths(&text)
 }
 
-/// Hundredths of a CPU, from a quota and a period in the same unit. Pure.
+/// Computes hundredths of a CPU from a quota and a period in the same unit. Pure.
 fn hundredths(text: &str) -> Option<u32> {
     let mut numbers = text.split_ascii_whitespace();
-    // `max` and -1 are no quota.
+    // `max` and -1 mean no quota.
     let quota: u64 = numbers.next()?.parse().ok()?;
     let period: u64 = numbers.next()?.parse().ok().filter(|&period| period > 0)?;
     u32::try_from(quota.checked_mul(100)?.div_ceil(period)).ok()
 }
 
-/// Lowers numbers of threads, one for each rank, until the ranks of a group have no more together than
-/// its quota has CPUs; 0 is a rank that sleeps, and others keep at least one. The most go first, the last
-/// rank of equals. Pure.
+/// Lowers the numbers of threads, one number per rank, until the ranks of a group have in total at
+/// most as many as its quota has CPUs; 0 is a rank that sleeps, and others keep at least one. The
+/// highest number is lowered first, that of the last rank among equals. Pure.
 pub(crate) fn cap(threads: &mut [usize], quotas: &[Quotas]) {
     let mut done: Vec<u64> = Vec::new();
     for quota in quotas.iter().flatten().flatten() {
@@ -100,7 +101,7 @@ pub(crate) fn cap(threads: &mut [usize], quotas: &[Quotas]) {
     }
 }
 
-/// Tells of the quotas that are lower than the CPUs of the node's ranks. Pure.
+/// Describes the quotas that are lower than the CPUs of the node's ranks. Pure.
 pub(crate) fn notes(quotas: &[Quotas], ranks: &[usize], cpus: usize) -> Vec<String> {
     let mut told: Vec<u64> = Vec::new();
     let mut notes = Vec::new();

@@ -1,5 +1,5 @@
-//! The record that every rank sends to every other one when a context is created, and the
-//! conclusions from all of them.
+//! Record that every rank sends to every other one when a context is created, and the conclusions
+//! from all records.
 //!
 //! Pure: from the records of all ranks each rank derives the same nodes and the same verdict.
 
@@ -18,7 +18,7 @@ use crate::plan::Policy;
 /// Bytes of a record on the wire; the same on every rank.
 pub(super) const RECORD_BYTES: usize = 192;
 
-/// Changes whenever records or their use change.
+/// Must be changed whenever records or their use change.
 pub(super) const PROTOCOL: u32 = 5;
 
 /// One rank's part of the first exchange.
@@ -28,35 +28,35 @@ pub(super) struct Record {
     pub role: Role,
     pub no_smt: bool,
     pub wait: u8,
-    /// The policy of distributions, for ranks that take over the settings of the others.
+    /// Policy of distributions, for ranks that take over the settings of the others.
     pub literal: bool,
-    /// True if a trace is to be written, which makes the release collective.
+    /// True if a trace will be written, which makes the release collective.
     pub trace: bool,
-    /// The rank does not take part, and its wishes say nothing.
+    /// True if the rank does not take part; its options are then ignored.
     pub refuses: bool,
-    /// A digest of the settings that decide the machine: `QUO_TOPOLOGY` and `QUO_BINDING`.
+    /// Digest of the settings that determine the machine: `QUO_TOPOLOGY` and `QUO_BINDING`.
     pub machine: u64,
     pub place: Place,
     pub process: PeerProcess,
-    /// A digest of the control group that says which CPUs the process may use.
+    /// Digest of the control group that determines the CPUs the process may use.
     pub confinement: u64,
     pub launcher: Launcher,
-    /// The CPU quotas around the rank, unless it ignores them.
+    /// CPU quotas around the rank, unless it ignores them.
     pub quotas: Quotas,
-    /// OpenMP bound the rank before it made the context.
+    /// True if OpenMP bound the rank before it made the context.
     pub bound_by_openmp: bool,
-    /// Names the node's segment, if this rank turns out to lead its node.
+    /// Secret of the segment's name if this rank leads its node.
     pub token: [u8; 16],
 }
 
-/// The rank's role: creator, or member of a context that adapts.
+/// Role of the rank: creator, or member of a context that adapts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Role {
-    /// It makes a context, or takes one over from ranks that adapt theirs.
+    /// Creates a context, or takes one over from ranks that adapt theirs.
     Creates,
-    /// It takes one over.
+    /// Takes a context over.
     Joins,
-    /// It has one, of this identity.
+    /// Has a context, of this identity.
     Adapts(u64),
 }
 
@@ -65,7 +65,7 @@ impl Role {
         matches!(self, Self::Adapts(_))
     }
 
-    /// Names the call that the rank made.
+    /// Returns the name of the call that the rank made.
     pub fn call(self) -> &'static str {
         match self {
             Self::Creates => "create",
@@ -75,7 +75,7 @@ impl Role {
     }
 }
 
-/// The call that errors of all ranks name.
+/// Returns the call that errors on all ranks name.
 pub(super) fn call(records: &[Record]) -> &'static str {
     if records.iter().any(|record| record.role.adapts()) { "adapt" } else { "create" }
 }
@@ -98,7 +98,7 @@ pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
     settings.wait = WAITS.get(usize::from(theirs.wait)).map_or(settings.wait, |&(_, wait)| wait);
     settings.policy = if theirs.literal { Policy::LibquoCompat } else { Policy::Spread };
     settings.trace = match settings.trace.take() {
-        // Rank 0 writes it, and is not among those who come last.
+        // Rank 0 writes the trace, and is not among the ranks that join.
         None if theirs.trace => Some(PathBuf::new()),
         trace => trace.filter(|_| theirs.trace),
     };
@@ -107,7 +107,7 @@ pub(super) fn adopt(records: &[Record], role: Role, settings: &mut Settings) {
 impl Record {
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
-        // A record is far shorter than its place; if it ever were not, peers refuse the empty one.
+        // A record is far shorter than its slot; if it were not, peers would refuse the empty one.
         let _ = postcard::to_slice(self, &mut bytes);
         bytes
     }
@@ -128,7 +128,7 @@ impl Record {
     }
 }
 
-/// Ways to wait by their numbers, with their names.
+/// Kinds of waiting by number, with their names.
 const WAITS: [(&str, Wait); 3] =
     [("futex", Wait::Futex), ("pthread", Wait::Pthread), ("mpi", Wait::Mpi)];
 
@@ -136,10 +136,10 @@ pub(super) fn wait_number(wait: Wait) -> u8 {
     WAITS.iter().position(|&(_, known)| known == wait).map_or(0, |number| number as u8)
 }
 
-/// One value per rank, for arguments that have to be the same everywhere.
+/// Checks that an argument has the same value on all ranks, given one value per rank.
 ///
-/// # Errors
-/// [`Error::Disagreement`] that lists values with the ranks that gave them, the same everywhere.
+/// # Errors [`Error::Disagreement`] that lists values with the ranks that passed them, the same
+/// everywhere.
 pub(super) fn require_agreement<T: PartialEq>(
     call: &'static str,
     what: &'static str,
@@ -192,7 +192,7 @@ pub(super) fn check(records: &[Record]) -> Result<(), Error> {
     require_agreement(call, "the context that is adapted", &identity, |identity| {
         format!("context {identity:016x}")
     })?;
-    // Who joins takes over what there is; who does not take part has no wish.
+    // Joining ranks take over the existing settings; the settings of ranks that refuse are ignored.
     let column = |value| rows(|record| record.role != Role::Joins && !record.refuses, value);
     require_agreement(call, "the no-SMT flag", &column(|r| u64::from(r.no_smt)), |value| {
         (if *value == 1 { "set" } else { "not set" }).to_owned()
@@ -215,10 +215,10 @@ pub(super) fn machines_differ(records: &[Record]) -> bool {
 
 /// Bytes of a [`MachineSettings`] on the wire.
 pub(super) const MACHINE_BYTES: usize = 640;
-/// Most characters of a setting that an error shows.
+/// Maximum number of characters of a setting that an error shows.
 const SHOWN_CHARACTERS: usize = 60;
 
-/// One rank's settings of the machine, exchanged only when their digests differ.
+/// One rank's settings of the machine, exchanged only if their digests differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MachineSettings {
     topology: Setting,
@@ -233,14 +233,14 @@ struct Setting {
 }
 
 impl MachineSettings {
-    /// From the values of `QUO_TOPOLOGY` and `QUO_BINDING`, empty where they are not set.
+    /// Creates the settings from the values of `QUO_TOPOLOGY` and `QUO_BINDING`, empty if not set.
     pub fn new([topology, binding]: &[String; 2]) -> Self {
         Self { topology: Setting::new(topology), binding: Setting::new(binding) }
     }
 
     pub fn encode(&self) -> [u8; MACHINE_BYTES] {
         let mut bytes = [0; MACHINE_BYTES];
-        // Shortened texts fit; if they ever did not, peers would read values that are not set.
+        // Shortened texts fit; if they did not, peers would read unset values.
         let _ = postcard::to_slice(self, &mut bytes);
         bytes
     }
@@ -257,7 +257,7 @@ impl Setting {
         if characters.len() <= SHOWN_CHARACTERS {
             return Self { text: whole.to_owned(), digest };
         }
-        // Long values are paths as a rule, which differ in the middle or at the end.
+        // Long values are usually paths, which differ in the middle or at the end.
         let kept = (SHOWN_CHARACTERS - 3) / 2;
         let (start, end) = (&characters[..kept], &characters[characters.len() - kept..]);
         let text = start.iter().chain(&['.'; 3]).chain(end).collect();
@@ -269,8 +269,8 @@ impl Setting {
     }
 }
 
-/// The error for settings of the machine that differ: names the setting, with the values of the
-/// ranks that take part. The same on every rank.
+/// Returns the error for settings of the machine that differ: names the setting, with the values of
+/// the ranks that take part. The same on every rank.
 pub(super) fn machine_disagreement(records: &[Record], settings: &[u8]) -> Error {
     let call = call(records);
     let rows: Vec<(usize, MachineSettings)> = settings
@@ -292,12 +292,12 @@ pub(super) fn machine_disagreement(records: &[Record], settings: &[u8]) -> Error
             return error;
         }
     }
-    // The digests of the records differ, so this takes a library of another version.
+    // The digests of the records differ, so this requires a library of another version.
     let what = "QUO_TOPOLOGY or QUO_BINDING";
     Error::Disagreement { call, what, values: "the values are not known".to_owned() }
 }
 
-/// The nodes of a context: which ranks share memory.
+/// Nodes of a context: which ranks share memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nodes {
     /// Ranks of the context by node, each ascending; nodes in the order of their first rank.
@@ -318,7 +318,7 @@ impl Nodes {
         Self { members }
     }
 
-    /// The node of a rank and the rank's number there.
+    /// Returns the node of a rank and the rank's number there.
     pub fn locate(&self, rank: usize) -> (usize, usize) {
         for (node, members) in self.members.iter().enumerate() {
             if let Ok(node_rank) = members.binary_search(&rank) {
@@ -329,7 +329,7 @@ impl Nodes {
     }
 }
 
-/// Returns true if ranks of one node, whichever it is, are in different control groups. The same on every rank.
+/// Returns true if ranks of any one node are in different control groups. The same on every rank.
 pub(super) fn confinements_differ(records: &[Record], nodes: &Nodes) -> bool {
     let of = |rank: usize| records[rank].confinement;
     nodes.members.iter().any(|members| members.iter().any(|&rank| of(rank) != of(members[0])))
@@ -339,7 +339,7 @@ pub(super) fn confinements_differ(records: &[Record], nodes: &Nodes) -> bool {
 pub(super) const STATUS_BYTES: usize = 512;
 const ALL_WELL: u8 = u8::MAX;
 
-/// One rank's success or failure as it travels.
+/// Encodes one rank's success or failure for the wire.
 pub(super) fn encode_status(failure: Option<&Error>) -> [u8; STATUS_BYTES] {
     let mut bytes = [0; STATUS_BYTES];
     match failure {
@@ -358,7 +358,7 @@ pub(super) fn encode_status(failure: Option<&Error>) -> [u8; STATUS_BYTES] {
     bytes
 }
 
-/// The first failure in rank order, the same on every rank.
+/// Returns the first failure in rank order, the same on every rank.
 pub(super) fn first_failure(call: &'static str, statuses: &[u8]) -> Result<(), Error> {
     for (rank, status) in statuses.chunks_exact(STATUS_BYTES).enumerate() {
         if status[0] != ALL_WELL {
@@ -443,7 +443,7 @@ mod tests {
         assert!(error.contains("set on rank 0, 2; not set on rank 1"), "{error}");
     }
 
-    /// Describes ranks with these values of `QUO_TOPOLOGY` and `QUO_BINDING`.
+    /// Returns the error for ranks with these values of `QUO_TOPOLOGY` and `QUO_BINDING`.
     fn told(values: &[[&str; 2]]) -> String {
         let settings =
             values.iter().flat_map(|pair| MachineSettings::new(&pair.map(str::to_owned)).encode());

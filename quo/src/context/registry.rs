@@ -1,7 +1,7 @@
-//! The contexts of this process, for whoever changes the ranks of a program.
+//! Contexts of this process, for code that changes the ranks of a program.
 //!
-//! A library makes its context and knows nothing of ranks that come and go. Who lets them come and go
-//! finds the context here and takes it over to the new ranks.
+//! A library that makes a context does not know when ranks join or leave. The code that changes the
+//! ranks finds the context here and takes it over to the new ranks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +12,7 @@ use super::state::Shared;
 use crate::error::Error;
 use crate::group::Group;
 
-/// In the order of their creation. Those that are gone are dropped when one is added.
+/// Contexts in the order of their creation. Released ones are dropped when one is added.
 static REGISTERED: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 pub(super) fn register(shared: &Arc<Shared>) {
@@ -22,10 +22,11 @@ pub(super) fn register(shared: &Arc<Shared>) {
     COUNT.store(known.len(), Ordering::Release);
 }
 
-/// The number of contexts registered, gone ones included: spares phases the lock where there is one.
+/// Number of registered contexts, including released ones: lets phases skip the lock if there is
+/// one.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The contexts of this process but the one with this number.
+/// Returns the contexts of this process except the one with this number.
 pub(super) fn others(number: u64) -> Vec<Arc<Shared>> {
     if COUNT.load(Ordering::Acquire) <= 1 {
         return Vec::new();
@@ -38,9 +39,9 @@ pub(super) fn others(number: u64) -> Vec<Arc<Shared>> {
 /// Contexts that wait for the library that would have made them, each with the tag of its ranks.
 static OFFERED: Mutex<Vec<(u64, Context)>> = Mutex::new(Vec::new());
 
-/// A context of this process, which somebody else holds.
+/// A context of this process that is owned by other code.
 ///
-/// Does not keep the context: calls find it gone once its holder has released it.
+/// Does not keep the context alive: calls find it gone once its owner has released it.
 #[derive(Clone, Debug)]
 pub struct Registered {
     shared: Weak<Shared>,
@@ -48,8 +49,9 @@ pub struct Registered {
 }
 
 impl Context {
-    /// The contexts of this process that were made over groups with this [tag](Group::tag), in the
-    /// order of their creation, which is the same on all ranks that made them together. Local.
+    /// Returns the contexts of this process that were made over groups with this [tag](Group::tag),
+    /// in the order of their creation, which is the same on all ranks that made them together.
+    /// Local.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -72,8 +74,8 @@ impl Context {
             .collect()
     }
 
-    /// Returns the identity of this context: the same on every rank of it, for life, also on those
-    /// that join. Local.
+    /// Returns the identity of this context: the same on all its ranks for its lifetime, including
+    /// ranks that join. Local.
     #[must_use]
     pub fn identity(&self) -> u64 {
         self.shared.identity
@@ -81,14 +83,16 @@ impl Context {
 }
 
 impl Context {
-    /// Leaves the context to a library of this process that is going to make one over its ranks: for whoever lets
-    /// ranks come. The others have theirs already, so that the library's own creation would wait in vain. Local.
+    /// Leaves the context to a library of this process that is about to make one over its ranks,
+    /// for code that adds ranks. The other ranks have the context already, so a creation by the
+    /// library would wait in vain. Local.
     pub fn offer_to_library(self) {
         let tag = self.group().tag();
         OFFERED.lock().unwrap_or_else(PoisonError::into_inner).push((tag, self));
     }
 
-    /// The context that was [offered](Self::offer_to_library) first, over ranks with this tag. Local.
+    /// Returns the context that was [offered](Self::offer_to_library) first, over ranks with this
+    /// tag. Local.
     ///
     /// ```
     /// assert!(quo::Context::take_offered(0).is_none());
@@ -102,25 +106,25 @@ impl Context {
 }
 
 impl Registered {
-    /// As [`Context::identity`]. Local.
+    /// Returns the identity of the context, see [`Context::identity`]. Local.
     #[must_use]
     pub fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// Returns true if its holder has released the context. Local.
+    /// Returns true if the context has been released by its owner. Local.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.shared.strong_count() == 0
     }
 
-    /// As [`Context::is_retired`]; `true` also for a context that is gone. Local.
+    /// Like [`Context::is_retired`]; also true for a context that is gone. Local.
     #[must_use]
     pub fn is_retired(&self) -> bool {
         self.shared.upgrade().is_none_or(|shared| shared.state().retired)
     }
 
-    /// As [`Context::adapt_with`], for whoever holds the context.
+    /// Like [`Context::adapt_with`], for code that does not own the context.
     ///
     /// # Errors
     /// As [`Context::adapt`]; a context that is gone takes part and refuses.
@@ -131,8 +135,9 @@ impl Registered {
         }
     }
 
-    /// The first half of [`retire`](Self::retire): whether it can be, and that it stays so until then. None of a context
-    /// that is gone. For who has to promise it to others before it is done. Local.
+    /// First half of [`retire`](Self::retire): checks that the rank can retire, and keeps it so
+    /// until then. Returns `None` for a context that is gone. For callers that must promise to
+    /// retire before they do. Local.
     ///
     /// # Errors
     /// As [`Context::retire`].
@@ -140,7 +145,7 @@ impl Registered {
         self.shared.upgrade().map(Leaving::begin).transpose()
     }
 
-    /// As [`Context::retire`]. A context that is gone has left already. Local.
+    /// Like [`Context::retire`]. A context that is gone has left already. Local.
     ///
     /// # Errors
     /// As [`Context::retire`].

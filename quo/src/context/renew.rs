@@ -1,7 +1,7 @@
-//! CPUs that are taken from the ranks of a node, or given to them, while a context lives.
+//! CPUs that are taken from the ranks of a node, or given to them, while a context exists.
 //!
-//! The ranks decide at the start of a phase, without waiting, whether to look at the machine again.
-//! When they do, each tells the others which CPUs it may use now, and all make the same machine of it.
+//! The ranks decide at the start of a phase, without waiting, whether to renew the machine. If they
+//! do, each sends the CPUs it may use now to the others, and all make the same machine from them.
 //! Ranks, groups and shared memory stay as they are.
 
 use std::sync::{Arc, PoisonError};
@@ -16,8 +16,8 @@ use crate::cpuset::CpuSet;
 use crate::error::Error;
 
 impl Context {
-    /// Makes the machine anew when the CPUs that ranks of the node may use have changed, as the rank
-    /// decides that comes first. Collective over the node then, else local.
+    /// Renews the machine if the CPUs that ranks of the node may use have changed, as decided by
+    /// the rank that calls first. Collective over the node in that case, otherwise local.
     ///
     /// # Errors
     /// The same on every rank of the node; the machine stays the same.
@@ -29,7 +29,7 @@ impl Context {
         let is_simulated = machine.whole.is_simulated();
         let has_changed = || !is_simulated && allowed::recent_version() != machine.basis.version;
         let look = || state.node.requests() != machine.basis.requests || has_changed();
-        // A rank that has left the node is told so at the end of the phase.
+        // A rank that has left the node gets the error at the end of the phase.
         if !state.node.decide(look).unwrap_or(false) {
             if machine.basis.apart && has_changed() {
                 state.node.request();
@@ -72,19 +72,19 @@ impl Context {
         *state.machine.write().unwrap_or_else(PoisonError::into_inner) = machine;
     }
 
-    /// Requests that the ranks of the node look at the machine again at the next phase. Local.
+    /// Requests that the ranks of the node renew the machine at the next phase. Local.
     pub(crate) fn request_renewal(&self) {
         self.state().node.request();
     }
 
-    /// Tells of a limit that was set from outside.
+    /// Describes a limit that was set from outside.
     pub(crate) fn limited(&self) -> Option<String> {
         let state = self.state();
         let limit = state.node.limit()?;
         Some(format!("CPUs are limited to {limit} from outside (quo-info set)"))
     }
 
-    /// Tells of CPUs that were taken or given since the machine was looked at.
+    /// Describes CPUs that were taken or given since the machine was read.
     pub(crate) fn outdated(&self) -> Option<String> {
         let machine = self.state().machine();
         let now = machine.allowed_now().ok()?;

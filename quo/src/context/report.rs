@@ -1,4 +1,5 @@
-//! Records of a context about its phases, and the messages by which ranks report how a step went.
+//! Records of a context about its phases, and the messages by which ranks report the result of a
+//! step.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -11,11 +12,12 @@ use crate::metrics::trace::Trace;
 use crate::metrics::{Clock, PhaseMetrics};
 use crate::threading::ThreadControls;
 
-/// The most phases of one rank that are kept for a trace; later ones are left out.
+/// Maximum number of phases of one rank that are kept for a trace; later ones are left out.
 const MOST_TRACED: usize = 100_000;
 
 impl Context {
-    /// One step of the node's ranks: all come, and all learn the first trouble any of them had.
+    /// Runs one step of the node's ranks: all take part, and all get the first error that any of
+    /// them had.
     pub(crate) fn exchange_verdict(
         &self,
         call: &'static str,
@@ -33,49 +35,49 @@ impl Context {
         state.check_messages(call, header, &all)
     }
 
-    /// Time that this context waits for others where nothing else is said.
+    /// Returns the default time that this context waits for other ranks.
     pub(crate) fn create_timeout(&self) -> std::time::Duration {
         self.shared.settings.create_timeout
     }
 
-    /// The clock of times in metrics.
+    /// Returns the clock of times in metrics.
     pub(crate) fn clock(&self) -> Clock {
         self.shared.clock
     }
 
-    /// The threading libraries of this process.
+    /// Returns the controls of this process's threading libraries.
     pub(crate) fn thread_controls(&self) -> &ThreadControls {
         &self.shared.controls
     }
 
-    /// Keeps the notes on the threads of a phase until the next one.
+    /// Keeps the notes on the threads of a phase until the next phase.
     pub(crate) fn note_threads(&self, phase: &str, notes: &[String]) {
         let mut kept = self.thread_notes();
         kept.clear();
         kept.extend(notes.iter().map(|note| format!("in the last phase, `{phase}`, {note}")));
     }
 
-    /// The notes on the threads of the last phase of this rank.
+    /// Returns the notes on the threads of the last phase of this rank.
     pub(crate) fn thread_notes(&self) -> MutexGuard<'_, Vec<String>> {
         self.shared.thread_notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`backend`](Self::backend), to keep.
+    /// Like [`backend`](Self::backend), returning an owned reference.
     pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.shared.backend)
     }
 
-    /// The masks of the threads of this process.
+    /// Returns the back end for the masks of this process's threads.
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.shared.backend
     }
 
-    /// Keeps a phase for the trace, when there will be one.
+    /// Keeps a phase for the trace, if one will be written.
     pub(crate) fn record(&self, metrics: &PhaseMetrics) {
         if self.shared.settings.trace.is_some() {
             let mut trace =
                 self.shared.trace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            // A day of phases is kept, not a year of them.
+            // The limit keeps a day of phases, not a year of them.
             if trace.len() < MOST_TRACED {
                 trace.push(metrics.clone());
             }

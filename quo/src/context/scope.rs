@@ -1,8 +1,8 @@
 //! Scopes: contexts of some ranks that are confined to a part of the hardware.
 //!
-//! A scope is a [`Context`] of its own over the ranks that named the same part, on a machine that has
-//! only the CPUs of that part. So all that a context does, such as phases, pushes and barriers, is
-//! confined to the part and waits for its ranks only.
+//! A scope is a separate [`Context`] over the ranks that named the same part, on a machine that has
+//! only the CPUs of that part. So all operations of the context, such as phases, pushes and
+//! barriers, are confined to the part and wait for its ranks only.
 
 use std::fmt;
 use std::ops::Deref;
@@ -23,7 +23,7 @@ use crate::topology::{Device, DeviceKind, ObjectType, Topology, TopologyError};
 
 const CALL: &str = "split";
 
-/// The parts that the hardware of each node is split into.
+/// How the hardware of each node is split into parts.
 ///
 /// ```
 /// use quo::context::Split;
@@ -51,30 +51,31 @@ enum By {
 }
 
 impl Split {
-    /// Parts of equal computing power.
+    /// Splits into parts of equal computing power.
     pub fn equally(parts: usize) -> Self {
         Self::weights(&vec![1; parts])
     }
 
-    /// A part for each weight, with computing power in proportion to it: cores count by the
-    /// [speed](crate::topology::CoreKind::speed) of their kind. Together the parts are all that the
-    /// node's ranks may use.
+    /// Splits into one part per weight, with computing power in proportion to it: cores count by
+    /// the [speed](crate::topology::CoreKind::speed) of their kind. Together the parts cover
+    /// everything that the node's ranks may use.
     #[doc(alias = "QUO_split_by_weight")]
     pub fn weights(weights: &[u32]) -> Self {
         Self { over: ObjectType::Core, by: By::Weights(weights.to_vec()) }
     }
 
-    /// A part for each count, with that many whole objects; what is left over belongs to no part.
+    /// Splits into one part per count, with that many whole objects; remaining objects belong to no
+    /// part.
     #[doc(alias = "QUO_split_by_count")]
     pub fn counts(counts: &[u32]) -> Self {
         Self { over: ObjectType::Core, by: By::Counts(counts.to_vec()) }
     }
 
-    /// A part for each device of a kind that some rank of the node names, with the objects near it.
-    /// What several of these devices are near is dealt out among them, as evenly as nearness allows;
-    /// what none is near belongs to no part. The number of a part is that of its device among all of
-    /// the kind in the order of the bus, see [`part_near`](Self::part_near), so nodes may have
-    /// different numbers of devices.
+    /// Splits into one part per device of a kind that some rank of the node names, with the objects
+    /// near it. Objects near several of these devices are dealt out among them, as evenly as
+    /// nearness allows; objects near none of them belong to no part. The number of a part is that
+    /// of its device among all of the kind in the order of the bus, see
+    /// [`part_near`](Self::part_near), so nodes may have different numbers of devices.
     ///
     /// ```
     /// use quo::context::Split;
@@ -91,9 +92,9 @@ impl Split {
         Self { over: ObjectType::Core, by: By::Near(kind) }
     }
 
-    /// The part of a [split by devices](Self::near) that is near this one: its number among the
-    /// devices of its kind in the order of the bus, those that the environment hides from the rank
-    /// included. `None` when the machine has no such device. Local.
+    /// Returns the number of the part of a [split by devices](Self::near) that is near this device:
+    /// its number among the devices of its kind in the order of the bus, including devices that the
+    /// environment hides from the rank. `None` if the machine has no such device. Local.
     ///
     /// ```no_run
     /// # fn example(context: &quo::Context) -> Result<(), quo::Error> {
@@ -115,23 +116,24 @@ impl Split {
         devices.iter().position(|known| known.bus == device.bus)
     }
 
-    /// The type of the objects that are not cut: cores, unless told otherwise.
+    /// Sets the type of the objects that are not cut; cores by default.
     pub fn over(mut self, over: ObjectType) -> Self {
         self.over = over;
         self
     }
 
-    /// The CPUs of each part on a machine: disjoint, and of whole objects as far as these are
-    /// allowed; by devices, as if each of them had been named. Pure, the same on every rank.
+    /// Returns the CPUs of each part on a machine: disjoint, and consisting of whole objects except
+    /// for CPUs that are not allowed; with devices, as if each device were named. Pure, the same on
+    /// every rank.
     ///
     /// # Errors
-    /// [`Error::Topology`] when the machine has no object of the type, [`Error::Plan`] when it has
-    /// too few of them, a number is 0, or a device has no allowed object near it.
+    /// [`Error::Topology`] if the machine has no object of the type, [`Error::Plan`] if it has too
+    /// few of them, a number is 0, or a device has no allowed object near it.
     pub fn parts(&self, machine: &Topology) -> Result<Vec<CpuSet>, Error> {
         self.parts_where(machine, |_| true)
     }
 
-    /// As [`parts`](Self::parts), where devices that are not named get nothing.
+    /// Like [`parts`](Self::parts), but devices that are not named get nothing.
     fn parts_where(
         &self,
         machine: &Topology,
@@ -163,7 +165,7 @@ impl Split {
         })
     }
 
-    /// The CPUs of one part on a node whose ranks name these.
+    /// Returns the CPUs of one part on a node whose ranks name `named`.
     fn part(&self, machine: &Topology, part: usize, named: &[usize]) -> Result<CpuSet, Error> {
         let mut parts = self.parts_where(machine, |device| named.contains(&device))?;
         if part < parts.len() {
@@ -180,7 +182,7 @@ impl Split {
     }
 }
 
-/// The devices of a kind in the order of the bus.
+/// Returns the devices of a kind in the order of the bus.
 fn devices_of(machine: &Topology, kind: DeviceKind) -> Vec<Device> {
     machine.devices().into_iter().filter(|device| device.kind == kind).collect()
 }
@@ -197,10 +199,10 @@ impl fmt::Display for Split {
     }
 }
 
-/// A context whose ranks and hardware are one part of a [`Split`].
+/// Context whose ranks and hardware are one part of a [`Split`].
 ///
-/// It is used as the context that it is. It counts and names the objects of its part only; its ranks
-/// are those that named the part, on all nodes. Freed as a context is, which puts the binding back
+/// It is used like any context. It counts and names the objects of its part only; its ranks are
+/// those that named the part, on all nodes. It is freed like a context, which restores the binding
 /// that the rank had before.
 #[derive(Debug)]
 pub struct Scope {
@@ -209,25 +211,25 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The part of the split, from 0. Local.
+    /// Returns the part of the split, from 0. Local.
     #[must_use]
     pub fn part(&self) -> usize {
         self.part
     }
 
-    /// The CPUs of the part on this node, as far as they are allowed now. Local.
+    /// Returns the CPUs of the part on this node that are currently allowed. Local.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.context.topology().allowed().clone()
     }
 
-    /// The scope as the context that it is.
+    /// Converts the scope into its context.
     #[must_use]
     pub fn into_context(self) -> Context {
         self.context
     }
 
-    /// As [`Context::free`]: the binding is what it was before the split.
+    /// Frees the scope like [`Context::free`]; the binding is what it was before the split.
     ///
     /// # Errors
     /// As [`Context::free`].
@@ -247,19 +249,20 @@ impl Deref for Scope {
 impl Context {
     /// Splits the hardware of each node into disjoint parts and gives the ranks that name the same
     /// part a scope there: a context of these ranks on these CPUs. Components that run at the same
-    /// time on parts of one split cannot get in each other's way. Collective over the context.
+    /// time on parts of one split cannot disturb each other. Collective over the context.
     ///
-    /// The rank is bound inside its part until the scope is freed: to what its mask has of the part,
-    /// else to the whole part. Phases, pushes and barriers of the scope are confined to it; a scope
-    /// can be split in turn. This context goes on working, over all of its ranks and hardware.
+    /// The rank is bound inside its part until the scope is freed: to the part of its mask that is
+    /// inside, or to the whole part if there is none. Phases, pushes and barriers of the scope are
+    /// confined to it; a scope can be split in turn. This context stays usable, over all of its
+    /// ranks and hardware.
     ///
-    /// A scope keeps its ranks: free scopes before the ranks of this context
-    /// [change](Self::adapt), and split it anew afterwards. CPUs that are taken from the job are
-    /// taken from the scope; CPUs that are given to the job belong to no scope until the next split.
+    /// A scope keeps its ranks: free scopes before the ranks of this context [change](Self::adapt),
+    /// and split it again afterwards. CPUs that are taken from the job are taken from the scope;
+    /// CPUs that are given to the job belong to no scope until the next split.
     ///
     /// # Errors
-    /// The same on every rank: [`Error::Disagreement`] when the ranks give different splits,
-    /// [`Error::Agreed`] when the machine of some node has too few objects or some rank names a part
+    /// The same on every rank: [`Error::Disagreement`] if the ranks pass different splits,
+    /// [`Error::Agreed`] if the machine of some node has too few objects or some rank names a part
     /// that does not exist, and as [`create`](Self::create).
     ///
     /// ```no_run
@@ -281,8 +284,8 @@ impl Context {
         self.split_request(Ok(split), part)
     }
 
-    /// As [`split`](Self::split), for arguments that have been found wrong: then it fails on every
-    /// rank, for this reason.
+    /// Like [`split`](Self::split), for arguments that may have been found wrong: an `Err` makes
+    /// the call fail on every rank, for this reason.
     ///
     /// # Errors
     /// As [`split`](Self::split).
@@ -292,7 +295,7 @@ impl Context {
         part: usize,
     ) -> Result<Scope, Error> {
         self.check(CALL)?;
-        // What goes wrong on this node fails on all, below.
+        // A failure on this node makes all ranks fail, below.
         let renewed = self.renew_machine();
         let state = self.state();
         state.require_world(CALL)?;
@@ -323,11 +326,11 @@ impl Context {
         Ok(Scope { context, part })
     }
 
-    /// Makes a context over a group of ranks of this one that all have the same CPUs on a node.
-    /// Collective over the group.
+    /// Creates a context over a group of this context's ranks that all have the same CPUs on a
+    /// node. Collective over the group.
     fn confined(&self, group: Arc<dyn Group>, cpus: CpuSet) -> Result<Self, Error> {
         let mut settings = self.shared.settings.clone();
-        // The file of the trace is that of this context.
+        // Only this context writes the trace file.
         settings.trace = None;
         let limit = settings.create_timeout;
         let established = handshake(
@@ -347,7 +350,7 @@ impl Context {
         let shared = Arc::new(Shared::new(next_number(), identity, settings, backend, state));
         let first = self.shared.bindings().stack.depth() == 0;
         let unbound = |now: &CpuSet| first && self.has_all_of_its_own_accord(now);
-        // Dropped when a rank cannot be bound, which puts the others back.
+        // Dropped if a rank cannot be bound, which restores the bindings of the others.
         let scope = Self { shared };
         let entered = scope.enter_scope(unbound);
         agree(&*group, CALL, entered, &WaitLimits::for_at_most(limit))?;
@@ -355,24 +358,24 @@ impl Context {
         Ok(scope)
     }
 
-    /// Binds this rank inside the CPUs that the context is confined to, for as long as it is there.
+    /// Binds this rank inside the CPUs to which the context is confined, for its lifetime.
     fn enter_scope(&self, unbound: impl FnOnce(&CpuSet) -> bool) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
         bindings.confined = true;
         bindings.enter(unbound)
     }
 
-    /// The CPUs that this context is confined to, where it is a [`Scope`]. Local.
+    /// Returns the CPUs to which this context is confined, if it is a [`Scope`]. Local.
     #[must_use]
     pub fn confinement(&self) -> Option<CpuSet> {
         self.state().machine().bounds.scope.clone()
     }
 }
 
-/// Room for the text of a split; what is longer is told apart by its digest.
+/// Capacity for the text of a split; longer texts are distinguished by their digest.
 const TEXT_BYTES: usize = 64;
 
-/// What a rank tells the others: its failure if any, the part it names, and the split it was given.
+/// Encodes a rank's message to the others: its failure if any, the part it names, and its split.
 fn record(failure: Option<&Error>, split: &str, part: usize) -> Vec<u8> {
     let mut record = encode_status(failure).to_vec();
     record.extend((part as u64).to_ne_bytes());
@@ -381,7 +384,7 @@ fn record(failure: Option<&Error>, split: &str, part: usize) -> Vec<u8> {
     record
 }
 
-/// The part that each rank names.
+/// Returns the part that each rank names.
 fn check_records(records: &[u8]) -> Result<Vec<usize>, Error> {
     const NUMBER: usize = size_of::<u64>();
     let length = STATUS_BYTES + 2 * NUMBER + TEXT_BYTES;

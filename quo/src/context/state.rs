@@ -1,8 +1,8 @@
-//! Knowledge of a context about its ranks: everything that another membership replaces.
+//! What a context knows about its ranks: everything that another membership replaces.
 //!
-//! A [`Shared`] stays for the life of a context, a [`State`] for the time of one group of ranks. Calls take the state
-//! they find and work in it to their end; an adaptation puts another one in its place. Who still works in the old one,
-//! or holds a named barrier of it, keeps it.
+//! A [`Shared`] lives as long as the context, a [`State`] as long as one group of ranks. A call
+//! uses the state it finds to its end; an adaptation replaces the state. Calls still in progress in
+//! the old state, and holders of its named barriers, keep it alive.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -20,16 +20,16 @@ use crate::metrics::{Clock, PhaseMetrics};
 use crate::node::{ForkId, Node, NodeError};
 use crate::threading::ThreadControls;
 
-/// Time that short calls of other threads may keep an adaptation waiting before it takes them for
-/// calls that wait themselves.
+/// Time that short calls of other threads may delay an adaptation before they are treated as calls
+/// that wait for other ranks.
 const SHORT_CALLS: Duration = Duration::from_millis(20);
 
-/// The part of a context that is independent of its ranks.
+/// Part of a context that is independent of its ranks.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Tells the contexts of this process apart.
+    /// Identifies the context within this process.
     pub(super) number: u64,
-    /// The same on every rank of the context, and on no other context.
+    /// The same on every rank of the context, and different for every other context.
     pub(super) identity: u64,
     pub(super) settings: Settings,
     pub(super) backend: Arc<dyn Backend>,
@@ -39,41 +39,41 @@ pub(crate) struct Shared {
     /// Notes on the threads of the last phase.
     pub(super) thread_notes: Mutex<Vec<String>>,
     pub(super) trace: Mutex<Vec<PhaseMetrics>>,
-    /// One for each push, where a memory profile is recorded. Changed under the lock of `bindings`.
+    /// One per push, if a memory profile is recorded. Changed under the lock of `bindings`.
     pub(super) regions: Mutex<Vec<memprof_hooks::Region>>,
     pub(super) bindings: Mutex<Bindings>,
     /// Loans of this rank.
     pub(super) loan: Mutex<Option<super::lending::Loan>>,
-    /// Read by every call, replaced by adaptations; never locked for writing but for a moment, and
-    /// never waited for in a queue, so that a call may read it twice.
+    /// Read by every call, replaced by adaptations. Locked for writing only for a moment and
+    /// without queueing, so that a call may read it twice.
     state: RwLock<Arc<State>>,
 }
 
-/// This rank's pushes, and the part of the state that pushes need: they lock only this.
+/// This rank's pushes, and the part of the state that pushes need, so that they lock only this.
 #[derive(Debug)]
 pub(super) struct Bindings {
     pub stack: BindingStack,
     pub own: Arc<crate::topology::Topology>,
     pub node: Arc<Node>,
-    /// Entries of the stack that are not this rank's own pushes: 1 while it is kept inside a scope or
-    /// a limit.
+    /// Number of stack entries that are not this rank's own pushes: 1 while the rank is confined to
+    /// a scope or a limit.
     pub base: usize,
-    /// The rank is to be kept inside the CPUs of `own`.
+    /// True if the rank must be kept inside the CPUs of `own`.
     pub confined: bool,
-    /// CPUs of `own` have changed while bindings were pushed.
+    /// True if the CPUs of `own` have changed while bindings were pushed.
     pub unsettled: bool,
-    /// The policy for pages that goes with pushes, if there is one.
+    /// Memory policy that follows pushes, if there is one.
     pub memory: Option<super::placement::PushedMemory>,
-    /// Phases that this rank has entered and not left.
+    /// Number of phases that this rank has entered and not left.
     pub open_phases: usize,
-    /// A thread adapts the context: nothing is pushed and no phase entered meanwhile.
+    /// True while a thread adapts the context: nothing is pushed and no phase entered meanwhile.
     pub adapting: bool,
 }
 
-/// The ranks of a context, their nodes and their machine.
+/// Ranks of a context, their nodes and their machine.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// No other state of any context of this process has or had it.
+    /// Unique among all states of all contexts of this process.
     pub(crate) number: u64,
     pub(super) rank: usize,
     pub(super) size: usize,
@@ -83,22 +83,22 @@ pub(crate) struct State {
     pub(super) members: Vec<usize>,
     pub(super) node_index: usize,
     pub(super) node_count: usize,
-    /// The node's ranks for the communication library's own barrier, when that is the way to wait.
+    /// The node's ranks for the communication library's own barrier, if ranks wait in that.
     pub(super) waiters: Option<Box<dyn Group>>,
     pub(super) peers: Vec<Peer>,
     /// Replaced when the CPUs that ranks of the node may use have changed.
     pub(super) machine: RwLock<Arc<Machine>>,
-    /// The CPUs that ranks of this node were bound to when they came, of those that have gone too.
+    /// CPUs that ranks of this node were bound to when they joined, including ranks that have left.
     pub(super) claimed: CpuSet,
-    /// This rank could use all that was allowed when it came.
+    /// True if this rank could use all allowed CPUs when it joined.
     pub(super) unbound: bool,
-    /// Ranks may have gone since the context was made.
+    /// True if ranks may have left since the context was made.
     pub(super) adapted: bool,
-    /// This rank has left the world.
+    /// True if this rank has left the world.
     pub(super) retired: bool,
 }
 
-/// The state as it is while a call works in it.
+/// The state, locked for the duration of a call.
 pub(crate) type Current<'a> = RwLockReadGuard<'a, Arc<State>>;
 
 impl Shared {
@@ -139,7 +139,7 @@ impl Shared {
 
     #[inline]
     pub(super) fn state(&self) -> Current<'_> {
-        // A panic cannot leave it half-way: it is replaced as a whole.
+        // A panic cannot leave the state half-way: it is replaced as a whole.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +160,7 @@ impl Shared {
         self.process != ForkId::current()
     }
 
-    /// The calling thread's mask, read now.
+    /// Returns the calling thread's mask, read now.
     pub(super) fn own_mask(&self) -> Result<CpuSet, Error> {
         self.backend.mask(CALLER).map_err(|source| {
             Error::Bind(BindError::System { call: "binding", action: "reading the mask", source })
@@ -179,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Puts a state in the place of the present one, as soon as no call works in that; returns it.
+    /// Replaces the current state once no call uses it; returns the old one.
     pub(super) fn replace(&self, state: State) -> Arc<State> {
         let (own, node) = (Arc::clone(&state.machine().own), Arc::clone(&state.node));
         let confined = state.machine().bounds.confine();
@@ -201,14 +201,14 @@ impl Shared {
 }
 
 impl State {
-    /// Refuses calls that need the others once this rank has left the world.
+    /// Refuses calls that need other ranks after this rank has left the world.
     pub(super) fn require_world(&self, call: &'static str) -> Result<(), Error> {
         if self.retired { Err(Error::Retired { call }) } else { Ok(()) }
     }
 
-    /// The machine as the ranks of the node agreed on it last.
+    /// Returns the machine on which the ranks of the node agreed last.
     pub(crate) fn machine(&self) -> Arc<Machine> {
-        // Never locked for longer than a copy, so nobody waits for others here.
+        // Locked only while it is copied, so no caller waits for other ranks here.
         Arc::clone(&self.machine.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -224,8 +224,8 @@ impl State {
         self.members.get(node_rank).copied()
     }
 
-    /// The CPUs that ranks of this node were bound to that are not there now, given the masks of those
-    /// who are. The same on every rank.
+    /// Returns the CPUs bound to by ranks of this node that are no longer present, given the masks
+    /// of the present ranks. The same on every rank.
     pub(crate) fn left_by_others(&self, masks: &[Option<CpuSet>]) -> CpuSet {
         if !self.adapted && masks.iter().all(Option::is_some) {
             return CpuSet::new();
@@ -233,7 +233,7 @@ impl State {
         masks.iter().flatten().fold(self.claimed.clone(), |left, mask| left.difference(mask))
     }
 
-    /// The CPU quotas around each node rank.
+    /// Returns the CPU quotas around each node rank.
     pub(crate) fn quotas(&self) -> Vec<Quotas> {
         self.peers.iter().map(|peer| peer.quotas).collect()
     }
@@ -242,12 +242,12 @@ impl State {
         self.peers.get(node_rank)
     }
 
-    /// The mask a rank published last, by a push, a pop or its coming.
+    /// Returns the mask a rank published last, by a push or a pop or when it joined.
     pub(crate) fn published_mask(&self, node_rank: usize) -> CpuSet {
         self.node.mask_of(node_rank).ok().flatten().unwrap_or_default()
     }
 
-    /// Node errors speak of members of a node; the context's callers know ranks.
+    /// Converts node errors, which name members of a node, into errors that name ranks.
     pub(super) fn name_ranks(&self, call: &'static str) -> impl Fn(NodeError) -> Error + '_ {
         move |error| match error {
             NodeError::DeadMember { members, .. } => Error::DeadMember {
@@ -259,7 +259,7 @@ impl State {
         }
     }
 
-    /// The same for a rank that has left the world, under another number.
+    /// Returns this state for a rank that has left the world, under another number.
     pub(super) fn retired(&self, number: u64) -> Self {
         Self {
             number,
@@ -281,7 +281,7 @@ impl State {
     }
 }
 
-/// Stands for the group of a rank that has left the world: its place is remembered, nobody is there.
+/// Replaces the group of a rank that has left the world: rank and size are kept, calls are refused.
 #[derive(Debug)]
 struct Gone {
     rank: usize,

@@ -2,17 +2,17 @@
 
 use crate::cpuset::CpuSet;
 
-/// A rank as it came to the context.
+/// A rank's binding when it joined the context.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     pub rank: usize,
     pub cpus: CpuSet,
-    /// OpenMP bound the rank, not the launcher.
+    /// True if OpenMP bound the rank, not the launcher.
     pub openmp: bool,
 }
 
-/// Warns of ranks that came bound to fewer CPUs than they are, while some of those allowed are bound to
-/// by no rank. Pure.
+/// Warns about ranks that joined bound to fewer CPUs than there are ranks on them, while no rank is
+/// bound to some of the allowed CPUs. Pure.
 pub(super) fn warnings(starts: &[Start], allowed: &CpuSet) -> Vec<String> {
     let used = starts.iter().fold(CpuSet::new(), |all, start| all.union(&start.cpus));
     let idle = allowed.difference(&used);

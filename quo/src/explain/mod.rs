@@ -1,5 +1,5 @@
-//! Explanation of bindings: which CPUs each rank is bound to, by whom, and why; read back from the
-//! kernel, told in words.
+//! Explanation of bindings, read back from the kernel: which CPUs each rank is bound to, what bound
+//! it, and why.
 
 mod crowded;
 mod place;
@@ -19,31 +19,32 @@ use crate::topology::ObjectType;
 use crowded::Start;
 pub use place::describe_place;
 
-/// The bindings of one node of a context at one moment.
+/// Bindings of one node of a context at one moment.
 ///
-/// Its `Display` is a table for people, its serialised form is for scripts.
+/// Its `Display` form is a table for people, its serialised form is for scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The machine is simulated: masks are remembered, nothing is really bound.
+    /// True if the machine is simulated: masks are remembered, nothing is bound.
     pub simulated: bool,
-    /// The source of the machine's description.
+    /// Source of the machine's description.
     pub origin: String,
     /// Number of objects of each type, for the types the machine has.
     pub objects: Vec<(ObjectType, usize)>,
-    /// SMT is hidden: one PU per core counts.
+    /// True if SMT is hidden: only one PU per core counts.
     pub no_smt: bool,
-    /// The CPUs the control group allows, physical numbers.
+    /// CPUs the control group allows, physical numbers.
     pub allowed: CpuSet,
-    /// The node's number, from 0, and how many there are.
+    /// Number of this node, from 0, and number of nodes.
     pub node: (usize, usize),
-    /// The ranks of the node, by node rank.
+    /// Ranks of the node, by node rank.
     pub ranks: Vec<RankBinding>,
-    /// This rank's pushes that were not popped, oldest first: the mask before and the mask pushed.
+    /// This rank's pushes that have not been popped, oldest first: the mask before and the mask
+    /// pushed.
     pub pushed: Vec<(CpuSet, CpuSet)>,
-    /// The OpenMP runtimes that this process has loaded: names of their files.
+    /// File names of the OpenMP runtimes that this process has loaded.
     pub openmp: Vec<String>,
-    /// Oddities in the start of the ranks: a launcher of another MPI, for instance.
+    /// Problems with the start of the ranks, such as a launcher of another MPI.
     pub warnings: Vec<String>,
 }
 
@@ -55,17 +56,17 @@ pub struct RankBinding {
     pub rank: usize,
     /// Rank on the node.
     pub node_rank: usize,
-    /// Process number.
+    /// Process id.
     pub process: i32,
     /// Physical numbers of the CPUs, `None` for a rank that has ended.
     pub cpus: Option<CpuSet>,
     /// The CPUs as logical objects.
     pub place: String,
-    /// The source of the binding.
+    /// Source of the binding.
     pub reason: Reason,
 }
 
-/// The source of a binding.
+/// Source of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -76,11 +77,12 @@ pub enum Reason {
     OpenMp,
     /// The rank pushed it in this context.
     Pushed,
-    /// A part of what the rank pushed in this context: its first thread is pinned, by a phase for instance.
+    /// The rank pushed a superset in this context, and its first thread is pinned, for instance by
+    /// a phase.
     PinnedInside,
     /// The rank pushed it in another context.
     PushedElsewhere,
-    /// Neither: somebody set it since, this program's threading library for instance.
+    /// None of these: set since by other code, such as the program's threading library.
     Changed,
     /// The process has ended.
     Ended,
@@ -101,10 +103,10 @@ impl fmt::Display for Reason {
 }
 
 impl Context {
-    /// Tells where each rank of this node is bound, and why, as of now. Local.
+    /// Returns where each rank of this node is bound now, and why. Local.
     ///
     /// # Errors
-    /// [`Error::Bind`] when the kernel does not tell.
+    /// [`Error::Bind`] if the kernel does not report the masks.
     #[doc(alias = "QUO_explain")]
     pub fn explain(&self) -> Result<Explanation, Error> {
         let state = self.state();
@@ -124,7 +126,7 @@ impl Context {
                 cpus: peer.initial.clone(),
                 openmp: peer.bound_by_openmp,
             });
-            // What another context has pushed is not published in this one.
+            // Pushes of another context are not published in this one.
             let is_own = topology.is_simulated() && node_rank == state.node_rank();
             let cpus = match if is_own { self.binding() } else { state.binding_of(node_rank) } {
                 Ok(cpus) => Some(cpus),
@@ -192,7 +194,7 @@ impl Context {
 }
 
 impl Context {
-    /// Warnings about OpenMP, where the machine is real.
+    /// Returns warnings about OpenMP, if the machine is real.
     fn openmp_warnings(&self, simulated: bool) -> Vec<String> {
         if simulated { Vec::new() } else { openmp::warnings(self.thread_controls()) }
     }

@@ -1,10 +1,10 @@
-//! A set of CPUs in the words of the machine.
+//! Description of a set of CPUs as objects of the machine.
 
 use crate::cpuset::CpuSet;
 use crate::topology::{ObjectType, Topology};
 
-/// Says which logical objects a mask is made of, in the largest units that fit: `package 1`,
-/// `cores 0-2`, `the whole machine`. Pure.
+/// Describes a mask as logical objects, in the largest units that fit: `package 1`, `cores 0-2`,
+/// `the whole machine`. Pure.
 ///
 /// ```
 /// use quo::topology::Topology;
@@ -38,7 +38,7 @@ pub fn describe_place(topology: &Topology, mask: &CpuSet) -> String {
     "no CPU of this machine".to_owned()
 }
 
-/// The name of a type as a sentence has it for one or several objects.
+/// Returns the name of a type for use in a sentence, in the singular or plural.
 pub(super) fn counted(kind: ObjectType, count: usize) -> &'static str {
     let plural = kind.plural();
     if count == 1 { plural.strip_suffix('s').unwrap_or(plural) } else { plural }

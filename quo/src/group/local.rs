@@ -1,7 +1,7 @@
 //! Groups of local processes without MPI, for programs that fork and for tests.
 //!
-//! The parent makes a [`LocalSpace`] before it forks; each child joins with its rank. Everything
-//! goes through one node segment, so a child that dies is noticed by the others.
+//! The parent makes a [`LocalSpace`] before it forks; each child joins with its rank. All
+//! communication uses one node segment, so the other processes notice the death of a child.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 use super::{Group, GroupError, WaitLimits};
 use crate::node::{CreatedSegment, Node, NodeError, NodeOptions, SegmentName};
 
-/// The bytes one rank passes on in one step of a gather; longer records take several steps.
+/// Bytes that one rank sends in one step of a gather; longer records take several steps.
 const CHUNK: usize = 1_024;
-/// Time to wait for processes that were to join and may have died before.
+/// Time to wait for processes that are expected to join and may have died before.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time to wait before the first look at the others, and at most.
+/// Interval between two checks of the other processes: at first, and at most.
 const FIRST_SLICE: Duration = Duration::from_millis(120);
 const LAST_SLICE: Duration = Duration::from_secs(2);
-/// Time to rest between two looks for a meeting place that is not there yet.
+/// Interval between two checks for a meeting place that does not exist yet.
 const NAP: Duration = Duration::from_micros(200);
 
-/// The meeting place of a group of local processes, made before they are forked.
+/// Meeting place of a group of local processes, made before they are forked.
 ///
-/// Nothing is left behind when it is dropped, in whichever process.
+/// No file is left behind when it is dropped, in whichever process.
 ///
 /// ```no_run
 /// use quo::group::{Group, local::LocalSpace};
@@ -45,10 +45,9 @@ pub struct LocalSpace {
 }
 
 impl LocalSpace {
-    /// A meeting place for `size` processes, with its segment in `directory`.
+    /// Makes a meeting place for `size` processes, with its segment in `directory`.
     ///
-    /// # Errors
-    /// [`GroupError::Node`] when the segment cannot be made.
+    /// # Errors [`GroupError::Node`] if the segment cannot be created.
     pub fn new(size: usize, directory: &Path) -> Result<Self, GroupError> {
         let name = SegmentName::random().map_err(failed("local group"))?;
         let segment = make_segment(&name, directory, size)?;
@@ -61,7 +60,7 @@ impl LocalSpace {
         })
     }
 
-    /// Plays a machine of several nodes: rank `i` counts as being on node `nodes[i]`.
+    /// Simulates a machine of several nodes: rank `i` counts as being on node `nodes[i]`.
     #[must_use]
     pub fn with_nodes(mut self, nodes: &[u64]) -> Self {
         self.nodes = nodes.to_vec();
@@ -69,11 +68,11 @@ impl LocalSpace {
         self
     }
 
-    /// Joins as `rank`. Each process joins once, as a rank of its own; returns when all have.
+    /// Joins as `rank`. Each process joins once, with its own rank; returns when all have joined.
     ///
-    /// # Errors
-    /// [`GroupError::Node`] for a rank out of range or taken, [`GroupError::Dead`] when another
-    /// process ended after joining, [`GroupError::Late`] when not all have joined in a minute.
+    /// # Errors [`GroupError::Node`] for a rank out of range or taken, [`GroupError::Dead`] if
+    /// another process ended after joining, [`GroupError::Late`] if not all have joined within a
+    /// minute.
     pub fn join(&self, rank: usize) -> Result<LocalGroup, GroupError> {
         let hint = self.nodes.get(rank).copied().unwrap_or(0);
         let group = LocalGroup::attach(&self.name, &self.directory, rank, hint)?;
@@ -98,7 +97,7 @@ fn make_segment(
 /// Bytes that a rank sends to the others in a split: colour, key and secret.
 const RECORD: usize = 32;
 
-/// Removes a segment's name in the end, whoever made it and whatever became of that.
+/// Removes a segment's name on drop, whichever process made the segment, if any did.
 struct Removed<'a> {
     name: &'a SegmentName,
     directory: &'a Path,
@@ -110,13 +109,13 @@ impl Drop for Removed<'_> {
     }
 }
 
-/// Why a wait for the others ended.
+/// Reason why a wait for the other ranks ended.
 enum Stop {
     Node(NodeError),
     Watch(GroupError),
 }
 
-/// Place of a process in a group of local processes.
+/// Membership of a process in a group of local processes.
 #[derive(Debug)]
 pub struct LocalGroup {
     node: Node,
@@ -127,10 +126,10 @@ pub struct LocalGroup {
 }
 
 impl LocalGroup {
-    /// Meets other processes of this user under a name that they have been told: for processes that
-    /// were not forked for this group, such as those that come to a running program. Rank 0 makes
-    /// the meeting place, the others wait for it; returns when all `size` have come. A name serves
-    /// once.
+    /// Meets other processes of this user under an agreed name: for processes that were not forked
+    /// for this group, such as those that join a running program. Rank 0 makes the meeting place,
+    /// the others wait for it; returns when all `size` processes have arrived. A name can be used
+    /// only once.
     ///
     /// ```
     /// use quo::group::{Group, LocalGroup};
@@ -153,14 +152,14 @@ impl LocalGroup {
     ) -> Result<Self, GroupError> {
         const CALL: &str = "local group";
         let deadline = Instant::now() + JOIN_TIMEOUT;
-        // Removed by whoever made it, and once all have attached by everyone.
+        // Removed by the process that made it, and once all have attached by every process.
         let segment = if rank == 0 { Some(make_segment(name, directory, size)?) } else { None };
         let group = loop {
             match Node::attach(name, directory, rank) {
                 Ok(node) => {
                     break Self { node, rank, size, directory: directory.to_owned(), hint: 0 };
                 }
-                // Not there yet, or not whole yet.
+                // Does not exist yet, or is not complete yet.
                 Err(
                     NodeError::System { .. }
                     | NodeError::Refused { .. }
@@ -187,7 +186,7 @@ impl LocalGroup {
         Ok(Self { node, rank, size, directory: directory.to_owned(), hint })
     }
 
-    /// Waits for all ranks. When one gives up, to look around, all do, and all try again.
+    /// Waits for all ranks. If one rank gives up to check its peers, all do, and all try again.
     fn gather_until(&self, deadline: Instant, limits: &WaitLimits<'_>) -> Result<(), Stop> {
         let mut slice = FIRST_SLICE;
         loop {
@@ -210,7 +209,7 @@ impl LocalGroup {
         const CALL: &str = "gather";
         (limits.check_peers)()?;
         if let Some(deadline) = limits.deadline {
-            // The exchange itself has no timeout; once all are here it needs none.
+            // The exchange itself has no timeout; once all ranks are present it needs none.
             self.gather_until(deadline, limits).map_err(|error| match error {
                 Stop::Node(error) => failed(CALL)(error),
                 Stop::Watch(error) => error,
@@ -267,8 +266,9 @@ impl Group for LocalGroup {
     fn split(&self, colour: Option<u32>, key: usize) -> Result<Option<Box<dyn Group>>, GroupError> {
         const CALL: &str = "split";
         let limits = WaitLimits { deadline: None, check_peers: &|| Ok(()) };
-        // Everyone learns everyone's colour, key and secret; the first of a colour makes its
-        // segment, under a name that follows from its secret: so all can remove it when it dies.
+        // Each rank gets the colour, key and secret of all; the first rank of a colour makes its
+        // segment, under a name derived from its secret, so that all can remove it if that rank
+        // dies.
         let own = SegmentName::random().map_err(failed(CALL));
         let mut mine = [0_u8; RECORD];
         let code = colour.map_or(u64::MAX, u64::from);
@@ -297,7 +297,7 @@ impl Group for LocalGroup {
             }
             (_, own) => own.map(|_| None),
         };
-        // Removed by everyone, and not before the last has attached.
+        // Removed by every rank, and not before the last has attached.
         let _removed = name.as_ref().map(|name| Removed { name, directory: &self.directory });
         let ready = self.allgather(&[u8::from(made.is_ok())], &limits)?;
         let leader_failed = leader.is_some_and(|leader| ready[leader] == 0);

@@ -1,9 +1,9 @@
-//! The ranks a context is made over: who they are and how they agree.
+//! Ranks a context is made over: their identity and how they agree.
 //!
-//! A [`Group`] is all that the runtime asks of a communication library: rank, size, a gather of
-//! equal-sized records, a common yes or no, a barrier for comparison, and a split. Two implementations exist: MPI
-//! communicators, in the crate `quo-mpi`, and local processes without MPI ([`local`]), for programs
-//! that fork and for tests. This crate itself never meets MPI.
+//! A [`Group`] is everything that the runtime needs of a communication library: rank, size, a
+//! gather of equal-sized records, a common yes or no, a barrier for comparison, and a split. There
+//! are two implementations: MPI communicators, in the crate `quo-mpi`, and local processes without
+//! MPI ([`local`]), for programs that fork and for tests. This crate itself does not use MPI.
 
 pub mod local;
 
@@ -14,32 +14,33 @@ use std::time::{Duration, Instant};
 
 pub use local::LocalGroup;
 
-/// A set of processes, each of which knows its rank and can exchange records with all others.
+/// Set of processes, each of which knows its rank and can exchange records with all others.
 ///
 /// Calls marked *collective* are made by every rank of the group in the same order.
 pub trait Group: Send + Sync + fmt::Debug + 'static {
-    /// This process's rank, from 0. Local.
+    /// Returns this process's rank, from 0. Local.
     fn rank(&self) -> usize;
 
-    /// The number of ranks. Local.
+    /// Returns the number of ranks. Local.
     fn size(&self) -> usize;
 
     /// Checks that the group can still be used. Local.
     ///
     /// # Errors
-    /// [`GroupError::NotInitialized`] and [`GroupError::Finalized`] for MPI outside its life time.
+    /// [`GroupError::NotInitialized`] and [`GroupError::Finalized`] if MPI is not running.
     fn check(&self) -> Result<(), GroupError> {
         Ok(())
     }
 
-    /// Gathers one record of the same length from every rank on every rank; the records stand one
-    /// after the other in rank order. Collective.
+    /// Gathers one record of the same length from every rank on every rank; the records are
+    /// concatenated in rank order. Collective.
     ///
     /// # Errors
-    /// [`GroupError::Dead`] and [`GroupError::Late`] as `limits` allow, else the library's own.
+    /// [`GroupError::Dead`] and [`GroupError::Late`] as `limits` allow, otherwise the library's
+    /// own.
     fn allgather(&self, mine: &[u8], limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError>;
 
-    /// Returns true on every rank if every rank gives true. Collective.
+    /// Returns true on every rank if `mine` is true on every rank. Collective.
     ///
     /// # Errors
     /// As [`allgather`](Self::allgather).
@@ -60,28 +61,28 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
         Ok((self.rank() == 0).then_some(all))
     }
 
-    /// Waits for all ranks the way the communication library does. Collective.
+    /// Waits for all ranks in the communication library's own way. Collective.
     ///
     /// # Errors
     /// The library's own.
     fn barrier(&self) -> Result<(), GroupError>;
 
-    /// The group of the ranks that give the same colour, ordered by `key` and then by rank; no group
-    /// for a rank without a colour. Collective.
+    /// Returns the group of the ranks that pass the same colour, ordered by `key` and then by rank;
+    /// no group for a rank without a colour. Collective.
     ///
     /// # Errors
     /// The library's own.
     fn split(&self, colour: Option<u32>, key: usize) -> Result<Option<Box<dyn Group>>, GroupError>;
 
-    /// Sets ranks apart as if they were on different nodes: ranks with different values never share
-    /// a node. Zero unless a test machine is being played. Local.
+    /// Returns a value that separates ranks as if they were on different nodes: ranks with
+    /// different values never share a node. Zero unless a test machine is simulated. Local.
     fn node_hint(&self) -> u64 {
         0
     }
 
-    /// Which world the ranks belong to, where ranks come and go: contexts over groups of one tag are
-    /// [found](crate::Context::registered) and adapted together. The same on all ranks; zero for a
-    /// group that stays as it is. Local.
+    /// Returns the tag of the world the ranks belong to, if ranks can join and leave: contexts over
+    /// groups of one tag are [found](crate::Context::registered) and adapted together. The same on
+    /// all ranks; zero for a group whose ranks never change. Local.
     fn tag(&self) -> u64 {
         0
     }
@@ -91,38 +92,38 @@ pub trait Group: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Returns a warning that is not to wait until the user asks: it goes to stderr when a context is created. One rank
-    /// speaks for all that are concerned. Local.
+    /// Returns a warning that must not wait until the user asks: it goes to stderr when a context
+    /// is created. One rank returns it for all ranks concerned. Local.
     fn alarm(&self) -> Option<String> {
         None
     }
 
-    /// The implementation, for callers that know which one they handed in.
+    /// Returns the implementation, for callers that know which one they passed.
     fn as_any(&self) -> &dyn Any;
 
-    /// As [`as_any`](Self::as_any), to take it over.
+    /// Like [`as_any`](Self::as_any), taking ownership.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Limits of a wait for the others: a deadline, and a check that may end it.
+/// Limits of a wait for other ranks: a deadline, and a check that may end it.
 pub struct WaitLimits<'a> {
-    /// Time at which the wait ends with [`GroupError::Late`]; none: it has no limit.
+    /// Time at which the wait ends with [`GroupError::Late`]; `None` for no limit.
     pub deadline: Option<Instant>,
-    /// Check that is called from time to time during the wait; its error ends the wait.
+    /// Check that is called periodically during the wait; its error ends the wait.
     pub check_peers: &'a dyn Fn() -> Result<(), GroupError>,
 }
 
 impl WaitLimits<'_> {
-    /// Waits for as long as `limit`, without further conditions.
+    /// Waits for at most `limit`, without further conditions.
     #[must_use]
     pub fn for_at_most(limit: Duration) -> Self {
         Self { deadline: Instant::now().checked_add(limit), check_peers: &|| Ok(()) }
     }
 
-    /// Checks that the wait should go on.
+    /// Checks that the wait may continue.
     ///
     /// # Errors
-    /// [`GroupError::Late`] past the deadline, and the errors of the watch.
+    /// [`GroupError::Late`] past the deadline, and the errors of the check.
     pub fn check(&self, call: &'static str) -> Result<(), GroupError> {
         (self.check_peers)()?;
         match self.deadline {
@@ -132,7 +133,7 @@ impl WaitLimits<'_> {
     }
 }
 
-/// Why the ranks of a group could not do something together.
+/// Reason why a collective operation of a group failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -153,7 +154,7 @@ pub enum GroupError {
         /// The MPI of the process.
         running: String,
     },
-    /// The communicator is null or of a kind that has no ranks in common.
+    /// The communicator is null or of a kind without common ranks.
     #[error("{call}: {reason}")]
     Unsuitable {
         /// The call.
@@ -177,7 +178,7 @@ pub enum GroupError {
         /// Their ranks in the group.
         ranks: Vec<usize>,
     },
-    /// The others did not come in time.
+    /// The other ranks did not arrive in time.
     #[error("{call}: not every rank took part in time")]
     Late {
         /// The call.
@@ -204,7 +205,7 @@ pub enum GroupError {
     },
 }
 
-/// Ranks in a sentence: `rank 3`, `ranks 1, 3`.
+/// Formats ranks for a sentence: `rank 3`, `ranks 1, 3`.
 pub(crate) struct Ranks<'a>(pub &'a [usize]);
 
 impl fmt::Display for Ranks<'_> {

@@ -2,12 +2,12 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A clock that never steps back and whose zero is the Unix epoch.
+/// Monotonic clock whose zero is the Unix epoch.
 ///
-/// It is the monotonic clock of the node plus an offset that is read once, so durations are not
-/// disturbed when the system's time is adjusted, while times of different nodes are comparable as
-/// far as their system times agree. Ranks of one node get times that agree exactly when they share
-/// one offset. Local; may be copied and used from any thread.
+/// It is the monotonic clock of the node plus an offset that is read once. Durations are not
+/// disturbed when the system's time is adjusted, and times of different nodes are as comparable as
+/// their system times. Ranks of one node get consistent times if they share one offset. Local; may
+/// be copied and used from any thread.
 ///
 /// ```
 /// use quo::phase::Clock;
@@ -21,25 +21,25 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock whose offset is the difference between system time and monotonic time now.
+    /// Returns a clock whose offset is the difference between system time and monotonic time now.
     #[must_use]
     pub fn new() -> Self {
         Self { offset: read(ClockId::Realtime).saturating_sub(read(ClockId::Monotonic)) }
     }
 
-    /// A clock with the offset of another rank on the same node.
+    /// Returns a clock with the offset of another rank on the same node.
     #[must_use]
     pub fn with_offset(offset: u64) -> Self {
         Self { offset }
     }
 
-    /// Nanoseconds to add to the monotonic clock.
+    /// Returns the nanoseconds to add to the monotonic clock.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Returns the nanoseconds since the Unix epoch.
     #[must_use]
     pub fn now(&self) -> u64 {
         read(ClockId::Monotonic).saturating_add(self.offset)

@@ -1,8 +1,9 @@
-//! A timeline of phases that trace viewers open: Chrome's `about:tracing` and Perfetto.
+//! Timeline of phases for the trace viewers Chrome `about:tracing` and Perfetto.
 //!
-//! Each rank is a process of the trace. A phase is a slice whose parts (selection, remapping, work,
-//! sleep) are slices inside it, and the threads at work are a counter. Pure: the metrics come in as
-//! values, gathered from any number of ranks in any order, and the JSON goes to any writer.
+//! Each rank is a process of the trace. A phase is a slice that contains slices for its parts
+//! (selection, remapping, work, sleep); the number of working threads is a counter. Pure: takes
+//! metrics as values, gathered from any number of ranks in any order, and writes JSON to any
+//! writer.
 //!
 //! ```
 //! use quo::phase::{PhaseMetrics, trace::Trace};
@@ -24,16 +25,16 @@ use serde::{Deserialize, Serialize};
 use super::PhaseMetrics;
 use crate::CpuSet;
 
-/// Why a trace could not be written.
+/// Reason why a trace could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// The writer failed.
     #[error("the trace of {events} events could not be written")]
     Write {
-        /// Number of events.
+        /// Number of events in the trace.
         events: usize,
-        /// The error of the writer.
+        /// Error of the writer.
         source: io::Error,
     },
 }
@@ -42,27 +43,27 @@ pub enum TraceError {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Trace {
-    /// The events: first the names of the processes, then the rest rank by rank.
+    /// Events: first the names of the processes, then the rest rank by rank.
     #[serde(rename = "traceEvents")]
     pub events: Vec<Event>,
-    /// The unit in which viewers show times.
+    /// Unit in which viewers show times.
     #[serde(rename = "displayTimeUnit")]
     pub display_time_unit: String,
-    /// Data beside the events.
+    /// Data other than events.
     #[serde(rename = "otherData")]
     pub other: OtherData,
 }
 
-/// Data of a trace beside its events.
+/// Data of a trace other than its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OtherData {
-    /// The time 0 of the trace, when the earliest phase began: nanoseconds since the Unix epoch, as
+    /// Time 0 of the trace, when the earliest phase began: nanoseconds since the Unix epoch, as
     /// text because JSON readers lose digits of numbers this large.
     pub origin_unix_nanoseconds: String,
 }
 
-/// One event. Times are microseconds since the origin of the trace.
+/// An event. Times are microseconds since the origin of the trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ph")]
 #[non_exhaustive]
@@ -76,7 +77,7 @@ pub enum Event {
         pid: usize,
         /// The row within the rank.
         tid: usize,
-        /// The name or the place in the order.
+        /// The name or the position.
         args: MetadataArgs,
     },
     /// A slice of time: a phase or a part of one.
@@ -86,9 +87,9 @@ pub enum Event {
         name: String,
         /// `phase` or `part`.
         cat: String,
-        /// When it began.
+        /// Start time.
         ts: f64,
-        /// Time that it took, in microseconds.
+        /// Duration in microseconds.
         dur: f64,
         /// The rank.
         pid: usize,
@@ -97,12 +98,12 @@ pub enum Event {
         /// Details.
         args: SliceArgs,
     },
-    /// Number of threads of a rank at work from here on.
+    /// Number of working threads of a rank from here on.
     #[serde(rename = "C")]
     Counter {
         /// `threads`.
         name: String,
-        /// When it changed.
+        /// Time of the change.
         ts: f64,
         /// The rank.
         pid: usize,
@@ -118,7 +119,7 @@ pub enum Event {
 pub enum MetadataArgs {
     /// A name.
     Name(String),
-    /// A place in the order of processes.
+    /// Position in the order of processes.
     SortIndex(usize),
 }
 
@@ -130,9 +131,9 @@ pub struct SliceArgs {
     pub node_rank: usize,
     /// True if the rank was selected to work.
     pub selected: bool,
-    /// The threads it worked with.
+    /// Number of threads the rank worked with.
     pub threads: usize,
-    /// The CPUs it worked on.
+    /// CPUs the rank worked on.
     pub cpuset: CpuSet,
 }
 
@@ -140,16 +141,16 @@ pub struct SliceArgs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CounterArgs {
-    /// Threads at work.
+    /// Number of working threads.
     pub threads: usize,
 }
 
 impl Trace {
-    /// Draws the phases of any number of ranks, in any order, from the earliest start on.
+    /// Draws the phases of any number of ranks, in any order, starting with the earliest.
     ///
-    /// Phases of one rank that overlap without lying inside one another, such as those of two
-    /// contexts on two threads, are put in rows of their own: slices of a row are always nested or
-    /// apart. A duration that is negative or not a number counts as 0.
+    /// Phases of one rank that overlap without being nested, such as those of two contexts on two
+    /// threads, are put in separate rows: slices of a row are always nested or disjoint. A duration
+    /// that is negative or not a number counts as 0.
     #[must_use]
     pub fn of<'a>(metrics: impl IntoIterator<Item = &'a PhaseMetrics>) -> Self {
         let mut ranks: BTreeMap<usize, Vec<Drawn<'a>>> = BTreeMap::new();
@@ -161,7 +162,7 @@ impl Trace {
         let mut names = Vec::new();
         let mut events = Vec::new();
         for (&rank, drawn) in &mut ranks {
-            // Longer ones first, so that what lies inside comes after what it lies in.
+            // Longer phases first, so that a nested phase follows the one that contains it.
             drawn.sort_by_key(|drawn| (drawn.start, std::cmp::Reverse(drawn.end)));
             let rows = draw_rank(rank, origin, drawn, &mut events);
             name_rank(rank, rows, drawn, &mut names);
@@ -180,7 +181,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Write`] when the writer fails.
+    /// [`TraceError::Write`] if the writer fails.
     pub fn write(&self, mut out: impl io::Write) -> Result<(), TraceError> {
         let fail = |source| TraceError::Write { events: self.events.len(), source };
         serde_json::to_writer(&mut out, self).map_err(|error| fail(error.into()))?;
@@ -225,7 +226,7 @@ impl<'a> Drawn<'a> {
 const RUN: &str = "run";
 
 fn nanoseconds(seconds: f64) -> u64 {
-    // Converting saturates: what is negative or not a number is 0.
+    // The conversion saturates: negative values and NaN become 0.
     (seconds * 1e9).round() as u64
 }
 
@@ -233,7 +234,7 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e3
 }
 
-/// Draws the phases of a rank, in order of their start, and says how many rows they take.
+/// Draws the phases of a rank, in order of their start, and returns the number of rows they take.
 fn draw_rank(rank: usize, origin: u64, drawn: &[Drawn<'_>], events: &mut Vec<Event>) -> usize {
     let mut rows: Vec<Vec<(u64, u64)>> = Vec::new();
     let mut changes: BTreeMap<u64, i128> = BTreeMap::new();
@@ -276,10 +277,10 @@ fn draw_rank(rank: usize, origin: u64, drawn: &[Drawn<'_>], events: &mut Vec<Eve
     rows.len()
 }
 
-/// The first row in which a phase lies inside, or apart from, everything that is there.
+/// Returns the first row in which a phase is nested in, or disjoint from, all others.
 fn row_for(phase: &Drawn<'_>, rows: &mut Vec<Vec<(u64, u64)>>) -> usize {
     let fits = |row: &mut Vec<(u64, u64)>| {
-        // Phases come in order of their start: what ended before this one matters no more.
+        // Phases are sorted by start: those that ended before this one are irrelevant.
         row.retain(|&(_, end)| end > phase.start);
         row.iter().all(|&(start, end)| {
             start >= phase.end.max(phase.start + 1) || (start <= phase.start && phase.end <= end)
@@ -338,7 +339,7 @@ mod tests {
         serde_json::from_slice(&json).unwrap()
     }
 
-    /// Process, row, start and end of every slice, in whole nanoseconds.
+    /// Returns process, row, start and end of every slice, in whole nanoseconds.
     fn slices(trace: &Trace) -> Vec<(usize, usize, i64, i64)> {
         let slice = |event: &Event| match event {
             Event::Complete { ts, dur, pid, tid, .. } => {

@@ -1,9 +1,9 @@
-//! Named barriers on some of a node's members.
+//! Named barriers among some of a node's members.
 //!
-//! The segment has a fixed table of them. A name and its members hash to a key, and whoever of the
-//! members comes first writes the key into a free place of the table; the rest of the making is the
-//! same whoever does it, and may be done twice. A named barrier lasts as long as the segment, so
-//! there is nothing that a death could leave half removed.
+//! The segment has a fixed table of them. A name and its members hash to a key, and the first
+//! member to ask writes the key into a free entry of the table. The rest of the initialisation does
+//! not depend on the member that does it, and may be done twice. A named barrier lasts as long as
+//! the segment, so there is nothing that a death could leave half removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,37 +20,37 @@ use super::roster::{Members, Status, contains};
 use super::segment::ChannelParts;
 use super::{Exchange, Home, Node, NodeError};
 
-/// A barrier of its own for some of the node's members, independent of the node's barrier.
+/// Barrier for some of the node's members, independent of the node's barrier.
 ///
-/// Several can be in use at once. Dropping it changes nothing for the others; leaving the node
-/// leaves its named barriers.
+/// Several can be in use at once. Dropping the handle does not affect other members; leaving the
+/// node leaves its named barriers.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub(super) home: Arc<Home>,
     channel: Arc<ChannelHome>,
 }
 
-/// A named barrier as one process holds it.
+/// Per-process state of a named barrier.
 #[derive(Debug)]
 pub(super) struct ChannelHome {
     parts: ChannelParts,
     key: u64,
     pub(super) place: Mutex<Place>,
     pub(super) borrowed: AtomicBool,
-    /// This process has left the node since; it may have come back, but not to this.
+    /// True if this process has left the node since; rejoining does not rejoin this barrier.
     pub(super) left: AtomicBool,
 }
 
 impl Node {
-    /// A barrier of its own for `members` of the node, known by `name`. Collective over `members`,
-    /// which all give the same list; does not wait. Asking again for the same name and members
-    /// gives the same barrier. The same name with other members is another barrier.
+    /// Returns a separate barrier for `members` of the node, identified by `name`. Collective over
+    /// `members`, which all pass the same list; does not wait. Asking again with the same name and
+    /// members returns the same barrier. The same name with other members is another barrier.
     ///
-    /// It sleeps on a futex, also on a node whose own barrier is a pthread one.
+    /// The barrier sleeps on a futex, even on a node whose own barrier is a pthread one.
     ///
     /// # Errors
     /// [`NodeError::InvalidChannel`] for an empty list, a list that is not ascending or lacks this
-    /// member, members that do not exist, or when the node has 32 named barriers already.
+    /// member, or members that do not exist, or if the node already has 32 named barriers.
     pub fn named_barrier(&self, name: &str, members: &[usize]) -> Result<Channel, NodeError> {
         let home = &self.home;
         home.check()?;
@@ -83,7 +83,7 @@ impl Node {
     }
 }
 
-/// Never zero, which is a free place.
+/// Returns the key of a named barrier; never zero, which marks a free entry.
 fn key(name: &str, members: &[usize]) -> u64 {
     let mut hash = Fingerprint::new(0xc4);
     for member in members {
@@ -93,8 +93,8 @@ fn key(name: &str, members: &[usize]) -> u64 {
     hash.finish().max(1)
 }
 
-/// The first making of a named barrier: whoever of its members comes first does it, and no harm is
-/// done when several do. Members that are not there yet are counted when they come.
+/// Initialises a named barrier. The first of its members does it, without harm if several do.
+/// Members that have not attached yet are counted when they join.
 fn make(parts: &ChannelParts, members: &[usize], home: &Home) {
     let barrier = &parts.cell[0].barrier;
     if barrier.state.word().is_open() {
@@ -113,8 +113,8 @@ fn make(parts: &ChannelParts, members: &[usize], home: &Home) {
     parts.reconcile(home, true);
 }
 
-/// Counts this process in. It is already, if it was there when the named barrier was made and has
-/// not gone since.
+/// Counts this process in. It is counted already if it was present when the named barrier was made
+/// and has not left since.
 fn join(parts: &ChannelParts, home: &Home) -> Place {
     let bit = 1 << (home.member % 64);
     if parts.members[home.member / 64].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
@@ -125,7 +125,8 @@ fn join(parts: &ChannelParts, home: &Home) -> Place {
 }
 
 impl ChannelParts {
-    /// Fails the open generation if the dead member may have arrived at it, then counts it out.
+    /// Fails the open generation if the dead member may have arrived at it, then removes the
+    /// member.
     pub(super) fn discard_arrivals(&self, member: usize, is_dead: impl Fn() -> bool) {
         let is_ours = || is_dead() && contains(&self.members, member);
         if is_ours() {
@@ -134,12 +135,12 @@ impl ChannelParts {
         }
     }
 
-    /// Takes a member off the list.
+    /// Removes a member from the list.
     pub(super) fn remove(&self, member: usize) {
         self.members[member / 64].fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
     }
 
-    /// Makes the barrier count the members on the list, which the caller has `changed` or not.
+    /// Makes the barrier count the members on the list; `changed` if the caller has changed it.
     pub(super) fn reconcile(&self, home: &Home, changed: bool) {
         let barrier = &self.cell[0].barrier;
         barrier::reconcile(barrier, &Members::some(&home.segment, self), changed);
@@ -147,7 +148,7 @@ impl ChannelParts {
 }
 
 impl Home {
-    /// The place of a named barrier in the table; `None` when the table is full.
+    /// Claims the table entry of a named barrier; `None` if the table is full.
     fn claim(&self, key: u64) -> Result<Option<usize>, NodeError> {
         for index in 0..CHANNELS {
             let parts = self.segment.channel(index)?;
@@ -166,7 +167,7 @@ impl Home {
         self.segment.slots.get(member).and_then(Slot::status).is_some_and(Status::is_counted)
     }
 
-    /// All named barriers of the node that anyone has made.
+    /// Calls `act` for each named barrier of the node.
     pub(super) fn for_each_channel(&self, act: impl Fn(&ChannelParts)) -> Result<(), NodeError> {
         for index in 0..CHANNELS {
             let parts = self.segment.channel(index)?;
@@ -208,22 +209,22 @@ impl Channel {
         self.channel.key
     }
 
-    /// The members that this barrier waits for, ascending. Local.
+    /// Returns the members that this barrier waits for, in ascending order. Local.
     #[must_use]
     pub fn members(&self) -> Vec<usize> {
         self.members_view().counted().collect()
     }
 
-    /// Waits until all members of this barrier are here. Collective over them.
+    /// Waits until all members of this barrier have arrived. Collective over them.
     ///
     /// # Errors
-    /// As [`Node::barrier`]; a dead member of the node that is not one of this barrier's does not
-    /// matter.
+    /// As [`Node::barrier`]; the death of a node member that is not a member of this barrier has no
+    /// effect.
     pub fn barrier(&self) -> Result<(), NodeError> {
         self.cross(None)
     }
 
-    /// [`barrier`](Self::barrier) for a member that gives up after `timeout`, and then for all.
+    /// Like [`barrier`](Self::barrier), with a timeout that ends the wait for all members.
     ///
     /// # Errors
     /// As [`Node::barrier_timeout`].
@@ -232,7 +233,7 @@ impl Channel {
     }
 
     /// Sends the members of this barrier a message of at most 48 bytes, and receives the message of
-    /// each of them. Collective over them.
+    /// each member. Collective over them.
     ///
     /// # Errors
     /// As [`Node::exchange`].

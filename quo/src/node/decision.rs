@@ -1,31 +1,32 @@
-//! Yes or no, decided by whichever member asks first, without waiting.
+//! Yes-or-no decisions, made by whichever member asks first, without waiting.
 //!
-//! Between two passes of the node's barrier all members are at the same turn, so the turn names the question. The first
-//! member that comes to it looks and writes its answer by one compare-and-swap; the others read it. A member that finds
-//! the answer to a later question was overtaken: the barrier it is about to come to has failed already, and its actions
-//! until then do not matter.
+//! Between two passes of the node's barrier all members are at the same turn, so the turn
+//! identifies the question. The first member to ask determines its answer and writes it by one
+//! compare-and-swap; the others read it. A member that finds the answer to a later question was
+//! overtaken: the barrier it is about to arrive at has failed already, and its actions until then
+//! do not matter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::exchange::stamp;
 use super::{Node, NodeError};
 
-/// The meaning of the word to a member at a turn.
+/// Meaning of the word for a member at a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// Undecided.
     Open,
     Decided(bool),
-    /// Others are at a later turn.
+    /// Other members are at a later turn.
     Overtaken,
 }
 
-/// The word of a decision at the turn with this stamp. Stamps wrap round after 2^63.
+/// Returns the word of a decision at the turn with this stamp. Stamps wrap after 2^63.
 fn word(stamp: u64, yes: bool) -> u64 {
     stamp << 1 | u64::from(yes)
 }
 
-/// Reads a word as a member at the turn with this stamp. Pure.
+/// Interprets a word for a member at the turn with this stamp. Pure.
 fn answer(word: u64, stamp: u64) -> Answer {
     match ((word >> 1).wrapping_sub(stamp) << 1).cast_signed() {
         0 => Answer::Decided(word & 1 == 1),
@@ -56,9 +57,9 @@ fn decide(place: &AtomicU64, stamp: u64, look: impl FnOnce() -> bool) -> bool {
 }
 
 impl Node {
-    /// The answer of the first member that asks since the last collective call, the same on all
-    /// members. `look` finds it, on members that find none. Local; the members call it between the
-    /// same two collective calls.
+    /// Returns the answer of the first member that asks since the last collective call, the same on
+    /// all members. The member that finds no answer computes it with `look`. Local; all members
+    /// call it between the same two collective calls.
     ///
     /// # Errors
     /// [`NodeError::Left`]; [`NodeError::Forked`].
@@ -68,12 +69,12 @@ impl Node {
         Ok(decide(&self.home.segment.decision[0].word, stamp, look))
     }
 
-    /// Counts a request to the others to answer yes the next time. Local.
+    /// Counts a request to answer yes at the next decision. Local.
     pub(crate) fn request(&self) {
         self.home.segment.decision[0].requests.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The number of requests there were. Local.
+    /// Returns the number of requests so far. Local.
     pub(crate) fn requests(&self) -> u64 {
         self.home.segment.decision[0].requests.load(Ordering::Acquire)
     }
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(answer(word(last, true), last), Answer::Decided(true));
     }
 
-    /// A member on its way through turns, one access to the word at a time, as `decide` makes them.
+    /// A member on its way through turns, with one access to the word at a time, like `decide`.
     #[derive(Clone, Debug, Default)]
     struct Member {
         turn: u64,
@@ -141,8 +142,8 @@ mod tests {
     }
 
     proptest! {
-        /// In any order of accesses, whatever members see, and also where failed barriers let some
-        /// go ahead: nobody decides otherwise than the others at the same turn.
+        /// In any order of accesses, whatever members see, and even if failed barriers let some
+        /// members go ahead, no two members decide differently at the same turn.
         #[test]
         fn members_never_differ_at_a_turn(
             steps in proptest::collection::vec((0..4_usize, any::<bool>()), 1..200),
@@ -151,7 +152,8 @@ mod tests {
             let mut members = vec![Member::default(); 4];
             let mut place = 0;
             for (index, look) in steps {
-                // With `ahead` of zero nobody goes on before all have decided, as barriers have it.
+                // With `ahead` of zero no member continues before all have decided, as barriers
+                // ensure.
                 let last = members.iter().map(|member| member.turn).min().unwrap_or(0);
                 if members[index].turn <= last + ahead {
                     members[index].step(&mut place, look);

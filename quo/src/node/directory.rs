@@ -1,4 +1,4 @@
-//! The directory of segments: nobody else may be able to put something into a name's place.
+//! Directory of segments: other users must not be able to replace files in it.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::NodeError;
 use super::name::user;
 
 /// Opens a directory in which only this user and the administrator can replace this user's files.
-/// The result stands for the directory that was looked at, wherever the path leads later.
+/// The result refers to the directory that was checked, wherever the path leads later.
 pub(super) fn open(path: &Path) -> Result<OwnedFd, NodeError> {
     let system = |call| move |error| NodeError::system(call, path.display().to_string(), error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -24,11 +24,11 @@ pub(super) fn open(path: &Path) -> Result<OwnedFd, NodeError> {
 
 struct Owner {
     id: u32,
-    /// In a container that knows no administrator, the administrator's files show as nobody's.
+    /// In a container without a mapped administrator, the administrator's files belong to `nobody`.
     is_hidden_root: bool,
 }
 
-/// Why segments cannot be kept safe in a directory of this owner and mode.
+/// Returns why segments are not safe in a directory of this owner and mode.
 fn objection(owner: &Owner, mode: u32, user: u32) -> Option<&'static str> {
     let mode = Mode::from_raw_mode(mode);
     if owner.id != user && owner.id != 0 && !owner.is_hidden_root {
@@ -46,8 +46,8 @@ fn is_hidden_root(owner: u32) -> bool {
     owner != 0 && is_nobody() && !maps_root(&text("/proc/self/uid_map"))
 }
 
-/// Returns true if a process of this user namespace can tell files of the machine's administrator
-/// from others'. Lines are: first id inside, first id outside, how many.
+/// Returns true if this user namespace maps the machine's administrator, so that processes can tell
+/// the administrator's files from others. Lines are: first id inside, first id outside, count.
 fn maps_root(map: &str) -> bool {
     let outside = |line: &str| line.split_whitespace().nth(1).map(|id| id == "0");
     map.lines().any(|line| outside(line).unwrap_or(false))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::WaitKind;
 
-/// Why a call on a [`Node`](super::Node) failed.
+/// Reason why a call on a [`Node`](super::Node) failed.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -24,7 +24,7 @@ pub enum NodeError {
     NoRoom {
         /// The directory.
         directory: PathBuf,
-        /// The size asked for.
+        /// The size requested.
         bytes: u64,
         /// The kernel's reason.
         source: io::Error,
@@ -34,7 +34,7 @@ pub enum NodeError {
     UnsafeDirectory {
         /// The directory.
         directory: PathBuf,
-        /// The way in which others could.
+        /// How other users could replace them.
         reason: &'static str,
     },
     /// A text is not a segment name of this user.
@@ -63,15 +63,15 @@ pub enum NodeError {
         /// The cause.
         reason: String,
     },
-    /// A member number is not one of the segment's.
+    /// A member number does not exist in the segment.
     #[error("member {member} does not exist: the segment has room for {capacity}")]
     NoSuchMember {
         /// The member asked for.
         member: usize,
-        /// Number of members that there can be.
+        /// The maximum number of members.
         capacity: usize,
     },
-    /// Another process is this member.
+    /// The member number is taken.
     #[error("member {member} is taken by another process or thread")]
     MemberTaken {
         /// The member asked for.
@@ -100,15 +100,15 @@ pub enum NodeError {
     /// This process is a forked child of the member.
     #[error("this process was forked from member {member} and is not a member itself")]
     Forked {
-        /// The member that the parent process is.
+        /// The member number of the parent process.
         member: usize,
     },
-    /// The call is not possible with this kind of waiting.
+    /// This kind of waiting does not support the call.
     #[error("{operation} is not supported by the {kind:?} barrier")]
     NotSupported {
         /// The operation.
         operation: &'static str,
-        /// The kind of waiting that the segment was made with.
+        /// The kind of waiting that the segment was created with.
         kind: WaitKind,
     },
     /// The results of the previous exchange are still borrowed.
@@ -121,10 +121,10 @@ pub enum NodeError {
         what: &'static str,
         /// Its size in bytes.
         bytes: usize,
-        /// The room in bytes.
+        /// The capacity in bytes.
         room: usize,
     },
-    /// The members of a named barrier are not usable as such.
+    /// The members of a named barrier are invalid.
     #[error("the named barrier `{name}` cannot be made: {reason}")]
     InvalidChannel {
         /// Its name.
@@ -138,17 +138,17 @@ pub enum NodeError {
         /// The member.
         member: usize,
     },
-    /// Cross-rank memory could not be had; all members of the call get this error.
+    /// Cross-rank memory could not be allocated; all members of the call get this error.
     #[error("memory of {bytes} bytes could not be shared: member {member} failed")]
     Allocation {
         /// The first member that failed.
         member: usize,
-        /// The size of the whole.
+        /// The total size.
         bytes: u64,
-        /// Its reason.
+        /// The first member's cause.
         source: io::Error,
     },
-    /// The shared state makes no sense: another program has written to the segment.
+    /// The shared state is invalid: another program has written to the segment.
     #[error("the segment is damaged: {reason}")]
     Damaged {
         /// The state that was found.

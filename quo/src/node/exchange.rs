@@ -1,16 +1,16 @@
 #![allow(unsafe_code)]
 //! Exchange of a message of every member with all others: two boards, used in turn.
 //!
-//! A member writes its entry, passes one barrier, and reads everybody's. The board is the one that
-//! the number of completed generations is odd or even for, so all members agree on it, and a fast
-//! member that is already writing for the next exchange writes on the other board. It cannot come
-//! round to this one before every reader has arrived at a later barrier, which a reader cannot do
-//! while it holds the results.
+//! A member writes its entry, passes one barrier, and reads all entries. The parity of the number
+//! of completed generations selects the board, so all members agree on it, and a fast member that
+//! is already writing for the next exchange writes on the other board. It cannot return to this
+//! board before every reader has arrived at a later barrier, which a reader cannot do while it
+//! holds the results.
 //!
 //! Entries are stamped with the generation and with the number of failed attempts at it: when it
-//! completes, all members have seen the same failures. The entry of somebody who is not a member any
-//! more, or not yet, has another stamp and is not shown; nor is that of somebody who died or left in
-//! an earlier attempt at the same generation.
+//! completes, all members have seen the same failures. The entry of a process that is no longer a
+//! member, or not yet, has another stamp and is not shown; neither is the entry of a member that
+//! died or left in an earlier attempt at the same generation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,13 +20,13 @@ use super::barrier::protocol::{FAILURES, GenerationCursor};
 use super::layout::{BoardShape, ENTRY_HEADER};
 use super::mapping::{Mapping, Shared};
 
-/// The length of an entry whose contribution did not fit.
+/// Length of an entry whose message did not fit.
 const OVERSIZE: u32 = u32::MAX;
 
 /// Both boards.
 #[derive(Debug)]
 pub(super) struct Board {
-    // A view as words only tells where the boards are and keeps them mapped.
+    // The view as words only gives the address of the boards and keeps them mapped.
     memory: Shared<AtomicU64>,
     shape: BoardShape,
 }
@@ -46,7 +46,7 @@ impl Board {
         self.shape.room
     }
 
-    /// The entry of a member on the board of a turn, or `None` without such a member.
+    /// Returns the entry of a member on the board of a turn, or `None` without such a member.
     fn entry(&self, cursor: &GenerationCursor, member: usize) -> Option<Entry<'_>> {
         if member >= self.shape.capacity {
             return None;
@@ -65,13 +65,13 @@ impl Board {
         }
     }
 
-    /// Writes a member's own entry, before it arrives at the barrier at its turn. A message that
-    /// does not fit is noted as such, so that all members can say so.
+    /// Writes a member's own entry, before the member arrives at the barrier of its turn. A message
+    /// that does not fit is recorded as such, so that all members can report it.
     pub(super) fn write(&self, cursor: &GenerationCursor, member: usize, mine: &[u8]) {
         let Some(entry) = self.entry(cursor, member) else { return };
         let length = if mine.len() <= self.shape.room {
-            // SAFETY: the entry has `room` bytes. Nobody reads them now: readers of this board's
-            // previous use have let go of it, and readers of this use come after the barrier.
+            // SAFETY: the entry has `room` bytes. No member reads them now: readers of this board's
+            // previous use have released it, and readers of this use read after the barrier.
             unsafe { std::ptr::copy_nonoverlapping(mine.as_ptr(), entry.bytes, mine.len()) };
             mine.len() as u32
         } else {
@@ -81,7 +81,7 @@ impl Board {
         entry.stamp.store(stamp(cursor), Ordering::Relaxed);
     }
 
-    /// Returns true if anybody who took part in the exchange at a turn had more to tell than fits.
+    /// Returns true if the message of any participant of the exchange at a turn did not fit.
     pub(super) fn has_oversize(&self, cursor: &GenerationCursor) -> bool {
         (0..self.shape.capacity).filter_map(|member| self.entry(cursor, member)).any(|entry| {
             entry.stamp.load(Ordering::Relaxed) == stamp(cursor)
@@ -96,15 +96,15 @@ struct Entry<'a> {
     bytes: *mut u8,
 }
 
-/// Numbers the turns of a barrier. Never zero at the first turn, which fresh memory would pass for.
+/// Returns the number of a turn of a barrier. Never zero at the first turn, unlike fresh memory.
 pub(super) fn stamp(cursor: &GenerationCursor) -> u64 {
     cursor.completed.wrapping_mul(FAILURES).wrapping_add(cursor.failed).wrapping_add(1)
 }
 
-/// The members' messages of one exchange.
+/// Members' messages of one exchange.
 ///
 /// It borrows the shared memory. Drop it before the next collective call on the same node or named
-/// barrier; such a call is an error until then.
+/// barrier; until then such a call is an error.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     board: &'a Board,
@@ -113,8 +113,8 @@ pub struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// The results of a turn whose generation is complete, for a reader that will not arrive at
-    /// another barrier while `borrowed` is set.
+    /// Returns the results of a turn whose generation is complete, for a reader that does not
+    /// arrive at another barrier while `borrowed` is set.
     pub(super) fn new(
         board: &'a Board,
         cursor: GenerationCursor,
@@ -124,12 +124,12 @@ impl<'a> Exchange<'a> {
         Self { board, cursor, borrowed }
     }
 
-    /// The number of the generation of the node's barrier that ended the exchange.
+    /// Returns the number of the generation of the node's barrier that ended the exchange.
     pub(super) fn generation(&self) -> u64 {
         self.cursor.completed
     }
 
-    /// Returns the message of `member`; `None` when it took no part.
+    /// Returns the message of `member`; `None` if it took no part.
     #[must_use]
     pub fn of(&self, member: usize) -> Option<&[u8]> {
         let entry = self.board.entry(&self.cursor, member)?;
@@ -139,13 +139,13 @@ impl<'a> Exchange<'a> {
         {
             return None;
         }
-        // SAFETY: the entry has `length` bytes or more, written before the barrier that this
-        // member has passed. Its owner writes them again only after a later barrier that this
-        // member has arrived at, which it cannot while `self` lives.
+        // SAFETY: the entry has `length` bytes or more, written before the barrier that this member
+        // has passed. Its owner writes them again only after a later barrier at which this member
+        // has arrived, which is impossible while `self` lives.
         Some(unsafe { std::slice::from_raw_parts(entry.bytes, length) })
     }
 
-    /// The members that took part, ascending, with their messages.
+    /// Returns the members that took part, in ascending order, with their messages.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         (0..self.board.shape.capacity).filter_map(|member| Some((member, self.of(member)?)))
     }

@@ -1,4 +1,4 @@
-//! The files behind shared memory: made and opened so that nobody else can get in between.
+//! Files behind shared memory, created and opened so that no other user can interfere.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,7 @@ use super::{NodeError, directory};
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Makes an empty file that only this user can open.
+/// Creates an empty file that only this user can open.
 pub(super) fn create(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
     let folder = directory::open(directory)?;
     let name = name.to_string();
@@ -21,13 +21,13 @@ pub(super) fn create(directory: &Path, name: &SegmentName) -> Result<OwnedFd, No
     let flags = FLAGS | OFlags::CREATE | OFlags::EXCL;
     let file = fs::openat(&folder, name, flags, Mode::RUSR | Mode::WUSR)
         .map_err(|error| NodeError::system("open", path.display().to_string(), error))?;
-    // A umask can only take rights away; a file without them would be refused by the others.
+    // A umask can only remove permissions; without them the other members would refuse the file.
     fs::fchmod(&file, Mode::RUSR | Mode::WUSR)
         .map_err(|error| NodeError::system("fchmod", path.display().to_string(), error))?;
     Ok(file)
 }
 
-/// Opens such a file, which is to be verified next.
+/// Opens such a file; the caller verifies it next.
 pub(super) fn open(directory: &Path, name: &SegmentName) -> Result<OwnedFd, NodeError> {
     let folder = directory::open(directory)?;
     let name = name.to_string();
@@ -41,7 +41,7 @@ pub(super) fn open(directory: &Path, name: &SegmentName) -> Result<OwnedFd, Node
     }
 }
 
-/// Checks that nobody else made the file or can touch it. Returns its size.
+/// Checks that no other user created the file or can access it. Returns its size.
 pub(super) fn verify(
     file: impl AsFd,
     directory: &Path,
@@ -66,7 +66,7 @@ pub(super) fn verify(
     Err(NodeError::Refused { path: path(), reason: reason.to_owned() })
 }
 
-/// Removes the name; it is no error when it is gone already.
+/// Removes the name; succeeds if it does not exist.
 pub(super) fn unlink(directory: &Path, name: &SegmentName) -> Result<(), NodeError> {
     let path = directory.join(name.to_string());
     match fs::unlink(&path) {
@@ -75,7 +75,8 @@ pub(super) fn unlink(directory: &Path, name: &SegmentName) -> Result<(), NodeErr
     }
 }
 
-/// Fails where the process may not have files of that size (`ulimit -f`): the kernel would end it by a signal.
+/// Fails if the process may not have files of that size (`ulimit -f`): the kernel would kill it by
+/// a signal.
 fn check_limit(bytes: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(limit) if bytes > limit => Err(Errno::FBIG.into()),
@@ -83,14 +84,14 @@ fn check_limit(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Sets the size without using memory yet.
+/// Sets the size without allocating memory yet.
 pub(super) fn resize(file: impl AsFd + Copy, bytes: u64) -> io::Result<()> {
     check_limit(bytes)?;
     Ok(rustix::io::retry_on_intr(|| fs::ftruncate(file, bytes))?)
 }
 
-/// Takes the memory behind a part of the file now, on this thread's NUMA node: a full directory is
-/// an error here rather than a fatal signal later. The file grows when it must.
+/// Allocates the memory behind a part of the file now, on this thread's NUMA node: a full directory
+/// is an error here rather than a fatal signal later. Extends the file if necessary.
 pub(super) fn reserve(file: impl AsFd + Copy, start: u64, bytes: u64) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
@@ -103,7 +104,7 @@ pub(super) fn reserve(file: impl AsFd + Copy, start: u64, bytes: u64) -> io::Res
     }
 }
 
-/// The same for file systems that cannot reserve: writes zeros, where nothing was written before.
+/// Fallback for file systems that cannot reserve: writes zeros. Nothing was written there before.
 fn fill(file: impl AsFd + Copy, start: u64, bytes: u64) -> io::Result<()> {
     const ZEROS: &[u8] = &[0; 1 << 16];
     let mut done = 0;
@@ -115,7 +116,7 @@ fn fill(file: impl AsFd + Copy, start: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes all of `bytes` at a place of the file.
+/// Writes all of `bytes` at an offset of the file.
 pub(super) fn write_at(file: impl AsFd + Copy, bytes: &[u8], start: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
@@ -130,7 +131,7 @@ pub(super) fn write_at(file: impl AsFd + Copy, bytes: &[u8], start: u64) -> io::
     Ok(())
 }
 
-/// Fills `buffer` from the start of the file; `false` when the file is too short.
+/// Fills `buffer` from an offset of the file; returns false if the file is too short.
 pub(super) fn read_at(file: impl AsFd + Copy, buffer: &mut [u8], start: u64) -> io::Result<bool> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
-//! Telling a process from the children it forks.
+//! Distinguishing a process from the children it forks.
 //!
-//! A forked child inherits the whole membership in its memory, but none of the locks that make it
-//! one. It must not act as the member. A page that the kernel wipes in a forked child tells the two
-//! apart for the price of one load; where the kernel cannot do that, the process id does.
+//! A forked child inherits the whole membership in its memory, but none of the locks that make up
+//! the membership. The child must not act as the member. A page that the kernel wipes in a forked
+//! child distinguishes the two for the price of one load; where the kernel cannot do that, the
+//! process id does.
 
 use std::os::linux::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, OnceLock};
 
 use rustix::mm;
 
-/// Which process of a line of forks this is; never zero.
+/// Identity of a process within its line of forks; never zero.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ForkId(u32);
 
@@ -19,7 +20,7 @@ static WIPED_ON_FORK: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 impl ForkId {
-    /// This process. Local.
+    /// Returns the identity of this process. Local.
     #[inline]
     #[must_use]
     pub fn current() -> Self {
@@ -34,7 +35,7 @@ impl ForkId {
 
     #[cold]
     fn begin(mark: &AtomicU32) -> Self {
-        // The count is inherited, the mark is not: each child counts on from its parent.
+        // The count is inherited, the mark is not: each child continues its parent's count.
         let process = FORKS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
         match mark.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Self(process),
@@ -65,11 +66,11 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
     Some(unsafe { &*page.cast::<AtomicU32>() })
 }
 
-/// The process-number namespace of this process, which it keeps; its forked child may have another.
+/// Returns the PID namespace of this process, which it keeps; its forked child may have another.
 pub(crate) fn pid_namespace() -> u64 {
     static KNOWN: Mutex<Option<(ForkId, u64)>> = Mutex::new(None);
     let look = || std::fs::metadata("/proc/self/ns/pid").map(|file| file.st_ino()).ok();
-    // Never waited for: a child forked meanwhile would wait for a thread that it has not.
+    // Never waited for: a forked child would wait for a thread that it does not have.
     let Ok(mut known) = KNOWN.try_lock() else { return look().unwrap_or(0) };
     match *known {
         Some((of, namespace)) if of == ForkId::current() => namespace,

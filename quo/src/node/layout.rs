@@ -5,8 +5,8 @@
 //! header | barrier | pthread barrier | decision | slots | expelled_at | masks, claims, limit |
 //! exchange (2 boards) | channels | payload
 //! ```
-//! The header says how large everything is and where it begins. Whoever attaches works the places
-//! out again from the sizes and refuses a header that says otherwise, so no offset is believed.
+//! The header gives the size and the offset of each part. A process that attaches computes the
+//! offsets again from the sizes and refuses a header that differs, so no offset is trusted.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -16,15 +16,15 @@ use super::mapping::ShmSafe;
 use super::name::SECRET_BYTES;
 use super::{NodeError, WaitKind};
 
-/// Two cache lines: neighbours are fetched in pairs.
+/// Two cache lines: processors prefetch neighbouring lines in pairs.
 pub(super) const LINE: usize = 128;
-/// CPUs that a published mask can name, in 64-bit words: as many as Linux can be built for.
+/// CPUs that a published mask can name, in 64-bit words: the maximum that Linux can be built for.
 pub(super) const MASK_WORDS: usize = 8_192 / 64;
-/// Number of named barriers that a node can have.
+/// Maximum number of named barriers of a node.
 pub(super) const CHANNELS: usize = 32;
-/// Room of each member's message to the others of a named barrier, in bytes.
+/// Capacity of each member's message in an exchange over a named barrier, in bytes.
 pub(super) const CHANNEL_ROOM: usize = 48;
-/// The room that the library itself needs in an exchange.
+/// Capacity that the library itself needs in an exchange.
 const LEAST_ROOM: usize = 64;
 const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
@@ -33,7 +33,7 @@ const MAGIC: [u8; 8] = *b"quo-node";
 const VERSION: u32 = 6;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
-/// The first bytes of a segment. Written once, before anyone else can know the name.
+/// First bytes of a segment. Written once, before any other process can know the name.
 #[repr(C)]
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
@@ -58,23 +58,23 @@ pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 unsafe impl ShmSafe for Header {}
 const _: () = assert!(HEADER_BYTES == 8 + 4 * 4 + 8 + 4 * 4 + 8 + 9 * 8 + SECRET_BYTES);
 
-/// One member's line.
+/// One member's slot.
 #[repr(C, align(128))]
 pub(super) struct Slot {
     pub(super) status: AtomicU32,
     pub(super) process: AtomicU32,
     pub(super) namespace: AtomicU64,
-    /// The number of bindings it has pushed and not popped.
+    /// Number of bindings the member has pushed and not popped.
     pub(super) pushes: AtomicU32,
-    /// The number of the first generation of the node's barrier that waits for it; [`JOINING`] until
-    /// that is known.
+    /// Number of the first generation of the node's barrier that waits for the member; [`JOINING`]
+    /// until that is known.
     pub(super) joined: AtomicU64,
     pub(super) lending: lending::State<AtomicU64>,
 }
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for Slot {}
 
-/// The number of a generation that never comes.
+/// Number of a generation that is never reached.
 pub(super) const JOINING: u64 = u64::MAX;
 
 /// A barrier: the word that all members spin on, and on another line the words that only sleepers
@@ -87,29 +87,29 @@ pub(super) struct BarrierCell {
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for BarrierCell {}
 
-/// The waiters' shared duty to look after the living.
+/// Counters that let the waiters share the liveness checks.
 #[repr(C, align(128))]
 pub(super) struct Rounds {
-    /// Number of a waiter's inspections.
+    /// Number of inspections that waiters have made.
     pub(super) inspections: AtomicU32,
-    /// Number of deaths ever noted, or just being noted.
+    /// Number of deaths ever recorded or being recorded.
     pub(super) deaths: AtomicU32,
-    /// Number of these that need no looking for any more. As many as deaths: nobody is dead.
+    /// Number of these deaths that need no more searching. Equal to `deaths` if no member is dead.
     pub(super) burials: AtomicU32,
 }
 
 /// A decision that the members make without waiting, see `decision`.
 #[repr(C, align(128))]
 pub(super) struct DecisionCell {
-    /// The last decision and the turn it was made at.
+    /// Last decision and the turn at which it was made.
     pub(super) word: AtomicU64,
-    /// The number of requests to answer yes the next time.
+    /// Number of requests so far to answer yes at the next decision.
     pub(super) requests: AtomicU64,
 }
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for DecisionCell {}
 
-/// A member's mask, in two copies of which one is whole at any time.
+/// A member's mask, in two copies of which one is consistent at any time.
 #[repr(C, align(128))]
 pub(super) struct MaskCell {
     /// The copy `version % 2` is the published one.
@@ -129,17 +129,17 @@ unsafe impl ShmSafe for PthreadCell {}
 // SAFETY: as above.
 unsafe impl Sync for PthreadCell {}
 
-/// The fixed part of a named barrier.
+/// Fixed part of a named barrier.
 #[repr(C, align(128))]
 pub(super) struct ChannelCell {
     pub(super) barrier: BarrierCell,
-    /// The fingerprint of its name and members; zero: free.
+    /// Fingerprint of the name and members; zero if free.
     pub(super) key: AtomicU64,
 }
 // SAFETY: atomics and padding.
 unsafe impl ShmSafe for ChannelCell {}
 
-/// Places and sizes of the parts, in bytes.
+/// Offsets and sizes of the parts, in bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) capacity: usize,
@@ -157,12 +157,12 @@ pub(super) struct Layout {
     pub(super) channels: usize,
     pub(super) payload: usize,
     pub(super) total: usize,
-    /// The secret that names of further files are made from; anybody can list the segment's own
-    /// name.
+    /// Secret from which the names of further files are derived; the segment's own name is visible
+    /// to anyone.
     pub(super) secret: [u8; SECRET_BYTES],
 }
 
-/// One exchange board: an entry per member.
+/// Shape of an exchange board, which has an entry per member.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct BoardShape {
     pub(super) room: usize,
@@ -170,22 +170,22 @@ pub(super) struct BoardShape {
 }
 
 impl BoardShape {
-    /// Bytes from one entry to the next.
+    /// Returns the bytes from one entry to the next.
     pub(super) const fn stride(self) -> usize {
         (ENTRY_HEADER + self.room).next_multiple_of(LINE)
     }
 
-    /// Bytes of both boards.
+    /// Returns the bytes of both boards.
     pub(super) const fn bytes(self) -> usize {
         2 * self.capacity * self.stride()
     }
 }
 
-/// Stamp and length, before the bytes of an exchange entry.
+/// Bytes of stamp and length, before the message in an exchange entry.
 pub(super) const ENTRY_HEADER: usize = size_of::<u64>() + size_of::<u32>();
 
 impl Layout {
-    /// Lays a segment out.
+    /// Computes the layout of a segment.
     pub(super) fn new(
         members: usize,
         capacity: usize,
@@ -223,7 +223,8 @@ impl Layout {
         let decision = place(size_of::<DecisionCell>());
         let slots = place(capacity * size_of::<Slot>());
         let expelled_at = place(expelled_at_bytes(capacity));
-        // What members are bound to, after that what they claim, and what all are limited to.
+        // The mask each member is bound to, then the CPUs each claims, then the limit for all
+        // members.
         let masks = place((2 * capacity + 1) * size_of::<MaskCell>());
         let exchange = place(BoardShape { room, capacity }.bytes());
         let channels = place(CHANNELS * channel_stride(capacity));
@@ -248,17 +249,17 @@ impl Layout {
         })
     }
 
-    /// Place where the claims begin.
+    /// Returns the offset of the claims.
     pub(super) const fn claims(&self) -> usize {
         self.masks + self.capacity * size_of::<MaskCell>()
     }
 
-    /// Where the limit is.
+    /// Returns the offset of the limit.
     pub(super) const fn limit(&self) -> usize {
         self.masks + 2 * self.capacity * size_of::<MaskCell>()
     }
 
-    /// The header that tells others of this layout.
+    /// Returns the header that describes this layout.
     pub(super) fn header(&self) -> Header {
         Header {
             magic: MAGIC,
@@ -291,7 +292,7 @@ impl Layout {
         }
     }
 
-    /// The layout that a header of a file of `size` bytes describes; `Err` names the fault.
+    /// Returns the layout that a header of a file of `size` bytes describes; `Err` names the fault.
     pub(super) fn read(bytes: &[u8; HEADER_BYTES], size: u64) -> Result<Self, String> {
         // SAFETY: `Header` is plain integers, of which any bytes are values; the read does not
         // need alignment.
@@ -332,14 +333,14 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub(super) fn header_bytes(&self) -> [u8; HEADER_BYTES] {
         let header = self.header();
         // SAFETY: `Header` has no padding (asserted above), so all its bytes are initialised.
         unsafe { std::mem::transmute(header) }
     }
 
-    /// Places where the parts of one channel begin.
+    /// Returns the offsets of the parts of one channel.
     pub(super) fn channel(&self, index: usize) -> ChannelPlaces {
         let start = self.channels + index * channel_stride(self.capacity);
         let members = start + size_of::<ChannelCell>();
@@ -349,22 +350,22 @@ impl Layout {
     }
 }
 
-/// The parts of one channel, in bytes from the start of the segment.
+/// Parts of one channel, in bytes from the start of the segment.
 pub(super) struct ChannelPlaces {
     pub(super) cell: usize,
-    /// A bit per member of the node.
+    /// One bit per member of the node.
     pub(super) members: usize,
     pub(super) expelled_at: usize,
     pub(super) exchange: usize,
 }
 
-/// Words of a set of members, rounded up to whole lines.
+/// Returns the words of a set of members, rounded up to whole lines.
 pub(super) const fn member_words(capacity: usize) -> usize {
     capacity.div_ceil(64).next_multiple_of(LINE / 8)
 }
 
-/// A number per member for one barrier: how many of its generations had failed, plus one, when the
-/// member was expelled. Rounded up to whole lines.
+/// Returns the bytes of one number per member for one barrier: how many of its generations had
+/// failed, plus one, when the member was expelled. Rounded up to whole lines.
 const fn expelled_at_bytes(capacity: usize) -> usize {
     (capacity * size_of::<AtomicU32>()).next_multiple_of(LINE)
 }
@@ -398,7 +399,7 @@ mod tests {
                 let mut bytes = layout.header_bytes();
                 bytes[index] ^= flip;
                 if let Ok(read) = Layout::read(&bytes, layout.total as u64) {
-                    // A segment of the same shape with other members or waiting.
+                    // A segment of the same shape with other members or another kind of waiting.
                     assert_eq!(read.total, layout.total, "byte {index}");
                     assert_eq!(read.payload, layout.payload, "byte {index}");
                     assert!(read.members <= read.capacity, "byte {index}");

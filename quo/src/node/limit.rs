@@ -1,9 +1,10 @@
-//! A limit to the CPUs that the members of a segment use, set by another process of the same user.
+//! A limit on the CPUs that the members of a segment use, set by another process of the same user.
 //!
-//! The limit is a mask beside those of the members. Who sets it is no member: it opens the file once
-//! more through a member's list of descriptors, writes the copy of the mask that is not published,
-//! then the version, and at last counts a request, by which the members look again at their next
-//! phase. They read the requests before the limit, so that a later limit is never missed.
+//! The limit is a mask next to those of the members. The process that sets it is not a member: it
+//! reopens the file through a member's list of descriptors, writes the unpublished copy of the
+//! mask, then the version, and finally counts a request, which makes the members read the limit at
+//! their next phase. Members read the requests before the limit, so that a later limit is never
+//! missed.
 
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
@@ -19,14 +20,15 @@ use super::{Node, NodeError, file, masks};
 use crate::CpuSet;
 
 impl Node {
-    /// The CPUs that the members are limited to from outside, if they are. Local.
+    /// Returns the CPUs that the members are limited to from outside, if they are. Local.
     pub(crate) fn limit(&self) -> Option<CpuSet> {
-        // Whoever set one may have died half-way or be setting another: it then counts a request.
+        // The process that sets it may have died half-way or be setting another limit; then it
+        // counts a request.
         masks::read(&self.home.segment.limit[0], self.home.member).ok().flatten()
     }
 }
 
-/// A segment of other processes, open for reading and for its limit.
+/// Segment of other processes, open for reading and for setting its limit.
 #[derive(Debug)]
 pub(crate) struct LimitedSegment {
     file: OwnedFd,
@@ -35,7 +37,8 @@ pub(crate) struct LimitedSegment {
 }
 
 impl LimitedSegment {
-    /// The segments that a process of this user has open, but those of this process itself.
+    /// Returns the segments that a process of this user has open, except those of the calling
+    /// process.
     ///
     /// # Errors
     /// [`NodeError::System`] when its descriptors cannot be listed.
@@ -72,14 +75,14 @@ impl LimitedSegment {
         Some(Self { file, layout, path: path.to_owned() })
     }
 
-    /// The bytes that the segment was made with.
+    /// Returns the payload that the segment was created with.
     pub(crate) fn payload(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; self.layout.payload_bytes];
         let whole = file::read_at(&self.file, &mut bytes, self.layout.payload as u64).ok()?;
         whole.then_some(bytes)
     }
 
-    /// Sets the limit, or lifts it. Others who do the same at the time wait for each other.
+    /// Sets or lifts the limit. Concurrent callers wait for each other.
     ///
     /// # Errors
     /// [`NodeError::TooLarge`] for a CPU number above 8,191, [`NodeError::System`].
@@ -95,7 +98,7 @@ impl LimitedSegment {
     }
 
     fn write(&self, is_set: bool, words: &[u64]) -> Result<(), (&'static str, std::io::Error)> {
-        // Of the file as a whole, which no member locks; gone with the descriptor.
+        // Locks the file as a whole, which no member does; released with the descriptor.
         fs::flock(&self.file, FlockOperation::LockExclusive)
             .map_err(|error| ("flock", error.into()))?;
         let cell = self.layout.limit();
@@ -108,8 +111,8 @@ impl LimitedSegment {
         self.put(words_at, &bytes)?;
         self.put(cell + offset_of!(MaskCell, lengths) + 4 * copy, &length.to_ne_bytes())?;
         self.put(version_at, &version.to_ne_bytes())?;
-        // A member that counts one meanwhile has not looked since the limit was there: the same
-        // number is news to all.
+        // A member that counts a request at the same time has not read the limit since it was
+        // written: the resulting number is new to all members.
         let requests_at = self.layout.decision + offset_of!(DecisionCell, requests);
         let requests = u64::from_ne_bytes(self.read(requests_at)?).wrapping_add(1);
         self.put(requests_at, &requests.to_ne_bytes())
@@ -146,7 +149,7 @@ mod tests {
         let options = NodeOptions { directory, payload: b"machine", ..NodeOptions::new(1) };
         let segment = Node::create(&name, &options).unwrap();
         let node = Node::attach(&name, &options.directory, 0).unwrap();
-        // Never closed here: that would drop the locks of this process.
+        // Never closed here: closing would drop the locks of this process.
         let path = options.directory.join(name.to_string());
         let outside = std::mem::ManuallyDrop::new(LimitedSegment::open_named(&path, &name));
         assert_eq!(outside.payload().unwrap(), b"machine");

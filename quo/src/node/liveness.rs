@@ -2,12 +2,12 @@
 //! Liveness: a record lock per member on the segment's file.
 //!
 //! Each member holds a POSIX record lock (`F_SETLK`, not the open-file-description kind) on its own
-//! byte. The kernel drops it when the process ends, however it ends and even while nobody has
-//! collected the remains, and when it executes another program; a forked child does not inherit
-//! it; a stopped process keeps it. Nobody compares process ids, so PID namespaces and reused ids
-//! do not matter.
+//! byte. The kernel drops the lock when the process ends, however it ends and even before its
+//! parent has reaped it, and when the process executes another program. A forked child does not
+//! inherit the lock; a stopped process keeps it. Process ids are not compared, so PID namespaces
+//! and reused ids do not matter.
 //!
-//! Such a lock has one trap: closing *any* descriptor of the file drops all of the process's locks
+//! Such locks have one trap: closing *any* descriptor of the file drops all of the process's locks
 //! on it. All descriptors of a file are therefore kept together until the last user is gone.
 
 use std::collections::BTreeSet;
@@ -18,13 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::fork::ForkId;
 use crate::own_file::OwnFile;
 
-/// Which file: device and inode.
+/// Device and inode of a file.
 pub(super) type Identity = (u64, u64);
 
 static FILES: Mutex<Vec<Weak<LockedFile>>> = Mutex::new(Vec::new());
 
-/// The lock of a mutex, also after a panic elsewhere: the data under these mutexes are always
-/// whole.
+/// Locks a mutex, even after a panic elsewhere: the data under these mutexes are always consistent.
 pub(super) fn guard<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -46,7 +45,7 @@ struct Held {
 }
 
 impl LockedFile {
-    /// Takes a descriptor into keeping, together with any others of the same file.
+    /// Takes ownership of a descriptor and keeps it with any others of the same file.
     pub(super) fn keep(descriptor: OwnedFd) -> io::Result<Arc<Self>> {
         let first = descriptor.as_raw_fd();
         let descriptor = OwnFile::keep(descriptor)?;
@@ -72,7 +71,7 @@ impl LockedFile {
         Ok(file)
     }
 
-    /// The files that this process has.
+    /// Returns the identities of the files that this process has open.
     pub(super) fn identities() -> Vec<Identity> {
         guard(&FILES).iter().filter_map(Weak::upgrade).map(|file| file.identity).collect()
     }
@@ -81,7 +80,7 @@ impl LockedFile {
         self.identity
     }
 
-    /// The file itself.
+    /// Returns a descriptor of the file.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         // SAFETY: `first` is among the descriptors that stay open as long as `self` lives.
         unsafe { BorrowedFd::borrow_raw(self.first) }
@@ -89,7 +88,7 @@ impl LockedFile {
 
     fn held(&self) -> MutexGuard<'_, Held> {
         let mut held = guard(&self.held);
-        // In a forked child: the descriptors are inherited, the locks are not.
+        // In a forked child the descriptors are inherited, the locks are not.
         if held.process != ForkId::current() {
             held.process = ForkId::current();
             held.bytes.clear();
@@ -97,7 +96,7 @@ impl LockedFile {
         held
     }
 
-    /// Locks a byte; `false` when another process, or another user in this one, holds it.
+    /// Locks a byte; returns false if another process, or another user in this one, holds it.
     pub(super) fn lock(&self, byte: u64) -> io::Result<bool> {
         let mut held = self.held();
         if held.bytes.contains(&byte) {
@@ -118,7 +117,7 @@ impl LockedFile {
         }
     }
 
-    /// Gives a byte up again; does nothing when this process does not hold it.
+    /// Releases a byte; does nothing if this process does not hold it.
     pub(super) fn unlock(&self, byte: u64) -> io::Result<()> {
         let mut held = self.held();
         if held.bytes.remove(&byte) {
@@ -141,8 +140,8 @@ impl LockedFile {
     }
 }
 
-/// Returns true if another process holds any of `bytes` bytes from `start`; zero means all that
-/// follow.
+/// Returns true if another process holds any of `bytes` bytes from `start`; zero means all bytes
+/// that follow.
 fn is_locked_by_others(descriptor: RawFd, start: u64, bytes: u64) -> io::Result<bool> {
     let mut record = record(libc::F_WRLCK, start, bytes);
     control(descriptor, libc::F_GETLK, &mut record)?;

@@ -14,8 +14,8 @@ use rustix::mm::{self, MapFlags, ProtFlags};
 /// Types that may lie in memory that several processes share.
 ///
 /// # Safety
-/// The type has a fixed representation (`repr(C)`), holds no pointer or reference, every bit
-/// pattern is a value of it, and whatever changes after the segment was made is atomic (or written
+/// The type has a fixed representation (`repr(C)`), holds no pointer or reference, and every bit
+/// pattern is a value of it. Whatever changes after the segment was created is atomic (or written
 /// under a protocol that its module describes).
 pub(super) unsafe trait ShmSafe {}
 
@@ -57,7 +57,7 @@ impl Mapping {
         Ok(Arc::new(Self { base, bytes }))
     }
 
-    /// The start of the mapping.
+    /// Returns the start of the mapping.
     pub(super) fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -84,8 +84,8 @@ unsafe impl<T: ShmSafe + Sync> Send for Shared<T> {}
 unsafe impl<T: ShmSafe + Sync> Sync for Shared<T> {}
 
 impl<T: ShmSafe> Shared<T> {
-    /// The `count` values that begin `offset` bytes into the mapping; `None` when they are not
-    /// wholly inside it or not aligned.
+    /// Returns the `count` values that begin `offset` bytes into the mapping; `None` if they are
+    /// not entirely inside the mapping or not aligned.
     pub(super) fn new(mapping: &Arc<Mapping>, offset: usize, count: usize) -> Option<Self> {
         let bytes = count.checked_mul(size_of::<T>())?;
         if offset.checked_add(bytes)? > mapping.bytes {
@@ -101,7 +101,7 @@ impl<T: ShmSafe> Shared<T> {
         })
     }
 
-    /// The address of the first value.
+    /// Returns the address of the first value.
     pub(super) fn as_ptr(&self) -> NonNull<T> {
         self.first
     }

@@ -1,8 +1,8 @@
-//! Published CPU masks: written by one member at any time, read by any at any time.
+//! Published CPU masks: each written by one member at a time, readable by all at any time.
 //!
-//! Each member has two copies and a version that says which one is published. The writer fills the
-//! other one and then moves the version on. A writer that dies half-way leaves the published copy
-//! as it was; a reader never waits, and only looks again when the version moved while it read.
+//! Each member has two copies and a version that selects the published one. The writer fills the
+//! other copy and then increments the version. A writer that dies half-way leaves the published
+//! copy unchanged. A reader never waits; it only reads again if the version changed while it read.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -11,8 +11,7 @@ use super::liveness::guard;
 use super::{Node, NodeError};
 use crate::CpuSet;
 
-/// Number of times that a reader looks again. Each look fails only if the writer published
-/// meanwhile.
+/// Maximum number of attempts of a reader. An attempt fails only if the writer published meanwhile.
 const LOOKS: usize = 10_000;
 
 /// Publishes a mask in the caller's own cell. One caller at a time.
@@ -22,12 +21,12 @@ pub(super) fn publish(cell: &MaskCell, mask: Option<&CpuSet>) -> Result<(), Node
         let (bytes, room) = (words.len() * 8, MASK_WORDS * 8);
         return Err(NodeError::TooLarge { what: "a CPU mask", bytes, room });
     }
-    // Zero, as in fresh memory, is no mask.
+    // Zero, as in fresh memory, means no mask.
     let length = mask.map_or(0, |_| words.len() as u32 + 1);
     let version = cell.version.load(Ordering::Relaxed).wrapping_add(1);
     let copy = (version % 2) as usize;
-    // The version below must not be seen before these; a reader of this copy's previous use that
-    // sees any of them must see the earlier version moved on.
+    // The version below must not be visible before these stores. A reader of this copy's previous
+    // content that sees any of them must also see that the version has changed.
     fence(Ordering::Release);
     cell.lengths[copy].store(length, Ordering::Relaxed);
     for (place, word) in cell.words[copy].iter().zip(words) {
@@ -37,7 +36,7 @@ pub(super) fn publish(cell: &MaskCell, mask: Option<&CpuSet>) -> Result<(), Node
     Ok(())
 }
 
-/// The mask in a cell; `None` when nothing is published.
+/// Returns the mask in a cell; `None` if none is published.
 pub(super) fn read(cell: &MaskCell, member: usize) -> Result<Option<CpuSet>, NodeError> {
     let mut buffer = [0; MASK_WORDS];
     for _ in 0..LOOKS {
@@ -62,7 +61,7 @@ fn is_still(version: &AtomicU32, seen: u32) -> bool {
 }
 
 impl Node {
-    /// Publishes the CPU mask of this member, for all to read at any time. Local.
+    /// Publishes the CPU mask of this member, readable by all members at any time. Local.
     ///
     /// # Errors
     /// [`NodeError::TooLarge`] for a CPU number above 8,191; [`NodeError::Left`];
@@ -73,20 +72,21 @@ impl Node {
         publish(&self.home.segment.masks[self.home.member], Some(mask))
     }
 
-    /// The mask that a member published last; `None` when it has not since it attached. Local.
+    /// Returns the mask that a member published last; `None` if it has published none since it
+    /// attached. Local.
     ///
     /// Never waits, whatever happens to that member meanwhile.
     ///
     /// # Errors
-    /// [`NodeError::NoSuchMember`]; [`NodeError::UnsteadyMask`] when the member publishes without
-    /// pause.
+    /// [`NodeError::NoSuchMember`]; [`NodeError::UnsteadyMask`] if the member publishes
+    /// continuously.
     pub fn mask_of(&self, member: usize) -> Result<Option<CpuSet>, NodeError> {
         self.home.slot_exists(member)?;
         read(&self.home.segment.masks[member], member)
     }
 
-    /// Publishes a set of CPUs that this member lays claim to, for all to read at any time. Local.
-    /// It has no meaning here; it stands beside the mask and is published as that is.
+    /// Publishes a set of CPUs that this member claims, readable by all members at any time. Local.
+    /// The claim has no effect here; it is stored next to the mask and published like it.
     ///
     /// # Errors
     /// As [`publish_mask`](Self::publish_mask).
@@ -96,7 +96,7 @@ impl Node {
         publish(&self.home.segment.claims[self.home.member], Some(cpus))
     }
 
-    /// Returns a member's claim; `None` when it has made none since it attached. Local.
+    /// Returns a member's claim; `None` if it has published none since it attached. Local.
     pub(crate) fn claim_of(&self, member: usize) -> Result<Option<CpuSet>, NodeError> {
         self.home.slot_exists(member)?;
         read(&self.home.segment.claims[member], member)
@@ -141,7 +141,7 @@ mod tests {
     fn a_writer_that_died_half_way_leaves_the_last_mask() {
         let cell = cell();
         publish(&cell, Some(&CpuSet::single(1))).unwrap();
-        // What the next publication does first.
+        // The first steps of the next publication.
         cell.lengths[0].store(1, Ordering::Relaxed);
         cell.words[0][0].store(!0, Ordering::Relaxed);
         assert_eq!(read(&cell, 0).unwrap(), Some(CpuSet::single(1)));

@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
 //! Cross-rank memory: one mapping, a part per member, without gaps.
 //!
-//! Three exchanges: how much everybody wants; the first member has made the file or why not;
-//! everybody has mapped it and taken the memory of its own part (on its own NUMA node) or why not.
-//! The name of the file follows from the segment's secret, so that each member can remove it
-//! whatever happens to the others.
+//! There are three exchanges: the bytes that each member wants; whether the first member has
+//! created the file; whether each member has mapped it and allocated the memory of its own part (on
+//! its own NUMA node). The name of the file is derived from the segment's secret, so that each
+//! member can remove it whatever happens to the others.
 
 use std::io;
 use std::marker::PhantomData;
@@ -16,24 +16,25 @@ use std::sync::Arc;
 use super::mapping::Mapping;
 use super::{Channel, Exchange, Node, NodeError, SegmentName, file};
 
-/// Memory that several members of a node share, a part from each, lying one after another in the
-/// order of the members, without padding.
+/// Memory shared by several members of a node: one part per member, in the order of the members,
+/// without padding.
 ///
-/// It stays as long as any member holds it, also after the node is gone. The whole begins at a page
-/// boundary; how a part is aligned follows from the sizes of the parts before it. It begins zeroed.
+/// The memory exists as long as any member holds it, even after the node is gone. It starts at a
+/// page boundary; the alignment of a part follows from the sizes of the parts before it. It is
+/// zeroed at first.
 ///
-/// Views give addresses: the members arrange, with barriers, which of them may touch which part at
-/// a time.
+/// Views give addresses: the members coordinate, with barriers, which member may touch which part
+/// at a time.
 #[derive(Debug)]
 pub struct SharedMemory {
     mapping: Arc<Mapping>,
-    /// The members and where their parts begin, then the end of the whole.
+    /// The members and the start offsets of their parts.
     parts: Vec<(usize, usize)>,
     bytes: usize,
     mine: usize,
 }
 
-/// Some of a [`SharedMemory`].
+/// A range of a [`SharedMemory`].
 #[derive(Copy, Clone, Debug)]
 pub struct MemoryView<'a> {
     start: NonNull<u8>,
@@ -47,38 +48,38 @@ unsafe impl Send for MemoryView<'_> {}
 unsafe impl Sync for MemoryView<'_> {}
 
 impl<'a> MemoryView<'a> {
-    /// The first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Returns true if there are none.
+    /// Returns true if the view has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The bytes, to read.
+    /// Returns the bytes for reading.
     ///
     /// # Safety
-    /// No process writes to them while the result lives.
+    /// No process may write to them while the result lives.
     #[must_use]
     pub unsafe fn as_slice(&self) -> &'a [u8] {
         // SAFETY: mapped as long as the memory that this borrows from; the rest is the caller's.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The bytes, to write.
+    /// Returns the bytes for writing.
     ///
     /// # Safety
-    /// Nothing else, in any process, reads or writes them while the result lives.
+    /// Nothing else, in any process, may read or write them while the result lives.
     #[must_use]
     pub unsafe fn as_mut_slice(&self) -> &'a mut [u8] {
         // SAFETY: as in `as_slice`.
@@ -87,32 +88,33 @@ impl<'a> MemoryView<'a> {
 }
 
 impl SharedMemory {
-    /// The whole.
+    /// Returns a view of all parts.
     #[must_use]
     pub fn all(&self) -> MemoryView<'_> {
         self.view(0, self.bytes)
     }
 
-    /// This member's part.
+    /// Returns this member's part.
     #[must_use]
     pub fn local(&self) -> MemoryView<'_> {
         self.view(self.start(self.mine), self.start(self.mine + 1))
     }
 
-    /// A member's part; `None` when it has none here.
+    /// Returns a member's part; `None` if it has none here.
     #[must_use]
     pub fn of(&self, member: usize) -> Option<MemoryView<'_>> {
         self.range(member..=member)
     }
 
-    /// The parts of consecutive members as one; `None` when the first or the last has none here.
+    /// Returns the parts of consecutive members as one view; `None` if the first or the last has
+    /// none here.
     #[must_use]
     pub fn range(&self, members: RangeInclusive<usize>) -> Option<MemoryView<'_>> {
         let (first, last) = (self.index(*members.start())?, self.index(*members.end())?);
         (first <= last).then(|| self.view(self.start(first), self.start(last + 1)))
     }
 
-    /// The members that have a part, ascending.
+    /// Returns the members that have a part, in ascending order.
     pub fn members(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().map(|&(member, _)| member)
     }
@@ -132,11 +134,11 @@ impl SharedMemory {
     }
 }
 
-/// The node or named barrier of an allocation, as the allocation needs it.
+/// Operations of a node or named barrier that an allocation needs.
 trait Meeting {
     fn member(&self) -> usize;
     fn exchange(&self, mine: &[u8]) -> Result<Exchange<'_>, NodeError>;
-    /// A file's name that all members know and that is new with each exchange.
+    /// Returns a file name that all members can derive and that changes with each exchange.
     fn file_name(&self) -> SegmentName;
     fn directory(&self) -> &std::path::Path;
 }
@@ -180,20 +182,20 @@ impl Meeting for Channel {
 }
 
 impl Node {
-    /// Memory shared by all members, `bytes` bytes from each. Collective over the node.
+    /// Allocates memory shared by all members, `bytes` bytes from each. Collective over the node.
     ///
     /// # Errors
-    /// [`NodeError::Allocation`] on all members when any of them cannot have it; otherwise as
-    /// [`barrier`](Node::barrier). Nothing is left behind then.
+    /// [`NodeError::Allocation`] on all members if the allocation fails on any member; otherwise as
+    /// [`barrier`](Node::barrier). No file is left behind after an error.
     pub fn allocate(&self, bytes: usize) -> Result<SharedMemory, NodeError> {
         allocate(self, bytes)
     }
 
-    /// Memory shared by some members, `bytes` bytes from each. Collective over `members`, which all
-    /// give the same ascending list.
+    /// Allocates memory shared by some members, `bytes` bytes from each. Collective over `members`;
+    /// all of them pass the same ascending list.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate) and [`named_barrier`](Self::named_barrier): it takes one of
+    /// As [`allocate`](Self::allocate) and [`named_barrier`](Self::named_barrier): it uses one of
     /// the node's named barriers for each list of members.
     pub fn allocate_among(
         &self,
@@ -205,7 +207,8 @@ impl Node {
 }
 
 impl Channel {
-    /// Memory shared by this barrier's members, `bytes` bytes from each. Collective over them.
+    /// Allocates memory shared by this barrier's members, `bytes` bytes from each. Collective over
+    /// them.
     ///
     /// # Errors
     /// As [`Node::allocate`].
@@ -222,19 +225,19 @@ fn allocate(meeting: &impl Meeting, bytes: usize) -> Result<SharedMemory, NodeEr
     let memory = place(&wishes, meeting.member())?;
     let name = meeting.file_name();
     let result = share(meeting, memory, &name);
-    // By everyone, so that it is gone even if some of them die right here.
+    // By every member, so that the file is gone even if some of them die right here.
     let _ = file::unlink(meeting.directory(), &name);
     result
 }
 
-/// A plan of the memory: no mapping yet.
+/// Layout of the memory, before it is mapped.
 struct Plan {
     parts: Vec<(usize, usize)>,
     bytes: usize,
     mine: usize,
 }
 
-/// Exact sums of the sizes before each member; the same result, or error, on all members.
+/// Computes the exclusive prefix sums of the sizes; the same result, or error, on all members.
 fn place(wishes: &[(usize, u64)], member: usize) -> Result<Plan, NodeError> {
     let mut parts = Vec::with_capacity(wishes.len());
     let mut end = 0_u64;
@@ -259,7 +262,7 @@ fn share(
     name: &SegmentName,
 ) -> Result<SharedMemory, NodeError> {
     let directory = meeting.directory();
-    // A mapping of nothing is not possible, memory of nothing is.
+    // A mapping of no bytes is impossible; memory of no bytes is allowed.
     let size = plan.bytes.max(1) as u64;
     let made = if plan.mine == 0 { make(directory, name, size) } else { Ok(()) };
     agree(meeting, size, &made)?;
@@ -296,7 +299,7 @@ fn attach(
     Mapping::new(&file, size)
 }
 
-/// Tells the others how it went here; the first member's failure is everybody's error.
+/// Exchanges the result of this member; the first member's failure is the error of all members.
 fn agree<T>(meeting: &impl Meeting, bytes: u64, result: &io::Result<T>) -> Result<(), NodeError> {
     let code = match result {
         Ok(_) => 0,

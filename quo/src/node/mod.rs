@@ -1,8 +1,8 @@
-//! The shared parts of one node's processes: liveness, a barrier, an exchange, masks and memory.
+//! Liveness, a barrier, an exchange, masks and shared memory for the processes of one node.
 //!
-//! One process makes a segment ([`Node::create`]), tells the others its name, all attach
-//! ([`Node::attach`]), and the maker removes the name ([`CreatedSegment::unlink`]). From then on
-//! nothing can be left behind, however the processes end.
+//! One process creates a segment ([`Node::create`]) and sends its name to the others; all attach
+//! ([`Node::attach`]), and the creator removes the name ([`CreatedSegment::unlink`]). From then on
+//! no file can be left behind, however the processes end.
 //!
 //! ```
 //! use quo::node::{Node, NodeOptions, SegmentName};
@@ -19,9 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A member that dies is found by the others within a second while they wait, and named in the
-//! error they all get. See [`Node::expel`] for going on without it. A member that is stopped or
-//! slow is not dead.
+//! Members that wait find the death of another member within a second and all get the same error,
+//! which names the dead member. See [`Node::expel`] for continuing without that member. A member
+//! that is stopped or slow is not dead.
 
 pub(crate) mod barrier;
 mod channel;
@@ -77,41 +77,43 @@ pub use name::SegmentName;
 pub(crate) use others::Push;
 pub use segment::CreatedSegment;
 
-/// Directory of segments unless another is given.
+/// Default directory of segments.
 pub const DEFAULT_DIRECTORY: &str = "/dev/shm";
 
-/// The way in which the members of a node wait for each other.
+/// How the members of a node wait for each other.
 #[non_exhaustive]
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WaitKind {
-    /// Poll for a moment, then sleep on a futex: timeouts, deaths and changes of membership work.
+    /// Polls for a moment, then sleeps on a futex. Supports timeouts, deaths and changes of
+    /// membership.
     #[default]
     Futex,
-    /// A process-shared pthread barrier, for comparison: a fixed membership, no timeout, and a
-    /// death leaves the others waiting for ever. Named barriers still use the futex.
+    /// Waits at a process-shared pthread barrier, for comparison. The membership is fixed, there is
+    /// no timeout, and a death leaves the others waiting forever. Named barriers still use the
+    /// futex.
     Pthread,
 }
 
 /// Options of a new segment.
 #[derive(Clone, Debug)]
 pub struct NodeOptions<'a> {
-    /// Number of members on their way; the first barrier waits for all of them.
+    /// Number of members expected to attach; the first barrier waits for all of them.
     pub members: usize,
-    /// Number of members that there can be, at most 4,095.
+    /// Maximum number of members, at most 4,095.
     pub capacity: usize,
-    /// Room of each member's message in an exchange, in bytes; at least 64 are given.
+    /// Capacity of each member's message in an exchange, in bytes; at least 64 are allocated.
     pub exchange_bytes: usize,
     /// Bytes that every member can read from the start.
     pub payload: &'a [u8],
-    /// The way in which the members wait at the node's barrier.
+    /// How the members wait at the node's barrier.
     pub wait: WaitKind,
-    /// Directory of the segment's file: in memory, shared by all members, in which no other user
-    /// but the administrator can replace files.
+    /// Directory of the segment's file. It must be in memory and shared by all members, and only
+    /// its owner and the administrator may be able to replace files in it.
     pub directory: PathBuf,
 }
 
 impl NodeOptions<'_> {
-    /// A segment for this many members and no more, in [`DEFAULT_DIRECTORY`].
+    /// Returns options for exactly this many members, in [`DEFAULT_DIRECTORY`].
     #[must_use]
     pub fn new(members: usize) -> Self {
         Self {
@@ -125,27 +127,27 @@ impl NodeOptions<'_> {
     }
 }
 
-/// Which process a member is, as it published itself. For people to read: whether a member lives
-/// is never decided by it.
+/// Process of a member, as the member published it. Informational: liveness is never derived from
+/// it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MemberProcess {
-    /// The process id within its PID namespace.
+    /// Process id within its PID namespace.
     pub id: u32,
-    /// The inode of that namespace; zero when it could not be told.
+    /// Inode of that namespace; zero if it could not be determined.
     pub namespace: u64,
 }
 
 /// Membership of a process in a node.
 ///
-/// Can be used from any thread. Collective calls of one process on the same barrier take turns, so
-/// make them from one thread at a time, in the same order on every member. Dropping it leaves the
-/// node as [`leave`](Self::leave) does.
+/// Can be used from any thread. Concurrent collective calls of one process on the same barrier are
+/// serialised, so make them from one thread at a time, in the same order on every member. Dropping
+/// the `Node` leaves the node as [`leave`](Self::leave) does.
 #[derive(Debug)]
 pub struct Node {
     home: Arc<Home>,
 }
 
-/// Shared data of the node's handles of one process.
+/// State shared by all handles of the node in one process.
 #[derive(Debug)]
 struct Home {
     segment: Segment,
@@ -153,9 +155,9 @@ struct Home {
     process: ForkId,
     left: AtomicBool,
     may_spin: AtomicBool,
-    /// Results of an exchange are out.
+    /// True while the results of an exchange are borrowed.
     borrowed: AtomicBool,
-    /// A thread of this process lends the member's CPUs.
+    /// True while a thread of this process lends the member's CPUs.
     lending: AtomicBool,
     place: Mutex<Place>,
     publishing: Mutex<()>,
@@ -175,7 +177,7 @@ impl Home {
         }
     }
 
-    /// Checks the conditions under which barriers may be passed.
+    /// Checks that a collective call is allowed now.
     #[inline]
     fn check_collective(&self, borrowed: &AtomicBool) -> Result<(), NodeError> {
         self.check()?;
@@ -188,7 +190,7 @@ impl Home {
 
     fn options(&self, timeout: Option<Duration>, spin: bool) -> WaitOptions {
         WaitOptions {
-            // Too far away to be a time is no deadline.
+            // A timeout too long for an `Instant` is no deadline.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             spin: spin && self.may_spin.load(Ordering::Relaxed),
         }
@@ -220,15 +222,16 @@ impl Home {
         }
     }
 
-    /// The place at a barrier, for one thread at a time, if a collective call is allowed now.
+    /// Locks this member's place at a barrier if a collective call is allowed now.
     #[inline]
     fn take_turn<'a>(
         &self,
         place: &'a Mutex<Place>,
         borrowed: &AtomicBool,
     ) -> Result<MutexGuard<'a, Place>, NodeError> {
-        // Before the lock, which in a forked child may be held by a thread that it has not, and
-        // after it, when another thread may have left the node.
+        // Checked before the lock, because in a forked child the lock may be held by a thread that
+        // the child does not have, and again after it, because another thread may have left the
+        // node.
         self.check()?;
         let place = guard(place);
         self.check_collective(borrowed)?;
@@ -251,7 +254,7 @@ impl Node {
     fn join(segment: Segment, member: usize) -> Result<Self, NodeError> {
         let capacity = segment.layout.capacity;
         let slot = segment.slots.get(member).ok_or(NodeError::NoSuchMember { member, capacity })?;
-        // Waiting at such a barrier could go on for ever.
+        // Waiting at such a barrier might never end.
         if !segment.barrier[0].state.word().is_open() {
             return Err(NodeError::Damaged { reason: "its barrier is not open" });
         }
@@ -269,7 +272,7 @@ impl Node {
                 WaitKind::Futex => None,
                 kind => Some(NodeError::NotSupported { operation: "attaching later", kind }),
             },
-            // Its process died and the others do not know yet.
+            // The slot's process died and the other members have not noticed yet.
             _ => Some(NodeError::MemberTaken { member }),
         };
         if let Some(error) = refused {
@@ -316,19 +319,19 @@ impl Node {
         })
     }
 
-    /// The bytes that the segment was made with. Local.
+    /// Returns the payload that the segment was created with. Local.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.home.segment.payload
     }
 
-    /// This process's member number. Local.
+    /// Returns this process's member number. Local.
     #[must_use]
     pub fn member(&self) -> usize {
         self.home.member
     }
 
-    /// Number of members that the next barrier waits for. Local.
+    /// Returns the number of members that the next barrier waits for. Local.
     #[must_use]
     pub fn members(&self) -> usize {
         match self.home.segment.layout.wait {
@@ -337,44 +340,44 @@ impl Node {
         }
     }
 
-    /// Number of members that there can be. Local.
+    /// Returns the maximum number of members. Local.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.home.segment.layout.capacity
     }
 
-    /// Room of each member's message in an exchange, in bytes. Local.
+    /// Returns the capacity of each member's message in an exchange, in bytes. Local.
     #[must_use]
     pub fn exchange_room(&self) -> usize {
         self.home.segment.board.room()
     }
 
-    /// The size of the segment in bytes, shared by all members. Local.
+    /// Returns the size of the segment in bytes; all members share it. Local.
     #[must_use]
     pub fn segment_bytes(&self) -> usize {
         self.home.segment.layout.total
     }
 
-    /// Returns the way in which the members wait at the node's barrier. Local.
+    /// Returns how the members wait at the node's barrier. Local.
     #[must_use]
     pub fn wait_kind(&self) -> WaitKind {
         self.home.segment.layout.wait
     }
 
-    /// The directory of the segment. Local.
+    /// Returns the directory of the segment. Local.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.home.segment.directory
     }
 
     /// Allows or forbids this member to poll for a moment before it sleeps at a barrier. Local.
-    /// Allowed at first when there are no more members than processors; forbid it when members
-    /// share CPUs.
+    /// Polling is allowed initially if there are no more members than processors; forbid it when
+    /// members share CPUs.
     pub fn set_spin_allowed(&self, allowed: bool) {
         self.home.may_spin.store(allowed, Ordering::Relaxed);
     }
 
-    /// Waits until all members are here. Collective over the node.
+    /// Waits until all members have arrived. Collective over the node.
     ///
     /// The n-th call ends in the same way on every member.
     ///
@@ -388,8 +391,9 @@ impl Node {
         self.home.barrier(self.home.options(None, true))
     }
 
-    /// [`barrier`](Self::barrier) for a member that expects to wait long: it sleeps at once and
-    /// leaves the CPU to those that work. Collective over the node; pairs with the other kinds.
+    /// Like [`barrier`](Self::barrier), for a member that expects a long wait: it sleeps at once
+    /// and leaves the CPU to working processes. Collective over the node; pairs with the other
+    /// kinds.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier).
@@ -397,11 +401,11 @@ impl Node {
         self.home.barrier(self.home.options(None, false))
     }
 
-    /// [`barrier`](Self::barrier) for a member that gives up after `timeout`. Collective over the
-    /// node; the others may wait with another timeout or none.
+    /// Like [`barrier`](Self::barrier), with a timeout. Collective over the node; the other members
+    /// may wait with another timeout or none.
     ///
-    /// When any member gives up, the call fails on every member: for those that wait at once, for
-    /// those on the way as soon as they arrive. The next call is a new attempt for all.
+    /// When any member gives up, the call fails on every member: at once for waiting members, and
+    /// on arrival for the rest. The next call is a new attempt for all members.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier), and [`NodeError::NotSupported`] for a pthread barrier.
@@ -410,8 +414,8 @@ impl Node {
         self.home.barrier(self.home.options(Some(timeout), true))
     }
 
-    /// Sends all members a message, and receives the message of each of them. Collective over the
-    /// node; it contains one barrier. Does not allocate.
+    /// Sends a message to all members and receives the message of each member. Collective over the
+    /// node; contains one barrier. Does not allocate.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier), and [`NodeError::TooLarge`] on all members when the bytes of
@@ -431,8 +435,8 @@ impl Node {
         Ok(exchange)
     }
 
-    /// Which process a member is or was, as it told when it attached; `None` when nobody has
-    /// attached as this member. Local.
+    /// Returns the process that attached last as this member, as the process published it; `None`
+    /// if no process has attached as this member. Local.
     #[must_use]
     pub fn member_process(&self, member: usize) -> Option<MemberProcess> {
         let slot = self.home.segment.slots.get(member)?;
@@ -441,7 +445,8 @@ impl Node {
         (id != 0).then_some(MemberProcess { id, namespace })
     }
 
-    /// Returns true if a member is attached and its process lives. Stopped processes live. Local.
+    /// Returns true if a member is attached and its process is alive. Stopped processes are alive.
+    /// Local.
     #[must_use]
     pub fn is_alive(&self, member: usize) -> bool {
         let slot = self.home.segment.slots.get(member);
@@ -449,15 +454,15 @@ impl Node {
             && !self.home.segment.note_if_dead(member)
     }
 
-    /// The members that died and are not expelled, ascending: asks the kernel about each member.
-    /// Local.
+    /// Returns the members that died and are not expelled, in ascending order. Asks the kernel
+    /// about each member. Local.
     #[must_use]
     pub fn dead_members(&self) -> Vec<usize> {
         let everyone = self.home.everyone();
         everyone.counted().filter(|&member| self.home.segment.note_if_dead(member)).collect()
     }
 
-    /// The members that the next barrier waits for, ascending. Local.
+    /// Returns the members that the next barrier waits for, in ascending order. Local.
     #[must_use]
     pub fn member_list(&self) -> Vec<usize> {
         self.home.everyone().counted().collect()
@@ -469,14 +474,14 @@ impl Node {
         self.home.everyone().counted().any(|counted| counted == member)
     }
 
-    /// Returns true if an exchange waited for a member: not for one that has joined since. Local.
+    /// Returns true if an exchange waited for a member; false for one that has joined since. Local.
     pub(crate) fn was_awaited(&self, member: usize, exchange: &Exchange<'_>) -> bool {
         let joined = |slot: &layout::Slot| slot.joined.load(Ordering::Acquire);
         let slot = self.home.segment.slots.get(member);
         self.is_counted(member) && slot.is_some_and(|slot| joined(slot) <= exchange.generation())
     }
 
-    /// Number of members that wait in the node's barrier now. Local.
+    /// Returns the number of members that wait in the node's barrier now. Local.
     pub(crate) fn waiting(&self) -> usize {
         match self.home.segment.layout.wait {
             WaitKind::Futex => self.home.segment.barrier[0].state.word().arrived() as usize,
@@ -484,14 +489,15 @@ impl Node {
         }
     }
 
-    /// Returns true if a member has left in good order and not come back. Local.
+    /// Returns true if a member has left in order and not rejoined. Local.
     pub(crate) fn has_left(&self, member: usize) -> bool {
         let slot = self.home.segment.slots.get(member);
         slot.is_some_and(|slot| slot.status() == Some(Status::Left))
     }
 
-    /// Leaves the node: the others' barriers wait for one member less from now on. Local; waits for
-    /// this process's other threads to come out of its barriers. Leaving again does nothing.
+    /// Leaves the node: from now on the barriers of the other members wait for one member less.
+    /// Local; waits until this process's other threads have left its barriers. Leaving again does
+    /// nothing.
     ///
     /// # Errors
     /// [`NodeError::ExchangeInUse`]; [`NodeError::Forked`]; [`NodeError::NotSupported`] for a
@@ -504,9 +510,9 @@ impl Node {
         }
     }
 
-    /// Goes on without a dead member. Local, but meant for every surviving member: each calls it
-    /// for the members named by [`NodeError::DeadMember`] before its next barrier; all but the
-    /// first such call do nothing.
+    /// Removes a dead member so that the node can continue without it. Local, but meant for every
+    /// surviving member: each calls it for the members named by [`NodeError::DeadMember`] before
+    /// its next barrier. All but the first such call do nothing.
     ///
     /// # Errors
     /// [`NodeError::NotDead`] for a member whose process lives, or that never attached or has left;
@@ -531,7 +537,7 @@ impl Node {
             home.segment.mark_expelled(member);
             home.reconcile(true)
         } else if is(Status::Expelled) {
-            // By somebody who may not have come to the second step yet.
+            // Expelled by a member that may not have reached the second step yet.
             home.reconcile(false)
         } else {
             Err(NodeError::NotDead { member })
@@ -540,16 +546,16 @@ impl Node {
 }
 
 impl Home {
-    /// Makes all barriers count the members that there are.
+    /// Makes all barriers count the current members.
     fn reconcile(&self, changed: bool) -> Result<(), NodeError> {
         barrier::reconcile(&self.segment.barrier[0], &self.everyone(), changed);
         self.for_each_channel(|channel| channel.reconcile(self, changed))
     }
 
     fn leave(&self) -> Result<(), NodeError> {
-        // First of all: in a forked child the locks below may be held by threads it has not.
+        // First, because in a forked child the locks below may be held by threads it does not have.
         self.check()?;
-        // No thread of this process is in any barrier while these are held.
+        // While these locks are held, no thread of this process is in any barrier.
         let _place = guard(&self.place);
         let mut channels = guard(&self.channels);
         let mine: Vec<_> = channels.values().cloned().collect();
@@ -564,7 +570,7 @@ impl Home {
         if self.segment.layout.wait == WaitKind::Futex {
             barrier::reconcile(&self.segment.barrier[0], &self.everyone(), true);
         }
-        // Coming back to the node is not coming back to these.
+        // Rejoining the node does not rejoin its named barriers.
         for channel in std::mem::take(&mut *channels).into_values() {
             channel.left.store(true, Ordering::Relaxed);
         }
@@ -581,13 +587,14 @@ impl Home {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Already left, or a forked child: nothing to do, and nobody to tell.
+        // Already left, or a forked child: nothing to do and no one to notify.
         let _ = self.home.leave();
     }
 }
 
-/// Number of processors online, whatever this process is bound to. A first guess at whether the members find a CPU
-/// each, made once per process: who knows their masks says better.
+/// Returns the number of processors online, regardless of this process's mask. Computed once per
+/// process: a first estimate of whether each member has a CPU to itself, for callers that do not
+/// know the members' masks.
 fn processors() -> usize {
     static ONLINE: OnceLock<usize> = OnceLock::new();
     *ONLINE.get_or_init(|| {

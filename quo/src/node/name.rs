@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use super::NodeError;
 
-/// Bytes of a name that nobody can guess.
+/// Bytes of a name's unguessable part.
 pub(super) const SECRET_BYTES: usize = 16;
 
 /// The name of a segment file: `quo-<uid>-<32 hexadecimal digits>`.
 ///
-/// The digits are random, so nobody can put a file in the segment's place beforehand. The creator
-/// makes the name up and tells the others over MPI.
+/// The digits are random, so no one can create a file of that name beforehand. The creator chooses
+/// the name and sends it to the other members over MPI.
 ///
 /// ```
 /// use quo::node::SegmentName;
@@ -25,10 +25,10 @@ pub struct SegmentName {
 }
 
 impl SegmentName {
-    /// A name that nobody can guess. Local.
+    /// Returns an unguessable name. Local.
     ///
     /// # Errors
-    /// [`NodeError::System`] when the kernel has no random numbers to give.
+    /// [`NodeError::System`] if the kernel provides no random numbers.
     pub fn random() -> Result<Self, NodeError> {
         let mut secret = [0; SECRET_BYTES];
         let mut filled = 0;
@@ -47,17 +47,17 @@ impl SegmentName {
         Ok(Self { secret })
     }
 
-    /// The name with this secret, which another process made up. Local.
+    /// Returns the name with this secret, which another process generated. Local.
     pub(crate) fn from_secret(secret: [u8; SECRET_BYTES]) -> Self {
         Self { secret }
     }
 
-    /// Returns the part that makes the name unguessable, for the other members only. Local.
+    /// Returns the unguessable part, for the other members only. Local.
     pub(crate) fn secret(&self) -> &[u8; SECRET_BYTES] {
         &self.secret
     }
 
-    /// A name that only those who know this one can tell, one for each `key`.
+    /// Derives a name, one for each `key`, that cannot be computed without knowing this one.
     pub(super) fn derive(&self, key: &[u64]) -> Self {
         let mut secret = [0; SECRET_BYTES];
         for (half, seed) in secret.chunks_exact_mut(8).zip([0x51_u64, 0xa7]) {
@@ -72,7 +72,7 @@ impl SegmentName {
     }
 }
 
-/// A hash that every build of this library computes alike.
+/// Hash that every build of this library computes identically.
 pub(super) struct Fingerprint(u64);
 
 impl Fingerprint {
@@ -126,7 +126,7 @@ impl FromStr for SegmentName {
     }
 }
 
-/// The user that files made by this process belong to.
+/// Returns the user that owns the files this process creates.
 pub(super) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -1,8 +1,9 @@
-//! Segments of this user that this process is no member of, and who has pushed a binding there.
+//! Segments of the same user in which this process is not a member, and the bindings pushed there.
 //!
-//! A segment has no name any more once all are attached, but the kernel lists the record locks of its members, and a
-//! process of the same user can open again any file that another has open. It is read with system calls and not mapped:
-//! another job may cut the file short at any time.
+//! After all members have attached, a segment has no name, but the kernel lists the record locks of
+//! its members, and a process of the same user can reopen any file that another process has open.
+//! The file is read with system calls and not mapped, because another job may truncate it at any
+//! time.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -18,27 +19,27 @@ use super::liveness::LockedFile;
 use super::{Node, SegmentName, file};
 use crate::CpuSet;
 
-/// The number of attempts to read a mask that changes meanwhile.
+/// Number of attempts to read a mask that is being changed.
 const LOOKS: usize = 8;
 
-/// A process that has pushed a binding and not popped it.
+/// Process that has pushed a binding and not popped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Push {
     pub(crate) process: i32,
     pub(crate) cpus: CpuSet,
 }
 
-/// A segment of other processes, open for reading.
+/// Segment of other processes, open for reading.
 #[derive(Debug)]
 pub(crate) struct OtherSegment {
     file: Arc<LockedFile>,
     layout: Layout,
-    /// The living members and their processes.
+    /// Living members and their processes.
     members: Vec<(usize, i32)>,
 }
 
 impl Node {
-    /// Publishes how many bindings this member has pushed and not popped. Local.
+    /// Publishes the number of bindings this member has pushed and not popped. Local.
     pub(crate) fn publish_pushes(&self, count: usize) {
         let slot = &self.home.segment.slots[self.home.member];
         slot.pushes.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
@@ -50,8 +51,8 @@ impl Node {
         slot.is_some_and(|slot| slot.pushes.load(Ordering::Relaxed) > 0)
     }
 
-    /// The segments of this user beside this one, in the same file system, as far as the kernel shows
-    /// them. Local; takes tens of microseconds and more.
+    /// Returns the other segments of this user in the same file system, if the kernel shows them.
+    /// Local; takes tens of microseconds or more.
     pub(crate) fn others(&self) -> Vec<OtherSegment> {
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
         let (number, _) = self.home.segment.file.identity();
@@ -76,12 +77,12 @@ impl OtherSegment {
         (file.identity().1 == inode).then_some(Self { file, layout, members })
     }
 
-    /// The bytes that the segment was made with.
+    /// Returns the payload that the segment was created with.
     pub(crate) fn payload(&self) -> Option<Vec<u8>> {
         self.read(self.layout.payload, self.layout.payload_bytes)
     }
 
-    /// The members that have pushed a binding, and its CPUs.
+    /// Returns the members that have pushed a binding, with its CPUs.
     pub(crate) fn pushes(&self) -> Vec<Push> {
         let members = self.members.iter();
         let pushes = members.filter_map(|&(member, process)| {
@@ -118,7 +119,8 @@ impl OtherSegment {
     }
 }
 
-/// Opens once more the file that a process has open under this inode number, when its name is that of a segment.
+/// Reopens the file that a process has open under this inode number, if its name is that of a
+/// segment.
 fn opened_by(process: i32, inode: u64) -> Option<(OwnedFd, SegmentName)> {
     use std::os::linux::fs::MetadataExt;
     let folder = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
@@ -133,13 +135,13 @@ fn opened_by(process: i32, inode: u64) -> Option<(OwnedFd, SegmentName)> {
     })
 }
 
-/// The name of a segment by the path that the kernel shows, also after its removal.
+/// Parses a segment's name from the path that the kernel shows, also after its removal.
 pub(super) fn segment_name(path: &str) -> Option<SegmentName> {
     path.rsplit('/').next()?.trim_end_matches(" (deleted)").parse().ok()
 }
 
-/// The locked bytes of the files of a device and the processes that hold them, by inode, from the
-/// kernel's list of locks. Ranges and those who wait are left out.
+/// Returns, by inode, the locked bytes of a device's files and the processes that hold them, from
+/// the kernel's list of locks. Ranges and waiting processes are left out.
 fn locked(locks: &str, device: &str) -> BTreeMap<u64, Vec<(usize, i32)>> {
     let mut files = BTreeMap::<u64, Vec<(usize, i32)>>::new();
     for line in locks.lines() {
@@ -168,7 +170,7 @@ fn word32(bytes: &[u8], start: usize) -> Option<u32> {
     bytes.get(start..start + 4)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// The published mask in the bytes of a cell.
+/// Decodes the published mask from the bytes of a cell.
 fn mask(cell: &[u8]) -> Option<CpuSet> {
     let copy = (word32(cell, offset_of!(MaskCell, version))? % 2) as usize;
     let length = word32(cell, offset_of!(MaskCell, lengths) + 4 * copy)?;

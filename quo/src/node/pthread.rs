@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
 //! A process-shared pthread barrier as the node's barrier, for comparison.
 //!
-//! It has the limits of the C library's: it counts a fixed number of members, has no timeout, does
-//! not notice a death, and no member can join or leave. A member that dies leaves the others
-//! waiting for ever. All members must use the same C library.
+//! It has the limits of the C library's barrier: it counts a fixed number of members, has no
+//! timeout, does not notice a death, and no member can join or leave. A member that dies leaves the
+//! others waiting forever. All members must use the same C library.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use super::NodeError;
 use super::layout::PthreadCell;
 
-/// Makes the barrier in a segment that nobody else knows yet.
+/// Initialises the barrier in a segment that no other process knows yet.
 pub(super) fn prepare(cell: &PthreadCell, members: usize) -> Result<(), NodeError> {
     let count = u32::try_from(members).map_err(|_| NodeError::InvalidOption {
         option: "members",
@@ -20,7 +20,7 @@ pub(super) fn prepare(cell: &PthreadCell, members: usize) -> Result<(), NodeErro
     })?;
     let mut attributes = MaybeUninit::uninit();
     // SAFETY: the attributes are initialised by the first call and destroyed by the last, and the
-    // cell is memory of the right size and alignment that nobody else uses yet.
+    // cell is memory of the right size and alignment that nothing else uses yet.
     unsafe {
         check("pthread_barrierattr_init", libc::pthread_barrierattr_init(attributes.as_mut_ptr()))?;
         let shared = libc::PTHREAD_PROCESS_SHARED;
@@ -39,9 +39,9 @@ pub(super) fn prepare(cell: &PthreadCell, members: usize) -> Result<(), NodeErro
     }
 }
 
-/// Waits until all members are here.
+/// Waits until all members have arrived.
 pub(super) fn wait(cell: &PthreadCell) -> Result<(), NodeError> {
-    // SAFETY: `prepare` made the barrier before anyone could attach, and nobody destroys it.
+    // SAFETY: `prepare` made the barrier before anyone could attach, and nothing destroys it.
     match unsafe { libc::pthread_barrier_wait(cell.0.get()) } {
         libc::PTHREAD_BARRIER_SERIAL_THREAD => Ok(()),
         result => check("pthread_barrier_wait", result),

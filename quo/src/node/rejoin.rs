@@ -1,4 +1,4 @@
-//! Coming back after leaving, going for good, and going without a word.
+//! Rejoining, leaving for good, and abandoning a membership without leaving.
 
 use std::sync::atomic::Ordering;
 
@@ -8,13 +8,13 @@ use super::roster::Status;
 use super::{Node, NodeError, guard, masks};
 
 impl Node {
-    /// Comes back after [`leave`](Self::leave): the others' barriers wait for this member again,
-    /// from the current one on. Local. Tells whether anything changed: a member that never left
-    /// stays one. Named barriers have to be made again.
+    /// Rejoins after [`leave`](Self::leave): from the current barrier on, the other members wait
+    /// for this member again. Local. Returns false, without any change, for a member that never
+    /// left. Named barriers have to be created again.
     ///
     /// # Errors
-    /// [`NodeError::Forked`]; [`NodeError::MemberTaken`] when another process has come in its
-    /// place; [`NodeError::NotSupported`] for a pthread barrier.
+    /// [`NodeError::Forked`]; [`NodeError::MemberTaken`] if another process has taken this member's
+    /// slot; [`NodeError::NotSupported`] for a pthread barrier.
     pub fn rejoin(&self) -> Result<bool, NodeError> {
         let home = &*self.home;
         home.supports("coming back")?;
@@ -45,8 +45,8 @@ impl Node {
         Ok(true)
     }
 
-    /// Leaves for good, whatever the kind of barrier: one that counts a fixed number of members is
-    /// not going to be used any more. Local.
+    /// Leaves for good, whatever the kind of barrier: a barrier that counts a fixed number of
+    /// members is not used again. Local.
     pub(crate) fn retire(&self) -> Result<(), NodeError> {
         match self.home.leave() {
             Err(NodeError::Left) => Ok(()),
@@ -54,8 +54,8 @@ impl Node {
         }
     }
 
-    /// Stops being a member without leaving in order: the others find this member dead, as they
-    /// should when it failed half-way and they may not have. Local.
+    /// Gives up the membership without leaving in order: the other members find this member dead,
+    /// as they should if it failed half-way and they may not have failed. Local.
     pub(crate) fn abandon(self) {
         if self.home.check().is_ok() {
             self.home.left.store(true, Ordering::Relaxed);

@@ -11,17 +11,17 @@ use super::segment::{ChannelParts, Segment};
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Status {
-    /// Nobody's.
+    /// Unused.
     Free = 0,
-    /// Counted since the segment was made; its process is on the way.
+    /// Counted since the segment was created; its process has not attached yet.
     Awaited = 1,
     /// A process holds the slot's lock.
     Present = 2,
-    /// The member went in good order.
+    /// The member left in order.
     Left = 3,
-    /// Found dead; still counted, so that nothing completes before the others know.
+    /// Found dead; still counted, so that no barrier completes before the other members know.
     Dead = 4,
-    /// Dead, and counted no more.
+    /// Dead, and no longer counted.
     Expelled = 5,
 }
 
@@ -38,34 +38,34 @@ impl Slot {
         [Free, Awaited, Present, Left, Dead, Expelled].into_iter().find(|&s| s as u32 == value)
     }
 
-    /// Moves on from one status to another; `false` when the slot was not in the first.
+    /// Changes the status from `from` to `to`; returns false if it was not `from`.
     pub(super) fn change(&self, from: Status, to: Status) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         self.status.compare_exchange(from as u32, to as u32, success, failure).is_ok()
     }
 }
 
-/// A set of members in shared memory, one bit each.
+/// Returns true if a set of members in shared memory, one bit each, contains a member.
 pub(super) fn contains(set: &[AtomicU64], member: usize) -> bool {
     set.get(member / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (member % 64) & 1 == 1)
 }
 
-/// Notes that a member is expelled when so many generations of a barrier have failed.
+/// Records that a member is expelled after `failures` generations of a barrier have failed.
 pub(super) fn record_expulsion(expelled_at: &[AtomicU32], member: usize, failures: u64) {
     if let Some(at) = expelled_at.get(member) {
         at.store((failures as u32).wrapping_add(1), Ordering::Release);
     }
 }
 
-/// Returns true if a entry was dug after the failed generation of this number. Numbers are taken as
-/// close to each other: they begin again after 2^28.
+/// Returns true if an entry was recorded after the generation that failed with this number. Numbers
+/// are assumed to be close to each other: they wrap at 2^28.
 fn is_later(at: u32, failure: u64) -> bool {
     let ahead = u64::from(at).wrapping_sub(2).wrapping_sub(failure) & (FAILURES - 1);
     at != 0 && ahead < FAILURES / 2
 }
 
-/// Returns true if a entry was dug while the generation that failed with this number was open, or
-/// one that completed after the failure before it.
+/// Returns true if an entry was recorded while the generation that failed with this number was
+/// open, or one that completed after the failure before it.
 fn is_in(at: u32, failure: u64) -> bool {
     at != 0 && u64::from(at).wrapping_sub(1).wrapping_sub(failure) & (FAILURES - 1) == 0
 }
@@ -73,21 +73,21 @@ fn is_in(at: u32, failure: u64) -> bool {
 /// Members that one barrier counts, as one waiter sees them.
 pub(super) struct Members<'a> {
     segment: &'a Segment,
-    /// Only those in the set; everyone without.
+    /// Restricts the members to this set; `None` for all members of the node.
     subset: Option<&'a [AtomicU64]>,
     expelled_at: &'a [AtomicU32],
     rounds: &'a Rounds,
-    /// The inspections there had been when this waiter went to sleep.
+    /// Number of inspections at the time this waiter went to sleep.
     seen: Cell<Option<u32>>,
 }
 
 impl<'a> Members<'a> {
-    /// Everyone on the node.
+    /// All members of the node.
     pub(super) fn everyone(segment: &'a Segment) -> Self {
         Self::new(segment, None, &segment.expelled_at, &segment.barrier[0].rounds)
     }
 
-    /// The members of a named barrier.
+    /// Members of a named barrier.
     pub(super) fn some(segment: &'a Segment, parts: &'a ChannelParts) -> Self {
         Self::new(segment, Some(&parts.members), &parts.expelled_at, &parts.cell[0].barrier.rounds)
     }
@@ -101,7 +101,7 @@ impl<'a> Members<'a> {
         Self { segment, subset, expelled_at, rounds, seen: Cell::new(None) }
     }
 
-    /// The numbers of the members in these statuses, ascending.
+    /// Returns the numbers of the members in the wanted statuses, in ascending order.
     pub(super) fn in_status(&self, wanted: impl Fn(Status) -> bool) -> impl Iterator<Item = usize> {
         self.segment.slots.iter().enumerate().filter_map(move |(member, slot)| {
             let belongs = self.subset.is_none_or(|subset| contains(subset, member));
@@ -109,18 +109,18 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// The counted members, ascending.
+    /// Returns the counted members, in ascending order.
     pub(super) fn counted(&self) -> impl Iterator<Item = usize> {
         self.in_status(Status::is_counted)
     }
 
-    /// Members to name when the failed generation of this number was broken: the dead ones, and
-    /// those that were dead then and have been expelled since.
+    /// Returns the members to name if the generation that failed with this number was broken by a
+    /// death: the members dead now, and the members dead then and expelled since.
     pub(super) fn dead_since(&self, failure: u64) -> Vec<usize> {
         let named = |member: usize, slot: &Slot| match slot.status() {
             Some(Status::Dead) if self.subset.is_none_or(|subset| contains(subset, member)) => true,
-            // No longer in the subset, but its entry tells whether it was; who expels it takes it
-            // off the lists first and changes its status last.
+            // No longer in the subset, but its entry shows whether it was: expelling a member
+            // removes it from the lists first and changes its status last.
             Some(Status::Dead | Status::Expelled) => self
                 .expelled_at
                 .get(member)
@@ -138,8 +138,8 @@ impl<'a> Members<'a> {
         if !dead.is_empty() {
             return dead;
         }
-        // Who ended the generation saw somebody dead, and before it did so another member had
-        // expelled that one: from this same generation.
+        // The member that ended the generation saw a dead member, and before it ended the
+        // generation another member expelled the dead one: from this same generation.
         all(&|member, slot| {
             slot.status() == Some(Status::Expelled)
                 && self
@@ -171,7 +171,7 @@ impl Roster for Members<'_> {
 
     fn inspect(&self, urgent: bool) -> bool {
         let last = self.rounds.inspections.load(Ordering::Relaxed);
-        // Somebody went round while this one slept: good enough until the next time.
+        // Another waiter inspected while this one slept: sufficient until the next time.
         let mine = self.seen.get().is_none_or(|seen| seen == last)
             && self
                 .rounds

@@ -1,4 +1,4 @@
-//! Making, joining and removing a segment.
+//! Creating, attaching to and removing a segment.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::mapping::{Mapping, Shared, ShmSafe};
 use super::roster::Status;
 use super::{Node, NodeError, NodeOptions, SegmentName, WaitKind, file, pthread};
 
-/// The byte whose lock says that the creator is still about. Members lock the bytes below.
+/// Byte whose lock shows that the creator is alive. Members lock the bytes below.
 const CREATOR_BYTE: u64 = 1 << 20;
 
-/// A segment, mapped.
+/// A mapped segment.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) name: SegmentName,
@@ -38,7 +38,7 @@ pub(super) struct Segment {
     mapping: Arc<Mapping>,
 }
 
-/// One named barrier's parts.
+/// Parts of one named barrier.
 #[derive(Debug)]
 pub(super) struct ChannelParts {
     pub(super) cell: Shared<ChannelCell>,
@@ -77,7 +77,7 @@ impl Segment {
         })
     }
 
-    /// The parts of a named barrier.
+    /// Maps the parts of a named barrier.
     pub(super) fn channel(&self, index: usize) -> Result<ChannelParts, NodeError> {
         let places = self.layout.channel(index);
         let capacity = self.layout.capacity;
@@ -96,7 +96,7 @@ impl Segment {
             let object = path.display().to_string();
             move |error| NodeError::system(call, object, error)
         };
-        // Kept before anything can fail: closing it again could drop locks that this process has.
+        // Kept before any failure: closing it again could drop locks that this process has.
         let file = LockedFile::keep(file::open(directory, name)?).map_err(system("fstat"))?;
         let size = file::verify(file.descriptor(), directory, name)?;
         let refuse = |reason: String| NodeError::Refused { path: path.clone(), reason };
@@ -146,36 +146,36 @@ impl Segment {
         Ok(segment)
     }
 
-    /// The name of a further file, which only members can tell, one for each `key`.
+    /// Returns the name of a further file, one for each `key`; only members can derive it.
     pub(super) fn further_name(&self, key: &[u64]) -> SegmentName {
         SegmentName::from_secret(self.layout.secret).derive(key)
     }
 
-    /// Returns true if somebody may be marked dead; `false` saves looking.
+    /// Returns true if a member may be marked dead; false saves the search.
     pub(super) fn has_deaths(&self) -> bool {
         let rounds = &self.barrier[0].rounds;
         rounds.deaths.load(Ordering::Acquire) != rounds.burials.load(Ordering::Acquire)
     }
 
-    /// Marks a dead member as expelled, unless somebody has.
+    /// Marks a dead member as expelled, unless another process has.
     pub(super) fn mark_expelled(&self, member: usize) {
         if self.slots[member].change(Status::Dead, Status::Expelled) {
             self.barrier[0].rounds.burials.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// Returns true if a present member's process lives. `None`: the kernel would not say.
+    /// Returns true if a present member's process is alive; `None` if the kernel cannot tell.
     fn lives(&self, member: usize) -> Option<bool> {
         self.file.is_locked(member as u64).ok()
     }
 
-    /// Tests a present member, and marks it dead if it is. Whether it is dead now.
+    /// Tests a present member and marks it dead if it is. Returns true if it is marked dead now.
     pub(super) fn note_if_dead(&self, member: usize) -> bool {
         let Some(slot) = self.slots.get(member) else { return false };
-        // A member takes its lock before it is present, and is not present any more when it gives
-        // the lock up. So present without the lock is dead.
+        // A member takes its lock before it becomes present, and stops being present before it
+        // releases the lock. So present without the lock is dead.
         if slot.status() == Some(Status::Present) && self.lives(member) == Some(false) {
-            // Counted before it is marked, and uncounted when somebody else marked it.
+            // Counted before it is marked, and uncounted if another process has marked it.
             let rounds = &self.barrier[0].rounds;
             rounds.deaths.fetch_add(1, Ordering::AcqRel);
             if !slot.change(Status::Present, Status::Dead) {
@@ -195,7 +195,7 @@ fn view<T: ShmSafe>(
         .ok_or(NodeError::Damaged { reason: "a part lies outside the segment" })
 }
 
-/// A segment that this process has made, before and while others attach.
+/// Segment that this process has created, before and while other processes attach.
 ///
 /// Dropping it removes the name if [`unlink`](Self::unlink) did not. Members that are attached
 /// are not affected by either.
@@ -206,27 +206,27 @@ pub struct CreatedSegment {
 }
 
 impl CreatedSegment {
-    /// The segment's name, to be told to the other members.
+    /// Returns the segment's name, to be sent to the other members.
     #[must_use]
     pub fn name(&self) -> &SegmentName {
         &self.segment.name
     }
 
-    /// The directory of the segment, to be told to the other members.
+    /// Returns the directory of the segment, to be sent to the other members.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.segment.directory
     }
 
-    /// The size of the segment in bytes.
+    /// Returns the size of the segment in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.segment.layout.total
     }
 
-    /// Removes the name. Call it when all members are attached; from then on nothing is left behind
-    /// whatever happens. Safe to call again. Local; for the creator only, a forked child does
-    /// nothing.
+    /// Removes the name. Call it when all members are attached; from then on no file is left
+    /// behind, whatever happens. Safe to call again. Local; for the creator only: in a forked child
+    /// it does nothing.
     ///
     /// # Errors
     /// [`NodeError::System`] when the name cannot be removed.
@@ -246,16 +246,17 @@ impl Drop for CreatedSegment {
 }
 
 impl Node {
-    /// Makes a segment. Local; for one process of the node, which then tells the others the name.
+    /// Creates a segment. Local; for one process of the node, which then sends the name to the
+    /// others.
     ///
-    /// The file is made with mode 0600 under a name that must be new, and all its memory is taken
-    /// at once: a full directory is an error here and never a fatal signal later.
+    /// The file is created with mode 0600 under a new name, and all its memory is allocated at
+    /// once: a full directory is an error here and never a fatal signal later.
     ///
     /// # Errors
-    /// [`NodeError::InvalidOption`] for options out of range, [`NodeError::NoRoom`] when the
+    /// [`NodeError::InvalidOption`] for options out of range, [`NodeError::NoRoom`] if the
     /// directory is full, [`NodeError::UnsafeDirectory`] for one in which others could replace the
-    /// file, [`NodeError::System`] for anything else the kernel refuses. Nothing is
-    /// left behind then.
+    /// file, [`NodeError::System`] for anything else the kernel refuses. No file is left behind
+    /// after an error.
     pub fn create(
         name: &SegmentName,
         options: &NodeOptions<'_>,
@@ -267,11 +268,11 @@ impl Node {
             options.payload.len(),
             options.wait,
         )?;
-        // Of its own: the digits of the name can be read by all who can list the directory.
+        // A second secret: anyone who can list the directory can read the digits of the name.
         let layout = Layout { secret: *SegmentName::random()?.secret(), ..layout };
         match Segment::create(name, layout, &options.directory, options.payload) {
             Ok(segment) => Ok(CreatedSegment { segment, process: ForkId::current() }),
-            // A name that was there before is not ours to remove.
+            // A file that existed before is not ours to remove.
             Err(
                 error
                 @ (NodeError::System { call: "open", .. } | NodeError::UnsafeDirectory { .. }),
@@ -283,23 +284,24 @@ impl Node {
         }
     }
 
-    /// Removes the name of a segment whose maker may have died. Local; for any process that knows
-    /// the name, once all that could attach have attached or given up. Never fails: a name that is
-    /// gone already is the wanted result.
+    /// Removes the name of a segment whose creator may have died. Local; for any process that knows
+    /// the name, once all processes that could attach have attached or given up. Never fails: a
+    /// name that does not exist is the wanted result.
     pub fn unlink(name: &SegmentName, directory: &Path) {
         let _ = file::unlink(directory, name);
     }
 
-    /// Becomes a member of a segment. Local; each member calls it once, with its own number.
+    /// Attaches to a segment as a member. Local; each member calls it once, with its own number.
     ///
-    /// A member below the number given at creation was counted from the start; attaching as a
-    /// higher one, or again after a member left or was expelled, makes the node one larger from
+    /// A member below the number given at creation was counted from the start. Attaching with a
+    /// higher number, or again after a member left or was expelled, makes the node one larger from
     /// the current barrier on.
     ///
     /// # Errors
-    /// [`NodeError::Refused`] for a file that is not a segment of this user, of this layout version
-    /// and whole; [`NodeError::UnsafeDirectory`]; [`NodeError::NoSuchMember`] and [`NodeError::MemberTaken`] for a wrong number;
-    /// [`NodeError::System`] when the kernel refuses, among others when the name is gone.
+    /// [`NodeError::Refused`] for a file that is not an intact segment of this user and this layout
+    /// version; [`NodeError::UnsafeDirectory`]; [`NodeError::NoSuchMember`] and
+    /// [`NodeError::MemberTaken`] for a wrong number; [`NodeError::System`] if the kernel refuses,
+    /// for example because the name does not exist.
     pub fn attach(
         name: &SegmentName,
         directory: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! Removes the files of jobs that were killed as a whole while they made a segment.
+//! Removes the files of jobs that were killed as a whole while they created a segment.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -9,26 +9,25 @@ use rustix::time::ClockId;
 use super::liveness::LockedFile;
 use super::{Node, NodeError, SegmentName, directory, file};
 
-/// Younger segments may be in the making.
+/// Minimum age of a stale segment: younger segments may still be under construction.
 const STALE: Duration = Duration::from_secs(60);
 
 impl Node {
-    /// Removes this user's stale segments from a directory and says how many: files with a
-    /// segment's name, untouched for more than a minute, of which no living process is a member or
-    /// the maker. Local; safe while other jobs make and use segments.
+    /// Removes this user's stale segments from a directory and returns their number. Stale are
+    /// files with a segment's name, untouched for more than a minute, of which no living process is
+    /// a member or the creator. Local; safe while other jobs create and use segments.
     ///
-    /// Segments lose their name as soon as all are attached, so there is nothing to remove unless
-    /// a whole job was killed within those milliseconds.
+    /// Segments lose their name as soon as all members are attached, so there is nothing to remove
+    /// unless a whole job was killed within those milliseconds.
     ///
     /// # Errors
-    /// [`NodeError::System`] when the directory cannot be read, [`NodeError::UnsafeDirectory`] when
-    /// others could replace files in it. Files that cannot be examined are
-    /// let be.
+    /// [`NodeError::System`] if the directory cannot be read, [`NodeError::UnsafeDirectory`] if
+    /// others could replace files in it. Files that cannot be examined are skipped.
     pub fn sweep(directory: impl AsRef<Path>) -> Result<usize, NodeError> {
         Self::sweep_older_than(directory, STALE)
     }
 
-    /// [`sweep`](Self::sweep) with another age than a minute. Local.
+    /// Like [`sweep`](Self::sweep), with another age than a minute. Local.
     ///
     /// # Errors
     /// As [`sweep`](Self::sweep).
@@ -49,7 +48,8 @@ impl Node {
 
 fn remove_if_stale(directory: &Path, name: &SegmentName, age: Duration) -> bool {
     let Ok(file) = file::open(directory, name) else { return false };
-    // Kept, not just open: it may be a segment of this process, whose locks a close would drop.
+    // Kept, not just open: it may be a segment of this process, and closing it would drop its
+    // locks.
     let Ok(kept) = LockedFile::keep(file) else { return false };
     file::verify(kept.descriptor(), directory, name).is_ok()
         && is_older(kept.descriptor(), age)
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(sweep(60).unwrap(), 0, "both are young");
         assert_eq!(sweep(0).unwrap(), 1);
         assert!(!path(&stale).exists() && path(&used).exists() && other.exists());
-        // The maker has gone without removing the name, a member is there.
+        // The creator has gone without removing the name; a member is attached.
         let node = Node::attach(&used, directory.path(), 0).unwrap();
         assert_eq!(sweep(0).unwrap(), 0);
         assert!(node.is_alive(0), "sweeping has not dropped this member's lock");

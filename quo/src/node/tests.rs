@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The node with threads as its members. `tests/node_processes.rs` does the same and worse to
-//! processes.
+//! The node with threads as its members. `tests/node_processes` tests the same, and harsher
+//! faults, with processes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -125,7 +125,7 @@ fn exchange_results_must_be_dropped_before_the_next_call() {
 #[test]
 fn a_timeout_is_everybodys_also_of_those_who_come_later() {
     let nodes = nodes(3);
-    // Members 0 and 1 give up twice before member 2 comes at all.
+    // Members 0 and 1 give up twice before member 2 arrives.
     on_each(&nodes[..2], |node| {
         for _ in 0..2 {
             let timeout = if node.member() == 0 { Duration::from_millis(5) } else { LONG };
@@ -180,7 +180,7 @@ fn a_joiner_takes_part_from_the_current_barrier_on() {
             assert_eq!(told.iter().map(|(_, bytes)| bytes[0]).collect::<Vec<_>>(), [0, 1, 2]);
         });
     }
-    // Its place can be taken again, and its old words are not told any more.
+    // Its slot can be taken again, and its old message is no longer delivered.
     nodes.pop();
     on_each(&nodes, |node| assert_eq!(node.exchange(b"x").unwrap().iter().count(), 2));
     nodes.push(scratch.attach(2).unwrap());
@@ -249,7 +249,7 @@ fn named_barriers_are_independent() {
             assert_eq!(two.members(), [0, 1]);
         }
         all.barrier_timeout(LONG).unwrap();
-        // The same barrier again, by another handle.
+        // The same barrier again, through another handle.
         node.named_barrier("all", &[0, 1, 2]).unwrap().barrier_timeout(LONG).unwrap();
         node.barrier_timeout(LONG).unwrap();
     });
@@ -287,7 +287,7 @@ fn a_death_is_named_also_while_another_member_expels_it() {
     crew.nodes.remove(1).abandon();
     let named = |error| matches!(error, NodeError::DeadMember { members } if members == [1]);
     assert!(named(channel.barrier_timeout(LONG).unwrap_err()));
-    // The other is interrupted after it has taken the dead off the lists.
+    // The other member is interrupted after it has taken the dead one off the lists.
     let home = &crew[0].home;
     home.for_each_channel(|channel| channel.discard_arrivals(1, || true)).unwrap();
     let parts = home.segment.channel(0).unwrap();
@@ -303,7 +303,7 @@ fn expelled_death_is_named_to_those_it_failed() {
         std::thread::yield_now();
     }
     crew[0].expel(1).unwrap();
-    // Another member saw the dead before that, and ends the first generation only now.
+    // Another member saw the dead one before that, and ends the first generation only now.
     let everyone = Members::everyone(&home.segment);
     assert_eq!(everyone.dead_since(0), [1]);
     assert_eq!(everyone.dead_since(1), [0_usize; 0]);
@@ -334,7 +334,7 @@ fn returning_member_asks_for_its_named_barriers_again() {
     let kept = nodes[0].named_barrier("both", &[0, 1]).unwrap();
     nodes[1].leave().unwrap();
     kept.barrier_timeout(LONG).unwrap();
-    // One that is made while the member is away.
+    // A barrier that is created while the member is away.
     let made = nodes[0].named_barrier("made", &[0, 1]).unwrap();
     made.barrier_timeout(LONG).unwrap();
     assert!(nodes[1].rejoin().unwrap());
@@ -380,7 +380,7 @@ fn shared_memory_is_one_piece_seen_by_all() {
         node.barrier().unwrap();
         let all = memory.range(0..=2).unwrap();
         assert_eq!(all.len(), memory.all().len());
-        // SAFETY: nobody writes after the barrier.
+        // SAFETY: nothing writes after the barrier.
         let seen: Vec<u8> = unsafe { all.as_slice() }.to_vec();
         let expected: Vec<u8> =
             (0..3).flat_map(|member| vec![member as u8 + 1; bytes(member)]).collect();

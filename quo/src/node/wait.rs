@@ -10,16 +10,16 @@ use rustix::thread::futex;
 use super::barrier::protocol::{Wait, WakeReason, futex_half};
 use super::barrier::spin::Spinner;
 
-/// Time that a sleeper sleeps before it asks whether the others still live. It bounds how late a
-/// death is found, and a wake-up that died with its sender made up for.
+/// Time for which a waiter sleeps before it checks whether the other members are alive. It bounds
+/// how late a death is found, and how late a wake-up lost with its sender is made up for.
 pub(super) const SLICE: Duration = Duration::from_millis(350);
 
-/// Time that a member is willing to wait, and how.
+/// How long and how a member waits.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct WaitOptions {
-    /// When it gives up; never without.
+    /// Time at which the member gives up; `None` for never.
     pub(super) deadline: Option<Instant>,
-    /// True if it may poll before it sleeps.
+    /// True if the member may poll before it sleeps.
     pub(super) spin: bool,
 }
 
@@ -44,7 +44,7 @@ impl Wait<AtomicU64> for FutexWait<'_> {
 
     fn sleep(&mut self, word: &AtomicU64, seen: u64) -> WakeReason {
         let now = Instant::now();
-        // Kept over interrupted sleeps, so that signals cannot put the rounds off for ever.
+        // Kept across interrupted sleeps, so that signals cannot postpone the inspections forever.
         let slice_end = *self.slice_end.get_or_insert(now + SLICE);
         let until = self.options.deadline.map_or(slice_end, |deadline| deadline.min(slice_end));
         let left = until.saturating_duration_since(now);
@@ -74,16 +74,16 @@ impl Wait<AtomicU64> for FutexWait<'_> {
 
     fn wake(&mut self, word: &AtomicU64) {
         self.spinner.woke_others();
-        // Nothing to do about an error: there is none for a mapped, aligned word.
+        // The only errors are for a word that is unmapped or misaligned, which this one is not.
         let _ = futex::wake(half(word), futex::Flags::empty(), i32::MAX.unsigned_abs());
     }
 }
 
-/// The half of the word that the kernel compares. No code of ours reads it this way.
+/// Returns the half of the word that the kernel compares. No other code reads it this way.
 fn half(word: &AtomicU64) -> &AtomicU32 {
     let index = if cfg!(target_endian = "little") { 1 } else { 0 };
     // SAFETY: both halves lie inside the word, which is more strictly aligned and outlives the
-    // result; the reference is only handed to the kernel.
+    // result; the reference is only passed to the kernel.
     unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>().add(index) }
 }
 

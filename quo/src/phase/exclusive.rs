@@ -1,9 +1,10 @@
-//! Hardware that one phase at a time has, also among jobs and contexts that know nothing of each other.
+//! Hardware that one phase at a time holds, also across jobs and contexts that are unaware of each
+//! other.
 //!
-//! A CPU is held by an exclusive lock (`flock`) on its folder in sysfs, which is the same file for all
-//! processes of the machine. The kernel drops it when its holder ends, however that ends, so nothing is
-//! left behind. The first worker of a node holds the CPUs of all its workers: workers that talk to each
-//! other never wait for each other here.
+//! A CPU is held by an exclusive lock (`flock`) on its folder in sysfs, which is the same file for
+//! all processes of the machine. The kernel drops the lock when its holder ends, however it ends,
+//! so nothing is left behind. The first worker of a node holds the CPUs of all its workers, so
+//! workers that communicate never wait for each other here.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -16,38 +17,38 @@ use crate::error::Error;
 
 const CALL: &str = "phase";
 
-/// The time between two looks at CPUs that others hold: at first, and at most.
+/// Interval between two attempts to lock CPUs that others hold: at first, and at most.
 const LOOKS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
 
-/// The conduct of a phase towards phases of other contexts and jobs that want the same CPUs.
+/// How a phase treats phases of other contexts and jobs that want the same CPUs.
 ///
-/// Phases that [overlap](Sharing::Overlap) hold nothing and wait for nobody: all phases that are to
-/// keep off each other's CPUs have to say so.
+/// Phases that [overlap](Sharing::Overlap) hold no CPUs and do not wait: only phases that all
+/// choose another mode keep off each other's CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sharing {
-    /// It runs at once, and shares CPUs with whoever else is there. The default.
+    /// Runs at once and shares its CPUs with any other phase. The default.
     #[default]
     #[doc(alias = "QUO_SHARING_OVERLAP")]
     Overlap,
-    /// It waits until all its CPUs are free, and has them alone while it runs.
+    /// Waits until all its CPUs are free, and holds them exclusively while it runs.
     #[doc(alias = "QUO_SHARING_WAIT")]
     Wait,
-    /// It takes those of its CPUs that are free, and has them alone while it runs. It waits only while
-    /// some worker would have none.
+    /// Takes the free ones of its CPUs and holds them exclusively while it runs. Waits only while
+    /// some worker would have no CPU.
     #[doc(alias = "QUO_SHARING_LEFT")]
     Left,
 }
 
-/// CPUs that this process holds for a phase, until this is dropped.
+/// CPUs that this process holds for a phase, released on drop.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     locks: Vec<(usize, File)>,
 }
 
 impl Held {
-    /// Takes the CPUs of the workers, given part by part, or those of them that are free. Waits for at
-    /// most `limit`.
+    /// Takes the CPUs of the workers, given worker by worker, or the free ones among them. Waits
+    /// for at most `limit`.
     pub(super) fn take(
         parts: &[&CpuSet],
         sharing: Sharing,
@@ -75,7 +76,8 @@ impl Held {
                 });
             }
             if sharing == Sharing::Left {
-                // Who waits for more than it has would keep others waiting who do the same.
+                // Holding CPUs while waiting for more would keep other waiters from ever getting
+                // enough.
                 held = Self::default();
             }
             std::thread::sleep(pause);
@@ -83,8 +85,8 @@ impl Held {
         }
     }
 
-    /// Takes more of the CPUs, in ascending order, so that of two who wait for all of theirs one gets
-    /// on: up to the first that is not free, or whatever is free.
+    /// Takes more of the CPUs, in ascending order, so that of two processes that wait for all of
+    /// theirs one makes progress: up to the first that is not free, or with `Left` every free one.
     fn extend(&mut self, all: &CpuSet, sharing: Sharing) -> Result<(), Error> {
         for cpu in all.difference(&self.cpus()).iter() {
             match lock(cpu)? {
@@ -105,13 +107,13 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         for (_, file) in &self.locks {
-            // Closing alone would leave it to a child that was forked meanwhile.
+            // Closing alone would leave the lock with a child that was forked meanwhile.
             let _ = flock(file, FlockOperation::Unlock);
         }
     }
 }
 
-/// Locks a CPU for this process; `None` while another one has it.
+/// Locks a CPU for this process; returns `None` while another process holds it.
 fn lock(cpu: usize) -> Result<Option<File>, Error> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}");
     let failed = |source| Error::File { call: CALL, path: path.clone(), source };
@@ -130,7 +132,7 @@ fn lock(cpu: usize) -> Result<Option<File>, Error> {
 mod tests {
     use super::*;
 
-    /// The CPUs online, which are few or many.
+    /// Returns the CPUs online.
     fn online() -> CpuSet {
         let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
         list.trim().parse().unwrap()
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn cpus_are_held_once_and_free_after_the_drop() {
-        // Beside tests of other processes that hold CPUs for a moment.
+        // Tests of other processes may hold CPUs for a moment.
         let long = Duration::from_secs(60);
         let cpu = CpuSet::single(online().iter().last().unwrap());
         let held = Held::take(&[&cpu], Sharing::Wait, long).unwrap();

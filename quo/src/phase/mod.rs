@@ -1,15 +1,15 @@
-//! Phases: parts of a program that want another number of threads than the rest.
+//! Phases: parts of a program that want a different number of threads than the rest.
 //!
-//! - `plan`: the wishes of a phase and the part of each rank in it, pure;
-//! - `exclusive`: hardware that one phase at a time has;
-//! - `run`: its life: push, set threads, run, set back, pop, wake;
-//! - `remap`: data from n ranks to m workers and back, in memory the node shares;
-//! - `openmp`: the teams of OpenMP, and pinned threads, moved for a phase;
-//! - `pinning`: threads of a worker on CPUs of their own;
-//! - `threads`: their start in a phase.
+//! - `plan`: the options of a phase and the part of each rank in it, pure;
+//! - `exclusive`: hardware that one phase at a time holds;
+//! - `run`: the life of a phase: push, set threads, run, reset, pop, wake;
+//! - `remap`: data from n ranks to m workers and back, in memory shared by the node;
+//! - `openmp`: OpenMP teams, and pinned threads, moved for a phase;
+//! - `pinning`: pins each thread of a worker to its own CPU;
+//! - `threads`: starts threads in a phase.
 //!
-//! Clocks, metrics, [`trace`]s, thread controls and rayon pools are below contexts, in `metrics` and
-//! `threading`, and public here.
+//! Clocks, metrics, [`trace`]s, thread controls and rayon pools are below contexts, in `metrics`
+//! and `threading`, and re-exported here.
 
 mod exclusive;
 pub(crate) mod openmp;

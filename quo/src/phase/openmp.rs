@@ -1,11 +1,11 @@
-//! OpenMP threads of a worker: how many a region gets, and those that a runtime pins elsewhere, moved to the worker's
-//! CPUs.
+//! OpenMP threads of a worker: how many a region gets, and moving threads that a runtime pins
+//! elsewhere to the worker's CPUs.
 //!
 //! A runtime makes its list of places when it starts, which is before the first push, and pins the
-//! threads that it starts later by that list. It does not pin threads again that a later team of the
-//! same size takes over: one region at the start of a phase tells the threads, which are then moved.
-//! GNU's runtime pins by environment variables only, LLVM's and Intel's confine threads without one.
-//! A process may have several runtimes, each with threads of its own.
+//! threads that it starts later by that list. It does not pin threads again when a later team of
+//! the same size reuses them: a region at the start of a phase finds the threads, which are then
+//! moved. GNU's runtime pins by environment variables only; LLVM's and Intel's confine threads
+//! without one. A process may have several runtimes, each with its own threads.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -43,7 +43,7 @@ fn pin(family: Family, value: impl Fn(&str) -> Option<String>) -> Option<Pin> {
     };
     if family == Family::Kmp {
         if let Some(pin) = set(KMP) {
-            // Set at all, it overrides the others.
+            // If set at all, it overrides the others.
             let words = pin.value.to_ascii_lowercase();
             let pins = words.split(',').any(|word| KMP_TYPES.contains(&word.trim()));
             return pins.then_some(pin);
@@ -60,10 +60,11 @@ fn pin(family: Family, value: impl Fn(&str) -> Option<String>) -> Option<Pin> {
 }
 
 impl Pin {
-    /// The order in which the variable has threads take their places; `None` where it keeps them together. Pure.
+    /// Returns the order in which the variable assigns places to threads; `None` if it keeps them
+    /// together. Pure.
     fn order(&self) -> Option<Order> {
         let words = self.value.to_ascii_lowercase();
-        // Of a list, the first is for the outermost team.
+        // The first entry of a list is for the outermost team.
         let first = words.split(',').next().unwrap_or_default().trim();
         match self.variable {
             PROC_BIND if matches!(first, "master" | "primary") => None,
@@ -75,7 +76,8 @@ impl Pin {
 }
 
 impl Pinning {
-    /// The order in which threads of a runtime take CPUs of their own; `None` where each may use all.
+    /// Returns the order in which threads of a runtime get one CPU each; `None` if each may use
+    /// all.
     fn order(self, pin: Option<&Pin>) -> Option<Order> {
         match self {
             Self::Environment => pin?.order(),
@@ -109,8 +111,9 @@ pub(crate) fn names(controls: &ThreadControls) -> Vec<String> {
     controls.openmp_runtimes().into_iter().map(name).collect()
 }
 
-/// Returns warnings about the OpenMP runtimes of this process: those that no phase may set, variables that pin their
-/// threads, and variables by which teams have other numbers of threads than a phase sets.
+/// Returns warnings about the OpenMP runtimes of this process: runtimes that no phase may set,
+/// variables that pin their threads, and variables that give teams other thread counts than a phase
+/// sets.
 pub(crate) fn warnings(controls: &ThreadControls) -> Vec<String> {
     let runtimes = controls.openmp_runtimes();
     let mut warnings = Vec::new();
@@ -144,7 +147,7 @@ pub(crate) fn warnings(controls: &ThreadControls) -> Vec<String> {
     warnings
 }
 
-/// Warns of a list of numbers, of which a phase sets the first. Pure.
+/// Warns about a list of numbers, of which a phase sets the first. Pure.
 fn inner_teams(list: &str) -> Option<String> {
     let (_, inner) = list.split_once(',')?;
     let more = inner.split(',').any(|number| number.trim().parse::<u32>().is_ok_and(|it| it > 1));
@@ -156,7 +159,8 @@ fn inner_teams(list: &str) -> Option<String> {
     })
 }
 
-/// Warns of values of `KMP_AFFINITY` by which a runtime counts CPUs that the rank does not have. Pure.
+/// Warns about values of `KMP_AFFINITY` that make a runtime count CPUs the rank does not have.
+/// Pure.
 fn uncounted(value: &str) -> Option<String> {
     let has = |word: &str| value.split(',').any(|it| it.trim().eq_ignore_ascii_case(word));
     (has("disabled") || has("norespect")).then(|| {
@@ -167,7 +171,7 @@ fn uncounted(value: &str) -> Option<String> {
     })
 }
 
-/// The words of the warning of a pin; `movable` if phases can move the threads. Pure.
+/// Returns the text of the warning about a pin; `movable` if phases can move the threads. Pure.
 fn warning_of(pin: &Pin, movable: bool) -> String {
     let variable = pin.variable;
     let extent = if movable {
@@ -182,21 +186,22 @@ fn warning_of(pin: &Pin, movable: bool) -> String {
     )
 }
 
-/// The place of a worker's threads.
+/// Where a worker's threads run.
 pub(super) struct On<'a> {
     /// `None` on a simulated machine: nothing is moved.
     pub(super) backend: Option<&'a dyn Backend>,
-    /// The CPUs of the worker.
+    /// CPUs of the worker.
     pub(super) cpus: &'a CpuSet,
-    /// The wish of the phase.
+    /// Pinning that the phase requests.
     pub(super) pinning: Pinning,
     /// Returns these CPUs one by one, and the mask of the caller before the phase.
     pub(super) places: &'a dyn Fn() -> (Vec<CpuSet>, CpuSet),
 }
 
 impl On<'_> {
-    /// The mask of each thread of a team. With `inner` teams to come, whose threads some runtimes start on the CPUs that
-    /// the caller had before the phase, the team takes these CPUs last.
+    /// Returns the mask of each thread of a team. If `inner` teams follow, whose threads some
+    /// runtimes start on the CPUs that the caller had before the phase, the team takes these CPUs
+    /// last.
     fn masks(&self, order: Option<Order>, count: usize, inner: bool) -> Vec<CpuSet> {
         let Some(order) = order.filter(|_| count > 1) else {
             return vec![self.cpus.clone(); count];
@@ -211,23 +216,23 @@ impl On<'_> {
     }
 }
 
-/// The OpenMP threads of a worker whose counts a phase has set.
+/// OpenMP threads of a worker whose thread counts a phase has set.
 #[derive(Debug, Default)]
 pub(super) struct Teams {
-    /// The threads that were moved, with their masks before and in the phase.
+    /// Threads that were moved, with their masks before and in the phase.
     moved: Vec<Given>,
-    /// The fewest threads that the next region of a runtime gets.
+    /// Fewest threads that the next region of any runtime gets.
     pub(super) threads: usize,
-    /// Where the caller is pinned: who has its mask from it.
+    /// Threads that inherit the mask of a pinned caller.
     heirs: Option<Heirs>,
-    /// Why that is fewer than planned, and which threads are not pinned, for each runtime.
+    /// For each runtime, why it gives fewer threads than planned and which threads are not pinned.
     pub(super) notes: Vec<String>,
 }
 
 impl Teams {
-    /// Looks at the team of `threads` threads that the caller's next region will have in each of the runtimes, and
-    /// moves it to the CPUs that the caller was bound to where the runtime pins or confines threads, or where the phase
-    /// wants them pinned.
+    /// Examines the team of `threads` threads that the caller's next region gets in each runtime,
+    /// and moves it to the CPUs that the caller was bound to if the runtime pins or confines
+    /// threads, or if the phase requests pinning.
     pub(super) fn by_phase<'a>(
         on: &On<'_>,
         runtimes: impl Iterator<Item = &'a OpenMpRuntime>,
@@ -235,7 +240,7 @@ impl Teams {
     ) -> Self {
         let mut teams = Self { threads, ..Self::default() };
         let runtimes: Vec<&OpenMpRuntime> = runtimes.collect();
-        // Moved when all regions have run: threads that start take the mask of the caller.
+        // Moved after all regions have run: new threads inherit the mask of the caller.
         let mut found: Vec<(Vec<ThreadId>, Vec<CpuSet>)> = Vec::new();
         for runtime in &runtimes {
             let fewer = runtime.fewer(threads);
@@ -255,7 +260,8 @@ impl Teams {
                 && fewer != Some(Fewer::Levels)
                 && (moves.is_some() || fewer == Some(Fewer::Dynamic));
             if is_asked {
-                // Threads of one runtime that spin after the region would be in the way of another's.
+                // Threads of one runtime that spin after the region would disturb another
+                // runtime's.
                 let team = runtime.team(threads, runtimes.len() > 1);
                 teams.count(runtime, threads, team.len(), fewer);
                 if moves.is_some() {
@@ -306,15 +312,16 @@ impl Teams {
                 self.heirs = Heirs::of(backend, &now, cpus);
             }
             if before != now && backend.set_mask(thread, &now).is_ok() {
-                // The runtime may have pinned the caller too: it gets the mask of the push, for the pop.
+                // The runtime may have pinned the caller too: it gets the mask of the push, for the
+                // pop.
                 let before = if thread == caller { cpus.clone() } else { before };
                 self.moved.push(Given { thread, before, now });
             }
         }
     }
 
-    /// Gives the threads their masks back, except those whose mask was changed since. To be called
-    /// before the pop, which takes threads with the mask of the phase for the caller's followers.
+    /// Restores the threads' masks, except masks changed since. Must be called before the pop,
+    /// which treats threads with the mask of the phase as the caller's followers.
     pub(super) fn restore(self, backend: &dyn Backend) {
         let mut given = self.moved;
         if let Some(heirs) = self.heirs {
@@ -324,11 +331,11 @@ impl Teams {
     }
 }
 
-/// Threads that a pinned caller starts in the phase have its CPU. They get the mask of the push at its end, and follow the
-/// pop.
+/// Threads that a pinned caller starts in the phase inherit its CPU. At its end they get the mask
+/// of the push, and follow the pop.
 #[derive(Debug)]
 struct Heirs {
-    /// The threads that there were before, in ascending order.
+    /// Threads that existed before, in ascending order.
     known: Vec<ThreadId>,
     pinned: CpuSet,
     cpus: CpuSet,
@@ -344,7 +351,7 @@ impl Heirs {
 
     fn found(self, backend: &dyn Backend) -> Vec<Given> {
         let mut now = Vec::new();
-        // Best effort, as all that restores.
+        // Best effort, like all restoring.
         let _ = backend.threads(&mut now, usize::MAX);
         let is_heir = |thread: &ThreadId| self.known.binary_search(thread).is_err();
         let given = |thread| Given { thread, before: self.cpus.clone(), now: self.pinned.clone() };
@@ -352,7 +359,7 @@ impl Heirs {
     }
 }
 
-/// The words for threads of inner teams, which start in the phase. Pure.
+/// Returns the note about threads of inner teams, which start in the phase. Pure.
 fn inner_note(runtime: &str) -> String {
     format!(
         "{runtime} may have inner teams, whose threads it starts on its own places or on the CPU of the thread that \
@@ -360,14 +367,14 @@ fn inner_note(runtime: &str) -> String {
     )
 }
 
-/// The words for a runtime whose threads cannot be seen. Pure.
+/// Returns the note about a runtime whose threads cannot be found. Pure.
 fn regions_note(runtime: &str) -> String {
     format!(
         "the threads of {runtime} are not pinned, as it has no GOMP_parallel: pin them by QUO_phase_pin_thread"
     )
 }
 
-/// The words for a team that is smaller than planned. Pure.
+/// Returns the note about a team that is smaller than planned. Pure.
 fn note(runtime: &str, planned: usize, given: usize, why: Option<Fewer>) -> String {
     let why = match why {
         Some(Fewer::Limit(limit)) => format!("its limit is {limit} (OMP_THREAD_LIMIT)"),

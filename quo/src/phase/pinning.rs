@@ -1,4 +1,5 @@
-//! Threads of a worker on CPUs of their own: the wish of a phase, the places, and threads that are pinned by a call.
+//! Pinning of each thread of a worker to one CPU: the options, the places, and threads pinned by a
+//! call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +14,9 @@ const CALL: &str = "pin a thread";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// As the variables say that pin a runtime's threads (`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY`,
-    /// `KMP_AFFINITY`), but on the worker's CPUs: one thread per CPU, close or spread. All of the worker's CPUs for each
-    /// thread where they say nothing. The default.
+    /// As the variables that pin a runtime's threads request (`OMP_PROC_BIND`, `OMP_PLACES`,
+    /// `GOMP_CPU_AFFINITY`, `KMP_AFFINITY`), but on the worker's CPUs: one thread per CPU, close or
+    /// spread. All of the worker's CPUs for each thread if no variable pins. The default.
     #[default]
     #[doc(alias = "QUO_PINNING_ENVIRONMENT")]
     Environment,
@@ -25,12 +26,13 @@ pub enum Pinning {
     /// One thread per CPU, in the order of the machine: neighbours share a core or a cache.
     #[doc(alias = "QUO_PINNING_CLOSE")]
     Close,
-    /// One thread per CPU, at even distances: where there are fewer threads than CPUs they are far from each other.
+    /// One thread per CPU, at even distances: if there are fewer threads than CPUs, they are far
+    /// apart.
     #[doc(alias = "QUO_PINNING_SPREAD")]
     Spread,
 }
 
-/// The order in which threads take CPUs.
+/// Order in which threads take CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Close,
@@ -38,24 +40,24 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// The place of a thread among `places`. Pure.
+    /// Returns the index of a thread's place among `places`. Pure.
     pub(super) fn place(self, number: usize, count: usize, places: usize) -> usize {
         match self {
             Self::Spread if count < places => number * places / count.max(1),
-            // More threads than CPUs share them evenly.
+            // If there are more threads than CPUs, they share the CPUs evenly.
             _ if count > places => number * places / count,
             _ => number,
         }
     }
 }
 
-/// The CPUs of a worker, one by one in the order of the machine. Pure.
+/// Returns the CPUs of a worker, one by one in the order of the machine. Pure.
 pub(super) fn places(topology: &Topology, cpus: &CpuSet) -> Vec<CpuSet> {
     let each = topology.objects(ObjectType::Pu).iter().map(|pu| pu.cpuset.intersection(cpus));
     each.filter(|place| !place.is_empty()).collect()
 }
 
-/// A thread with the mask that it had and the one that it was given.
+/// A thread with its previous mask and the mask it was given.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) thread: ThreadId,
@@ -63,12 +65,13 @@ pub(super) struct Given {
     pub(super) now: CpuSet,
 }
 
-/// Gives threads of this process their masks back, except those that have ended or whose mask was changed since.
+/// Restores the masks of threads of this process, except threads that have ended or whose mask was
+/// changed since.
 pub(super) fn restore(backend: &dyn Backend, given: Vec<Given>) {
     if given.is_empty() {
         return;
     }
-    // The number of a thread that has ended may belong to another process by now.
+    // The id of a thread that has ended may belong to another process by now.
     let mut alive = Vec::new();
     if backend.threads(&mut alive, usize::MAX).is_err() {
         return;
@@ -82,7 +85,7 @@ pub(super) fn restore(backend: &dyn Backend, given: Vec<Given>) {
     }
 }
 
-/// The threads that pin themselves in a run of a phase.
+/// Threads that pin themselves in a run of a phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pins(Arc<Mutex<Option<Open>>>);
 
@@ -93,7 +96,7 @@ struct Open {
     order: Order,
     topology: Arc<Topology>,
     cpus: CpuSet,
-    /// Of the CPUs; made for the first thread.
+    /// Places on these CPUs; computed for the first thread.
     places: Vec<CpuSet>,
     given: Vec<Given>,
 }
@@ -112,14 +115,14 @@ impl Pins {
         *self.lock() = Some(Open { backend, order, topology, cpus, places, given });
     }
 
-    /// Ends that; gives the threads their masks back.
+    /// Stops pinning and restores the threads' masks.
     pub(super) fn close(&self) {
         if let Some(Open { backend: Some(backend), given, .. }) = self.lock().take() {
             restore(&*backend, given);
         }
     }
 
-    /// Binds the calling thread, the one of this number among `count`, to its place.
+    /// Binds the calling thread, number `number` of `count`, to its place.
     pub(super) fn pin(&self, phase: &str, number: usize, count: usize) -> Result<(), Error> {
         let invalid = |reason| Error::InvalidArgument { call: CALL, reason };
         if number >= count {
@@ -158,7 +161,7 @@ impl Pins {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
-        // A panic leaves a list that is right for the threads in it.
+        // After a panic, the list is still correct for the threads in it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The wishes of a phase, and the part of each rank in it.
+//! Options of a phase, and the part of each rank in it.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,26 +10,28 @@ use crate::cpuset::CpuSet;
 use crate::plan::{Distribution, Policy, blocks, split_by_weight};
 use crate::topology::{ObjectType, Topology};
 
-/// The way in which threading libraries learn their number of threads.
+/// How threading libraries get their number of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Threads {
-    /// They are not told; the program sets numbers itself, see [`Worker::threads`](super::Worker).
+    /// Leaves their numbers unchanged; the program sets them itself, see
+    /// [`Worker::threads`](super::Worker).
     Keep,
-    /// OpenMP and BLAS libraries found in the process, whatever loaded them, are set to the worker's
-    /// number of CPUs for the length of the phase, and set back afterwards. The default, in every
-    /// language. A process may have several OpenMP runtimes; all are set, except where two of LLVM or
-    /// Intel are loaded and none is in use or allowed beside the other (`KMP_DUPLICATE_LIB_OK`).
+    /// Sets the OpenMP and BLAS libraries found in the process, however they were loaded, to the
+    /// worker's number of CPUs for the duration of the phase, and resets them afterwards. The
+    /// default, in every language. A process may have several OpenMP runtimes; all are set, except
+    /// if two of LLVM or Intel are loaded and none is in use or allowed next to the other
+    /// (`KMP_DUPLICATE_LIB_OK`).
     ///
-    /// Where an OpenMP runtime pins its threads (`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY`,
-    /// `KMP_AFFINITY`) or is LLVM's or Intel's, which confine theirs, the phase starts with an empty
-    /// region of that many threads and binds those to the worker's CPUs until it ends: each to one of
-    /// them where the variables pin, see [`Pinning`]. The same region counts the threads where
+    /// If an OpenMP runtime pins its threads (`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY`,
+    /// `KMP_AFFINITY`) or is LLVM's or Intel's, which confine theirs, the phase starts with an
+    /// empty region of that many threads and binds the threads to the worker's CPUs until it ends:
+    /// each to one CPU if the variables pin, see [`Pinning`]. The same region counts the threads if
     /// `OMP_DYNAMIC` lets the runtime choose.
     ///
     /// GNU's OpenMP decides once, when the process starts and from the CPUs it has then, how long
-    /// its threads spin before they sleep. In a rank that starts on one core that is hardly at all,
-    /// also after a push to many; loops with little work between barriers then gain from
+    /// its threads spin before they sleep. In a rank that starts on one core they hardly spin at
+    /// all, even after a push to many; loops with little work between barriers then benefit from
     /// `OMP_WAIT_POLICY=active` with a small `GOMP_SPINCOUNT`, such as 3000.
     #[default]
     Follow,
@@ -39,19 +41,19 @@ pub enum Threads {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cores {
-    /// All of them. Workers of one object share the fast cores and the slow ones evenly, by the
+    /// All cores. Workers of one object share the fast cores and the slow ones evenly, by the
     /// [speed](crate::topology::CoreKind::speed) of each. The default.
     #[default]
     #[doc(alias = "QUO_CORES_ALL")]
     All,
-    /// Those of the fastest kind that the worker's object has. For work that waits for its slowest
+    /// Cores of the fastest kind that the worker's object has. For work that waits for its slowest
     /// thread, such as OpenMP loops with a static schedule.
     #[doc(alias = "QUO_CORES_FASTEST")]
     Fastest,
 }
 
 impl Cores {
-    /// The CPUs used of some.
+    /// Returns the CPUs of a set that the phase uses.
     fn among(self, cpus: CpuSet, topology: &Topology) -> CpuSet {
         match self {
             Self::All => cpus,
@@ -85,8 +87,8 @@ pub struct PhaseSpec {
 }
 
 impl PhaseSpec {
-    /// Requests one worker per object of a type, whose threading libraries follow its binding. On a machine
-    /// that shows no packages, [`ObjectType::Package`] stands for the machine as a whole.
+    /// Requests one worker per object of a type, whose threading libraries follow its binding. On a
+    /// machine without packages, [`ObjectType::Package`] means the whole machine.
     pub fn over(over: ObjectType) -> Self {
         Self {
             over,
@@ -101,8 +103,8 @@ impl PhaseSpec {
         }
     }
 
-    /// Sets the most workers per object, one unless set. They share its CPUs without overlap, by whole cores
-    /// while there are enough.
+    /// Sets the maximum number of workers per object; the default is one. They share the object's
+    /// CPUs without overlap, by whole cores while there are enough.
     pub fn max_per_object(mut self, workers: usize) -> Self {
         self.max_per_object = i64::try_from(workers).unwrap_or(i64::MAX);
         self
@@ -114,53 +116,55 @@ impl PhaseSpec {
         self
     }
 
-    /// Sets the way in which threading libraries learn their number of threads.
+    /// Sets how threading libraries get their number of threads.
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Sets the CPUs that each OpenMP thread of a worker may use. Without effect with [`Threads::Keep`] and on a
-    /// simulated machine. The phase starts with an empty region in each runtime, whose threads it pins until it ends;
-    /// threads that start later, such as those of inner teams, pin themselves by
-    /// [`Phase::pin_thread`](super::Phase::pin_thread). A pinned thread that starts others hands its CPU on to them.
+    /// Sets the CPUs that each OpenMP thread of a worker may use. Without effect with
+    /// [`Threads::Keep`] and on a simulated machine. The phase starts with an empty region in each
+    /// runtime, whose threads it pins until it ends. Threads that start later, such as those of
+    /// inner teams, pin themselves by [`Phase::pin_thread`](super::Phase::pin_thread). Threads
+    /// started by a pinned thread inherit its CPU.
     pub fn pinning(mut self, pinning: Pinning) -> Self {
         self.pinning = pinning;
         self
     }
 
-    /// The cores of a hybrid processor to use.
+    /// Sets the cores of a hybrid processor to use.
     pub fn cores(mut self, cores: Cores) -> Self {
         self.cores = cores;
         self
     }
 
-    /// Sets the conduct towards phases of other contexts and jobs that want the same CPUs; the same on
-    /// every rank. Entering is then collective over the node. Without effect on a simulated machine.
+    /// Sets how the phase treats phases of other contexts and jobs that want the same CPUs; the
+    /// same on every rank. Entering is then collective over the node. Without effect on a simulated
+    /// machine.
     ///
-    /// Workers of one such phase must not share CPUs: there are at most as many as CPUs. A phase inside
-    /// another one waits for that one, so it fails at the limit.
+    /// Workers of one such phase must not share CPUs: there can be at most as many workers as CPUs.
+    /// A phase inside another one waits for the outer one, so it fails at the limit.
     pub fn sharing(mut self, sharing: Sharing) -> Self {
         self.sharing = sharing;
         self
     }
 
-    /// Time that the phase waits for its CPUs, after which it fails on every rank with
-    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout); otherwise the timeout of the context's
-    /// creation.
+    /// Sets the time that the phase waits for its CPUs, after which it fails on every rank with
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). The default is the timeout of the
+    /// context's creation.
     pub fn sharing_limit(mut self, limit: Duration) -> Self {
         self.sharing_limit = Some(limit);
         self
     }
 
-    /// The name in metrics, traces and explanations.
+    /// Sets the name in metrics, traces and explanations.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The type of the objects to spread workers over on this machine: some virtual machines show
-    /// no packages.
+    /// Returns the type of the objects to spread workers over on this machine: some virtual
+    /// machines have no packages.
     pub(super) fn over_on(&self, machine: &Topology) -> ObjectType {
         match self.over {
             ObjectType::Package if machine.count(ObjectType::Package) == 0 => ObjectType::Machine,
@@ -178,14 +182,14 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// The CPUs the worker is bound to for the phase.
+    /// Returns the CPUs the worker is bound to for the phase.
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.cpus
     }
 
-    /// The part as a worker can have it that may use these CPUs only: of its share, else of the
-    /// object it works on.
+    /// Restricts the part of a worker that may use these CPUs only: to its share, or if none is
+    /// left to the object it works on.
     pub(super) fn within(mut self, allowed: &CpuSet, object: &CpuSet) -> Self {
         if self.cpus.is_subset(allowed) {
             return self;
@@ -198,34 +202,34 @@ impl Assignment {
         self
     }
 
-    /// Leaves the part with some of its CPUs.
+    /// Restricts the part to some of its CPUs.
     pub(super) fn narrow(&mut self, cpus: &CpuSet) {
         self.threads = self.threads.min(cpus.len());
         self.cpus = cpus.clone();
     }
 
-    /// Leaves the part with at most so many threads.
+    /// Restricts the part to at most `threads` threads.
     pub(super) fn limit_threads(&mut self, threads: usize) {
         self.threads = self.threads.min(threads).max(1);
     }
 
-    /// The number of threads that fills those CPUs, or what the CPU quota of the worker's control group
-    /// leaves of it; 1 where there are more workers than CPUs. In a run of a phase that sets thread
+    /// Returns the number of threads that fills those CPUs, capped by the CPU quota of the worker's
+    /// control group; 1 if there are more workers than CPUs. In a run of a phase that sets thread
     /// counts, at most the number that every OpenMP runtime of the process gives a region.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The node ranks whose data the worker takes care of.
+    /// Returns the node ranks whose data the worker processes.
     #[must_use]
     pub fn ranks(&self) -> Range<usize> {
         self.ranks.clone()
     }
 }
 
-/// The part of every node rank in a phase over `objects`: `None` for those who sleep. Pure, the same
-/// on every rank.
+/// Returns the part of every node rank in a phase over `objects`: `None` for ranks that sleep.
+/// Pure, the same on every rank.
 ///
 /// Workers of one object share its allowed CPUs by whole cores, without overlap, and evenly by the
 /// speeds of the cores while there are enough; together the workers serve all ranks.
@@ -255,7 +259,7 @@ pub fn assignments(
         let weight = |core: &CpuSet| topology.weight_of(core);
         let Ok(shares) = split_by_weight(&cpus, &cores, weight, here.len()) else { continue };
         for (worker, share) in here.into_iter().zip(shares) {
-            // More workers than CPUs: the ones left over share the object.
+            // If there are more workers than CPUs, the remaining workers share the object.
             let threads = share.len().max(1);
             let cpus = if share.is_empty() { cpus.clone() } else { share };
             let place = workers.iter().position(|&known| known == worker);
@@ -266,7 +270,8 @@ pub fn assignments(
     parts
 }
 
-/// Shares out objects that no worker is on, whole, each to the worker with the fewest CPUs. Pure.
+/// Deals out the objects without a worker, each as a whole to the worker with the fewest CPUs.
+/// Pure.
 pub(super) fn deal<'a>(
     parts: &mut [Option<Assignment>],
     objects: impl Iterator<Item = &'a CpuSet>,
@@ -341,7 +346,7 @@ mod tests {
         assert_eq!(within("0-7"), ("0-3".to_owned(), 4));
         assert_eq!(within("2-5"), ("2-3".to_owned(), 2));
         assert_eq!(within("5"), ("5".to_owned(), 1));
-        // Nothing fits: the push is to say so.
+        // Nothing fits: the push has to report it.
         assert_eq!(within("9"), ("0-3".to_owned(), 4));
     }
 

@@ -1,8 +1,8 @@
-//! Data on its way from n ranks to m workers and back, through memory the node shares.
+//! Movement of data from n ranks to m workers and back, through memory shared by the node.
 //!
 //! Every rank owns a part; the parts follow one another in node-rank order. Between phases a rank
-//! reads and writes its own part. In a phase, a worker has the parts of the ranks it takes care of
-//! as one slice. Nothing is sent: the only copies are those a program makes into and out of its own
+//! reads and writes its own part. In a phase, a worker has the parts of the ranks it serves as one
+//! slice. Nothing is sent: the only copies are those a program makes into and out of its own
 //! arrays, and it needs none if it keeps its data here.
 #![allow(unsafe_code)]
 
@@ -14,14 +14,14 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::node::SharedMemory;
 
-/// Values that are the same bytes in every process: numbers.
+/// Values with the same representation in every process: numbers.
 ///
 /// # Safety
 /// Any bytes are a value of the type, and a value holds no address.
 pub unsafe trait Plain: Copy + sealed::Sealed + 'static {}
 
 mod sealed {
-    /// Keeps [`Plain`](super::Plain) to the types listed here.
+    /// Restricts [`Plain`](super::Plain) to the types listed here.
     pub trait Sealed {}
 }
 
@@ -35,10 +35,10 @@ macro_rules! plain {
 
 plain!(u8, i8, u16, i16, u32, i32, u64, i64, usize, isize, f32, f64);
 
-/// An array spread over the ranks of a node, which a phase hands to its workers in larger pieces.
+/// Array spread over the ranks of a node, which a phase passes to its workers in larger pieces.
 ///
-/// Made by [`Context::remap`], used by [`Phase::run_on`](super::Phase::run_on). That call takes it
-/// by exclusive reference on every rank, so no rank can touch its part while a worker has it.
+/// Created by [`Context::remap`], used by [`Phase::run_on`](super::Phase::run_on). That call takes
+/// it by exclusive reference on every rank, so no rank can access its part while a worker has it.
 ///
 /// ```no_run
 /// # fn smooth(_values: &mut [f64], _threads: usize) {}
@@ -56,23 +56,23 @@ plain!(u8, i8, u16, i16, u32, i32, u64, i64, usize, isize, f32, f64);
 #[derive(Debug)]
 pub struct Remap<T> {
     memory: SharedMemory,
-    /// The owners of the parts: a context as it was then.
+    /// Number of the context's state whose ranks own the parts.
     ranks: u64,
     node_rank: usize,
-    /// A phase ended without all ranks: a worker may still be writing.
+    /// True if a phase ended without all ranks: a worker may still be writing.
     abandoned: bool,
     seconds: f64,
     elements: PhantomData<T>,
 }
 
 impl Context {
-    /// An array over the ranks of this node, `elements` of it this rank's. Collective over the node;
-    /// ranks may give different numbers but use the same `T`.
+    /// Creates an array over the ranks of this node, with `elements` elements on this rank.
+    /// Collective over the node; ranks may pass different numbers but must use the same `T`.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
     pub fn remap<T: Plain>(&self, elements: usize) -> Result<Remap<T>, Error> {
-        // A size beyond all memory is refused by the allocation on every rank alike.
+        // A size beyond all memory is refused by the allocation on every rank.
         let bytes = elements.saturating_mul(size_of::<T>());
         let memory = self.allocate(bytes)?;
         Ok(Remap {
@@ -87,7 +87,7 @@ impl Context {
 }
 
 impl<T: Plain> Remap<T> {
-    /// This rank's part, to read.
+    /// Returns this rank's part for reading.
     ///
     /// # Errors
     /// [`Error::NotSupported`] after a phase on this array failed: a worker may still be writing.
@@ -99,7 +99,7 @@ impl<T: Plain> Remap<T> {
         Ok(unsafe { std::slice::from_raw_parts(base, length) })
     }
 
-    /// This rank's part, to write.
+    /// Returns this rank's part for writing.
     ///
     /// # Errors
     /// As [`local`](Self::local).
@@ -117,7 +117,7 @@ impl<T: Plain> Remap<T> {
         Ok(())
     }
 
-    /// Why a phase of these ranks of a context may not use the array.
+    /// Returns why a phase of these ranks of a context may not use the array.
     pub(super) fn trouble(&self, ranks: u64) -> Option<&'static str> {
         if self.ranks != ranks {
             Some("the array was made in another context, or before its ranks changed")
@@ -136,7 +136,7 @@ impl<T: Plain> Remap<T> {
     /// Copies this rank's data in; counts as remap time of the next phase.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the lengths differ; as [`local`](Self::local).
+    /// [`Error::InvalidArgument`] if the lengths differ; as [`local`](Self::local).
     pub fn load(&mut self, values: &[T]) -> Result<(), Error> {
         let start = Instant::now();
         let part = self.local_mut()?;
@@ -149,7 +149,7 @@ impl<T: Plain> Remap<T> {
     /// Copies this rank's data out; counts as remap time of the next phase.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the lengths differ; as [`local`](Self::local).
+    /// [`Error::InvalidArgument`] if the lengths differ; as [`local`](Self::local).
     pub fn store(&mut self, values: &mut [T]) -> Result<(), Error> {
         let start = Instant::now();
         let part = self.local()?;
@@ -159,30 +159,30 @@ impl<T: Plain> Remap<T> {
         Ok(())
     }
 
-    /// Seconds spent in copies since last asked.
+    /// Returns the seconds spent in copies since the previous call.
     pub fn take_seconds(&mut self) -> f64 {
         std::mem::take(&mut self.seconds)
     }
 
-    /// The parts of consecutive node ranks as one slice.
+    /// Returns the parts of consecutive node ranks as one slice.
     pub(super) fn part_of(&mut self, ranks: Range<usize>) -> &mut [T] {
         let (base, length) = self.piece(ranks);
         // SAFETY: `piece` gives an aligned, mapped range of `T`s, valid for any bytes. Outside of a
-        // phase only the own part is asked for; in a phase the workers' ranges do not overlap and
-        // the other ranks hold no reference, since `run_on` borrows their arrays exclusively.
+        // phase only this rank's part is requested; in a phase the workers' ranges do not overlap
+        // and the other ranks hold no reference, since `run_on` borrows their arrays exclusively.
         unsafe { std::slice::from_raw_parts_mut(base, length) }
     }
 
     fn piece(&self, ranks: Range<usize>) -> (*mut T, usize) {
         let nothing = (std::ptr::NonNull::<T>::dangling().as_ptr(), 0);
-        // Those who had gone when the array was made have no part in it.
+        // Ranks that had left when the array was created have no part in it.
         let mut present = self.memory.members().filter(|member| ranks.contains(member));
         let Some(first) = present.next() else { return nothing };
         match self.memory.range(first..=present.last().unwrap_or(first)) {
             Some(view) if view.as_ptr().cast::<T>().is_aligned() => {
                 (view.as_ptr().cast::<T>(), view.len() / size_of::<T>())
             }
-            // Only ranks that disagree on `T` get here; they find their parts empty.
+            // Only reached by ranks that disagree on `T`; they find their parts empty.
             _ => nothing,
         }
     }

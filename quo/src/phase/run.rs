@@ -1,4 +1,4 @@
-//! The life of a phase: select, push, set threads, run, set back, pop, wake.
+//! Life of a phase: select, push, set threads, run, reset, pop, wake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,23 +22,23 @@ use crate::node::Push;
 use crate::plan::{Policy, Vacancy};
 use crate::threading::Saved;
 
-/// A planned phase: who works, on which CPUs, for whom. Can be run any number of times.
+/// Planned phase: which ranks work, on which CPUs, for which ranks. Can be run any number of times.
 #[derive(Debug)]
 pub struct Phase<'a> {
     context: &'a Context,
     pub(super) plan: PhasePlan,
 }
 
-/// The plan of a phase without the context it was made in: for libraries that keep their context and
-/// their plans side by side ([`Context::phase_of`]), and for bindings to other languages, which pair
+/// Plan of a phase without its context: for libraries that keep their context and their plans
+/// separately ([`Context::phase_of`]), and for bindings to other languages, which pair
 /// [`Context::enter_phase`] and [`Context::leave_phase`] themselves.
 ///
-/// When the ranks of the context have [changed](Context::adapt), or the CPUs that ranks of the node
-/// may use, the next run plans anew. CPUs are looked at once a millisecond at most.
+/// If the ranks of the context have [changed](Context::adapt), or the CPUs that ranks of the node
+/// may use, the next run makes a new plan. CPUs are checked at most once a millisecond.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
     pub(super) spec: PhaseSpec,
-    /// The context whose ranks are planned for.
+    /// Number of the context whose ranks are planned for.
     context: u64,
     parts: Arc<Mutex<Parts>>,
     /// Threads that pin themselves in a run.
@@ -47,21 +47,21 @@ pub struct PhasePlan {
     select_nanoseconds: Arc<AtomicU64>,
 }
 
-/// The part of each rank, among the ranks of the time of planning.
+/// Part of each rank, among the ranks at the time of planning.
 #[derive(Clone, Debug)]
 struct Parts {
-    /// The ranks and the machine of the context that were planned for.
+    /// Ranks and machine of the context for which the plan was made.
     made_for: MadeFor,
     assignments: Arc<[Option<Assignment>]>,
     node_rank: usize,
 }
 
-/// The ranks and the machine that a plan is valid for.
+/// Ranks and machine for which a plan is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MadeFor {
-    /// The number of the context's state.
+    /// Number of the context's state.
     ranks: u64,
-    /// The edition of its machine.
+    /// Edition of its machine.
     machine: u64,
 }
 
@@ -78,13 +78,13 @@ impl Parts {
 }
 
 impl PhasePlan {
-    /// This rank's part, `None` for a rank that sleeps through the phase.
+    /// Returns this rank's part, `None` for a rank that sleeps through the phase.
     #[must_use]
     pub fn assignment(&self) -> Option<Assignment> {
         self.parts().own().cloned()
     }
 
-    /// The parts of all node ranks.
+    /// Returns the parts of all node ranks.
     #[must_use]
     pub fn assignments(&self) -> Arc<[Option<Assignment>]> {
         Arc::clone(&self.parts().assignments)
@@ -95,60 +95,60 @@ impl PhasePlan {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name of the phase.
+    /// Returns the name of the phase.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 }
 
-/// The argument of a worker's closure.
+/// Argument of a worker's closure.
 pub type Worker = Assignment;
 
-/// End of a run of a phase on this rank.
+/// Result of a run of a phase on this rank.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome<R> {
     /// The closure's result, on workers.
     pub value: Option<R>,
-    /// The times of the run.
+    /// Times of the run.
     pub metrics: PhaseMetrics,
 }
 
-/// A phase under way on this rank, between entering and leaving.
+/// Phase in progress on this rank, between entering and leaving.
 #[derive(Debug)]
 #[must_use = "a phase that is entered has to be left, the other ranks are waiting"]
 pub struct Entered {
-    /// Counted as open by the context.
+    /// True if the context counts the phase as open.
     open: bool,
     /// This rank's part.
     pub(super) part: Option<Assignment>,
     pushed: bool,
     pub(super) saved: Option<Saved>,
-    /// The OpenMP threads of the phase.
+    /// OpenMP threads of the phase.
     pub(super) teams: Teams,
     at: Instant,
     started_at: u64,
     failed: Option<Error>,
     remap_seconds: f64,
-    /// The CPUs that other processes have pushed too.
+    /// CPUs that other processes have pushed too.
     overlap: CpuSet,
-    /// The hardware of the phase's workers on this node, on the first of them.
+    /// Hardware of the phase's workers on this node, held by the first of them.
     held: Held,
-    /// Of the memory profile: until every rank has come to the end.
+    /// Region of the memory profile, until every rank has reached the end.
     region: Region,
 }
 
 impl Entered {
-    /// This rank's part in this run; `None` for a rank that sleeps through it.
+    /// Returns this rank's part in this run; `None` for a rank that sleeps through it.
     #[must_use]
     pub fn assignment(&self) -> Option<&Assignment> {
         self.part.as_ref()
     }
 
-    /// Returns true if this rank is bound as its part of the phase wants it, so that it may work.
-    /// `false` for a rank that sleeps, and for a worker that could not be bound, of which
-    /// [`leave_phase`](Context::leave_phase) tells everyone.
+    /// Returns true if this rank is bound as its part of the phase requires, so that it may work.
+    /// Returns false for a rank that sleeps, and for a worker that could not be bound;
+    /// [`leave_phase`](Context::leave_phase) reports the latter on all ranks.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.pushed
@@ -164,7 +164,7 @@ impl Context {
         Ok(Phase { context: self, plan: self.plan_phase(spec)? })
     }
 
-    /// As [`phase`](Self::phase), as a value that does not borrow the context.
+    /// Like [`phase`](Self::phase), returning a value that does not borrow the context.
     ///
     /// # Errors
     /// As [`distribute`](Self::distribute).
@@ -196,7 +196,8 @@ impl Context {
             max_per_object: usize::try_from(spec.max_per_object).unwrap_or(1),
         };
         let unserved = match spec.policy {
-            // A selection to the letter is not changed; what nobody is on is shared out all the same.
+            // An exact libquo selection is not changed; objects without a worker are still dealt
+            // out.
             Policy::LibquoCompat => vacancy.objects(),
             _ => vacancy.reassign_vacant_objects(&mut plan),
         };
@@ -219,7 +220,8 @@ impl Context {
         Ok(Parts { made_for, assignments: assignments.into(), node_rank })
     }
 
-    /// This rank's part of a plan, which is made anew when the ranks or their CPUs have changed since.
+    /// Returns this rank's part of a plan; makes a new plan if the ranks or their CPUs have
+    /// changed.
     fn part_of(&self, plan: &PhasePlan) -> Result<Option<Assignment>, Error> {
         if plan.context != self.number() {
             let reason = "the phase was planned in another context".to_owned();
@@ -239,9 +241,9 @@ impl Context {
         Ok(plan.assignment())
     }
 
-    /// Takes the hardware of a phase that is not to overlap with others: on the first worker of the
-    /// node, and tells all. Returns what is held here, and the part of this rank in it. Collective over
-    /// the node.
+    /// Takes the hardware of a phase that must not overlap with others, on the first worker of the
+    /// node, and informs all ranks. Returns the hardware held here, and this rank's part of it.
+    /// Collective over the node.
     fn hold(
         &self,
         plan: &PhasePlan,
@@ -267,7 +269,7 @@ impl Context {
             }
             Ok(held.cpus())
         });
-        // Who has nothing to tell, or has failed, takes part all the same: the others wait here.
+        // A rank that holds nothing, or has failed, also takes part: the others wait here.
         let cpus = self.exchange_held(CALL, cpus)?;
         plan.select_nanoseconds.fetch_add(nanoseconds_since(start), Ordering::Relaxed);
         if let Some(own) = &mut own {
@@ -276,7 +278,7 @@ impl Context {
         Ok((held, own))
     }
 
-    /// The phase of a plan that was made in this context before. Local.
+    /// Returns the phase of a plan that was made in this context before. Local.
     ///
     /// ```no_run
     /// # fn solve(_threads: usize) {}
@@ -297,12 +299,13 @@ impl Context {
         Phase { context: self, plan: plan.clone() }
     }
 
-    /// Starts a phase on this rank: a worker is bound to its CPUs and its threading libraries are
-    /// told, unless the phase [keeps](super::Threads::Keep) their counts; nothing happens on the others. A worker whose OpenMP
-    /// runtime gives fewer threads than planned has that number, and [`explain`](Self::explain) tells why. Always followed by
-    /// [`leave_phase`](Self::leave_phase), which is where an error shows. Local; collective over the
-    /// node when the ranks have [changed](Self::adapt) since the plan was made, or the CPUs that
-    /// ranks of the node may use, and for a phase that does not [overlap](Sharing::Overlap).
+    /// Starts a phase on this rank. A worker is bound to its CPUs and its threading libraries are
+    /// set, unless the phase [keeps](super::Threads::Keep) their counts; other ranks do nothing. If
+    /// a worker's OpenMP runtime gives fewer threads than planned, the worker has that number, and
+    /// [`explain`](Self::explain) reports the reason. Must be followed by
+    /// [`leave_phase`](Self::leave_phase), which returns any error. Local; collective over the node
+    /// if the ranks have [changed](Self::adapt) since the plan was made, or the CPUs that ranks of
+    /// the node may use, and for a phase that does not [overlap](Sharing::Overlap).
     #[doc(alias = "QUO_phase_begin")]
     pub fn enter_phase(&self, plan: &PhasePlan) -> Entered {
         let part = self.part_of(plan);
@@ -341,7 +344,7 @@ impl Context {
             Ok(cpus) => {
                 entered.pushed = true;
                 if cpus != *assignment.cpus() {
-                    // Taken since the ranks decided: it works with what is left.
+                    // CPUs were taken since the ranks decided: the worker uses the remaining ones.
                     assignment.narrow(&cpus);
                     self.request_renewal();
                 }
@@ -356,7 +359,7 @@ impl Context {
         entered
     }
 
-    /// The CPUs of this rank's push that other processes have pushed in other contexts.
+    /// Returns the CPUs of this rank's push that other processes have pushed in other contexts.
     fn overlap_of(&self, cpus: &CpuSet) -> CpuSet {
         let others = self.pushed_recently();
         if others.is_empty() {
@@ -367,23 +370,23 @@ impl Context {
         overlap(&Push { process: own, cpus: cpus.clone() }, &others)
     }
 
-    /// Ends a phase: sets threads and binding back on workers, then waits, asleep, until every rank
-    /// of the node has come here. Collective over the node.
+    /// Ends a phase: resets threads and binding on workers, then waits, asleep, until every rank of
+    /// the node has arrived here. Collective over the node.
     ///
     /// # Errors
-    /// The failure of this rank; [`Error::Agreed`] on all ranks when a worker did not get through
-    /// its part; [`Error::DeadMember`].
+    /// The failure of this rank; [`Error::Agreed`] on all ranks if a worker failed in its part;
+    /// [`Error::DeadMember`].
     #[doc(alias = "QUO_phase_end")]
     pub fn leave_phase(&self, plan: &PhasePlan, entered: Entered) -> Result<PhaseMetrics, Error> {
         self.end_phase(plan, entered, None)
     }
 
-    /// As [`leave_phase`](Self::leave_phase), on a rank whose work failed: the phase fails on all ranks of the
-    /// node with [`ErrorKind::Work`] and `reason`, of which about 200 bytes reach them. Collective over the node,
-    /// together with `leave_phase` on the others.
+    /// Like [`leave_phase`](Self::leave_phase), on a rank whose work failed: the phase fails on all
+    /// ranks of the node with [`ErrorKind::Work`] and `reason`, of which about 200 bytes are sent.
+    /// Collective over the node, paired with `leave_phase` on the other ranks.
     ///
     /// # Errors
-    /// [`Error::Agreed`] with the reason of the first rank that had one; [`Error::DeadMember`].
+    /// [`Error::Agreed`] with the reason of the first rank that failed; [`Error::DeadMember`].
     #[doc(alias = "QUO_phase_fail")]
     pub fn leave_failed_phase(
         &self,
@@ -418,7 +421,7 @@ impl Context {
         let (pushed, at, started_at) = (*pushed, *at, *started_at);
         let (saved, failed, remap_seconds) = (saved.take(), failed.take(), *remap_seconds);
         let mut notes = Vec::new();
-        // In a forked child the numbers name threads of the parent.
+        // In a forked child the ids name threads of the parent.
         if self.check(CALL).is_ok() {
             notes = std::mem::take(&mut teams.notes);
             plan.pins.close();
@@ -466,7 +469,7 @@ impl Context {
         let state = self.state();
         let _lent = self.lend_if_asked(&state);
         let _marked = (self.wait() == crate::context::Wait::Futex).then(Lent::begin);
-        // The way to wait that was chosen is where the time goes; the exchange then finds all here.
+        // Waits in the selected way first; in the exchange all ranks are then present.
         if self.wait() != crate::context::Wait::Futex {
             self.barrier()?;
         }
@@ -501,26 +504,27 @@ fn nanoseconds_since(start: Instant) -> u64 {
 }
 
 impl Phase<'_> {
-    /// The plan.
+    /// Returns the plan.
     #[must_use]
     pub fn plan(&self) -> &PhasePlan {
         &self.plan
     }
 
-    /// This rank's part, `None` for a rank that sleeps through the phase.
+    /// Returns this rank's part, `None` for a rank that sleeps through the phase.
     #[must_use]
     pub fn assignment(&self) -> Option<Assignment> {
         self.plan.assignment()
     }
 
-    /// Runs `work` on the workers while the other ranks of the node sleep. Returns on all ranks when
-    /// all workers are done. Collective over the node.
+    /// Runs `work` on the workers while the other ranks of the node sleep. Returns on all ranks
+    /// when all workers have finished. Collective over the node.
     ///
-    /// Workers of several nodes may work together in `work`; but a phase knows only its node, so one
-    /// whose binding fails does not run `work` and the others would wait for it there.
+    /// Workers of several nodes may work together in `work`. However, a phase covers only its node:
+    /// a worker whose binding fails does not run `work`, and workers on other nodes would wait for
+    /// it there.
     ///
-    /// The binding is popped, thread numbers are set back and the others are woken whatever `work`
-    /// does: when it panics, the others get an error and the panic goes on here.
+    /// The binding is popped, thread numbers are reset and the others are woken whatever `work`
+    /// does: if it panics, the others get an error and the panic is resumed here.
     ///
     /// # Errors
     /// As [`Context::leave_phase`].
@@ -546,8 +550,8 @@ impl Phase<'_> {
         self.finish(entered, work)
     }
 
-    /// As [`run`](Self::run), with data: each worker is given the parts of the ranks it takes care
-    /// of as one slice, in node-shared memory, without a copy. Collective over the node.
+    /// Like [`run`](Self::run), with data: each worker gets the parts of the ranks it serves as one
+    /// slice, in node-shared memory, without a copy. Collective over the node.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -557,7 +561,7 @@ impl Phase<'_> {
         work: impl FnOnce(&Worker, &mut [T]) -> R,
     ) -> Result<Outcome<R>, Error> {
         let start = Instant::now();
-        // Nobody reads before everybody has written, and nobody works on an array of other ranks.
+        // No rank may read before all have written, nor work on an array of other ranks.
         let trouble = field
             .trouble(self.context.state().number)
             .map(|reason| (ErrorKind::InvalidArgument, reason.to_owned()));
@@ -566,7 +570,7 @@ impl Phase<'_> {
         let mut entered = self.context.enter_phase(&self.plan);
         entered.remap_seconds = field.take_seconds() + synchronised;
         let result = self.finish(entered, |worker| work(worker, field.part_of(worker.ranks())));
-        // With another rank's trouble, all came to the end; otherwise some may still be at work.
+        // If another rank failed, all have reached the end; otherwise some may still be at work.
         if result.as_ref().is_err_and(|error| !matches!(error, Error::Agreed { .. })) {
             field.abandon();
         }

@@ -1,4 +1,4 @@
-//! The threads of a worker that is bound: their number in every library, and their places.
+//! Threads of a bound worker: their number in every library, and their places.
 
 use super::openmp::{On, Teams};
 use super::pinning::places;
@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::Error;
 
 impl Context {
-    /// Sets the thread counts of a worker that is bound, and places its threads.
+    /// Sets the thread counts of a bound worker, and places its threads.
     pub(super) fn start_threads(&self, plan: &PhasePlan, entered: &mut Entered) {
         let Some(assignment) = &mut entered.part else { return };
         let topology = self.topology();
@@ -33,15 +33,16 @@ impl Context {
 }
 
 impl PhasePlan {
-    /// Binds the calling thread, number `number` of the `count` threads that work at once, to a CPU of its own among
-    /// those of the worker, until the run of the phase ends; the order is that of the phase's
-    /// [`Pinning`](super::Pinning), else close. For threads of inner teams and of other pools, each in the
-    /// region: with 2 outer and 3 inner threads, `outer * 3 + inner` of 6. More threads than CPUs share them.
-    /// Local; any thread of a rank that works. Without effect on a simulated machine.
+    /// Binds the calling thread, number `number` of the `count` threads that work at once, to one
+    /// of the worker's CPUs until the run of the phase ends. The order is that of the phase's
+    /// [`Pinning`](super::Pinning), otherwise close. For threads of inner teams and of other pools;
+    /// each thread calls it in the region. With 2 outer and 3 inner threads, pass `outer * 3 +
+    /// inner` of 6. If there are more threads than CPUs, they share them. Local; any thread of a
+    /// working rank. Without effect on a simulated machine.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a number that is not below `count`, and on a rank that does not work in a run
-    /// now; [`Error::Bind`].
+    /// [`Error::InvalidArgument`] for a number that is not below `count`, and on a rank that does
+    /// not work in a run now; [`Error::Bind`].
     #[doc(alias = "QUO_phase_pin_thread")]
     pub fn pin_thread(&self, number: usize, count: usize) -> Result<(), Error> {
         self.pins.pin(self.name(), number, count)

@@ -1,15 +1,15 @@
-//! Which ranks each worker serves.
+//! Assignment of ranks to the workers that serve them.
 
 use std::ops::Range;
 
 use super::split::runs;
 
-/// The node ranks that each worker serves, in the order of `workers`: ranges in a row that cover
-/// `0..ranks` and whose lengths differ by at most one, longer ones first.
+/// Returns the node ranks that each worker serves, in the order of `workers`: consecutive ranges
+/// that cover `0..ranks` and whose lengths differ by at most one, longer ones first.
 ///
 /// `workers` are the selected node ranks, ascending, as
-/// [`Distribution::selected`](super::Distribution::selected) returns them. Contiguous ranges let a
-/// worker see the shared memory of its ranks as one piece. A worker need not be in its own range.
+/// [`Distribution::selected`](super::Distribution::selected) returns them. With contiguous ranges a
+/// worker sees the shared memory of its ranks as one piece. A worker need not be in its own range.
 /// Without workers there are no ranges. Local and pure.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Which rank may work on which object: a bit matrix, rank by rank.
+//! Bit matrix of the objects on which each rank may work.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -7,8 +7,8 @@ use crate::CpuSet;
 
 const BITS: usize = u64::BITS as usize;
 
-/// One row of bits per rank, one bit per object: set when the rank's mask, the object and the
-/// allowed set share a CPU.
+/// One row of bits per rank, one bit per object: set if the rank's mask, the object and the allowed
+/// set share a CPU.
 ///
 /// A row of up to 64 objects is one word, and small matrices stay on the stack.
 pub(super) struct Compatibility {
@@ -26,8 +26,8 @@ impl Compatibility {
             }
             return Self { stride, words };
         }
-        // Comparing every mask with every object would be most of the cost of a plan, and so would
-        // be walking the CPUs of ranks that may use them all.
+        // Comparing every mask with every object would dominate the cost of a plan, and so would
+        // iterating over the CPUs of ranks that may use them all.
         let by_cpu = objects_by_cpu(stride, request);
         let mut everywhere = None;
         for (rank, mask) in request.masks.iter().enumerate() {
@@ -46,17 +46,17 @@ impl Compatibility {
         Self { stride, words }
     }
 
-    /// The objects of a rank as words of bits.
+    /// Returns the objects of a rank as words of bits.
     pub(super) fn row(&self, rank: usize) -> &[u64] {
         &self.words[rank * self.stride..(rank + 1) * self.stride]
     }
 
-    /// The objects of a rank, ascending.
+    /// Returns the objects of a rank, in ascending order.
     pub(super) fn objects_of(&self, rank: usize) -> impl Iterator<Item = usize> + '_ {
         bits(self.row(rank))
     }
 
-    /// Number of objects at least one rank may work on.
+    /// Returns the number of objects on which at least one rank may work.
     pub(super) fn usable(&self) -> usize {
         let word = |index| self.words.iter().skip(index).step_by(self.stride);
         (0..self.stride)
@@ -68,13 +68,13 @@ impl Compatibility {
         self.row(rank)[object / BITS] >> (object % BITS) & 1 == 1
     }
 
-    /// Number of objects a rank may work on.
+    /// Returns the number of objects on which a rank may work.
     pub(super) fn degree(&self, rank: usize) -> usize {
         self.row(rank).iter().map(|word| word.count_ones() as usize).sum()
     }
 }
 
-/// The positions of the bits that are set, ascending.
+/// Returns the positions of the set bits, in ascending order.
 pub(super) fn bits(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
     words.iter().enumerate().flat_map(|(index, &word)| {
         let mut rest = word;
@@ -86,7 +86,7 @@ pub(super) fn bits(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// Up to 64 objects as the bits of a word.
+/// Returns up to 64 objects as the bits of a word.
 fn objects_sharing(mask: &CpuSet, request: &DistributeRequest<'_>) -> u64 {
     let (mask, allowed) = (mask.as_words(), request.allowed.as_words());
     let shares = |object: &CpuSet| {
@@ -96,7 +96,7 @@ fn objects_sharing(mask: &CpuSet, request: &DistributeRequest<'_>) -> u64 {
     objects.fold(0, |word, (index, object)| word | u64::from(shares(object)) << index)
 }
 
-/// A row of objects for each CPU up to the last allowed one.
+/// Returns a row of objects for each CPU up to the last allowed one.
 fn objects_by_cpu(stride: usize, request: &DistributeRequest<'_>) -> Vec<u64> {
     let cpus = request.allowed.last().map_or(0, |last| last + 1);
     let mut rows = vec![0; cpus * stride];

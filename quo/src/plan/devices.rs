@@ -1,11 +1,11 @@
-//! Which device each rank uses.
+//! Assignment of devices to ranks.
 
 use crate::CpuSet;
 
-/// Gives each rank a device: as many ranks to each as to any other, or one more, and near ones as far
-/// as that allows. Ranks near few devices choose first, lower ones before higher ones; far devices
-/// are taken where no near one is left. The indices of the devices, by node rank; all `None` without
-/// devices. Local and pure.
+/// Assigns each rank a device. The numbers of ranks per device differ by at most one, and within
+/// that rule ranks get near devices. Ranks near few devices choose first, lower ones before higher
+/// ones; far devices are used if no near one is left. Returns the indices of the devices by node
+/// rank; all `None` without devices. Local and pure.
 ///
 /// ```
 /// use quo::CpuSet;
@@ -26,7 +26,7 @@ pub fn assign_devices(masks: &[CpuSet], near: &[CpuSet]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..masks.len()).collect();
     let choices = |rank: usize| near.iter().filter(|cpus| cpus.intersects(&masks[rank])).count();
     order.sort_by_key(|&rank| match choices(rank) {
-        // Nothing is near: whatever the others leave.
+        // No device is near: takes one that the others leave.
         0 => usize::MAX,
         some => some,
     });

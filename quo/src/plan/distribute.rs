@@ -1,4 +1,4 @@
-//! Selection of the ranks that work, and of their objects: at most `m` ranks per object.
+//! Selection of working ranks and their objects: at most `m` ranks per object.
 
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
@@ -12,15 +12,15 @@ use crate::CpuSet;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Keeps the promises made in prose: at most `m` workers per object, locality first, bound
-    /// ranks before unbound ones, unbound ranks fill the rest, as many workers as that allows,
-    /// spread over the objects.
+    /// Keeps the written promises: at most `m` workers per object, locality first, bound ranks
+    /// before unbound ones, unbound ranks fill the rest, as many workers as that allows, spread
+    /// over the objects.
     #[default]
     #[serde(rename = "Promise")]
     Spread,
-    /// The published algorithm to the letter, with its quirks: a rank that overlaps every object is
-    /// passed over unless all ranks do; a rank may take up a place in several objects; unbound
-    /// ranks never fill. For programs that depend on exactly that selection.
+    /// The published algorithm exactly, with its quirks: a rank that overlaps every object is
+    /// skipped unless all ranks do; a rank may use up a place in several objects; unbound ranks
+    /// never fill. For programs that depend on exactly that selection.
     #[serde(rename = "Literal")]
     LibquoCompat,
 }
@@ -28,23 +28,24 @@ pub enum Policy {
 /// Input of [`distribute`].
 #[derive(Clone, Copy, Debug)]
 pub struct DistributeRequest<'a> {
-    /// The objects to spread over, such as the cpusets of all packages. An object without an
-    /// allowed CPU gets nobody. Objects may overlap, as NUMA nodes with two kinds of memory do.
+    /// Objects to spread over, such as the cpusets of all packages. An object without an allowed
+    /// CPU gets no rank. Objects may overlap, as NUMA nodes with two kinds of memory do.
     pub objects: &'a [CpuSet],
-    /// The CPUs that the job may use on this node.
+    /// CPUs that the job may use on this node.
     pub allowed: &'a CpuSet,
-    /// The current mask of each rank, by node rank.
+    /// Current mask of each rank, by node rank.
     pub masks: &'a [CpuSet],
-    /// The most workers that an object may get, at least 1.
+    /// Maximum number of workers per object, at least 1.
     pub max_per_object: usize,
-    /// Which rule selects.
+    /// Rule by which the workers are selected.
     pub policy: Policy,
 }
 
 /// The selected ranks, and the object of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Index of the object that each node rank was selected for; none for a rank that was not selected.
+    /// Index of the object for which each node rank was selected; `None` for a rank that was not
+    /// selected.
     pub object_of: Vec<Option<usize>>,
 }
 
@@ -55,13 +56,13 @@ impl Distribution {
         self.object_of.get(node_rank).is_some_and(Option::is_some)
     }
 
-    /// The node ranks that were selected, ascending.
+    /// Returns the node ranks that were selected, in ascending order.
     #[must_use]
     pub fn selected(&self) -> Vec<usize> {
         (0..self.object_of.len()).filter(|&rank| self.is_selected(rank)).collect()
     }
 
-    /// The node ranks that were selected for an object, ascending.
+    /// Returns the node ranks that were selected for an object, in ascending order.
     #[must_use]
     pub fn workers_on(&self, object: usize) -> Vec<usize> {
         (0..self.object_of.len()).filter(|&rank| self.object_of[rank] == Some(object)).collect()
@@ -69,7 +70,7 @@ impl Distribution {
 }
 
 /// Selects at most `max_per_object` ranks per object. Local and pure: ranks that pass equal values
-/// get equal answers.
+/// get equal results.
 ///
 /// A rank can be selected for an object only if its mask, the object and the allowed set share a
 /// CPU. Under [`Policy::Spread`] places go
@@ -79,15 +80,15 @@ impl Distribution {
 ///    fewer CPUs,
 /// 3. then to unbound ranks, whose mask covers everything allowed,
 ///
-/// and, where that leaves a choice, to lower node ranks. A rank is passed over only if no
-/// rearrangement of the ranks before it leaves it a place, so the number of workers is the highest
-/// possible, among bound ranks and among all. Workers are spread over the objects as evenly as
-/// their masks permit; on a tie the lower object index wins.
+/// and, if that leaves a choice, to lower node ranks. A rank is skipped only if no rearrangement of
+/// the ranks before it leaves it a place, so the number of workers is the highest possible, among
+/// bound ranks and among all. Workers are spread over the objects as evenly as their masks permit;
+/// on a tie the lower object index wins.
 ///
 /// # Errors
 ///
-/// [`PlanError`] when `max_per_object` is 0, when there are no objects, no ranks or no allowed
-/// CPUs, or when the mask of a rank is empty.
+/// [`PlanError`] if `max_per_object` is 0, if there are no objects, no ranks or no allowed CPUs, or
+/// if the mask of a rank is empty.
 ///
 /// ```
 /// use quo::CpuSet;
@@ -146,7 +147,7 @@ fn check(request: &DistributeRequest<'_>) -> Result<(), PlanError> {
 // matroid. In a matroid the greedy rule (take ranks by priority, keep each that still fits after
 // rearranging) yields the lexicographically best set, which is also a largest one. Sending each
 // rank down the chain of moves that ends at the least loaded object keeps the loads as even as the
-// masks permit at every step (it is the incremental solution of the semi-matching problem).
+// masks permit at every step (this is the incremental solution of the semi-matching problem).
 fn spread(request: &DistributeRequest<'_>, compatible: &Compatibility) -> Vec<Option<usize>> {
     let mut places = Places::new(request, compatible);
     let mut across: SmallVec<[(usize, usize, usize); 16]> = SmallVec::new();
@@ -190,9 +191,9 @@ struct Places<'a> {
     max_per_object: usize,
     load: SmallVec<[usize; 16]>,
     object_of: Vec<Option<usize>>,
-    /// Places that are left on objects somebody can work on.
+    /// Number of places left on objects on which some rank can work.
     free: usize,
-    /// True if a rank that has a place could also work elsewhere, so that moves are worth a search.
+    /// True if a placed rank could also work elsewhere, so that searching for moves can help.
     movable: bool,
 }
 
@@ -208,7 +209,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Gives a rank a place, moving ranks that have one if need be. Nobody ever loses a place.
+    /// Gives a rank a place, moving placed ranks if necessary. No rank ever loses its place.
     fn place(&mut self, rank: usize) -> bool {
         if self.free == 0 {
             return false;
@@ -227,8 +228,8 @@ impl<'a> Places<'a> {
         true
     }
 
-    /// Gives places to ranks that can work on every usable object, which are the least loaded
-    /// objects in turn: no chain of moves could end better.
+    /// Gives places to ranks that can work on every usable object, on the least loaded objects in
+    /// turn: no chain of moves could end better.
     fn fill(&mut self, ranks: &[usize]) {
         let mut ranks = ranks.iter().copied().take(self.free).peekable();
         let usable: SmallVec<[usize; 16]> = ranks
@@ -248,7 +249,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Searches, breadth first, every object that a chain of moves can reach and ends the chain at
+    /// Searches, breadth first, every object that a chain of moves can reach, and ends the chain at
     /// the least loaded one; among equals at the one that takes the fewest moves.
     fn place_by_moves(&mut self, rank: usize) -> bool {
         let mut reached: SmallVec<[u64; 4]> = SmallVec::from_slice(self.compatible.row(rank));

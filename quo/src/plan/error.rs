@@ -1,6 +1,6 @@
-//! Errors in a request for a plan.
+//! Errors of a plan request.
 
-/// Why no plan could be made. Every rank that asks the same question gets the same error.
+/// Reason why no plan could be made. Every rank that makes the same request gets the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -10,13 +10,13 @@ pub enum PlanError {
     /// There is nothing to spread the workers over.
     #[error("distribute: there are no objects to distribute ranks over")]
     NoObjects,
-    /// There is nobody to select.
+    /// There are no ranks to select.
     #[error("distribute: there are no ranks to select from")]
     NoRanks,
     /// No CPU may be used.
     #[error("distribute: the set of allowed CPUs is empty")]
     NothingAllowed,
-    /// A rank that may run nowhere; the kernel never reports this, so the mask was lost.
+    /// The mask of a rank is empty. The kernel never reports an empty mask, so the mask was lost.
     #[error("distribute: the mask of node rank {node_rank} is empty")]
     EmptyMask {
         /// The rank on its node.
@@ -31,7 +31,7 @@ pub enum PlanError {
     /// A CPU set without CPUs was to be cut.
     #[error("split: the set to split into {parts} parts is empty")]
     NothingToSplit {
-        /// Number of parts asked for.
+        /// Number of requested parts.
         parts: usize,
     },
     /// A part was to get nothing.
@@ -40,7 +40,7 @@ pub enum PlanError {
         /// The part, from 0.
         part: usize,
     },
-    /// There are not as many whole objects as asked for.
+    /// There are fewer whole objects than requested.
     #[error(
         "split: {set} has {units} whole objects of the type, {parts} parts need one each or more; \
          ask for less, or split by a smaller type"
@@ -48,12 +48,12 @@ pub enum PlanError {
     TooFewUnits {
         /// The CPUs that were to be split, as a CPU list.
         set: crate::CpuSet,
-        /// The objects it has.
+        /// Number of objects in the set.
         units: usize,
-        /// The objects that are needed.
+        /// Number of objects needed.
         parts: usize,
     },
-    /// A device was to get objects near it, and there are none for it.
+    /// A device was to get objects near it, but none is available for it.
     #[error(
         "split: device {device}, one of {devices}, gets no object of the type: none that may be used \
          is left of the CPUs {cpus} near it; leave the device out, or split by a smaller type"
@@ -69,7 +69,8 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// The error of a request for some of the devices, with its device's number among all.
+    /// Converts the error of a request for some of the devices: numbers its device among all
+    /// devices.
     pub(crate) fn of_device(self, number: impl Fn(usize) -> usize) -> Self {
         match self {
             Self::NothingNear { device, cpus, devices } => {

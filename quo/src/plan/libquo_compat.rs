@@ -1,18 +1,18 @@
-//! The published selection algorithm, to the letter.
+//! The published selection algorithm, followed exactly.
 //!
 //! In words: collect for each object the ordered set of ranks that have affinity to it, and the
-//! ranks that are in all of these sets. When that is everybody, nobody is effectively bound, and the
-//! first `m` times the number of objects are selected. Otherwise the ranks that are in all sets are
-//! passed over, and a rank is selected if it is among the first `m` of some set.
+//! ranks that are in all of these sets. If these are all ranks, no rank is effectively bound, and
+//! the first `m` times the number of objects are selected. Otherwise the ranks that are in all sets
+//! are skipped, and a rank is selected if it is among the first `m` of some set.
 //!
-//! Consequences of the letter are kept: a rank in two sets takes up a place in both; an object whose first `m` ranks
-//! are all passed over or placed elsewhere stays empty; unbound ranks never fill. With a single object every rank that
-//! can use it is in "all" sets, so bound and unbound ranks are alike unless some rank cannot use the object: then
-//! nobody is selected at all.
+//! Consequences of the exact rule are kept: a rank in two sets uses up a place in both; an object
+//! whose first `m` ranks are all skipped or placed elsewhere stays empty; unbound ranks never fill.
+//! With a single object every rank that can use it is in "all" sets, so bound and unbound ranks are
+//! treated alike unless some rank cannot use the object: then no rank is selected at all.
 //!
-//! The letter names the selected ranks, not their objects. A rank's object is the first one in which it qualifies. When
-//! nobody is effectively bound, rank `u` gets object `u` modulo the number of objects: within `m` per object, and
-//! spread when there are few ranks.
+//! The algorithm names the selected ranks, not their objects. A rank's object is the first one in
+//! which it qualifies. If no rank is effectively bound, rank `u` gets object `u` modulo the number
+//! of objects: within `m` per object, and spread if there are few ranks.
 
 use super::compatibility::Compatibility;
 

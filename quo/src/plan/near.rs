@@ -4,20 +4,20 @@ use super::PlanError;
 use super::split::units_of;
 use crate::CpuSet;
 
-/// Deals out the units of a CPU set near some devices: each unit goes to one device that it is near,
-/// and the numbers of units are as even as nearness allows. One part for each device; what is near
-/// no device belongs to nobody. Local and pure.
+/// Deals out the units of a CPU set near some devices: each unit goes to one device that it is
+/// near, and the numbers of units are as even as nearness allows. Returns one part per device;
+/// units near no device belong to no part. Local and pure.
 ///
-/// `near` has the CPUs near each device; a unit of which some CPUs are near counts as near. `units`
-/// are as for [`split`](super::split). Units that are alike, near the same devices and of the same
-/// `weight` (such as the speed of a core), go to each device as neighbours, and heavy ones are dealt
-/// out first, so that no device has only slow cores while another has only fast ones. Of devices
-/// with the same claim, earlier ones get more.
+/// `near` has the CPUs near each device; a unit with at least one of them counts as near. `units`
+/// are as for [`split`](super::split). Units that are alike, that is near the same devices and of
+/// the same `weight` (such as the speed of a core), go to each device as neighbours, and heavy ones
+/// are dealt out first, so that no device has only slow cores while another has only fast ones. Of
+/// devices with the same claim, earlier ones get more.
 ///
 /// # Errors
 ///
-/// [`PlanError::NoParts`] without devices, [`PlanError::NothingToSplit`] when the set is empty,
-/// [`PlanError::NothingNear`] when a device would get nothing.
+/// [`PlanError::NoParts`] without devices, [`PlanError::NothingToSplit`] if the set is empty,
+/// [`PlanError::NothingNear`] if a device would get nothing.
 ///
 /// ```
 /// use quo::CpuSet;
@@ -56,7 +56,7 @@ pub fn near(
     let mut parts = vec![CpuSet::new(); near.len()];
     let mut start = 0;
     for alike in units.chunk_by(|one, other| one.is_like(other)) {
-        // Who gets how many is decided; neighbours go together.
+        // The number of units per device is decided; neighbours go together.
         let mut own = device_of[start..start + alike.len()].to_vec();
         own.sort_unstable();
         for (unit, device) in alike.iter().zip(own) {
@@ -73,7 +73,7 @@ pub fn near(
     }
 }
 
-/// An object that is not cut, with the devices that it is near.
+/// Object that is not cut, with the devices that it is near.
 #[derive(Debug)]
 struct Unit {
     weight: u64,
@@ -87,14 +87,14 @@ impl Unit {
     }
 }
 
-/// The device of each unit, so that no other choice would make the numbers more even: each unit in
-/// turn goes to the device that has the fewest and can be reached, where units that came earlier
-/// move on to another device that they are near.
+/// Returns the device of each unit, such that no other choice makes the numbers more even: each
+/// unit in turn goes to the reachable device with the fewest units, possibly by moving earlier
+/// units to other devices near them.
 fn evenly(units: &[Unit], devices: usize) -> Vec<usize> {
     let mut device_of: Vec<usize> = Vec::with_capacity(units.len());
     let mut loads = vec![0_usize; devices];
     for unit in units {
-        // The unit that moves on to a device, and the device that it leaves; none for the new unit.
+        // The unit that moves to a device, and the device that it leaves; none for the new unit.
         let mut ways: Vec<Option<Option<(usize, usize)>>> = vec![None; devices];
         let mut reached = unit.devices.clone();
         unit.devices.iter().for_each(|&device| ways[device] = Some(None));
@@ -110,7 +110,7 @@ fn evenly(units: &[Unit], devices: usize) -> Vec<usize> {
             }
             next += 1;
         }
-        // The nearest of those with the fewest: the list is in the order of moves.
+        // The nearest of those with the fewest units: the list is in the order of moves.
         let Some(&target) = reached.iter().min_by_key(|&&device| loads[device]) else { continue };
         loads[target] += 1;
         let mut to = target;
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(nothing, PlanError::NothingToSplit { parts: 1 });
     }
 
-    /// The most even sorted numbers of units that any choice gives, by trying all of them.
+    /// Returns the most even sorted numbers of units that any choice gives, by trying all of them.
     fn best(units: &[Vec<usize>], loads: &mut Vec<usize>) -> Vec<usize> {
         let Some((first, rest)) = units.split_first() else {
             let mut sorted = loads.clone();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is near what.
+        /// Holds for any devices and any nearness.
         #[test]
         fn parts_are_disjoint_near_whole_and_as_even_as_possible(
             ranges in proptest::collection::vec((0_usize..14, 1_usize..9), 1..4),

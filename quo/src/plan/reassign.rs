@@ -1,30 +1,30 @@
-//! Reassigns the CPUs of ranks that have gone: their siblings get them.
+//! Reassigns the CPUs of ranks that have left: their siblings get them.
 //!
-//! An object on which ranks remain is theirs anyway, whole, whoever has gone. An object that nobody
-//! is on any more is *vacant*: ranks that would sleep work there, then ranks move there from objects
-//! that have at least two more workers; and if there are not enough ranks for that, the CPUs go to
-//! the workers that have the fewest.
+//! An object on which ranks remain already belongs to those ranks, as a whole. An object without
+//! any remaining rank is *vacant*: ranks that would sleep work there, then ranks move there from
+//! objects that have at least two more workers; and if there are not enough ranks for that, the
+//! CPUs go to the workers that have the fewest.
 
 use super::Distribution;
 use crate::CpuSet;
 
-/// The objects and the ranks of a node, as far as they are known.
+/// Objects and ranks of a node, including ranks that have left.
 #[derive(Clone, Copy, Debug)]
 pub struct Vacancy<'a> {
-    /// The objects that workers are spread over.
+    /// Objects that workers are spread over.
     pub objects: &'a [CpuSet],
-    /// The CPUs that the job may use on this node.
+    /// CPUs that the job may use on this node.
     pub allowed: &'a CpuSet,
-    /// The mask of each rank that is there, by node rank.
+    /// Mask of each present rank, by node rank.
     pub masks: &'a [Option<CpuSet>],
-    /// The CPUs of ranks that have gone.
+    /// CPUs of ranks that have left.
     pub left: &'a CpuSet,
-    /// The most workers that an object may get.
+    /// Maximum number of workers per object.
     pub max_per_object: usize,
 }
 
 impl Vacancy<'_> {
-    /// The objects whose ranks have all gone. Objects with the same CPUs count once.
+    /// Returns the objects whose ranks have all left. Objects with the same CPUs count once.
     #[must_use]
     pub fn objects(&self) -> Vec<usize> {
         let is_free = |cpus: &CpuSet| {
@@ -38,11 +38,12 @@ impl Vacancy<'_> {
             .collect()
     }
 
-    /// Sends workers to the vacant objects; gives those for which there was none. Pure.
+    /// Assigns workers to the vacant objects and returns the objects for which there was none.
+    /// Pure.
     ///
     /// Ranks without work come first, then ranks of the objects with the most workers, higher node
-    /// ranks before lower ones; no object has less work done for it than before and afterwards than
-    /// a vacant one.
+    /// ranks before lower ones. An object that loses workers keeps at least as many as any vacant
+    /// object gets.
     pub fn reassign_vacant_objects(&self, plan: &mut Distribution) -> Vec<usize> {
         let vacant = self.objects();
         let mut loads = vec![0_usize; self.objects.len()];

@@ -5,19 +5,19 @@ use super::split::units_of;
 use crate::CpuSet;
 
 /// Cuts a set of CPUs into disjoint parts whose weights are as near to given proportions as whole
-/// units allow. Together the parts are the set. Local and pure.
+/// units allow. Together the parts cover the set. Local and pure.
 ///
-/// `units` are as for [`split`](super::split); `weight` tells how much a unit counts, such as the
-/// speed of a core, and units of equal weight are of one kind. Each kind is dealt out on its own, so
+/// `units` are as for [`split`](super::split). `weight` returns how much a unit counts, such as the
+/// speed of a core; units of equal weight are of one kind. Each kind is dealt out separately, so
 /// that with equal proportions no part has only slow cores while another has only fast ones. The
-/// units of a kind that a part gets are neighbours. Where the proportions leave a choice, earlier
+/// units of a kind that a part gets are neighbours. If the proportions leave a choice, earlier
 /// parts get more.
 ///
 /// # Errors
 ///
-/// [`PlanError::NoParts`] without proportions, [`PlanError::NothingToSplit`] when the set is empty,
-/// [`PlanError::NoShare`] when a proportion is 0, [`PlanError::TooFewUnits`] when there are fewer
-/// units than parts: no part may be empty.
+/// [`PlanError::NoParts`] without proportions, [`PlanError::NothingToSplit`] if the set is empty,
+/// [`PlanError::NoShare`] if a proportion is 0, [`PlanError::TooFewUnits`] if there are fewer units
+/// than parts: no part may be empty.
 ///
 /// ```
 /// use quo::CpuSet;
@@ -52,7 +52,7 @@ pub fn shares(
     Ok(share_out(units, weight, proportions))
 }
 
-/// Deals out units that are at least as many as the parts.
+/// Deals out units, of which there are at least as many as parts.
 pub(super) fn share_out(
     units: Vec<CpuSet>,
     weight: impl Fn(&CpuSet) -> u64,
@@ -83,8 +83,8 @@ pub(super) fn share_out(
     parts
 }
 
-/// The part that a unit brings nearest to its proportion (D'Hondt's rule), the first of equals. When
-/// no more units are left than parts that have none, it is one of these.
+/// Returns the part that a unit brings nearest to its proportion (D'Hondt's rule), the first of
+/// equals. Once there are no more units left than empty parts, it is an empty one.
 fn neediest(loads: &[u64], proportions: &[u32], weight: u64, left: usize) -> usize {
     let empty = loads.iter().filter(|&&load| load == 0).count();
     let candidates = (0..loads.len()).filter(|&part| left > empty || loads[part] == 0);
@@ -95,12 +95,12 @@ fn neediest(loads: &[u64], proportions: &[u32], weight: u64, left: usize) -> usi
         .unwrap_or(0)
 }
 
-/// Gives each part as many whole units as it asks for, neighbours in the order given; what is left
-/// over belongs to nobody. Local and pure.
+/// Gives each part the requested number of whole units, neighbours in the order given; remaining
+/// units belong to no part. Local and pure.
 ///
 /// # Errors
 ///
-/// As [`shares`], with [`PlanError::TooFewUnits`] when the parts ask for more units than there are.
+/// As [`shares`], with [`PlanError::TooFewUnits`] if the parts request more units than there are.
 ///
 /// ```
 /// use quo::CpuSet;
@@ -161,7 +161,7 @@ mod tests {
         let (set, cores, weight) = hybrid();
         let parts = |proportions| texts(&shares(&set, &cores, weight, proportions).unwrap());
         assert_eq!(parts(&[1, 1]), ["0-5,12-15", "6-11,16-19"]);
-        // Who has one fast core fewer has one slow core more.
+        // A worker with one fast core fewer has one slow core more.
         assert_eq!(parts(&[1; 4]), ["0-3,12", "4-7,13", "8-9,14-16", "10-11,17-19"]);
     }
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the units, their weights and the proportions.
+        /// Holds for any units, weights and proportions.
         #[test]
         fn shares_are_disjoint_complete_aligned_and_never_empty(
             kinds in proptest::collection::vec((1_usize..4, 1_u64..5), 1..24),

@@ -4,17 +4,18 @@ use super::PlanError;
 use super::shares::share_out;
 use crate::CpuSet;
 
-/// Cuts a set of CPUs into disjoint parts that together are the set. Local and pure.
+/// Cuts a set of CPUs into disjoint parts that together cover the set. Local and pure.
 ///
-/// `units` should stay whole, such as the cpusets of the cores, in the order of nearness (hwloc's logical order); CPUs
-/// of the set that are in no unit follow as units of their own. While there are at least as many units as parts, every
-/// part is a run of neighbouring whole units and sizes differ by at most one unit, larger parts first. With more parts
-/// than units no part reaches over two units: the larger units are cut into more parts. No part is empty while there
-/// are at least as many CPUs as parts; beyond that the last parts are empty.
+/// `units` are sets that should stay whole, such as the cpusets of the cores, in the order of
+/// nearness (hwloc's logical order); CPUs of the set that are in no unit follow as separate units.
+/// While there are at least as many units as parts, every part is a run of neighbouring whole units
+/// and sizes differ by at most one unit, larger parts first. With more parts than units no part
+/// spans two units: the larger units are cut into more parts. No part is empty while there are at
+/// least as many CPUs as parts; beyond that the last parts are empty.
 ///
 /// # Errors
 ///
-/// [`PlanError::NoParts`] when `parts` is 0, [`PlanError::NothingToSplit`] when the set is empty.
+/// [`PlanError::NoParts`] if `parts` is 0, [`PlanError::NothingToSplit`] if the set is empty.
 ///
 /// ```
 /// use quo::CpuSet;
@@ -29,8 +30,8 @@ pub fn split(set: &CpuSet, units: &[CpuSet], parts: usize) -> Result<Vec<CpuSet>
     split_by_weight(set, units, |_| 1, parts)
 }
 
-/// As [`split`], for units that do not all count the same, such as the cores of a hybrid processor:
-/// while there are at least as many units as parts, the parts are equal [`shares`](super::shares).
+/// Like [`split`], for units with different weights, such as the cores of a hybrid processor: while
+/// there are at least as many units as parts, the parts are equal [`shares`](super::shares).
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ pub fn split_by_weight(
     Ok(shares)
 }
 
-/// The set as disjoint, not empty units.
+/// Returns the set as disjoint, nonempty units.
 pub(super) fn units_of(set: &CpuSet, units: &[CpuSet]) -> Vec<CpuSet> {
     let mut rest = set.clone();
     let mut all = Vec::with_capacity(units.len());
@@ -75,8 +76,8 @@ pub(super) fn units_of(set: &CpuSet, units: &[CpuSet]) -> Vec<CpuSet> {
     all
 }
 
-/// Number of parts that each unit is cut into: one each, and each further part goes where a part
-/// would otherwise hold the most CPUs. Never more parts than CPUs.
+/// Returns the number of parts that each unit is cut into: one each, and each further part goes
+/// where a part would otherwise contain the most CPUs. Never more parts than CPUs.
 fn pieces_per_unit(units: &[CpuSet], parts: usize) -> Vec<usize> {
     let cpus: Vec<usize> = units.iter().map(CpuSet::len).collect();
     let mut pieces = vec![1; units.len()];
@@ -93,7 +94,8 @@ fn pieces_per_unit(units: &[CpuSet], parts: usize) -> Vec<usize> {
     pieces
 }
 
-/// `0..items` as `parts` ranges in a row, whose lengths differ by at most one, longer ones first.
+/// Returns `0..items` as `parts` consecutive ranges whose lengths differ by at most one, longer
+/// ones first.
 pub(super) fn runs(
     items: usize,
     parts: usize,
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn cores_stay_whole_while_there_are_enough_of_them() {
-        // The second hardware thread of core i is CPU i + 4, as many machines number them.
+        // The second hardware thread of core i is CPU i + 4, a common numbering.
         let cores = ["0,4", "1,5", "2,6", "3,7"];
         assert_eq!(texts("0-7", &cores, 1), ["0-7"]);
         assert_eq!(texts("0-7", &cores, 2), ["0-1,4-5", "2-3,6-7"]);

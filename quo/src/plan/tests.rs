@@ -36,7 +36,7 @@ impl Case {
         self.allowed.is_subset(&self.masks[rank])
     }
 
-    /// The written order of priority: a smaller key goes first.
+    /// Returns the written order of priority: a smaller key goes first.
     fn priority(&self, rank: usize) -> (u8, usize, usize, usize) {
         let mask = self.masks[rank].intersection(&self.allowed);
         let touched = self.objects.iter().filter(|object| object.intersects(&mask)).count();
@@ -59,7 +59,7 @@ impl Case {
         (0..self.objects.len()).map(|object| plan.workers_on(object).len()).collect()
     }
 
-    /// Every way to give ranks places, as objects by rank.
+    /// Returns every way to give ranks places, as objects by rank.
     fn every_assignment(&self) -> Vec<Vec<Option<usize>>> {
         let mut all = vec![Vec::new()];
         for rank in 0..self.masks.len() {
@@ -85,9 +85,9 @@ fn squares(object_of: &[Option<usize>], objects: usize) -> usize {
     (0..objects).map(|o| object_of.iter().filter(|&&at| at == Some(o)).count().pow(2)).sum()
 }
 
-/// Objects in a row, sometimes of different sizes, sometimes with an empty one or one that overlaps
-/// its neighbour; a few CPUs not allowed; masks that are single CPUs, whole objects, neighbours,
-/// anything, or everything.
+/// Generates consecutive objects, sometimes of different sizes, sometimes with an empty one or one
+/// that overlaps its neighbour; a few CPUs not allowed; masks that are single CPUs, whole objects,
+/// neighbours, random sets, or everything.
 fn case(objects: usize, ranks: usize, max_per_object: usize) -> impl Strategy<Value = Case> {
     let sizes = proptest::collection::vec((0_usize..6, prop::bool::weighted(0.15)), 1..=objects);
     (sizes, 1..=max_per_object)
@@ -241,7 +241,7 @@ proptest! {
         shift in 1_usize..150,
         case in case(6, 20, 3),
     ) {
-        // The same machine behind objects without CPUs: the same plan, further along.
+        // The same machine behind objects without CPUs: the same plan, with shifted indices.
         let mut objects = vec![CpuSet::new(); shift];
         objects.extend(case.objects.iter().cloned());
         let behind = Case { objects, ..case.clone() }.plan(Policy::Spread);
@@ -261,7 +261,7 @@ proptest! {
     }
 }
 
-/// The published pseudo-code, written on sets and asked rank by rank.
+/// The published pseudo-code, written on sets and evaluated rank by rank.
 mod transcription {
     use super::Case;
     use std::collections::BTreeSet;
@@ -433,7 +433,7 @@ fn known_machines_get_the_plans_of_the_table() {
 
 #[test]
 fn a_flexible_rank_makes_room_for_one_that_is_not() {
-    // Ranks 0 and 2 fit objects 0 and 1 only, so rank 1, which got 1 first, has to move on to 2.
+    // Ranks 0 and 2 fit objects 0 and 1 only, so rank 1, which got 1 first, has to move to 2.
     let case = Case {
         objects: lists(&["0-1", "2-3", "4-5"]),
         allowed: list("0-7"),

@@ -4,13 +4,12 @@ use super::Distribution;
 use super::split::runs;
 use crate::CpuSet;
 
-/// The number of threads of each rank, by node rank: 0 for a rank that was not selected.
+/// Returns the number of threads of each rank, by node rank: 0 for a rank that was not selected.
 ///
 /// The workers of an object share its allowed CPUs: numbers differ by at most one, lower node ranks
-/// get the larger share, and together they are the number of allowed CPUs of the object. A worker
-/// gets at least one thread, so an object with more workers than CPUs is oversubscribed. Objects
-/// that overlap, such as two NUMA nodes of one package, are counted each for itself. Local and
-/// pure.
+/// get the larger share, and their sum is the number of allowed CPUs of the object. A worker gets
+/// at least one thread, so an object with more workers than CPUs is oversubscribed. Objects that
+/// overlap, such as two NUMA nodes of one package, are counted separately. Local and pure.
 ///
 /// ```
 /// use quo::CpuSet;

@@ -1,4 +1,5 @@
-//! The objects that the loader has loaded, whatever their scope, and the functions that each defines itself.
+//! Objects loaded by the dynamic loader, whatever their scope, and the functions that each defines
+//! itself.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -7,7 +8,7 @@ use std::ptr::{self, NonNull};
 
 use libc::dl_phdr_info;
 
-/// A loaded object: its name as the loader has it, empty for the program, and its addresses.
+/// A loaded object: the loader's name for it, empty for the program, and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Object {
     low: usize,
@@ -21,7 +22,7 @@ impl Object {
         (self.low..self.high).contains(&address)
     }
 
-    /// The name of the object's file without its folder.
+    /// Returns the name of the object's file without its folder.
     pub(super) fn file_name(&self) -> String {
         let name = self.name.to_string_lossy();
         match name.rsplit('/').next() {
@@ -31,7 +32,7 @@ impl Object {
     }
 }
 
-/// An object that cannot be unloaded as long as this value lives.
+/// An object that cannot be unloaded while this value lives.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
     object: &'a Object,
@@ -39,7 +40,7 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Opens an object that is loaded; `None` where the loader does not know it by its name.
+    /// Opens a loaded object; `None` if the loader does not know it by its name.
     fn open(object: &'a Object) -> Option<Self> {
         let name = if object.name.is_empty() { ptr::null() } else { object.name.as_ptr() };
         // SAFETY: the name is NULL, for the program, or ends in NUL. RTLD_NOLOAD loads nothing and runs no
@@ -48,19 +49,20 @@ impl<'a> Opened<'a> {
         Some(Self { object, handle: NonNull::new(handle)? })
     }
 
-    /// The address of a function that the object defines itself: not one of its dependencies'.
+    /// Returns the address of a function that the object defines itself, not one of its
+    /// dependencies.
     pub(super) fn function(&self, name: &CStr) -> Option<usize> {
         // SAFETY: the handle is open, and the name ends in NUL.
         let address = unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) } as usize;
         self.object.contains(address).then_some(address)
     }
 
-    /// The name of the object's file.
+    /// Returns the name of the object's file.
     pub(super) fn file_name(&self) -> String {
         self.object.file_name()
     }
 
-    /// The addresses of the object.
+    /// Returns the object with its addresses.
     pub(super) fn object(&self) -> &'a Object {
         self.object
     }
@@ -78,7 +80,7 @@ impl Drop for Opened<'_> {
     }
 }
 
-/// The objects that have been looked at, to look at each once.
+/// Objects that have been examined, so that each is examined once.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     loads: Option<u64>,
@@ -86,8 +88,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Calls `look` for each object that was loaded since the last call. Costs a look at the loader's counter where
-    /// nothing was.
+    /// Calls `look` for each object that was loaded since the last call. If there is none, only
+    /// reads the loader's counter.
     pub(super) fn each_new(&mut self, mut look: impl FnMut(Opened<'_>)) {
         let loads = loads();
         if loads.is_some() && self.loads == loads {
@@ -101,13 +103,13 @@ impl Seen {
             }
         }
         self.objects = now.into_iter().collect();
-        // The thread would keep the text of the last failure; the second call gives it back.
+        // The thread would keep the text of the last failure; the second call frees it.
         // SAFETY: dlerror only reads and frees what belongs to the calling thread.
         unsafe { (libc::dlerror(), libc::dlerror()) };
     }
 }
 
-/// Number of objects that were loaded so far; `None` where the loader does not say.
+/// Returns the number of objects loaded so far; `None` if the loader does not report it.
 fn loads() -> Option<u64> {
     unsafe extern "C" fn first(info: *mut dl_phdr_info, size: usize, found: *mut c_void) -> c_int {
         if size >= size_of::<dl_phdr_info>() {
@@ -123,13 +125,13 @@ fn loads() -> Option<u64> {
     found
 }
 
-/// The objects that are loaded now, in the order of loading, the program first.
+/// Returns the objects that are loaded now, in the order of loading, the program first.
 fn objects() -> Vec<Object> {
     unsafe extern "C" fn each(info: *mut dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
         // SAFETY: the loader's description of an object that stays loaded during the call, and the
         // pointer given to dl_iterate_phdr below, which outlives it.
         let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Object>>()) };
-        // SAFETY: as many headers as the loader says.
+        // SAFETY: the loader gives the number of headers.
         let headers =
             unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
         let (mut low, mut high) = (usize::MAX, 0);

@@ -1,9 +1,9 @@
 //! Evidence of a binding that OpenMP made at its start.
 //!
-//! GNU's runtime makes its list of places when it is loaded, of the CPUs that the process has then, and
-//! binds the initial thread to one of them. Where the places have CPUs that the thread does not, the
-//! process had those too, and the thread's mask is the runtime's choice. Other runtimes are not
-//! asked: their first answer would bind the thread.
+//! GNU's runtime makes its list of places when it is loaded, from the CPUs that the process has
+//! then, and binds the initial thread to one of them. If the places have CPUs that the thread does
+//! not, the process had those too, and the thread's mask is the runtime's choice. Other runtimes
+//! are not queried: their first query would bind the thread.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use crate::cpuset::CpuSet;
 
-/// The most CPUs of a place that are asked for.
+/// Maximum number of CPUs per place that are queried.
 const MOST_CPUS: usize = 1 << 14;
 
 /// Returns true if the OpenMP runtime of this process bound the calling thread, which has this mask.
@@ -27,7 +27,7 @@ fn is_one_of(mask: &CpuSet, places: &[CpuSet]) -> bool {
     places.contains(mask) && places.iter().any(|place| !place.is_subset(mask))
 }
 
-/// The places of GNU's runtime; empty without the runtime, or where it does not bind.
+/// Returns the places of GNU's runtime; empty without the runtime, or if it does not bind.
 fn places() -> Vec<CpuSet> {
     let functions = [c"omp_get_num_places", c"omp_get_place_num_procs", c"omp_get_place_proc_ids"];
     let [Some(count), Some(size), Some(numbers)] = functions.map(symbol) else {
@@ -52,12 +52,13 @@ fn places() -> Vec<CpuSet> {
     (0..count()).map(place).collect()
 }
 
-/// A function in the global scope of the process, where a program has the runtime that it is linked with.
+/// Looks up a function in the global scope of the process, which includes the runtime that a
+/// program is linked with.
 fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
     let symbol = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
     if symbol.is_none() {
-        // The thread would keep the text of the failure; the second call gives it back.
+        // The thread would keep the text of the failure; the second call frees it.
         // SAFETY: dlerror only reads and frees what belongs to the calling thread.
         unsafe { (libc::dlerror(), libc::dlerror()) };
     }

@@ -1,4 +1,5 @@
-//! An OpenMP runtime of this process: what it says of its teams, and a region in which its threads are seen.
+//! An OpenMP runtime of this process: what it reports about its teams, and a region that finds its
+//! threads.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::loaded::{Object, Opened};
 
-/// The origin of an OpenMP runtime, which decides on the variables that it obeys.
+/// Origin of an OpenMP runtime, which determines the variables that it obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     /// GNU's, and any other that is not LLVM's or Intel's.
@@ -19,12 +20,12 @@ pub(crate) enum Family {
 /// `GOMP_parallel`: runs a function on every thread of a team.
 type Parallel = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
 
-/// A runtime, by the addresses of its functions; 0 for one that it does not have.
+/// A runtime, by the addresses of its functions; 0 for a function that it does not have.
 #[derive(Debug)]
 pub(crate) struct OpenMpRuntime {
-    /// The name of its file.
+    /// Name of its file.
     pub(crate) name: String,
-    /// The origin.
+    /// Origin of the runtime.
     pub(crate) family: Family,
     object: Object,
     parallel: usize,
@@ -37,19 +38,19 @@ pub(crate) struct OpenMpRuntime {
     set_blocktime: usize,
 }
 
-/// Cause of a team with fewer threads than its number says.
+/// Reason why a team has fewer threads than requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fewer {
-    /// `OMP_THREAD_LIMIT` or a relative: at most so many threads.
+    /// `OMP_THREAD_LIMIT` or a similar setting: at most this many threads.
     Limit(usize),
-    /// The caller is in a region, and no more of them may be active: one thread.
+    /// The caller is in a region, and no more regions may be active: one thread.
     Levels,
     /// `OMP_DYNAMIC`: the runtime chooses.
     Dynamic,
 }
 
 impl OpenMpRuntime {
-    /// Looks the functions of a runtime up, in its own object.
+    /// Looks up the functions of a runtime in its own object.
     pub(super) fn find(opened: &Opened<'_>) -> Arc<Self> {
         let address = |name: &CStr| opened.function(name).unwrap_or(0);
         let is_kmp = address(c"__kmpc_fork_call") != 0;
@@ -73,7 +74,8 @@ impl OpenMpRuntime {
         self.parallel != 0
     }
 
-    /// The cause by which a region of the calling thread has fewer than `threads` threads, as the runtime tells it.
+    /// Returns why a region of the calling thread gets fewer than `threads` threads, as the runtime
+    /// reports it.
     pub(crate) fn fewer(&self, threads: usize) -> Option<Fewer> {
         if let (Some(level), Some(most)) = (ask(self.active_level), ask(self.most_active_levels))
             && level >= most
@@ -87,13 +89,14 @@ impl OpenMpRuntime {
         (limit < threads).then_some(Fewer::Limit(limit.max(1)))
     }
 
-    /// Returns true if regions inside of regions may have more than one thread.
+    /// Returns true if regions inside regions may have more than one thread.
     pub(crate) fn has_inner_teams(&self) -> bool {
         ask(self.most_active_levels).is_some_and(|most| most > 1)
     }
 
-    /// Runs a region of `threads` threads and returns their numbers by the kernel, in the order of OpenMP's. With
-    /// `sleeps`, threads of LLVM's and Intel's runtimes do not spin afterwards.
+    /// Runs a region of `threads` threads and returns their kernel thread ids, in the order of
+    /// OpenMP's thread numbers. With `sleeps`, threads of LLVM's and Intel's runtimes do not spin
+    /// afterwards.
     pub(crate) fn team(&self, threads: usize, sleeps: bool) -> Vec<i32> {
         if self.parallel == 0 {
             return Vec::new();
@@ -108,7 +111,7 @@ impl OpenMpRuntime {
         };
         // The region ends with a barrier of the team.
         parallel(write_number, (&raw mut numbers).cast(), threads as c_uint, 0);
-        // The runtime may have given fewer threads than asked for.
+        // The runtime may have given fewer threads than requested.
         let numbers = numbers.threads.iter().map(|number| number.load(Ordering::Acquire));
         numbers.filter(|&thread| thread != 0).collect()
     }
@@ -117,12 +120,12 @@ impl OpenMpRuntime {
 /// Calls a function of OpenMP without arguments that returns an `int`, by the address found for its name; `None` for 0.
 fn ask(address: usize) -> Option<c_int> {
     (address != 0).then(|| {
-        // SAFETY: the caller has such a function's address, of a runtime that is kept loaded.
+        // SAFETY: the address is that of such a function, of a runtime that is kept loaded.
         unsafe { std::mem::transmute::<usize, extern "C" fn() -> c_int>(address)() }
     })
 }
 
-/// The place where the threads of a team write their numbers.
+/// Slots into which the threads of a team write their ids.
 struct Numbers {
     thread_number: usize,
     threads: Vec<AtomicI32>,
@@ -141,7 +144,7 @@ extern "C" fn write_number(numbers: *mut c_void) {
     let _ = numbers.threads.iter().skip(own).any(write);
 }
 
-/// Time that threads spin after a region, set to none until this value is dropped.
+/// Time that threads spin after a region, set to zero until this value is dropped.
 struct Blocktime {
     set: Option<extern "C" fn(c_int)>,
     before: c_int,
@@ -172,12 +175,13 @@ impl Drop for Blocktime {
     }
 }
 
-/// The runtimes of LLVM and Intel that may be called. The first of them that is used registers with the process, and ends
-/// it when another one is used, unless the user has allowed that by `KMP_DUPLICATE_LIB_OK`.
+/// Runtimes of LLVM and Intel that may be called. The first of them that is used registers with the
+/// process, and ends it when another one is used, unless the user has allowed that by
+/// `KMP_DUPLICATE_LIB_OK`.
 pub(super) enum Callable {
     All,
-    /// Of LLVM's and Intel's, only the one in use, which has this address. Where none is in use nobody can say which
-    /// will be.
+    /// Of LLVM's and Intel's, only the one in use, which contains this address. `None` if none is
+    /// in use, since the first one to be used is not known.
     Only(Option<usize>),
 }
 
@@ -193,7 +197,7 @@ impl Callable {
     }
 }
 
-/// Finds out which runtimes may be called.
+/// Determines which runtimes may be called.
 pub(super) fn callable<'a>(runtimes: impl Iterator<Item = &'a OpenMpRuntime>) -> Callable {
     let several = runtimes.filter(|runtime| runtime.family == Family::Kmp).nth(1).is_some();
     if several && !duplicates_are_allowed() { Callable::Only(registered()) } else { Callable::All }
@@ -205,8 +209,8 @@ fn duplicates_are_allowed() -> bool {
     ["true", ".true.", "t", "1", "yes", "y", "on", "enabled"].contains(&value.as_str())
 }
 
-/// The address in a runtime's data by which it has registered with this process: `ADDRESS-FLAG-NAME` in shared memory,
-/// or in a variable.
+/// Returns the address in a runtime's data by which the runtime has registered with this process:
+/// `ADDRESS-FLAG-NAME` in shared memory, or in a variable.
 fn registered() -> Option<usize> {
     let process = rustix::process::getpid().as_raw_nonzero();
     let variable = format!("__KMP_REGISTERED_LIB_{process}");

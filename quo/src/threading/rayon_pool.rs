@@ -1,28 +1,28 @@
 //! A rayon pool as wide as the current binding allows.
 
-/// A rayon pool that could not be built.
+/// Error of a rayon pool that could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
     /// Threads could not be started.
     #[error("rayon_pool: a pool of {threads} threads could not be started")]
     Start {
-        /// Number of threads asked for.
+        /// Number of threads requested.
         threads: usize,
-        /// The error of rayon.
+        /// Error of rayon.
         source: rayon::ThreadPoolBuildError,
     },
 }
 
-/// Builds a rayon pool of `threads` threads (at least 1) that run where the calling thread may run
-/// now. Local; call it from the bound thread, after the push.
+/// Builds a rayon pool of `threads` threads (at least 1) that run on the CPUs of the calling
+/// thread's current mask. Local; call it from the bound thread, after the push.
 ///
 /// On Linux a new thread inherits the mask of the thread that starts it, and all threads of the
 /// pool are started here. A pool built inside a phase is meant to be used and dropped inside it.
 ///
 /// # Errors
 ///
-/// [`PoolError::Start`] when the system refuses the threads.
+/// [`PoolError::Start`] if the system refuses the threads.
 ///
 /// ```
 /// let pool = quo::phase::rayon_pool(2)?;
@@ -30,7 +30,7 @@ pub enum PoolError {
 /// # Ok::<(), quo::phase::PoolError>(())
 /// ```
 pub fn rayon_pool(threads: usize) -> Result<rayon::ThreadPool, PoolError> {
-    // For rayon 0 threads means "as the environment says", which is not what a caller asked for.
+    // Rayon takes 0 threads as "use the environment's number", which the caller did not request.
     let threads = threads.max(1);
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn pool_threads_run_where_the_caller_may_run() {
-        // On a thread of its own, so that the mask of the test runner stays as it is.
+        // On a separate thread, so that the mask of the test runner stays as it is.
         let masks = std::thread::spawn(|| {
             let mine = sched_getaffinity(None).unwrap();
             let last = (0..CpuSet::MAX_CPU).rfind(|&cpu| mine.is_set(cpu)).unwrap();

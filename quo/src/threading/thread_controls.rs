@@ -1,9 +1,9 @@
-//! The thread counts of threading libraries that the program may or may not have loaded.
+//! Thread counts of threading libraries that the program may or may not have loaded.
 //!
-//! The libraries are not linked: their set and get functions are looked up in every object that is
-//! loaded when they are wanted, whatever its scope. A process may have several OpenMP runtimes; each
-//! has a count of its own. A library loaded later is found later. One that was found stays loaded, so
-//! the addresses kept here stay good.
+//! The libraries are not linked: their set and get functions are looked up, when they are needed,
+//! in every loaded object, whatever its scope. A process may have several OpenMP runtimes; each has
+//! a separate count. A library loaded later is found later. A library that was found stays loaded,
+//! so the addresses kept here stay valid.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -32,15 +32,17 @@ pub enum ThreadLibrary {
 }
 
 impl ThreadLibrary {
-    /// In the order in which counts are set; restored in the opposite order. OpenMP comes first
-    /// because the BLAS libraries may be built on it and change its count with their own.
+    /// The libraries in the order in which counts are set; counts are restored in the opposite
+    /// order. OpenMP comes first because the BLAS libraries may be built on it and change its count
+    /// with their own.
     const ALL: [Self; 4] = [Self::OpenMp, Self::OpenBlas, Self::Mkl, Self::Blis];
 
-    /// The names of the functions that set and get the count, in the forms in which builds have them.
+    /// Returns the names of the functions that set and get the count, in the variants of different
+    /// builds.
     fn symbols(self) -> &'static [(&'static CStr, &'static CStr)] {
         match self {
             Self::OpenMp => &[(c"omp_set_num_threads", c"omp_get_max_threads")],
-            // With 64-bit integers, and as NumPy and SciPy bring it along.
+            // Also with 64-bit integers, and as distributed with NumPy and SciPy.
             Self::OpenBlas => &[
                 (c"openblas_set_num_threads", c"openblas_get_num_threads"),
                 (c"openblas_set_num_threads64_", c"openblas_get_num_threads64_"),
@@ -65,21 +67,21 @@ impl fmt::Display for ThreadLibrary {
     }
 }
 
-/// One thread count that was changed.
+/// A thread count that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The library of the count.
+    /// Library of the count.
     pub library: ThreadLibrary,
-    /// The count before, as the library reported it; BLIS reports −1 for "not set".
+    /// Count before, as the library reported it; BLIS reports −1 for "not set".
     pub before: i64,
-    /// The count that was set.
+    /// Count that was set.
     pub threads: usize,
 }
 
-/// Sets the thread counts of whatever threading libraries the process has.
+/// Sets the thread counts of all threading libraries of the process.
 ///
-/// Local. May be shared between threads; the counts are the process's, except that OpenMP's belongs
-/// to the calling thread.
+/// Local. May be shared between threads; the counts belong to the process, except that OpenMP's
+/// belongs to the calling thread.
 ///
 /// ```
 /// let controls = quo::phase::ThreadControls::new();
@@ -95,19 +97,21 @@ pub struct ThreadControls {
 }
 
 impl ThreadControls {
-    /// Looks nothing up yet.
+    /// Creates the controls without looking up any library yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The libraries that are loaded now; one that is loaded more than once, as OpenMP may be, is named as often.
+    /// Returns the libraries that are loaded now. A library that is loaded more than once, as
+    /// OpenMP may be, is listed as often.
     #[must_use]
     pub fn libraries(&self) -> Vec<ThreadLibrary> {
         self.controls().iter().map(|control| control.library).collect()
     }
 
-    /// The OpenMP runtimes that are loaded now, and for each whether its count can be set; see [`callable`].
+    /// Returns the OpenMP runtimes that are loaded now, and for each whether its count can be set;
+    /// see [`callable`].
     pub(crate) fn openmp_runtimes(&self) -> Vec<(Arc<OpenMpRuntime>, bool)> {
         let controls = self.controls();
         let runtimes = || controls.iter().filter_map(|control| control.openmp.as_ref());
@@ -116,11 +120,11 @@ impl ThreadControls {
     }
 
     /// Sets the thread count of every library found to `threads`, at least 1, and remembers the
-    /// counts before. Where there is no such library, does nothing.
+    /// counts before. Does nothing if there is no such library.
     ///
-    /// To be called by the thread that will start the parallel work, since OpenMP keeps its count
-    /// per thread. Threads that exist already are not moved. Two runtimes of LLVM and Intel in one process end it when
-    /// both are used: of such only the one in use is set, or all where the user allows it
+    /// Must be called by the thread that will start the parallel work, since OpenMP keeps its count
+    /// per thread. Existing threads are not moved. Two runtimes of LLVM and Intel end the process
+    /// if both are used: of such runtimes only the one in use is set, or all if the user allows it
     /// (`KMP_DUPLICATE_LIB_OK`).
     #[must_use = "the counts are restored when the value is dropped"]
     pub fn set(&self, threads: usize) -> Saved {
@@ -164,7 +168,7 @@ impl ThreadControls {
     }
 }
 
-/// Thread counts to be restored, on drop at the latest.
+/// Thread counts to restore, on drop at the latest.
 ///
 /// Stays on the thread that set them, because OpenMP keeps its count per thread.
 #[derive(Debug)]
@@ -175,12 +179,12 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Puts every count back to its old value, last one first.
+    /// Restores every count, last one first.
     pub fn restore(self) {
         drop(self);
     }
 
-    /// The settings that were made.
+    /// Returns the settings that were made.
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         self.changed.iter().map(|changed| Setting {
             library: changed.control.library,
@@ -189,7 +193,7 @@ impl Saved {
         })
     }
 
-    /// The OpenMP runtimes whose counts were set.
+    /// Returns the OpenMP runtimes whose counts were set.
     pub(crate) fn openmp_runtimes(&self) -> impl Iterator<Item = &OpenMpRuntime> {
         self.changed.iter().filter_map(|changed| changed.control.openmp.as_deref())
     }
@@ -198,7 +202,7 @@ impl Saved {
 impl Drop for Saved {
     fn drop(&mut self) {
         for changed in self.changed.iter().rev() {
-            // Only BLIS gives a meaning to a count that is not positive.
+            // Only for BLIS does a count that is not positive have a meaning.
             if changed.before > 0 || changed.control.library == ThreadLibrary::Blis {
                 changed.control.set(changed.before);
             }
@@ -213,7 +217,7 @@ struct Changed {
     threads: usize,
 }
 
-/// The objects looked at, and the functions found in them, in the order in which counts are set.
+/// Objects examined, and the functions found in them, in the order in which counts are set.
 #[derive(Debug, Default)]
 struct Known {
     seen: Seen,
@@ -230,7 +234,7 @@ struct Control {
 }
 
 impl Control {
-    /// Both functions or nothing: a count that cannot be read could not be restored.
+    /// Finds both functions or none: a count that cannot be read could not be restored.
     fn find(library: ThreadLibrary, opened: &Opened<'_>) -> Option<Self> {
         let both =
             |(set, get): &(&CStr, &CStr)| Some((opened.function(set)?, opened.function(get)?));

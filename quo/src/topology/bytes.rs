@@ -1,4 +1,4 @@
-//! The form in which a snapshot travels to the other processes of a node.
+//! Wire format in which a snapshot is sent to the other processes of a node.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,12 +12,12 @@ use super::{
     CoreKind, Device, MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError,
 };
 
-/// Goes up whenever [`Wire`] changes.
+/// Must be incremented whenever [`Wire`] changes.
 const VERSION: u32 = 3;
 
 const MOST_OBJECTS: usize = MAX_NUMA_NODES + (ObjectType::COUNT - 1) * MAX_PUS;
 
-/// CPU sets travel as lists (`0-3,8`): short on large machines, where bit masks are not.
+/// CPU sets are sent as lists (`0-3,8`), which are short on large machines, unlike bit masks.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     version: u32,
@@ -77,7 +77,8 @@ impl Wire {
         }
         let allowed = set(&self.allowed)?;
         let mut wrong = None;
-        // Sets are made one at a time, while the objects are checked: the first bad one ends it.
+        // Sets are parsed one at a time, while the objects are checked: the first bad one stops the
+        // parsing.
         let objects = self.objects.into_iter().map_while(|wire| match set(&wire.cpus) {
             Ok(cpuset) => Some(Object {
                 kind: wire.kind,
@@ -115,22 +116,22 @@ impl<'de> Deserialize<'de> for Topology {
 }
 
 impl Topology {
-    /// The snapshot as bytes that [`from_bytes`](Self::from_bytes) reads back.
+    /// Returns the snapshot as bytes that [`from_bytes`](Self::from_bytes) reads back.
     ///
-    /// About 10 bytes for each object, more for names. Both sides must be the same version of the
+    /// About 10 bytes per object, more for names. Both sides must use the same version of the
     /// library: the bytes are for processes of one job, not for files.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Serialising plain values into a growing vector has no failure to report.
+        // Serialising plain values into a growing vector cannot fail.
         postcard::to_stdvec(&Wire::from(self)).unwrap_or_default()
     }
 
-    /// The snapshot that [`to_bytes`](Self::to_bytes) wrote.
+    /// Returns the snapshot that [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Bytes`] for anything else, whichever the bytes are; time and memory stay
-    /// within the needs of the largest machine.
+    /// [`TopologyError::Bytes`] for any other bytes; time and memory stay within the needs of the
+    /// largest machine.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TopologyError> {
         let refuse = |cause: String| TopologyError::Bytes { length: bytes.len(), cause };
         let (wire, rest) =

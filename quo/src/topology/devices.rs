@@ -1,4 +1,4 @@
-//! Devices and the CPUs that are near them: GPUs, network and storage controllers.
+//! Devices and the CPUs near them: GPUs, network and storage controllers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::CpuSet;
 
 use super::{Topology, sysfs};
 
-/// The most devices a topology may have.
+/// Maximum number of devices of a topology.
 pub(super) const MAX_DEVICES: usize = 1 << 12;
 
 /// A kind of device, by its PCI class.
@@ -29,7 +29,7 @@ impl DeviceKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Gpu, Self::Network, Self::Storage];
 
-    /// The short name, as [`Display`](fmt::Display) writes it.
+    /// Returns the short name, as [`Display`](fmt::Display) writes it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl DeviceKind {
         }
     }
 
-    /// The kind of a PCI class, such as 0x0302; `None` for bridges and the like.
+    /// Returns the kind of a PCI class, such as 0x0302; `None` for bridges and the like.
     pub(super) fn of_class(class: u16) -> Option<Self> {
         match class >> 8 {
             0x01 => Some(Self::Storage),
@@ -59,7 +59,7 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// A text that names no kind of device.
+/// Error for a text that names no kind of device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a kind of device: gpu, network, storage")]
 pub struct ParseDeviceKindError {
@@ -81,18 +81,18 @@ impl FromStr for DeviceKind {
 pub struct Device {
     /// Kind of the device.
     pub kind: DeviceKind,
-    /// Place of the device on the bus, such as `0000:3b:00.0`.
+    /// Address of the device on the bus, such as `0000:3b:00.0`.
     pub bus: String,
-    /// The PCI number of its maker: 0x10de for NVIDIA, 0x1002 for AMD, 0x8086 for Intel.
+    /// PCI number of the vendor: 0x10de for NVIDIA, 0x1002 for AMD, 0x8086 for Intel.
     pub vendor: u16,
-    /// The names the system and its drivers have for it, such as `mlx5_0` and `ib0`.
+    /// Names given by the system and its drivers, such as `mlx5_0` and `ib0`.
     pub names: Vec<String>,
-    /// The CPUs near it; all of the machine where the system does not tell.
+    /// CPUs near the device; all CPUs of the machine if the system does not report them.
     pub cpuset: CpuSet,
 }
 
 impl Device {
-    /// Returns true if some of `cpus` are among those near the device.
+    /// Returns true if some of `cpus` are near the device.
     #[must_use]
     pub fn is_near(&self, cpus: &CpuSet) -> bool {
         self.cpuset.intersects(cpus)
@@ -110,10 +110,11 @@ impl fmt::Display for Device {
 }
 
 impl Topology {
-    /// The devices of the machine in the order of the bus, disallowed CPUs counted as near too.
+    /// Returns the devices of the machine in the order of the bus. Disallowed CPUs also count as
+    /// near.
     ///
-    /// Those of this machine are read from the kernel at each call, which takes some tens of
-    /// microseconds a device; those of another one come from its file.
+    /// Devices of this machine are read from the kernel at each call, which takes some tens of
+    /// microseconds per device; those of another machine come from its file.
     #[must_use]
     pub fn devices(&self) -> Vec<Device> {
         if self.is_simulated() {
@@ -122,7 +123,8 @@ impl Topology {
         sysfs::devices(std::path::Path::new(sysfs::PCI), self.machine_cpuset())
     }
 
-    /// The same machine with other devices, where it is not the one this process runs on.
+    /// Returns the machine with other devices, for machines other than the one this process runs
+    /// on.
     #[must_use]
     pub(super) fn with_devices(mut self, devices: Vec<Device>) -> Self {
         self.devices = in_order(devices);
@@ -130,25 +132,25 @@ impl Topology {
     }
 }
 
-/// Devices in the order of the bus.
+/// Sorts devices in the order of the bus.
 pub(super) fn in_order(mut devices: Vec<Device>) -> Vec<Device> {
     devices.sort_by(|one, other| one.bus.cmp(&other.bus));
     devices
 }
 
-/// Makers of GPUs, by their PCI numbers, and the variables that hide GPUs from a program.
+/// GPU vendors, by their PCI numbers, and the variables that hide GPUs from a program.
 const MAKERS: [(u16, &str); 3] = [
     (0x10de, "CUDA_VISIBLE_DEVICES"),
     (0x1002, "ROCR_VISIBLE_DEVICES"),
     (0x8086, "ZE_AFFINITY_MASK"),
 ];
 
-/// The devices without the GPUs that the environment hides from a program: what
-/// [`visible_devices`] makes is read here. `variable` gives the value of a variable, if it is set. Pure.
+/// Returns the devices without the GPUs that the environment hides from a program, as set by
+/// [`visible_devices`]. `variable` returns the value of a variable, if it is set. Pure.
 ///
-/// Numbers count the GPUs of a maker in the order of the bus; the list ends at the first number that
-/// no GPU has, as it does for CUDA. A list with names in place of numbers, such as `GPU-5f1c...`, hides
-/// nothing here, since the bus does not tell the names.
+/// Numbers count the GPUs of a vendor in the order of the bus; the list ends at the first number
+/// that no GPU has, as it does for CUDA. A list with names instead of numbers, such as
+/// `GPU-5f1c...`, hides nothing here, since the bus does not give the names.
 ///
 /// ```
 /// use quo::topology::{Topology, shown_devices};
@@ -172,12 +174,12 @@ pub fn shown_devices(all: &[Device], variable: impl Fn(&str) -> Option<String>) 
     all.iter().filter(|device| !hidden.contains(&device.bus.as_str())).cloned().collect()
 }
 
-/// The numbers of a list such as `0,2` or `0.1,1`, up to the first that is none, such as `-1`; `None`
-/// for a list of names.
+/// Parses a list such as `0,2` or `0.1,1` up to the first word that is not a number, such as `-1`;
+/// `None` for a list of names.
 fn numbers(list: &str) -> Option<Vec<usize>> {
     let mut numbers = Vec::new();
     for word in list.split(',').map(str::trim) {
-        // Of a part of a device, such as a tile, the device.
+        // A part of a device, such as a tile, counts as the device.
         let word = word.split_once('.').map_or(word, |(device, _)| device);
         if word.starts_with(|first: char| first.is_ascii_alphabetic()) {
             return None;
@@ -192,11 +194,12 @@ fn gpus_of(devices: &[Device], maker: u16) -> impl Iterator<Item = &Device> {
     devices.iter().filter(move |it| it.kind == DeviceKind::Gpu && it.vendor == maker)
 }
 
-/// The environment variables that show some GPUs to a program and hide the others, by maker. Pure.
+/// Returns the environment variables that show some GPUs to a program and hide the others, by
+/// vendor. Pure.
 ///
 /// `all` are the GPUs of the machine, `chosen` those to show. The variables number the GPUs of a
-/// maker in the order of the bus, which CUDA has to be told (`CUDA_DEVICE_ORDER`). A GPU of a maker
-/// without such a variable is left out.
+/// vendor in the order of the bus, which for CUDA needs another variable (`CUDA_DEVICE_ORDER`). A
+/// GPU of a vendor without such a variable is left out.
 ///
 /// ```
 /// use quo::topology::{DeviceKind, Topology, visible_devices};
@@ -210,8 +213,9 @@ fn gpus_of(devices: &[Device], maker: u16) -> impl Iterator<Item = &Device> {
 /// # Ok::<(), quo::TopologyError>(())
 /// ```
 ///
-/// The numbers are those of the driver, which counts all GPUs that the system lets a process have,
-/// whatever these variables are in its parent. [`shown_devices`] has those that they show now.
+/// The numbers are those of the driver, which counts all GPUs that the system allows a process,
+/// whatever these variables are in its parent. [`shown_devices`] returns the GPUs that they show
+/// now.
 #[must_use]
 pub fn visible_devices(all: &[Device], chosen: &[Device]) -> Vec<(String, String)> {
     let mut variables = Vec::new();

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use super::{ObjectType, Origin};
 
-/// Why a topology could not be had, or why a question to it has no answer.
+/// Reason why a topology is not available, or why a query on it failed.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyError {
     /// hwloc could not describe the machine.
     #[error("hwloc could not describe {what}: {call} failed: {source}")]
     Discovery {
-        /// The description's origin.
+        /// Origin of the description.
         what: Origin,
         /// The hwloc call that failed.
         call: &'static str,
@@ -37,7 +37,7 @@ pub enum TopologyError {
     /// The text is not a synthetic topology.
     #[error("`{text}` is not a synthetic topology such as `package:2 numa:1 core:8 pu:2`: {cause}")]
     Synthetic {
-        /// The text, shortened when very long.
+        /// The text, shortened if very long.
         text: String,
         /// The cause.
         cause: String,
@@ -45,7 +45,7 @@ pub enum TopologyError {
     /// The objects contradict each other or exceed a limit.
     #[error("{what} is not a usable machine: {cause}")]
     Invalid {
-        /// The source of the objects.
+        /// Source of the objects.
         what: Origin,
         /// The contradiction.
         cause: String,
@@ -58,30 +58,30 @@ pub enum TopologyError {
         /// The cause.
         cause: String,
     },
-    /// The variable names a topology that cannot be had.
+    /// The variable names a topology that is not available.
     #[error("{variable}=`{value}`: {source}")]
     Environment {
         /// The variable.
         variable: &'static str,
-        /// Its value, shortened when very long.
+        /// Its value, shortened if very long.
         value: String,
-        /// Why its value does not serve.
+        /// Why the value cannot be used.
         source: Box<TopologyError>,
     },
     /// The machine has fewer objects of the type.
     #[error("there is no {kind} {index}: this machine has {}", counted(*count, *kind))]
     NoSuchObject {
-        /// The type that was asked for.
+        /// The requested type.
         kind: ObjectType,
-        /// The logical index that was asked for.
+        /// The requested logical index.
         index: usize,
-        /// Number of the machine's objects.
+        /// Number of objects of the type on the machine.
         count: usize,
     },
-    /// The allowed set names CPUs that the machine does not have, or none at all.
+    /// The allowed set names CPUs that the machine does not have, or is empty.
     #[error("CPUs `{cpus}` cannot be the allowed set of a machine with CPUs `{machine}`: {cause}")]
     Allowed {
-        /// The set that was to be allowed.
+        /// The requested set.
         cpus: String,
         /// The CPUs of the machine.
         machine: String,
@@ -98,7 +98,8 @@ fn counted(count: usize, kind: ObjectType) -> String {
     }
 }
 
-/// Keeps a hostile text from becoming a hostile message.
+/// Shortens a text and replaces its control characters, so that hostile input makes no hostile
+/// message.
 pub(super) fn shortened(text: &str) -> String {
     const LONGEST: usize = 120;
     let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };

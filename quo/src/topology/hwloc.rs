@@ -1,4 +1,4 @@
-//! The only file that meets hwloc: builds a snapshot from its answers.
+//! Builds a snapshot from hwloc's description. The only file that uses hwloc.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::{MAX_CPU, Object, ObjectType, Origin, Topology, TopologyError, sysfs}
 
 const TYPES: [(Type, ObjectType); ObjectType::COUNT] = [
     (Type::Machine, ObjectType::Machine),
-    // Outside hwloc's tree of levels since version 2, so always taken by type.
+    // Outside hwloc's tree of levels since version 2, so always queried by type.
     (Type::NUMANode, ObjectType::NumaNode),
     (Type::Package, ObjectType::Package),
     (Type::Die, ObjectType::Die),
@@ -28,11 +28,11 @@ const TYPES: [(Type, ObjectType); ObjectType::COUNT] = [
     (Type::PU, ObjectType::Pu),
 ];
 
-/// The variables by which hwloc itself can be told to describe another machine.
+/// Variables that make hwloc itself describe another machine.
 const REDIRECTIONS: [&str; 4] =
     ["HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_SYNTHETIC", "HWLOC_XMLFILE"];
 
-/// The version of hwloc's interface this library was built for, such as `2.9`.
+/// Returns the version of hwloc's interface this library was built for, such as `2.9`.
 #[must_use]
 pub fn hwloc_version() -> String {
     let version = hwlocality::hwloc_api_version();
@@ -54,7 +54,8 @@ pub(super) fn live() -> Result<Topology, TopologyError> {
     snapshot(&machine, origin)
 }
 
-/// The text must have been looked over before: hwloc takes sizes that exhaust the memory.
+/// Creates a synthetic machine. The text must have been checked before: hwloc accepts sizes that
+/// exhaust the memory.
 pub(super) fn synthetic(text: &str) -> Result<Topology, TopologyError> {
     let refuse = |cause| TopologyError::Synthetic { text: shortened(text), cause };
     let builder = TopologyBuilder::new()
@@ -64,8 +65,9 @@ pub(super) fn synthetic(text: &str) -> Result<Topology, TopologyError> {
     snapshot(&machine, Origin::Synthetic(text.to_owned()))
 }
 
-/// hwloc's x86 component binds the calling thread to each PU in turn and takes as long as everything
-/// else together; it is asked only where the kernel does not say which cores there are.
+/// Discovers the machine. hwloc's x86 component binds the calling thread to each PU in turn and
+/// takes as long as everything else together, so it is used only if the kernel does not list the
+/// cores.
 fn discover() -> Result<hwlocality::Topology, (&'static str, std::io::Error)> {
     if let Ok(builder) = TopologyBuilder::new().without_component("x86") {
         let machine = load(builder)?;
@@ -76,7 +78,8 @@ fn discover() -> Result<hwlocality::Topology, (&'static str, std::io::Error)> {
     load(TopologyBuilder::new())
 }
 
-/// Disallowed objects stay in: the machine and its allowed part are two answers.
+/// Loads a topology. Disallowed objects are included: the machine and its allowed part are queried
+/// separately.
 fn load(builder: TopologyBuilder) -> Result<hwlocality::Topology, (&'static str, std::io::Error)> {
     let reason = |error: RawHwlocError| match error.errno {
         Some(errno) => std::io::Error::from_raw_os_error(errno.0),
@@ -103,7 +106,7 @@ fn snapshot(machine: &hwlocality::Topology, origin: Origin) -> Result<Topology, 
             let set = object.cpuset().map(|set| cpus(&set));
             let cpuset = set.unwrap_or(Some(CpuSet::new()));
             let cpuset = cpuset.ok_or_else(|| refuse("a CPU number is too large"))?;
-            // What has only offline CPUs, or only memory, is of no use unless it is that memory.
+            // Objects with only offline CPUs, or without CPUs, are useless unless they are memory.
             if kind == ObjectType::NumaNode || !cpuset.is_empty() {
                 objects.push(convert(object, kind, cpuset));
             }
@@ -112,7 +115,7 @@ fn snapshot(machine: &hwlocality::Topology, origin: Origin) -> Result<Topology, 
     let allowed = cpus(&machine.allowed_cpuset()).ok_or_else(|| refuse("all CPUs are allowed"))?;
     let mut topology = Topology::from_objects(objects, &allowed, origin)?;
     if !topology.is_simulated() {
-        // hwloc tells only from version 2.4 on.
+        // hwloc reports kinds only from version 2.4 on.
         let kinds = sysfs::core_kinds(Path::new(sysfs::ROOT), topology.machine_cpuset());
         topology.set_core_kinds(arrange(kinds))?;
     }
@@ -135,7 +138,7 @@ fn convert(object: &TopologyObject, kind: ObjectType, cpuset: CpuSet) -> Object 
     Object { kind, index: 0, os_index: object.os_index(), cpuset, memory, name }
 }
 
-/// `None` for sets without end and for CPU numbers beyond the limit.
+/// Converts a set; `None` for infinite sets and for CPU numbers beyond the limit.
 fn cpus(set: &hwlocality::cpu::cpuset::CpuSet) -> Option<CpuSet> {
     if set.is_empty() {
         return Some(CpuSet::new());
@@ -144,14 +147,14 @@ fn cpus(set: &hwlocality::cpu::cpuset::CpuSet) -> Option<CpuSet> {
     (last <= MAX_CPU).then(|| set.iter_set().map(usize::from).collect())
 }
 
-/// hwloc's own reading of a file that is known to be good.
+/// Returns hwloc's own reading of a file that is known to be valid.
 #[cfg(test)]
 pub(super) fn reference(xml: &str) -> Result<Topology, TopologyError> {
     let machine = load(TopologyBuilder::new().from_xml(xml).unwrap()).unwrap();
     snapshot(&machine, Origin::Xml("-".to_owned()))
 }
 
-/// The file that hwloc writes for a synthetic string.
+/// Returns the file that hwloc writes for a synthetic string.
 #[cfg(test)]
 pub(super) fn written(synthetic: &str) -> String {
     use hwlocality::topology::export::xml::XMLExportFlags;

@@ -1,4 +1,4 @@
-//! The tables that make queries about containment a memory load.
+//! Tables that reduce containment queries to a memory load.
 
 use crate::CpuSet;
 
@@ -15,16 +15,17 @@ struct Span {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Index {
-    /// For each type and CPU: the object that holds it.
+    /// For each type and CPU, the object that contains it.
     owners: [Vec<u32>; ObjectType::COUNT],
-    /// For each object: the objects of each type inside it.
+    /// For each object, the objects of each type inside it.
     spans: [Vec<[Span; ObjectType::COUNT]>; ObjectType::COUNT],
-    /// Starts with 0, 1, 2, …, so that a run of neighbours needs no list of its own.
+    /// Starts with 0, 1, 2, …, so that a run of neighbours needs no separate list.
     members: Vec<u32>,
 }
 
 impl Index {
-    /// Needs objects whose sets do not overlap within a type and, NUMA nodes excepted, are not empty.
+    /// Builds the index. Sets must not overlap within a type and, except for NUMA nodes, must not
+    /// be empty.
     pub(super) fn new(levels: &[Vec<Object>; ObjectType::COUNT]) -> Self {
         let longest = levels.iter().map(Vec::len).max().unwrap_or(0);
         let mut index = Self {
@@ -40,7 +41,7 @@ impl Index {
                 let spans = std::array::from_fn(|slot| {
                     let (owners, level) = (&index.owners[slot], &levels[slot]);
                     let inside = match (outer, ObjectType::ALL[slot]) {
-                        // With the nodes that have no CPUs.
+                        // Including the nodes that have no CPUs.
                         (ObjectType::Machine, _) => {
                             (0_u32..).zip(level).map(|(at, _)| at).collect()
                         }
@@ -55,13 +56,13 @@ impl Index {
         index
     }
 
-    /// The object of a type that holds `cpu`.
+    /// Returns the object of a type that contains `cpu`.
     pub(super) fn owner(&self, kind: ObjectType, cpu: usize) -> Option<usize> {
         let owner = *self.owners[kind.slot()].get(cpu)?;
         (owner != NOBODY).then_some(owner as usize)
     }
 
-    /// Logical indices, ascending; `None` when there is no such outer object.
+    /// Returns logical indices in ascending order; `None` if there is no such outer object.
     pub(super) fn inside(&self, outer: ObjectType, at: usize, inner: ObjectType) -> Option<&[u32]> {
         let span = self.span(outer, at, inner)?;
         let start = span.start as usize;
@@ -100,7 +101,7 @@ fn inside(outer: &CpuSet, owners: &[u32], firsts: &[Option<usize>], level: &[Obj
         .iter()
         .filter_map(|cpu| {
             let owner = *owners.get(cpu).filter(|&&owner| owner != NOBODY)?;
-            // An object is met once, at its first CPU.
+            // An object is taken once, at its first CPU.
             let met = firsts[owner as usize] == Some(cpu);
             (met && level[owner as usize].cpuset.is_subset(outer)).then_some(owner)
         })

@@ -1,4 +1,4 @@
-//! Kinds of cores: which CPUs of a hybrid processor are fast and which are slow.
+//! Kinds of cores: fast and slow CPUs of a hybrid processor.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use crate::CpuSet;
 
 use super::{ObjectType, Topology, TopologyError};
 
-/// The most kinds of cores a topology may have.
+/// Maximum number of kinds of cores of a topology.
 pub(super) const MAX_CORE_KINDS: usize = 64;
 
-/// Speeds that differ by less than this part of the slower one count as one speed in plans: cores of
-/// a server that boost a little higher than their neighbours are no reason to break up a cache.
+/// Speeds that differ by less than this fraction of the slower one count as one speed in plans:
+/// server cores that boost slightly higher than their neighbours are no reason to break up a cache.
 const ALIKE: u64 = 10;
 
-/// The CPUs of one kind of core.
+/// CPUs of one kind of core.
 ///
 /// ```
 /// use quo::topology::{CoreKind, ObjectType, Topology};
@@ -29,17 +29,17 @@ const ALIKE: u64 = 10;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreKind {
-    /// The physical CPU numbers of the kind, disallowed ones included.
+    /// Physical CPU numbers of the kind, including disallowed ones.
     pub cpuset: CpuSet,
-    /// The speed of a core relative to the other kinds, 0 where the machine does not tell: the
-    /// kernel's capacity of a CPU where all kinds have one, else the highest frequency in MHz.
+    /// Speed of a core relative to the other kinds, 0 if unknown: the kernel's capacity of a CPU if
+    /// all kinds have one, otherwise the highest frequency in MHz.
     pub speed: u32,
-    /// The maker's name for the kind, such as `IntelCore`; often empty.
+    /// Vendor's name for the kind, such as `IntelCore`; often empty.
     pub name: String,
 }
 
 impl CoreKind {
-    /// A kind of unknown speed.
+    /// Returns a kind of unknown speed.
     #[must_use]
     pub fn new(cpuset: CpuSet) -> Self {
         Self { cpuset, speed: 0, name: String::new() }
@@ -60,11 +60,11 @@ impl CoreKind {
     }
 }
 
-/// A kind as the kernel and hwloc's files describe it.
+/// A kind as described by the kernel and hwloc's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawKind {
     pub cpuset: CpuSet,
-    /// Larger for faster kinds, where known.
+    /// Larger for faster kinds, if known.
     pub efficiency: Option<u64>,
     pub name: String,
     pub capacity: Option<u32>,
@@ -73,7 +73,7 @@ pub(super) struct RawKind {
 }
 
 impl RawKind {
-    /// Takes over one of hwloc's pairs of name and value.
+    /// Applies one of hwloc's name-value pairs.
     pub(super) fn describe(&mut self, name: &str, value: &str) {
         let number = || value.trim().parse().ok();
         match name {
@@ -85,13 +85,13 @@ impl RawKind {
         }
     }
 
-    /// The place among Intel's types of cores.
+    /// Returns the rank among Intel's types of cores.
     fn core_type(&self) -> u8 {
         u8::from(self.name == "IntelCore")
     }
 }
 
-/// Orders kinds from slow to fast and gives each its speed. Pure.
+/// Orders kinds from slow to fast and sets the speed of each. Pure.
 pub(super) fn arrange(raw: Vec<RawKind>) -> Vec<CoreKind> {
     let known = |of: fn(&RawKind) -> Option<u32>| raw.iter().all(|kind| of(kind).is_some());
     let speed: fn(&RawKind) -> Option<u32> = if known(|kind| kind.capacity) {
@@ -117,10 +117,10 @@ pub(super) fn arrange(raw: Vec<RawKind>) -> Vec<CoreKind> {
         .collect()
 }
 
-/// Checks kinds against the CPUs of a machine: every CPU belongs to one kind afterwards. Pure.
+/// Checks kinds against the CPUs of a machine and completes them: every CPU belongs to one kind
+/// afterwards. Pure.
 ///
-/// # Errors
-/// The reason why they contradict each other.
+/// # Errors The reason why they contradict each other.
 pub(super) fn complete(
     kinds: impl IntoIterator<Item = CoreKind>,
     machine: &CpuSet,
@@ -148,7 +148,7 @@ pub(super) fn complete(
     Ok(all)
 }
 
-/// The kinds of a machine of which only some CPUs are kept. Pure.
+/// Returns the kinds of a machine of which only some CPUs are kept. Pure.
 pub(super) fn restricted(kinds: &[CoreKind], kept: &CpuSet) -> Vec<CoreKind> {
     let kinds = kinds
         .iter()
@@ -157,12 +157,12 @@ pub(super) fn restricted(kinds: &[CoreKind], kept: &CpuSet) -> Vec<CoreKind> {
 }
 
 impl Topology {
-    /// Returns the machine with other kinds of cores, which are ordered by their speed, in the order
-    /// given where that is equal. CPUs in no kind make one of their own, of unknown speed.
+    /// Returns the machine with other kinds of cores, which are ordered by their speed, and in the
+    /// given order if speeds are equal. CPUs in no kind form a separate kind of unknown speed.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Invalid`] when two kinds share a CPU, or there are more than 64.
+    /// [`TopologyError::Invalid`] if two kinds share a CPU, or there are more than 64.
     pub fn with_core_kinds(
         mut self,
         kinds: impl IntoIterator<Item = CoreKind>,
@@ -173,22 +173,22 @@ impl Topology {
         Ok(self)
     }
 
-    /// The kinds of cores, the slowest first. There is at least one, and each CPU is of one kind;
-    /// most machines have only one.
+    /// Returns the kinds of cores, the slowest first. There is at least one, and each CPU is of one
+    /// kind; most machines have only one.
     #[must_use]
     #[doc(alias = "QUO_ncore_kinds")]
     pub fn core_kinds(&self) -> &[CoreKind] {
         &self.kinds
     }
 
-    /// The kind of a CPU, as an index of [`core_kinds`](Self::core_kinds); `None` for a CPU that the
-    /// machine does not have.
+    /// Returns the kind of a CPU, as an index of [`core_kinds`](Self::core_kinds); `None` for a CPU
+    /// that the machine does not have.
     #[must_use]
     pub fn core_kind_of(&self, cpu: usize) -> Option<usize> {
         self.kinds.iter().position(|kind| kind.cpuset.contains(cpu))
     }
 
-    /// The CPUs of `cpus` that are of the fastest kind among them.
+    /// Returns the CPUs of `cpus` that are of the fastest kind among them.
     #[must_use]
     #[doc(alias = "QUO_CORES_FASTEST")]
     pub fn fastest(&self, cpus: &CpuSet) -> CpuSet {
@@ -196,10 +196,10 @@ impl Topology {
         of_kind.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or_default()
     }
 
-    /// The computing power of some CPUs: the sum of the speeds of their cores, where a core counts
-    /// once however many of its CPUs are among them. Where speeds are all alike, it is the number of
-    /// cores; where there are kinds of unknown speed, it is in proportion to that number, but for less
-    /// than a ten-thousandth by which the kinds differ.
+    /// Returns the computing power of some CPUs: the sum of the speeds of their cores, where a core
+    /// counts once however many of its CPUs are among them. If all speeds are alike, it is the
+    /// number of cores; if some speed is unknown, it is proportional to that number, except for a
+    /// difference between kinds of less than a ten-thousandth.
     #[must_use]
     pub fn weight_of(&self, cpus: &CpuSet) -> u64 {
         let mut rest = cpus.clone();
@@ -218,12 +218,12 @@ impl Topology {
     }
 }
 
-/// What a core counts where speeds are unknown. Kinds differ from each other by ones, so that plans,
-/// which take units of equal weight for one kind, deal each kind out on its own.
+/// Weight of a core if speeds are unknown. Kinds differ from each other by ones, so that plans,
+/// which treat units of equal weight as one kind, deal out each kind separately.
 const UNKNOWN: u64 = 1 << 20;
 
-/// What each kind counts in plans: its speed, or that of the slowest kind that is nearly as fast; 1
-/// for all where they are alike, and next to the same for all where a speed is unknown. Pure.
+/// Returns the weight of each kind in plans: its speed, or that of the slowest kind that is nearly
+/// as fast; 1 for all if they are alike, and nearly the same for all if a speed is unknown. Pure.
 pub(super) fn weights(kinds: &[CoreKind]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..kinds.len()).collect();
     order.sort_by_key(|&kind| kinds[kind].speed);

@@ -1,4 +1,4 @@
-//! Machines kept as files: the expected reading of each, and that hwloc reads the same.
+//! Machines kept as files: the expected reading of each, and a check that hwloc reads the same.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ fn hwloc_reads_the_same_from_each_file() {
         let text = std::fs::read_to_string(file(name)).unwrap();
         let ours = Topology::from_xml(&text).unwrap();
         let mut theirs = hwloc::reference(&text).unwrap();
-        // Not asked for: versions before 2.4 know no kinds.
+        // Not queried: versions before 2.4 have no kinds.
         theirs.set_core_kinds(ours.core_kinds().to_vec()).unwrap();
         let theirs = theirs.with_devices(ours.devices());
         assert_eq!(ours, theirs, "{name}");
@@ -209,7 +209,7 @@ fn what_contradicts_itself_is_refused_with_its_line() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 
-    /// The damage must show as an error or not at all; it must never end the process.
+    /// The damage must be reported as an error or be harmless; it must never end the process.
     #[test]
     fn damaged_files_are_refused_or_consistent(
         which in 0..COUNTS.len(),

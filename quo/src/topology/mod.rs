@@ -1,23 +1,22 @@
-//! The machine: an immutable snapshot of its objects, and of which lie inside which.
+//! The machine: an immutable snapshot of its objects and their containment.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `object.rs` | object types and objects |
 //! | `snapshot.rs` | [`Topology`]: counts, containment, enclosing, allowed CPUs, without SMT |
-//! | `index.rs` | the tables that make those queries a memory load |
+//! | `index.rs` | the tables that reduce those queries to a memory load |
 //! | `kinds.rs` | kinds of cores: [`CoreKind`], fast and slow ones of a hybrid processor |
 //! | `devices.rs` | [`Device`]s and the CPUs near them |
-//! | `bytes.rs` | the form in which a snapshot travels to the other processes of a node |
+//! | `bytes.rs` | the wire format of a snapshot for the other processes of a node |
 //! | `source.rs` | live machine, XML file, synthetic string, and [`TOPOLOGY_VARIABLE`] |
 //! | `xml.rs` | hwloc's XML files, read without hwloc |
-//! | `synthetic.rs` | what of a synthetic string is checked before hwloc sees it |
-//! | `sysfs.rs` | the kinds of cores and the devices, as the kernel tells them |
-//! | `hwloc.rs` | the only file that meets hwloc: live machine and synthetic strings |
+//! | `synthetic.rs` | checks of a synthetic string before hwloc gets it |
+//! | `sysfs.rs` | the kinds of cores and the devices, as reported by the kernel |
+//! | `hwloc.rs` | the only file that uses hwloc: live machine and synthetic strings |
 //! | `error.rs` | [`TopologyError`] |
 //!
 //! Everything here is plain data: a snapshot is read once and never changes, so it may be shared by
-//! any number of threads, and a snapshot of a machine you do not have is as good as that of the one
-//! you are on.
+//! any number of threads, and a snapshot of another machine can be used like that of the local one.
 
 mod bytes;
 mod devices;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::CpuSet;
 
-/// A kind of hardware object.
+/// Kind of hardware object.
 ///
 /// Ordered from the outermost to the innermost as most machines nest them; a NUMA node may lie
 /// above or below a package. Written and read by short lower-case names:
@@ -26,12 +26,12 @@ pub enum ObjectType {
     /// The whole machine; there is always exactly one.
     #[doc(alias = "QUO_OBJ_MACHINE")]
     Machine,
-    /// A NUMA node: memory and the CPUs that belong to it. Each CPU belongs to one node at most; nodes
-    /// of memory alone (high-bandwidth memory, memory on a bus) have none.
+    /// A NUMA node: memory and the CPUs that belong to it. Each CPU belongs to at most one node;
+    /// nodes that are only memory (high-bandwidth memory, memory on a bus) have no CPUs.
     #[doc(alias = "QUO_OBJ_NUMANODE")]
     #[serde(rename = "numa")]
     NumaNode,
-    /// A processor package, as it goes into a socket.
+    /// A processor package, which fits into a socket.
     #[doc(alias = "QUO_OBJ_PACKAGE")]
     #[doc(alias = "QUO_OBJ_SOCKET")]
     Package,
@@ -55,7 +55,7 @@ pub enum ObjectType {
 }
 
 impl ObjectType {
-    /// Every type, outermost first.
+    /// All types, outermost first.
     pub const ALL: [Self; 9] = [
         Self::Machine,
         Self::NumaNode,
@@ -70,7 +70,7 @@ impl ObjectType {
 
     pub(super) const COUNT: usize = Self::ALL.len();
 
-    /// The short name, as [`Display`](fmt::Display) writes it.
+    /// Returns the short name, as [`Display`](fmt::Display) writes it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -113,7 +113,7 @@ impl fmt::Display for ObjectType {
     }
 }
 
-/// A text that names no object type.
+/// Error for a text that names no object type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not an object type: machine, numa, package (socket), die, l3, l2, l1, core, pu"
@@ -138,33 +138,33 @@ impl FromStr for ObjectType {
     }
 }
 
-/// One hardware object.
+/// A hardware object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Object {
-    /// The type of the object.
+    /// Type of the object.
     pub kind: ObjectType,
     /// Logical index of the object among those of its type, from 0.
     pub index: usize,
-    /// The number the operating system gives it, where it gives one.
+    /// Number given by the operating system, if any.
     pub os_index: Option<usize>,
-    /// The physical CPU numbers inside it, disallowed ones included.
+    /// Physical CPU numbers inside the object, including disallowed ones.
     pub cpuset: CpuSet,
-    /// Bytes: the local memory of a NUMA node, the capacity of a cache; 0 for anything else or
-    /// where it is unknown.
+    /// Bytes: the local memory of a NUMA node, the capacity of a cache; 0 for other types or if
+    /// unknown.
     pub memory: u64,
-    /// The model of a machine or package; often empty.
+    /// Model of a machine or package; often empty.
     pub name: String,
 }
 
 impl Object {
-    /// An object to build a topology from; its index is given when the topology is built.
+    /// Returns an object from which to build a topology, which assigns its index.
     #[must_use]
     pub fn new(kind: ObjectType, cpuset: CpuSet) -> Self {
         Self { kind, index: 0, os_index: None, cpuset, memory: 0, name: String::new() }
     }
 
-    /// Returns the object with the number the operating system gives it.
+    /// Returns the object with the number given by the operating system.
     #[must_use]
     pub fn with_os_index(mut self, os_index: usize) -> Self {
         self.os_index = Some(os_index);

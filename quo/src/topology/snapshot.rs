@@ -9,29 +9,29 @@ use crate::CpuSet;
 use super::index::Index;
 use super::{CoreKind, Device, Object, ObjectType, TopologyError, kinds};
 
-/// The highest CPU number a topology may have; keeps hostile input from asking for memory.
+/// Highest CPU number of a topology; keeps hostile input from allocating memory.
 pub const MAX_CPU: usize = (1 << 16) - 1;
 
-/// The most PUs a topology may have.
+/// Maximum number of PUs of a topology.
 pub const MAX_PUS: usize = 1 << 14;
 
-/// The most NUMA nodes a topology may have.
+/// Maximum number of NUMA nodes of a topology.
 pub const MAX_NUMA_NODES: usize = 1 << 10;
 
-/// The source of a topology.
+/// Source of a topology.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// The machine this process runs on.
     Live,
-    /// An hwloc XML file, by its path; `-` for a text that came without one.
+    /// An hwloc XML file, by its path; `-` for a text without a file.
     Xml(String),
     /// A synthetic string.
     Synthetic(String),
-    /// A machine that hwloc was told to describe by its own variables (`HWLOC_XMLFILE` and others).
+    /// A machine that hwloc describes because of its own variables (`HWLOC_XMLFILE` and others).
     Foreign(String),
-    /// Objects put together by a program.
+    /// Objects assembled by a program.
     Built,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// An immutable description of one machine.
+/// Immutable description of one machine.
 ///
 /// Indices are logical: objects of a type are numbered from 0 in the order in which hwloc lists
 /// them. CPU numbers are physical. Queries take a few nanoseconds and may be made from any thread.
@@ -73,23 +73,23 @@ pub struct Topology {
     index: Index,
     /// From slow to fast; every CPU is of one kind.
     pub(super) kinds: Vec<CoreKind>,
-    /// What a core of each kind counts in plans.
+    /// Weight of a core of each kind in plans.
     pub(super) weights: Vec<u64>,
-    /// Of machines other than the one this process runs on.
+    /// Used only for machines other than the one this process runs on.
     pub(super) devices: Vec<Device>,
 }
 
 impl Topology {
-    /// Puts a machine together from objects of any type in any mixture; the order within a type
-    /// gives the logical indices.
+    /// Builds a machine from objects of any type in any mixture; the order within a type gives the
+    /// logical indices.
     ///
-    /// A machine object is added when there is none. Of `allowed`, the CPUs that the machine has
-    /// count. A CPU that several NUMA nodes list goes to the smallest of them, of equals to the
-    /// first; a node left without CPUs is memory alone.
+    /// A machine object is added if there is none. Of `allowed`, only CPUs that the machine has
+    /// count. A CPU listed by several NUMA nodes goes to the smallest of them, or the first of
+    /// equals; a node left without CPUs is only memory.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Invalid`] when the objects contradict each other: a PU without exactly one
+    /// [`TopologyError::Invalid`] if the objects contradict each other: a PU without exactly one
     /// CPU, two objects of a type that share a CPU (NUMA nodes may), an object other than a NUMA
     /// node without CPUs, CPUs that no PU has, several machines, nothing allowed, or more than
     /// 16,384 PUs, 1,024 NUMA nodes or CPU number [`MAX_CPU`].
@@ -130,8 +130,8 @@ impl Topology {
         Ok(())
     }
 
-    /// The machine as it looks with one PU per core: the lowest allowed PU of each core stays, or
-    /// its lowest one where none is allowed.
+    /// Returns the machine with one PU per core: the lowest allowed PU of each core stays, or its
+    /// lowest one if none is allowed.
     ///
     /// Counts and CPU sets shrink accordingly. PUs that belong to no core stay.
     #[must_use]
@@ -147,8 +147,8 @@ impl Topology {
         self.restricted_to(&kept)
     }
 
-    /// The machine as it looks with some of its CPUs only. Objects without any are gone, NUMA nodes
-    /// excepted; those that stay have new indices.
+    /// Returns the machine with only some of its CPUs. Objects without any are removed, except NUMA
+    /// nodes; the remaining objects have new indices.
     pub(crate) fn restricted_to(&self, kept: &CpuSet) -> Self {
         let levels = self.levels.clone().map(|level| {
             let mut level: Vec<Object> = level
@@ -174,7 +174,7 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Allowed`] when the set is empty or names a CPU the machine does not have.
+    /// [`TopologyError::Allowed`] if the set is empty or names a CPU the machine does not have.
     pub fn with_allowed(&self, allowed: &CpuSet) -> Result<Self, TopologyError> {
         let refuse = |cause| {
             let (cpus, machine) = (allowed.to_string(), self.machine_cpuset().to_string());
@@ -189,7 +189,7 @@ impl Topology {
         Ok(Self { allowed: allowed.clone(), ..self.clone() })
     }
 
-    /// Number of objects of the type that the machine has; 0 where it has none.
+    /// Returns the number of objects of the type on the machine; 0 if it has none.
     #[must_use]
     #[doc(alias = "QUO_nobjs_by_type")]
     #[doc(alias = "QUO_nnumanodes")]
@@ -200,7 +200,7 @@ impl Topology {
         self.levels[kind.slot()].len()
     }
 
-    /// The objects of a type, by logical index.
+    /// Returns the objects of a type, by logical index.
     #[must_use]
     pub fn objects(&self, kind: ObjectType) -> &[Object] {
         &self.levels[kind.slot()]
@@ -210,19 +210,20 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// [`TopologyError::NoSuchObject`] when the machine has fewer of them.
+    /// [`TopologyError::NoSuchObject`] if the machine has fewer of them.
     pub fn object(&self, kind: ObjectType, index: usize) -> Result<&Object, TopologyError> {
         self.objects(kind).get(index).ok_or_else(|| self.no_such(kind, index))
     }
 
-    /// The objects of type `inner` whose CPUs all lie in one object, by ascending logical index.
+    /// Returns the objects of type `inner` whose CPUs all lie in one object, by ascending logical
+    /// index.
     ///
     /// An object lies in itself and in any object with the same CPUs. A NUMA node without CPUs lies
-    /// in itself and in the machine, and holds nothing else.
+    /// in itself and in the machine, and contains nothing else.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::NoSuchObject`] when there is no such outer object.
+    /// [`TopologyError::NoSuchObject`] if there is no such outer object.
     pub fn objects_inside(
         &self,
         outer: ObjectType,
@@ -236,11 +237,11 @@ impl Topology {
         Ok(inside.iter().map(move |&index| &level[index as usize]))
     }
 
-    /// Number of objects that [`objects_inside`](Self::objects_inside) would give.
+    /// Returns the number of objects that [`objects_inside`](Self::objects_inside) would return.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::NoSuchObject`] when there is no such outer object.
+    /// [`TopologyError::NoSuchObject`] if there is no such outer object.
     #[doc(alias = "QUO_nobjs_in_type_by_type")]
     pub fn count_inside(
         &self,
@@ -251,8 +252,8 @@ impl Topology {
         self.index.count_inside(outer, index, inner).ok_or_else(|| self.no_such(outer, index))
     }
 
-    /// The smallest object of the type that holds every CPU of `cpus`; `None` when no single one
-    /// does, or when the set is empty.
+    /// Returns the smallest object of the type that contains every CPU of `cpus`; `None` if no
+    /// single one does, or if the set is empty.
     #[must_use]
     #[doc(alias = "QUO_BIND_PUSH_OBJ")]
     pub fn enclosing(&self, kind: ObjectType, cpus: &CpuSet) -> Option<&Object> {
@@ -261,21 +262,22 @@ impl Topology {
         self.objects(kind).get(self.index.owner(kind, first)?).filter(holds)
     }
 
-    /// Every CPU of the machine, disallowed ones included.
+    /// Returns every CPU of the machine, including disallowed ones.
     #[must_use]
     pub fn machine_cpuset(&self) -> &CpuSet {
         &self.levels[ObjectType::Machine.slot()][0].cpuset
     }
 
-    /// The CPUs that this job may use, as the administrator or the container set it (cgroup).
+    /// Returns the CPUs that this job may use, as set by the administrator or the container
+    /// (cgroup).
     ///
-    /// The mask a launcher gives to one process is not part of it.
+    /// The mask a launcher gives to one process is not considered.
     #[must_use]
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
     }
 
-    /// The source of the description.
+    /// Returns the source of the description.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
@@ -363,11 +365,11 @@ fn levels(
     Ok(levels)
 }
 
-/// Gives each CPU to one NUMA node: the smallest that lists it, of equals the first.
+/// Assigns each CPU to one NUMA node: the smallest that lists it, or the first of equals.
 ///
-/// hwloc lists with memory that has no CPUs of its own (high-bandwidth memory, memory on a bus) the
-/// CPUs next to it, which the kernel counts to another node. Work spread over NUMA nodes must meet
-/// each CPU once.
+/// For memory without CPUs (high-bandwidth memory, memory on a bus) hwloc lists the CPUs next to
+/// it, which the kernel assigns to another node. Work spread over NUMA nodes must use each CPU
+/// once.
 fn claim(nodes: &mut [Object]) {
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|&node| nodes[node].cpuset.len());

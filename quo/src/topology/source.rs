@@ -7,44 +7,44 @@ use std::path::Path;
 use super::error::shortened;
 use super::{Origin, Topology, TopologyError, hwloc, synthetic, xml};
 
-/// The variable that puts another machine in place of the one the process runs on.
+/// Variable that replaces the machine the process runs on by another one.
 ///
 /// Its value is read by [`Topology::from_spec`]; unset or empty means the live machine.
 pub const TOPOLOGY_VARIABLE: &str = "QUO_TOPOLOGY";
 
-/// The largest XML file that is read; the largest machines need a few megabytes.
+/// Size of the largest XML file that is read; the largest machines need a few megabytes.
 const MAX_XML_BYTES: u64 = 64 << 20;
 
 impl Topology {
-    /// The machine this process runs on.
+    /// Returns the machine this process runs on.
     ///
-    /// Takes a few milliseconds: processes of one node should share one snapshot. The CPUs that the
-    /// job may not use are in the snapshot too; [`allowed`](Self::allowed) tells them apart. When
-    /// hwloc's own variables (`HWLOC_XMLFILE` and others) name another machine, that one is
-    /// described and the snapshot says that it is simulated.
+    /// Takes a few milliseconds: processes of one node should share one snapshot. CPUs that the job
+    /// may not use are in the snapshot too; [`allowed`](Self::allowed) returns the CPUs that it may
+    /// use. If hwloc's own variables (`HWLOC_XMLFILE` and others) name another machine, that
+    /// machine is described and the snapshot is marked as simulated.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Discovery`] when hwloc fails, [`TopologyError::Invalid`] when its findings
-    /// are beyond the limits of a snapshot.
+    /// [`TopologyError::Discovery`] if hwloc fails, [`TopologyError::Invalid`] if its result
+    /// exceeds the limits of a snapshot.
     pub fn live() -> Result<Self, TopologyError> {
         hwloc::live()
     }
 
-    /// The machine described by an hwloc XML text, as `lstopo --of xml` writes it.
+    /// Returns the machine described by an hwloc XML text, as `lstopo --of xml` writes it.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Xml`] when it is something else.
+    /// [`TopologyError::Xml`] for any other text.
     pub fn from_xml(text: &str) -> Result<Self, TopologyError> {
         xml::read(text, Origin::Xml("-".to_owned()))
     }
 
-    /// The machine described by an hwloc XML file, as `lstopo machine.xml` writes it.
+    /// Returns the machine described by an hwloc XML file, as `lstopo machine.xml` writes it.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::File`] when it cannot be read, [`TopologyError::Xml`] when it holds
+    /// [`TopologyError::File`] if the file cannot be read, [`TopologyError::Xml`] if it contains
     /// something else.
     pub fn from_xml_file(path: &Path) -> Result<Self, TopologyError> {
         let origin = Origin::Xml(path.display().to_string());
@@ -59,21 +59,21 @@ impl Topology {
         }
     }
 
-    /// The machine described by an hwloc synthetic string.
+    /// Returns the machine described by an hwloc synthetic string.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Synthetic`] when hwloc does not understand it or the machine would be
-    /// larger than a snapshot may be.
+    /// [`TopologyError::Synthetic`] if hwloc does not understand it or the machine would be larger
+    /// than a snapshot may be.
     pub fn from_synthetic(text: &str) -> Result<Self, TopologyError> {
         synthetic::look_over(text)
             .map_err(|cause| TopologyError::Synthetic { text: shortened(text), cause })?;
         hwloc::synthetic(text)
     }
 
-    /// The machine that `spec` names: an hwloc XML file by its path, or a synthetic string.
+    /// Returns the machine that `spec` names: an hwloc XML file by its path, or a synthetic string.
     ///
-    /// A text with a `/` in it, or one that ends in `.xml`, is a path; anything else is a synthetic
+    /// A text that contains a `/` or ends in `.xml` is a path; any other text is a synthetic
     /// string. So the choice never depends on which files happen to exist: write `./machine` for a
     /// file called `machine` in the current directory.
     ///
@@ -93,12 +93,12 @@ impl Topology {
         })
     }
 
-    /// The machine that [`TOPOLOGY_VARIABLE`] names, or else the live one.
+    /// Returns the machine that [`TOPOLOGY_VARIABLE`] names, or else the live one.
     ///
     /// # Errors
     ///
-    /// [`TopologyError::Environment`], with the variable, its value and the reason, when it names
-    /// nothing usable; otherwise those of [`live`](Self::live).
+    /// [`TopologyError::Environment`], with the variable, its value and the reason, if the value is
+    /// not usable; otherwise those of [`live`](Self::live).
     #[doc(alias = "QUO_TOPOLOGY")]
     pub fn discover() -> Result<Self, TopologyError> {
         match std::env::var_os(TOPOLOGY_VARIABLE) {
@@ -110,7 +110,7 @@ impl Topology {
 }
 
 fn from_variable(value: &std::ffi::OsStr) -> Result<Topology, TopologyError> {
-    // A path need not be text; it can only be told from a synthetic string when it is.
+    // A path need not be text; only text can be a synthetic string.
     let result = match value.to_str() {
         Some(spec) => Topology::from_spec(spec),
         None => Topology::from_xml_file(Path::new(value)),
@@ -124,7 +124,7 @@ fn from_variable(value: &std::ffi::OsStr) -> Result<Topology, TopologyError> {
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let refuse = |cause| Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, cause));
-    // Looked at before it is opened: opening a pipe would wait for a writer.
+    // Checked before it is opened: opening a pipe would wait for a writer.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return refuse("it is not a regular file");

@@ -1,24 +1,25 @@
-//! Looks a synthetic string over before hwloc gets it.
+//! Checks a synthetic string before hwloc gets it.
 //!
-//! hwloc understands the language; checks here concern texts that it does not check (sizes that
-//! exhaust the memory, types and numberings on which it ends the process) or does not explain (the
-//! commonest slips).
+//! hwloc understands the language; the checks here concern texts that hwloc does not check (sizes
+//! that exhaust the memory, types and numberings on which it ends the process) or does not explain
+//! (the most common mistakes).
 
 use crate::CpuSet;
 
 use super::{MAX_CPU, MAX_PUS};
 
-/// The longest text; explicit PU numbers of the largest machine fit.
+/// Length of the longest text; explicit PU numbers of the largest machine fit.
 const MAX_BYTES: usize = 1 << 17;
 
-/// hwloc compares each new object with its siblings, word by word of their sets. So many words take it
-/// about two seconds; the largest machine that was ever built takes a tenth.
+/// Maximum number of words that hwloc may have to compare: it compares each new object with its
+/// siblings, word by word of their sets. This many words take about two seconds; the largest
+/// machine ever built takes a tenth of that.
 const MOST_COMPARED: usize = 1 << 30;
 
-/// Names of levels, which may be cut to two letters or more, as hwloc has it.
+/// Names of levels, which hwloc accepts shortened to two letters or more.
 const TYPES: [&str; 8] = ["package", "socket", "numanode", "node", "die", "core", "group", "pu"];
 
-/// The text between two levels: `core:4(indexes=…)` or `[numa(memory=…)]`.
+/// The text of one level: `core:4(indexes=…)` or `[numa(memory=…)]`.
 struct Part<'a> {
     level: &'a str,
     attributes: &'a str,
@@ -64,7 +65,7 @@ pub(super) fn look_over(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The type, empty where none is given, and the count of a level.
+/// Parses the type of a level, empty if none is given, and its count.
 fn level(text: &str) -> Result<(&str, usize), String> {
     let (kind, count) = match text.split_once(':') {
         Some(("", _)) => return Err(format!("`{text}` has no type")),
@@ -89,14 +90,14 @@ fn is_type(kind: &str) -> bool {
     let kind = kind.to_ascii_lowercase();
     let kind = kind.as_str();
     let cache = kind.strip_prefix('l').and_then(|rest| rest.chars().next());
-    // Written with what follows too: `l1d`, `l2cache`, `numanode`.
+    // Also written with a suffix: `l1d`, `l2cache`, `numanode`.
     cache.is_some_and(|level| ('1'..='5').contains(&level))
         || matches!(kind, "numanode" | "l1icache")
         || kind.len() >= 2 && TYPES.iter().any(|name| name.starts_with(kind))
 }
 
-/// Numbers may be listed, interleaved by steps (`2*4:1*2`), or by the types of levels at or above
-/// the numbered one; hwloc ends the process on a level below.
+/// Checks a numbering. Numbers may be listed, interleaved by steps (`2*4:1*2`), or given by the
+/// types of levels at or above the numbered one; hwloc ends the process on a level below.
 fn numbering(attributes: &str, above: &[&str]) -> Result<(), String> {
     for indexes in attributes.split("indexes=").skip(1) {
         let end = indexes.find([' ', ')']).unwrap_or(indexes.len());

@@ -1,13 +1,14 @@
-//! What the kernel tells of the kinds of cores and of devices.
+//! Kinds of cores and devices, as reported by the kernel.
 //!
-//! | file under `/sys/devices` | tells |
+//! | file under `/sys/devices` | content |
 //! |---|---|
 //! | `cpu_core/cpus`, `cpu_atom/cpus`, `cpu_lowpower/cpus` | Intel's types of cores |
 //! | `system/cpu/cpuN/cpu_capacity` | the speed of a CPU; 1024 is that of the fastest |
 //! | `system/cpu/cpuN/cpufreq/cpuinfo_max_freq` | the highest frequency in kHz |
 //!
-//! Under `/sys/bus/pci/devices` each device has a folder with its `class`, `vendor` and `local_cpulist`;
-//! drivers add folders such as `net` and `infiniband`, which hold one more for each of their names.
+//! Under `/sys/bus/pci/devices` each device has a folder with its `class`, `vendor` and
+//! `local_cpulist`; drivers add folders such as `net` and `infiniband`, which contain a folder per
+//! name.
 
 use std::path::Path;
 
@@ -20,15 +21,15 @@ pub(super) const ROOT: &str = "/sys/devices";
 
 pub(super) const PCI: &str = "/sys/bus/pci/devices";
 
-/// Where drivers name devices.
+/// Folders in which drivers name devices.
 const NAMED: [&str; 5] = ["infiniband", "net", "nvme", "drm", "block"];
 
 /// From slow to fast.
 const INTEL: [(&str, &str); 3] =
     [("cpu_lowpower", "IntelLowPower"), ("cpu_atom", "IntelAtom"), ("cpu_core", "IntelCore")];
 
-/// The kinds of the cores of a machine; none where all are alike, or nothing is told. Costs a
-/// processor without kinds a look at four names.
+/// Returns the kinds of the cores of a machine; empty if all are alike or the kernel reports none.
+/// On a processor without kinds this checks four names.
 pub(super) fn core_kinds(root: &Path, machine: &CpuSet) -> Vec<RawKind> {
     let mut kinds = intel(root, machine);
     if kinds.len() < 2 {
@@ -45,7 +46,7 @@ pub(super) fn core_kinds(root: &Path, machine: &CpuSet) -> Vec<RawKind> {
     kinds
 }
 
-/// The devices on the PCI bus, in its order.
+/// Returns the devices on the PCI bus, in its order.
 pub(super) fn devices(bus: &Path, machine: &CpuSet) -> Vec<Device> {
     let folders = std::fs::read_dir(bus).into_iter().flatten().flatten();
     let found = folders.filter_map(|folder| device(&folder.path(), machine));
@@ -86,7 +87,7 @@ fn intel(root: &Path, machine: &CpuSet) -> Vec<RawKind> {
     (0..).zip(INTEL).filter_map(kind).collect()
 }
 
-/// Every CPU has a capacity, or it means nothing.
+/// Groups CPUs by capacity; empty unless every CPU has one.
 fn by_capacity(root: &Path, machine: &CpuSet) -> Vec<RawKind> {
     let mut kinds: Vec<RawKind> = Vec::new();
     for cpu in machine.iter() {

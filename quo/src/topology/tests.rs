@@ -80,7 +80,7 @@ fn the_enclosing_object_is_the_smallest_or_none() {
 
 #[test]
 fn interleaved_cpu_numbers_do_not_disturb_the_nesting() {
-    // As firmware often numbers them: all first hardware threads, then all second ones.
+    // A common firmware numbering: all first hardware threads, then all second ones.
     let machine = synthetic("package:2 core:4 pu:2(indexes=2*8:1*2)");
     let core = &machine.objects(ObjectType::Core)[3];
     assert_eq!(core.cpuset.len(), 2);
@@ -156,7 +156,7 @@ fn numa_node_without_cpus_lies_in_the_machine_only() {
 
 #[test]
 fn each_cpu_belongs_to_one_numa_node() {
-    // Two memories to a package, as with high-bandwidth memory, and one for all of them.
+    // Two memories per package, as with high-bandwidth memory, and one for all packages.
     let machine = synthetic("[numa] package:2 [numa] [numa] core:2 pu:1");
     let sets: Vec<_> =
         machine.objects(ObjectType::NumaNode).iter().map(|node| node.cpuset.to_string()).collect();
@@ -277,7 +277,7 @@ fn bytes_of_another_layout_are_refused() {
     assert!(error.contains("left over") || error.contains("layout"), "{error}");
 }
 
-/// Shapes of up to 4 x 3 x 3 x 3 x 4 PUs, some of them with interleaved numbers.
+/// Generates shapes of up to 4 x 3 x 3 x 3 x 4 PUs, some with interleaved numbers.
 fn shape() -> impl Strategy<Value = String> {
     (1..4_usize, 1..3_usize, 0..3_usize, 1..4_usize, 1..4_usize, any::<bool>()).prop_map(
         |(packages, nodes, dies, cores, pus, interleaved)| {

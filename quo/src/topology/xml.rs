@@ -1,8 +1,8 @@
-//! Reads the files that `lstopo` writes, of hwloc 1, 2 and 3.
+//! Reads the files that `lstopo` of hwloc 1, 2 and 3 writes.
 //!
-//! hwloc can read them too, but takes a file at its word: one whose sets contradict each other makes
-//! it write to the terminal or end the process. A path in an environment variable must not be able
-//! to do that, so files are read here, and hwloc is left with the live machine.
+//! hwloc can read them too, but trusts a file: one whose sets contradict each other makes hwloc
+//! write to the terminal or end the process. A path in an environment variable must not be able to
+//! do that, so files are read here, and hwloc is used only for the live machine.
 
 use roxmltree::{Document, Error, Node, ParsingOptions};
 
@@ -16,7 +16,7 @@ use super::{
 
 const MOST_OBJECTS: usize = ObjectType::COUNT * MAX_PUS + MAX_NUMA_NODES;
 
-/// Elements and the texts between them: those that describe an object are few.
+/// Elements and the texts between them: an object needs only a few.
 const MOST_NODES: usize = 24 * MOST_OBJECTS;
 
 /// Deeper than any machine, PCI bridges included.
@@ -40,11 +40,11 @@ struct Contents {
     devices: Vec<Device>,
 }
 
-/// What an `object` element takes from the one around it.
+/// What an `object` element inherits from its parent.
 #[derive(Clone, Copy, Default)]
 struct Around<'a> {
     cpuset: Option<&'a CpuSet>,
-    /// The device that the element is part of.
+    /// Device that the element is part of.
     device: Option<usize>,
     depth: usize,
 }
@@ -57,8 +57,8 @@ struct Found {
 }
 
 impl Found {
-    /// Takes in an `object` element and those inside it. Returns the NUMA nodes that belong to the object around it: hwloc
-    /// numbers those of an object after those of the objects inside it.
+    /// Reads an `object` element and its children. Returns the NUMA nodes that belong to the parent
+    /// object: hwloc numbers those of an object after those of its children.
     fn object(&mut self, element: Node<'_, '_>, around: Around<'_>) -> Result<Vec<Object>, String> {
         let (object, cpuset) = object(element, around.cpuset).map_err(at(element))?;
         if around.depth == MAX_DEPTH {
@@ -82,7 +82,8 @@ impl Found {
             self.devices[at].names.extend(element.attribute("name").map(str::to_owned));
         }
         let mut attached = Vec::new();
-        // A NUMA node, or a cache in front of one: its nodes are those of the object it is attached to.
+        // A NUMA node, or a cache in front of one: its nodes belong to the object it is attached
+        // to.
         let mut belongs_outside = kind == Some("MemCache");
         let mut place = None;
         match object {
@@ -116,7 +117,7 @@ impl Found {
     }
 }
 
-/// Puts the line of an element before a cause.
+/// Prefixes a cause with the line of an element.
 fn at(element: Node<'_, '_>) -> impl Fn(String) -> String {
     let row = element.document().text_pos_at(element.range().start).row;
     move |cause| format!("line {row}: {cause}")
@@ -124,7 +125,7 @@ fn at(element: Node<'_, '_>) -> impl Fn(String) -> String {
 
 fn contents(text: &str) -> Result<Contents, String> {
     let options = ParsingOptions {
-        // A document type names the file of its definitions, which nobody reads.
+        // A document type names the file of its definitions, which is not read.
         allow_dtd: true,
         nodes_limit: MOST_NODES as u32,
         ..ParsingOptions::default()
@@ -165,14 +166,14 @@ fn contents(text: &str) -> Result<Contents, String> {
     }
     let everything = objects.iter().fold(CpuSet::new(), |set, object| set.union(&object.cpuset));
     let allowed = match allowed.map(mask) {
-        // Without bound above: all of them.
+        // Unbounded: all CPUs.
         None | Some(Ok(None)) => everything.clone(),
         Some(Ok(Some(set))) => set,
         Some(Err(cause)) => {
             return Err(format!("the allowed set of the machine is wrong: {cause}"));
         }
     };
-    // hwloc 1 leaves the node out when there is only one, and its memory is that of the machine.
+    // hwloc 1 omits the node if there is only one, and its memory is that of the machine.
     let machine = objects.iter_mut().find(|object| object.kind == ObjectType::Machine);
     let memory = machine.map(|machine| std::mem::take(&mut machine.memory)).unwrap_or(0);
     if nodes.is_empty() {
@@ -186,12 +187,12 @@ fn contents(text: &str) -> Result<Contents, String> {
     Ok(Contents { objects, allowed, kinds, devices })
 }
 
-/// The device of a `PCIDev` element, near the CPUs of the object that it is attached to.
+/// Returns the device of a `PCIDev` element, near the CPUs of the object that it is attached to.
 fn device(element: Node<'_, '_>, near: Option<&CpuSet>) -> Option<Device> {
     if element.attribute("type") != Some("PCIDev") {
         return None;
     }
-    // Such as `0302 [10de:20b0] [10de:1450] a1`.
+    // For example `0302 [10de:20b0] [10de:1450] a1`.
     let described = element.attribute("pci_type")?;
     let class = u16::from_str_radix(described.get(..4)?, 16).ok()?;
     let vendor = described.split_once('[').and_then(|(_, rest)| rest.get(..4));
@@ -220,7 +221,7 @@ fn core_kind(element: Node<'_, '_>) -> Result<RawKind, String> {
     Ok(kind)
 }
 
-/// The object, when it is of a type that counts here, and the set that bounds its children.
+/// Returns the object, if its type is used here, and the set that bounds its children.
 fn object(
     element: Node<'_, '_>,
     parent: Option<&CpuSet>,
@@ -246,19 +247,19 @@ fn object(
             Err(_) => Err(format!("the {name} of a {named} is not a number")),
         },
     };
-    // Written as the largest number, or as -1, where there is none.
+    // Written as the largest number, or as -1, if there is none.
     let os_index = element.attribute("os_index").and_then(|text| text.parse::<u32>().ok());
     let os_index = os_index.filter(|&index| index != u32::MAX).map(|index| index as usize);
     if kind == ObjectType::Pu && os_index != cpuset.first() {
         return Err(format!("a PU has CPUs `{cpuset}` and another number"));
     }
     let memory = match kind {
-        // On the machine, as hwloc 1 writes it, it is the memory of the node that is left out.
+        // On the machine, hwloc 1 writes the memory of the omitted node.
         ObjectType::NumaNode | ObjectType::Machine => number("local_memory")?,
         ObjectType::L1Cache | ObjectType::L2Cache | ObjectType::L3Cache => number("cache_size")?,
         _ => None,
     };
-    // What has only offline CPUs is of no use; its children cannot have others.
+    // An object with only offline CPUs is useless; its children cannot have others.
     let counts = kind == ObjectType::NumaNode || !cpuset.is_empty();
     let object = counts.then(|| {
         let object = Object::new(kind, cpuset.clone()).with_memory(memory.unwrap_or(0));
@@ -274,12 +275,12 @@ fn kind(named: &str, element: Node<'_, '_>) -> Option<ObjectType> {
         "NUMANode" => Some(ObjectType::NumaNode),
         "Package" | "Socket" => Some(ObjectType::Package),
         "Die" => Some(ObjectType::Die),
-        // For readers that know no dies.
+        // Written by hwloc for readers without dies.
         "Group" if attribute("subtype") == Some("Die") => Some(ObjectType::Die),
         "L3Cache" => Some(ObjectType::L3Cache),
         "L2Cache" => Some(ObjectType::L2Cache),
         "L1Cache" => Some(ObjectType::L1Cache),
-        // hwloc 1 has one type for all levels; type 2 holds instructions.
+        // hwloc 1 has one type for all levels; type 2 is an instruction cache.
         "Cache" if attribute("cache_type") == Some("2") => None,
         "Cache" => match attribute("depth")? {
             "1" => Some(ObjectType::L1Cache),
@@ -304,7 +305,7 @@ fn describe(object: &mut Object, info: Node<'_, '_>) {
     }
 }
 
-/// A set as hwloc writes it: 32 CPUs a part, highest first. `None` for one without end.
+/// Parses a set in hwloc's format: 32 CPUs per part, highest first. `None` for an infinite set.
 fn mask(text: &str) -> Result<Option<CpuSet>, String> {
     if text.starts_with("0xf...f") {
         return Ok(None);
@@ -366,7 +367,7 @@ mod tests {
             let found = cause(text);
             assert!(found.contains(expected), "{expected}: {found}");
         }
-        // Elements that are no objects may be as deep as the text is long.
+        // Elements that are not objects may be nested as deep as the text is long.
         let far = 200_000;
         let text = format!("<topology>{}{}</topology>", "<a>".repeat(far), "</a>".repeat(far));
         assert_eq!(cause(&text), "it describes no machine");

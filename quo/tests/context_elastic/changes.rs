@@ -1,4 +1,4 @@
-//! Contexts whose ranks come, go and come back.
+//! Contexts whose ranks join, leave and rejoin.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::common::{Places, check};
 use crate::support::Ranks;
 use crate::support::contexts::{TWO_PACKAGES, set};
 
-/// Which ranks are there in each epoch, in steps of the number of ranks.
+/// Runs through epochs whose numbers of ranks are `sizes`.
 fn through(places: &Places, sizes: &[usize], rank: usize, each: impl Fn(&Context, usize)) {
     let mut held: Option<Context> = None;
     for (epoch, &size) in sizes.iter().enumerate() {
@@ -63,7 +63,7 @@ pub fn grows_and_shrinks() {
     places.finish(ranks);
 }
 
-/// Eight ranks on the cores of two packages; those of the second leave and come back.
+/// Eight ranks on the cores of two packages; those of the second leave and rejoin.
 pub fn siblings_get_the_cores() {
     let sizes = [8, 4, 8, 1];
     let places = Places::new(sizes.len());
@@ -72,10 +72,10 @@ pub fn siblings_get_the_cores() {
         set("QUO_BINDING", "core");
         through(&places, &sizes, rank, |context, size| {
             for (spec, workers, threads) in [
-                // All work, each with its part of everything.
+                // All work, each with its share of everything.
                 (PhaseSpec::over(ObjectType::Package).max_per_object(4), size, 16 / size),
                 (PhaseSpec::over(ObjectType::Machine).max_per_object(8), size, 16 / size),
-                // One per package, also where all its own ranks have gone.
+                // One per package, also if all ranks of that package have left.
                 (PhaseSpec::over(ObjectType::Package), size.min(2), 16 / size.min(2)),
             ] {
                 let phase = context.phase(spec).unwrap();
@@ -130,7 +130,7 @@ pub fn who_joins_takes_over_what_there_is() {
             }
             1 => places.join(1, 1, 2),
             _ => {
-                // Who creates says what it wants, and it has to be the same.
+                // A rank that creates specifies its options, which have to be the same.
                 let wrong = Context::create_with(places.meet(2, 2, 3), places.options());
                 assert_eq!(wrong.unwrap_err().kind(), ErrorKind::Disagreement);
                 Context::create_with(places.meet(3, 2, 3), made.clone()).unwrap()
@@ -161,7 +161,7 @@ pub fn who_joins_takes_over_what_there_is() {
     places.segments.assert_empty();
 }
 
-/// A library keeps its context and its plan, and meets ranks that have made theirs later.
+/// A library that keeps its context and its plan, and meets ranks that have made theirs later.
 struct Library {
     context: Context,
     plan: PhasePlan,
@@ -230,7 +230,7 @@ pub fn old_things_keep_their_meaning() {
         old.wait().unwrap();
         for other in 0..3_usize {
             let part = memory.of(other).unwrap();
-            // SAFETY: nobody writes any more.
+            // SAFETY: nothing writes any more.
             assert_eq!(unsafe { part.as_slice() }, [other as u8; 8]);
         }
         let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
@@ -240,7 +240,7 @@ pub fn old_things_keep_their_meaning() {
         if rank == 2 {
             drop(old);
         } else {
-            // Who does not hold it any more is not waited for.
+            // A rank that does not hold the barrier any more is not waited for.
             old.wait().unwrap();
         }
         check(&context, reversed, 3);
@@ -266,7 +266,7 @@ pub fn a_retired_rank_comes_back() {
             assert_eq!(phase.run(|_| ()).unwrap_err().kind(), kind);
             let text = context.barrier().unwrap_err().to_string();
             assert!(text.contains("this rank has left the world"), "{text}");
-            // What needs nobody else goes on.
+            // Calls that need no other rank still work.
             assert_eq!((context.rank(), context.size()), (1, 2));
             let before = context.binding().unwrap();
             context.push(&Target::Object(ObjectType::Pu, 0)).unwrap();
@@ -274,7 +274,7 @@ pub fn a_retired_rank_comes_back() {
             assert_eq!(context.binding().unwrap(), before);
             assert!(context.count(ObjectType::Core) > 0 && context.is_bound().is_ok());
         } else {
-            // Also before anybody has adapted: nobody waits for rank 1.
+            // Even before any rank has adapted, no rank waits for rank 1.
             context.adapt(places.meet(1, 0, 1)).unwrap();
             check(&context, 0, 1);
         }

@@ -8,7 +8,7 @@ use quo::{Context, ObjectType};
 use crate::support::contexts::options;
 use crate::support::{Ranks, Segments};
 
-/// The meeting places of a test, by number: told before the ranks are forked.
+/// Meeting places of a test, by number: known before the ranks are forked.
 pub struct Places {
     pub segments: Segments,
     names: Vec<SegmentName>,
@@ -42,7 +42,7 @@ impl Places {
     }
 }
 
-/// All that has to hold of a context with so many ranks on one node.
+/// Checks everything that must hold for a context with `size` ranks on one node.
 pub fn check(context: &Context, rank: usize, size: usize) {
     assert_eq!((context.rank(), context.size()), (rank, size));
     assert_eq!((context.node_rank(), context.node_size()), (rank, size));

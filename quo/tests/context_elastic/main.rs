@@ -1,4 +1,5 @@
-//! Contexts whose ranks change, over forked processes without MPI: the state that stays, refusals, leftovers.
+//! Contexts whose ranks change, over forked processes without MPI: the state that stays, refusals,
+//! leftovers.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 #[path = "../support/mod.rs"]

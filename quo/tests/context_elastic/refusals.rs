@@ -16,7 +16,7 @@ use crate::support::contexts::{TWO_PACKAGES, set};
 use crate::support::{End, Ranks};
 
 /// Two ranks with a context and one that joins them; `hinder` keeps rank 1 from adapting. All are
-/// refused alike, and the two go on; without the hindrance all come together.
+/// refused with the same error, and the two continue; without the hindrance all meet.
 fn refused(
     options: impl Fn(usize) -> AdaptOptions,
     hinder: impl Fn(&Context, &dyn Fn()),
@@ -76,7 +76,7 @@ pub fn an_open_phase_is_refused() {
         let context = places.create(0, rank, 2);
         let plan = context.plan_phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
         let entered = context.enter_phase(&plan);
-        // The one that works, and the one that is to sleep but has not gone to.
+        // The working rank, and the one that should sleep but does not sleep yet.
         let error = context.adapt(places.meet(1, rank, 3)).unwrap_err();
         assert!(matches!(error, Error::Agreed { rank: 0, kind: ErrorKind::Busy, .. }), "{error}");
         assert_eq!(context.retire().unwrap_err().kind(), ErrorKind::Busy);
@@ -88,7 +88,7 @@ pub fn an_open_phase_is_refused() {
     places.finish(ranks);
 }
 
-/// The kernel's number of the calling thread.
+/// Returns the kernel's number of the calling thread.
 fn this_thread() -> i32 {
     nix::unistd::gettid().as_raw()
 }
@@ -110,7 +110,7 @@ pub fn a_rank_asleep_is_refused() {
         let context = places.create(0, rank, 2);
         let adapt = || context.adapt(places.meet(1, rank, 2)).unwrap_err();
         if rank == 1 {
-            // The thread that sleeps is let go by rank 0, which comes once it was refused.
+            // The sleeping thread is released by rank 0, which arrives after the refusal.
             let (tell, told) = mpsc::channel();
             std::thread::scope(|scope| {
                 let context = &context;
@@ -164,7 +164,7 @@ pub fn pushes_are_unwound() {
         context.push(&Target::Object(ObjectType::Package, 1)).unwrap();
         context.push(&Target::Object(ObjectType::Core, 7)).unwrap();
         let pushed = context.pushed();
-        // Rank 1 does not ask for it.
+        // Rank 1 does not request unwinding.
         let options = if rank == 0 { &unwinding } else { &AdaptOptions::new() };
         let error = context.adapt_with(places.meet(1, rank, 2), options).unwrap_err();
         assert!(error.to_string().contains("rank 1"), "{error}");
@@ -177,7 +177,7 @@ pub fn pushes_are_unwound() {
     places.finish(ranks);
 }
 
-/// A group whose rank is killed when it comes to a certain gather.
+/// A group whose rank is killed when it reaches a certain gather.
 #[derive(Debug)]
 struct Fatal {
     group: LocalGroup,
@@ -237,7 +237,7 @@ pub fn a_rank_killed_is_named() {
             let error = context.adapt(group).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DeadMember);
             assert!(error.to_string().contains("rank 1"), "{error}");
-            // The old state works as after any death, and can be adapted to who is left.
+            // The old state works as after any death, and can be adapted to the remaining ranks.
             assert_eq!(context.barrier().unwrap_err().kind(), ErrorKind::DeadMember);
             context.expel(1).unwrap();
             context.barrier().unwrap();
@@ -268,7 +268,7 @@ pub fn wrong_partners_are_refused() {
         assert_eq!(known.len(), 2);
         let [first, second] = both;
         let first = (rank == 0).then_some(first);
-        // Rank 1 has released the first: both hear of it, and the second goes on.
+        // Rank 1 has released the first: both get the error, and the second still works.
         let error = known[0].adapt(places.meet(4, rank, 2), &AdaptOptions::new()).unwrap_err();
         assert!(error.to_string().contains("has been released"), "{error}");
         assert_eq!(first.is_some(), !known[0].is_gone());

@@ -1,4 +1,4 @@
-//! Ranks that are killed, become another program, fork, detach and attach.
+//! Ranks that are killed, execute another program, fork, detach and attach.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -12,7 +12,8 @@ use quo::group::{Group, GroupError, WaitLimits};
 use quo::plan::Policy;
 use quo::{Context, Error, ErrorKind, ObjectType};
 
-/// Rank 1 of three is killed by `fate`; the others have to hear of it in the barrier, by name.
+/// Rank 1 of three is killed by `fate`; the others have to get an error in the barrier that names
+/// it.
 fn others_name_the_dead(fate: impl Fn(&Context)) {
     let segments = Segments::new();
     let space = LocalSpace::new(3, segments.path()).unwrap();
@@ -57,7 +58,7 @@ pub fn a_rank_killed_inside_the_barrier_is_named() {
     });
 }
 
-/// Its number is the same, and so is the mask that the kernel tells.
+/// Its process id is the same, and so is the mask that the kernel reports.
 pub fn another_program_has_no_binding() {
     let segments = Segments::new();
     let space = LocalSpace::new(3, segments.path()).unwrap();
@@ -78,7 +79,7 @@ pub fn another_program_has_no_binding() {
         assert!(is_dead());
         assert_eq!(context.ranks_on(ObjectType::Machine, 0).unwrap(), [0, 2]);
         context.barrier().unwrap();
-        // The other program reads until nobody can write.
+        // The other program reads until no process can write.
     });
     writer.take();
     ranks.succeed();
@@ -92,7 +93,7 @@ pub fn detached_ranks_have_bindings() {
         pair.wait().unwrap();
         if context.rank() == 0 {
             context.detach().unwrap();
-            // Nobody is told of this one.
+            // This push is not published.
             let cpus = context.push(&Target::Object(ObjectType::Pu, 0)).unwrap();
             assert_eq!(context.binding_of(0).unwrap(), cpus);
             context.pop().unwrap();
@@ -127,7 +128,7 @@ pub fn creation_ends_by_the_check_of_its_caller() {
     let others = LocalSpace::new(2, segments.path()).unwrap();
     let ranks = Ranks::fork(2, |rank| {
         let group = space.join(rank).unwrap();
-        // Rank 1 lives, and does not come.
+        // Rank 1 is alive but does not take part.
         if rank == 0 {
             let call = "the caller's own";
             let check = || Err(GroupError::Dead { call, ranks: vec![1] });
@@ -144,8 +145,8 @@ pub fn creation_ends_by_the_check_of_its_caller() {
     segments.assert_empty();
 }
 
-/// A process keeps knowledge of itself from its first context, which its children must not take for
-/// theirs.
+/// A process keeps knowledge of itself from its first context, which its children must not use as
+/// their own.
 pub fn a_forked_child_is_known_as_itself() {
     with_contexts(1, &[], |parent| {
         let own = |context: &Context| context.explain().unwrap().ranks[context.node_rank()].process;
@@ -162,7 +163,7 @@ pub fn a_forked_child_is_known_as_itself() {
                     .iter()
                     .all(|rank| rank.process != std::os::unix::process::parent_id().cast_signed())
             );
-            // Whoever dies is missed although the parent, whose children these are, lives.
+            // A death is noticed although the parent, whose children these ranks are, is alive.
             if rank == 2 {
                 kill_this();
             }
@@ -192,7 +193,7 @@ pub fn a_forked_child_is_refused() {
 }
 
 pub fn detach_and_attach() {
-    // The ranks that stay say when they are done: one that comes back earlier is waited for again.
+    // The ranks that stay report when they are done: one that rejoins earlier is waited for again.
     let (done, told) = std::io::pipe().unwrap();
     with_contexts(3, &[], |context| {
         let all = context.named_barrier("all", &[0, 1, 2]).unwrap();
@@ -238,7 +239,7 @@ pub fn survivors_go_on_after_expelling_the_dead() {
             kill_this();
         }
         assert_eq!(context.barrier().unwrap_err().kind(), ErrorKind::DeadMember);
-        // Nobody once another survivor has expelled it.
+        // Empty once another survivor has expelled it.
         assert!(matches!(context.dead_node_ranks()[..], [] | [3]));
         assert_eq!(context.expel(1).unwrap_err().kind(), ErrorKind::InvalidArgument);
         context.expel(3).unwrap();

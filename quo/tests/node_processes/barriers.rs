@@ -1,4 +1,4 @@
-//! Barriers, exchanges and memory among processes that live.
+//! Barriers, exchanges and memory among living processes.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -99,7 +99,7 @@ fn slow_readers(directory: &Path) -> Result<(), Skipped> {
     Ok(())
 }
 
-/// End of a call, as a number to write down.
+/// Returns the outcome of a call as a number to record.
 fn verdict(result: Result<(), NodeError>) -> u64 {
     match result {
         Ok(()) => 1,
@@ -143,14 +143,14 @@ fn a_stopped_member_is_not_dead(directory: &Path) -> Result<(), Skipped> {
         if node.member() == 0 {
             count(ready);
             until(|| read(ready) == 2);
-            // Longer than it takes to find a dead one.
+            // Longer than it takes to find a dead member.
             let error = node.barrier_timeout(Duration::from_millis(1_200)).unwrap_err();
             assert!(matches!(error, NodeError::TimedOut), "{error}");
             assert!(node.is_alive(1) && node.dead_members().is_empty());
             assert!(matches!(node.expel(1), Err(NodeError::NotDead { member: 1 })));
             count(ready);
         } else {
-            // It is stopped on the way to the barrier.
+            // The member is stopped on the way to the barrier.
             until(|| read(ready) == 3);
             assert!(matches!(node.barrier(), Err(NodeError::TimedOut)));
         }
@@ -198,7 +198,7 @@ fn members_come_and_go(directory: &Path) -> Result<(), Skipped> {
             spawn(|| {
                 let node = home.attach(member);
                 let mut all = 0;
-                // Until the visitor has come, stayed and gone thirty times.
+                // Until the visitor has joined, stayed and left thirty times.
                 while read(rounds) < 30 {
                     let told = node.exchange(&read(rounds).to_le_bytes()).unwrap();
                     all += told.iter().count();
@@ -282,7 +282,7 @@ fn check_memory(
     unsafe { mine.as_mut_slice().fill(node.member() as u8 + 1) };
     node.barrier_timeout(LONG).unwrap();
     for &member in members {
-        // SAFETY: nobody writes after the barrier.
+        // SAFETY: nothing writes after the barrier.
         let seen = unsafe { memory.of(member).unwrap().as_slice() };
         assert!(seen.iter().all(|&byte| byte == member as u8 + 1));
     }

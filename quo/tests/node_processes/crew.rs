@@ -15,8 +15,8 @@ use quo::node::{CreatedSegment, Node, NodeOptions, SegmentName};
 /// Longer than any test takes: for barriers that must complete.
 pub const LONG: Duration = Duration::from_secs(40);
 
-/// Ends this process with the result of `act`, or as a failed test when it panics. Never returns
-/// into the caller's copy of the program.
+/// Ends this process with the result of `act`, or as a failed test if it panics. Never returns into
+/// the caller's copy of the program.
 pub fn exit_with(act: impl FnOnce() -> i32) -> ! {
     let code = catch_unwind(AssertUnwindSafe(act)).unwrap_or(101);
     // SAFETY: ends the process at once.
@@ -35,7 +35,7 @@ pub fn spawn(act: impl FnOnce()) -> Pid {
     }
 }
 
-/// Waits for a child that must end well.
+/// Waits for a child that must succeed.
 pub fn join(pid: Pid) {
     let status = waitpid(pid, None).unwrap();
     assert_eq!(status, WaitStatus::Exited(pid, 0));
@@ -53,7 +53,7 @@ pub fn die() -> ! {
     unreachable!("the signal is not to be survived")
 }
 
-/// Numbers that all processes forked later share.
+/// Returns numbers that all processes forked later share.
 pub fn ledger(numbers: usize) -> &'static [AtomicU64] {
     let bytes = std::num::NonZeroUsize::new(numbers * 8).unwrap();
     let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -75,12 +75,12 @@ pub fn until(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !done() {
         assert!(Instant::now() < end, "waited for something that did not happen");
-        // Sleeps: between two looks at a state that tells nobody when it changes.
+        // Sleeps: between two checks of a state without notification.
         std::thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// A segment and where it is.
+/// A segment and its location.
 pub struct Home {
     pub name: SegmentName,
     pub directory: PathBuf,
@@ -108,7 +108,7 @@ impl Home {
     }
 
     /// Forks a process per member, which attaches, waits until all are attached and the name is
-    /// gone, and acts; returns when it is gone.
+    /// removed, and calls `act`; returns when the name is removed.
     pub fn crew(&self, members: usize, act: impl Fn(Node)) -> Vec<Pid> {
         let (attached, attach) = pipe().unwrap();
         let (gone, go) = pipe().unwrap();
@@ -139,7 +139,7 @@ fn await_bytes(from: &OwnedFd, count: usize, at_once: usize) {
     }
 }
 
-/// Forks `members` members in a new segment and waits for all to end well.
+/// Forks `members` members in a new segment and waits for all to succeed.
 pub fn on_each(directory: &Path, members: usize, act: impl Fn(Node)) {
     let home = Home::new(directory, members);
     home.crew(members, act).into_iter().for_each(join);
@@ -153,7 +153,7 @@ impl Dice {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -161,7 +161,7 @@ impl Dice {
         self.0 % sides
     }
 
-    /// Keeps the CPU busy for up to so many turns.
+    /// Keeps the CPU busy for up to this many turns.
     pub fn dawdle(&mut self, turns: u64) {
         for _ in 0..self.roll(turns) {
             std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! Members that are killed, execute something else or are mistaken for their children.
+//! Members that are killed, execute another program or are confused with their children.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ fn dead_members(error: NodeError) -> Vec<usize> {
     }
 }
 
-/// Expels whom the error names, and goes on.
+/// Expels the members that the error names, and continues.
 fn go_on(node: &Node, error: NodeError) -> Vec<usize> {
     let dead = dead_members(error);
     dead.iter().for_each(|&member| node.expel(member).unwrap());
@@ -103,7 +103,7 @@ fn killed_while_it_waits(directory: &Path) -> Result<(), Skipped> {
             let _ = node.barrier_resting();
         } else {
             until(|| read(waits) == 2);
-            // It has arrived: the first barrier may complete or break, but for both alike.
+            // It has arrived: the first barrier may complete or break, but the same way for both.
             let error =
                 node.barrier_timeout(LONG).and_then(|()| node.barrier_timeout(LONG)).unwrap_err();
             assert_eq!(go_on(&node, error), [1]);
@@ -119,7 +119,7 @@ fn killed_while_it_waits(directory: &Path) -> Result<(), Skipped> {
     Ok(())
 }
 
-/// Writes down how each of a member's calls ended: 1 completed, 2 and more the dead it named.
+/// Records how each of a member's calls ended: 1 completed, 2 and more the dead it named.
 struct Diary<'a> {
     places: std::slice::Iter<'a, AtomicU64>,
 }
@@ -175,7 +175,7 @@ fn killed_at_random(directory: &Path) -> Result<(), Skipped> {
             }
         });
         until(|| read(ready) == members as u64);
-        // Sleeps: the kill is to land anywhere.
+        // Sleeps: the kill must land anywhere.
         std::thread::sleep(Duration::from_micros(dice.roll(3_000)));
         kill(crew[victim], Signal::SIGKILL).unwrap();
         for (member, pid) in crew.into_iter().enumerate() {
@@ -208,7 +208,7 @@ fn two_killed_at_once(directory: &Path) -> Result<(), Skipped> {
         until(|| read(seen) == 2);
         let error = node.barrier_timeout(LONG).unwrap_err();
         assert_eq!(dead_members(error), [1, 3]);
-        // Until both are expelled it is the same again, for everybody.
+        // Until both are expelled, all members get the same error again.
         let error = node.barrier_timeout(LONG).unwrap_err();
         assert_eq!(go_on(&node, error), [1, 3]);
     });
@@ -254,7 +254,7 @@ fn deaths_and_named_barriers(directory: &Path) -> Result<(), Skipped> {
 fn killed_while_it_allocates(directory: &Path) -> Result<(), Skipped> {
     for seed in 0..30 {
         let mut dice = Dice::new(seed + 1);
-        // Member 0 makes the memory's file.
+        // Member 0 creates the memory's file.
         let victim = if dice.roll(2) == 0 { 0 } else { 2 };
         let ready = &ledger(1)[0];
         let home = Home::new(directory, 3);
@@ -271,7 +271,7 @@ fn killed_while_it_allocates(directory: &Path) -> Result<(), Skipped> {
             assert_eq!(node.allocate(10).unwrap().all().len(), 20);
         });
         until(|| read(ready) == 3);
-        // Sleeps: the kill is to land anywhere.
+        // Sleeps: the kill must land anywhere.
         std::thread::sleep(Duration::from_micros(dice.roll(2_000)));
         kill(crew[victim], Signal::SIGKILL).unwrap();
         for (member, pid) in crew.into_iter().enumerate() {
@@ -342,7 +342,7 @@ fn a_dead_member_can_be_replaced(directory: &Path) -> Result<(), Skipped> {
         assert_eq!(told.of(1), Some(&b"new"[..]));
         drop(told);
         join(successor);
-        // It has left in good order.
+        // It has left in order.
         node.barrier_timeout(LONG).unwrap();
     });
     join(survivor);
@@ -381,7 +381,7 @@ fn a_forked_child_is_not_the_member(directory: &Path) -> Result<(), Skipped> {
             assert!(forked(node.publish_mask(&CpuSet::new()).unwrap_err()));
             assert!(forked(node.leave().unwrap_err()));
             assert!(node.is_alive(0) && node.is_alive(1), "what it sees is true");
-            // The memory is shared with children as any other.
+            // The memory is shared with children like any other.
             // SAFETY: its parent waits meanwhile.
             unsafe { memory.local().as_ptr().write(7) };
         }));
@@ -436,7 +436,7 @@ fn another_pid_namespace(directory: &Path) -> Result<(), Skipped> {
             let node = home.attach(1);
             assert_eq!(node.member_process(1).unwrap().id, 1, "the first of its namespace");
             node.barrier_timeout(LONG).unwrap();
-            // The first process of a namespace is only killed from outside.
+            // The first process of a namespace can only be killed from outside.
             nix::unistd::pause();
         });
         let node = home.attach(0);
@@ -469,7 +469,7 @@ fn the_mask_of_a_dead_member(directory: &Path) -> Result<(), Skipped> {
             node.expel(1).unwrap();
         });
         until(|| read(ready) == 1);
-        // Sleeps: the kill is to land anywhere.
+        // Sleeps: the kill must land anywhere.
         std::thread::sleep(Duration::from_micros(Dice::new(seed + 1).roll(500)));
         kill(crew[1], Signal::SIGKILL).unwrap();
         join(crew[0]);

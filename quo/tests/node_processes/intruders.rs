@@ -1,4 +1,4 @@
-//! Attempts of another user of the machine: to read, lock, signal, and lay traps in the directory.
+//! Attempts of another user of the machine to read, lock, signal, and lay traps in the directory.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -23,7 +23,7 @@ pub const TESTS: &[Test] = &[
     ("forked_processes_make_up_different_names", names_after_a_fork),
 ];
 
-/// The user whose segments are attacked. Neither is the administrator, who may do anything.
+/// The user whose segments are attacked. Neither user is the administrator, who may do anything.
 const VICTIM: u32 = 54_321;
 const INTRUDER: u32 = 65_534;
 
@@ -31,7 +31,7 @@ fn needs_root() -> Result<(), Skipped> {
     if geteuid().is_root() { Ok(()) } else { Err(Skipped("becoming other users needs root")) }
 }
 
-/// Runs `act` as another user and waits for it to end well.
+/// Runs `act` as another user and waits for it to succeed.
 fn as_user(user: u32, act: impl FnOnce()) {
     join(spawn(|| {
         become_user(user);
@@ -83,7 +83,7 @@ fn cannot_touch(directory: &Path) -> Result<(), Skipped> {
         for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGSTOP), Some(Signal::SIGKILL)] {
             assert_eq!(kill(member, signal), Err(Errno::EPERM));
         }
-        // The maps of the process lead to no descriptor either.
+        // The maps of the process give no descriptor either.
         assert!(fs::read_dir(format!("/proc/{member}/fd")).is_err());
         assert!(File::open(format!("/proc/{member}/mem")).is_err());
         assert_eq!(Node::sweep_older_than(directory, Duration::ZERO).unwrap(), 0);
@@ -94,7 +94,7 @@ fn cannot_touch(directory: &Path) -> Result<(), Skipped> {
     Ok(())
 }
 
-/// A trap: its name, the user that lays it, and the way.
+/// A trap: its name, the user that lays it, and how.
 type Trap<'a> = (&'static str, u32, &'a dyn Fn(&Path));
 
 fn names_laid_beforehand(directory: &Path) -> Result<(), Skipped> {
@@ -109,7 +109,7 @@ fn names_laid_beforehand(directory: &Path) -> Result<(), Skipped> {
     let lay_pipe = |path: &Path| mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     let lay_link = |path: &Path| symlink(&treasure, path).unwrap();
     let lay_dangling = |path: &Path| symlink(directory.join("nothing"), path).unwrap();
-    // By the administrator: the kernel usually keeps others from it.
+    // By the administrator: the kernel usually prevents others from doing it.
     let lay_second_name = |path: &Path| fs::hard_link(&treasure, path).unwrap();
     let traps: [Trap<'_>; 6] = [
         ("a file", INTRUDER, &lay_file),
@@ -145,7 +145,7 @@ fn names_laid_beforehand(directory: &Path) -> Result<(), Skipped> {
     Ok(())
 }
 
-/// A name that the victim would make up, told before the victim has used it.
+/// Returns a name that the victim would choose, known before the victim has used it.
 fn victims_name() -> String {
     let digits = SegmentName::random().unwrap().to_string();
     format!("quo-{VICTIM}-{}", digits.rsplit_once('-').unwrap().1)
@@ -198,7 +198,7 @@ fn unsafe_directories(directory: &Path) -> Result<(), Skipped> {
 
 fn exchanged_directory(directory: &Path) -> Result<(), Skipped> {
     needs_root()?;
-    // The directory itself is good; who owns the one above can put another in its place.
+    // The directory itself is safe, but the owner of its parent can replace it by another.
     mode(directory, 0o755);
     chown(directory, Some(INTRUDER), Some(INTRUDER)).unwrap();
     let (good, away, trap) =

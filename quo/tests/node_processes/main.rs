@@ -1,9 +1,9 @@
-//! The node with real processes, which are killed, stopped and forked at awkward moments.
+//! The node with real processes, which are killed, stopped and forked at critical moments.
 //!
-//! Forking from a program with threads is dangerous, so this suite brings its own runner: one
-//! thread, and a process group of its own for each test, which is bounded in time, must leave no
-//! process and must leave its directory empty. It takes names to run, `--exact`, `--skip NAME` and
-//! `--list` as the usual runner does.
+//! Forking from a program with threads is dangerous, so this suite has its own runner: one thread,
+//! and a separate process group for each test, which is bounded in time, must leave no process and
+//! must leave its directory empty. It accepts names to run, `--exact`, `--skip NAME` and `--list`
+//! like the usual runner.
 #![allow(unsafe_code, clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)]
 
 mod barriers;
@@ -25,13 +25,13 @@ use quo_tests::Selection;
 /// Time that a test may take before it is killed: much longer than any does.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A test, which is given a directory of its own.
+/// A test, which gets a separate directory.
 type Test = (&'static str, fn(&Path) -> Result<(), Skipped>);
 
-/// Beginning of the verdict on a test that could not be made.
+/// Beginning of the verdict on a test that could not run.
 const IGNORED: &str = "ignored";
 
-/// Why a test could not be made here.
+/// Reason why a test could not run here.
 pub struct Skipped(pub &'static str);
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn run(test: fn(&Path) -> Result<(), Skipped>) -> Result<String, String> {
     let pid = match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             setpgid(Pid::from_raw(0), Pid::from_raw(0)).unwrap();
-            // Processes that lose their parent become this one's, to be waited for below.
+            // Processes that lose their parent become children of this one, which reaps them.
             // SAFETY: a plain system call.
             assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) }, 0);
             crew::exit_with(|| match test(directory.path()) {
@@ -91,7 +91,7 @@ fn run(test: fn(&Path) -> Result<(), Skipped>) -> Result<String, String> {
     };
     drop(reason_in);
     let status = wait_at_most(pid, LIMIT);
-    // Whoever is left of the group is a failure, and must go.
+    // Any remaining process of the group is a failure, and is killed.
     let left = match killpg(pid, Signal::SIGKILL) {
         Err(Errno::ESRCH) => false,
         _ => status.is_some(),
@@ -113,12 +113,12 @@ fn run(test: fn(&Path) -> Result<(), Skipped>) -> Result<String, String> {
     }
 }
 
-/// Waits for a child; `None`, and the child with its group is killed, when it takes too long.
+/// Waits for a child; returns `None`, after killing the child with its group, if it takes too long.
 fn wait_at_most(pid: Pid, limit: Duration) -> Option<WaitStatus> {
     let end = Instant::now() + limit;
     while Instant::now() < end {
         match waitpid(pid, Some(WaitPidFlag::WNOHANG)).unwrap() {
-            // Sleeps: between two looks at a child, which has no wait with a limit.
+            // Sleeps: between two checks of a child, for which there is no wait with a limit.
             WaitStatus::StillAlive => std::thread::sleep(Duration::from_millis(2)),
             status => return Some(status),
         }

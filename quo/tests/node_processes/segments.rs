@@ -1,4 +1,4 @@
-//! Segments: who may attach, the effect of a full directory, and leftovers.
+//! Segments: which processes may attach, the effect of a full directory, and leftovers.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Seek, Write};
@@ -49,7 +49,7 @@ fn swept_up(directory: &Path) -> Result<(), Skipped> {
         let home = Home::new(directory, 1);
         let _node = home.attach(0);
         assert_eq!(Node::sweep_older_than(directory, Duration::ZERO).unwrap(), 0);
-        // Another process sees that the maker and the member live.
+        // Another process sees that the creator and the member are alive.
         join(spawn(|| {
             assert_eq!(Node::sweep_older_than(directory, Duration::ZERO).unwrap(), 0);
         }));
@@ -125,7 +125,7 @@ fn another_user_is_refused_on_both_sides(directory: &Path) -> Result<(), Skipped
     let (mine, secret) = (home.name.to_string(), home.name.to_string()[6..].to_owned());
     let theirs = format!("quo-{NOBODY}-{secret}");
     fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
-    // Even under a name of its own, another user cannot open the file.
+    // Even under its own name, another user cannot open the file.
     fs::hard_link(directory.join(&mine), directory.join(&theirs)).unwrap();
     join(spawn(|| {
         setuid(Uid::from_raw(NOBODY)).unwrap();
@@ -136,7 +136,7 @@ fn another_user_is_refused_on_both_sides(directory: &Path) -> Result<(), Skipped
         assert!(matches!(error, NodeError::System { call: "open", .. }), "{error}");
     }));
     fs::remove_file(directory.join(&theirs)).unwrap();
-    // Who could open anything still refuses what another user made.
+    // A user who could open anything still refuses what another user created.
     chown(directory.join(&mine), Some(NOBODY), None).unwrap();
     let error = Node::attach(&home.name, directory, 0).unwrap_err();
     assert!(error.to_string().contains("belongs to another user"), "{error}");
@@ -149,7 +149,7 @@ fn a_full_directory(directory: &Path) -> Result<(), Skipped> {
     if !geteuid().is_root() {
         return Err(Skipped("mounting a small file system needs root"));
     }
-    // The mounts below are of this process only and end with it.
+    // The mounts below belong to this process only and end with it.
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
     mount(c"none", c"/", c"none", libc::MS_REC | libc::MS_PRIVATE, None);
     let target = std::ffi::CString::new(directory.as_os_str().as_encoded_bytes()).unwrap();
@@ -171,7 +171,7 @@ fn a_full_directory(directory: &Path) -> Result<(), Skipped> {
         node.barrier_timeout(LONG).unwrap();
         assert_eq!(files(node.directory()), 0);
         node.barrier_timeout(LONG).unwrap();
-        // What fits can be had.
+        // An allocation that fits succeeds.
         let memory = node.allocate(10 << 10).unwrap();
         // SAFETY: this member's own part.
         unsafe { memory.local().as_mut_slice().fill(1) };
@@ -224,8 +224,8 @@ fn a_name_in_use_is_refused_and_stays(directory: &Path) -> Result<(), Skipped> {
 }
 
 fn a_parent_makes_what_its_children_attach_to(directory: &Path) -> Result<(), Skipped> {
-    // A child inherits the maker's descriptors; dropping the inherited segment must neither remove
-    // the name nor cost the child its own membership.
+    // A child inherits the creator's descriptors; dropping the inherited segment must neither
+    // remove the name nor cost the child its own membership.
     let home = Home::new(directory, 2);
     let mut home = Some(home);
     let others = [0, 1].map(|member| {

@@ -9,7 +9,7 @@ use quo::group::local::LocalSpace;
 
 use super::{Ranks, Segments};
 
-/// A machine that most tests of contexts play.
+/// A machine that most tests of contexts simulate.
 pub const TWO_PACKAGES: &str = "pack:2 core:4 pu:2";
 
 /// Sets a variable for this process, which has one thread.
@@ -23,7 +23,7 @@ pub fn options(directory: &Path) -> CreateOptions {
     CreateOptions::new().with_directory(directory).with_create_timeout(Duration::from_secs(30))
 }
 
-/// Forks ranks that make a context each and run `body` in it; all have to succeed.
+/// Forks ranks that each create a context and run `body` in it; all have to succeed.
 pub fn with_contexts(size: usize, environment: &[(&str, &str)], body: impl Fn(&Context)) {
     let segments = Segments::new();
     let space = LocalSpace::new(size, segments.path()).unwrap();

@@ -1,8 +1,8 @@
-//! A test runner for suites that fork, and the means to fork ranks.
+//! A test runner for suites that fork, and helpers to fork ranks.
 //!
 //! The standard runner has several threads, and a forked child of such a process may not do much.
-//! These suites are programs of their own (`harness = false`) with one thread; they take the usual
-//! name filter and print the usual lines.
+//! These suites are separate programs (`harness = false`) with one thread; they take the usual name
+//! filter and print the usual lines.
 #![allow(dead_code, unsafe_code, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod contexts;
@@ -63,7 +63,7 @@ pub fn run(tests: &[Test]) -> ! {
 
 struct Skipped(&'static str);
 
-/// Ends the test that calls it, which cannot be made here for this reason.
+/// Ends the test that calls it, because it cannot run here for this reason.
 pub fn skip(reason: &'static str) -> ! {
     resume_unwind(Box::new(Skipped(reason)))
 }
@@ -77,7 +77,7 @@ pub enum End {
     Killed(Signal),
 }
 
-/// Ranks that were forked; whatever is left of them is killed when this is dropped.
+/// Ranks that were forked; any remaining ones are killed on drop.
 pub struct Ranks {
     running: BTreeMap<usize, Pid>,
 }
@@ -102,7 +102,7 @@ impl Ranks {
         Self { running }
     }
 
-    /// The process of a rank.
+    /// Returns the process of a rank.
     pub fn process(&self, rank: usize) -> Pid {
         self.running[&rank]
     }
@@ -152,14 +152,14 @@ impl Drop for Ranks {
     }
 }
 
-/// Mounts a file system in memory over a directory, with options such as `size=8k`, for this process
-/// and those it forks from now on. Needs root.
+/// Mounts a file system in memory over a directory, with options such as `size=8k`, for this
+/// process and those it forks from now on. Needs root.
 pub fn mount_small_directory(directory: &Path, options: &str) {
     let mount = |source: &str, target: &Path, kind: &str, flags, options: &str| {
         let text = |text: &str| std::ffi::CString::new(text).unwrap();
         let target = text(target.to_str().unwrap());
         let (source, kind, options) = (text(source), text(kind), text(options));
-        // SAFETY: all strings live for the length of the call.
+        // SAFETY: all strings live for the duration of the call.
         let status = unsafe {
             libc::mount(
                 source.as_ptr(),
@@ -182,22 +182,22 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// A fresh directory under `/dev/shm`.
+    /// Creates a directory under `/dev/shm`.
     pub fn new() -> Self {
         Self { directory: tempfile::Builder::new().prefix("test-").tempdir_in("/dev/shm").unwrap() }
     }
 
-    /// Its path.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Files of the directory.
+    /// Returns the files of the directory.
     pub fn files(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Requires that it is empty.
+    /// Requires that the directory is empty.
     pub fn assert_empty(&self) {
         assert_eq!(self.files(), Vec::<PathBuf>::new(), "segments were left behind");
     }

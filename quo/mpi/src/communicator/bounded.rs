@@ -1,5 +1,5 @@
-//! Blocking calls of MPI, waited for within limits: communicators are made by calls that have no form which can be given
-//! up, and that wait for ever for a rank that has ended.
+//! Blocking MPI calls with limits. Communicators are created by calls that have no cancellable form
+//! and wait forever for a rank that has ended.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
@@ -9,12 +9,12 @@ use quo::group::{GroupError, WaitLimits};
 
 use super::{Communicator, Intercommunicator, ThreadLevel, thread_level};
 
-/// Time between two looks at the clock and at the other members.
+/// Interval between two checks of the clock and of the other members.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Makes a blocking call in a thread of its own, which is left where it is when the limits are reached: no call of MPI may
-/// follow then unless several threads may make them. Where only the thread that initialised MPI may call it, the call is
-/// made here, without a limit.
+/// Makes a blocking call in a separate thread, which is left behind when the limits are reached:
+/// after that no MPI call may follow unless several threads may make them. If only the thread that
+/// initialised MPI may call it, the call is made here, without a limit.
 fn wait<T: Send + 'static>(
     call: &'static str,
     limits: &WaitLimits<'_>,
@@ -31,7 +31,7 @@ fn wait<T: Send + 'static>(
     loop {
         match receiver.recv_timeout(SLICE) {
             Ok(ended) => {
-                // It has nothing left to do.
+                // The thread has nothing left to do.
                 let _ = thread.join();
                 return ended;
             }
@@ -44,11 +44,11 @@ fn wait<T: Send + 'static>(
 }
 
 impl Communicator {
-    /// As [`subset`](Self::subset), within the limits where MPI was initialised with
+    /// Like [`subset`](Self::subset), within the limits if MPI was initialised with
     /// [`ThreadLevel::Serialized`] or more.
     ///
     /// # Errors
-    /// As [`subset`](Self::subset); [`GroupError::Late`] and what `check_peers` returns.
+    /// As [`subset`](Self::subset); [`GroupError::Late`] and the errors of `check_peers`.
     pub fn subset_within(
         &self,
         ranks: &[usize],
@@ -59,7 +59,8 @@ impl Communicator {
         wait("MPI_Comm_create_group", limits, move || this.subset(&ranks, tag))
     }
 
-    /// As [`create_intercomm`](Self::create_intercomm), bounded as [`subset_within`](Self::subset_within).
+    /// Like [`create_intercomm`](Self::create_intercomm), bounded as
+    /// [`subset_within`](Self::subset_within).
     ///
     /// # Errors
     /// As [`subset_within`](Self::subset_within).
@@ -77,7 +78,7 @@ impl Communicator {
         })
     }
 
-    /// As [`accept`](Self::accept), bounded as [`subset_within`](Self::subset_within).
+    /// Like [`accept`](Self::accept), bounded as [`subset_within`](Self::subset_within).
     ///
     /// # Errors
     /// As [`subset_within`](Self::subset_within).
@@ -90,7 +91,7 @@ impl Communicator {
         wait("MPI_Comm_accept", limits, move || this.accept(&port))
     }
 
-    /// As [`connect`](Self::connect), bounded as [`subset_within`](Self::subset_within).
+    /// Like [`connect`](Self::connect), bounded as [`subset_within`](Self::subset_within).
     ///
     /// # Errors
     /// As [`subset_within`](Self::subset_within).
@@ -103,7 +104,8 @@ impl Communicator {
         wait("MPI_Comm_connect", limits, move || this.connect(&port))
     }
 
-    /// The same communicator under a second name, for a thread that may outlive the first one.
+    /// Returns a second handle of the same communicator, for a thread that may outlive the first
+    /// one.
     fn alias(&self) -> Self {
         let &Self { comm, process, rank, size } = self;
         Self { comm, process, rank, size }
@@ -111,7 +113,7 @@ impl Communicator {
 }
 
 impl Intercommunicator {
-    /// As [`merge`](Self::merge), bounded as [`Communicator::subset_within`].
+    /// Like [`merge`](Self::merge), bounded as [`Communicator::subset_within`].
     ///
     /// # Errors
     /// As [`Communicator::subset_within`].
@@ -124,7 +126,7 @@ impl Intercommunicator {
         wait("MPI_Intercomm_merge", limits, move || this.merge(high))
     }
 
-    /// As [`disconnect`](Self::disconnect), bounded as [`Communicator::subset_within`].
+    /// Like [`disconnect`](Self::disconnect), bounded as [`Communicator::subset_within`].
     ///
     /// # Errors
     /// As [`Communicator::subset_within`].

@@ -1,4 +1,4 @@
-//! Communicators whose members change: parts, merges, and processes that are started while the program runs.
+//! Communicators with changing members: subsets, merges, and processes started at run time.
 #![allow(unsafe_code)]
 
 mod bounded;
@@ -19,12 +19,13 @@ use crate::{Comm, MpiGroup, is_running, is_usable, raw};
 
 pub use start::{Port, SpawnRequest, ThreadLevel, spawn, thread_level, universe};
 
-/// The most bytes of one message; longer ones travel in pieces.
+/// Maximum number of bytes of one message; longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;
 
-/// An intracommunicator of ours, whose errors return. Calls marked *collective* are made by all its ranks.
+/// An intracommunicator owned by this library, whose errors return. Calls marked *collective* are
+/// made by all its ranks.
 ///
-/// Dropping it leaks it: giving it back is collective, see [`free`](Self::free).
+/// Dropping it leaks the communicator, because freeing it is collective, see [`free`](Self::free).
 #[derive(Debug)]
 pub struct Communicator {
     comm: Comm,
@@ -33,7 +34,7 @@ pub struct Communicator {
     size: usize,
 }
 
-/// A group over a communicator that it does not own, see [`Communicator::as_group`].
+/// Group over a communicator that it does not own, see [`Communicator::as_group`].
 #[derive(Debug)]
 pub struct BorrowedGroup<'a> {
     group: ManuallyDrop<MpiGroup>,
@@ -48,7 +49,7 @@ impl Deref for BorrowedGroup<'_> {
     }
 }
 
-/// Two groups that know each other, as processes that were started and those who started them.
+/// Two connected groups, such as spawned processes and their parents.
 #[derive(Debug)]
 pub struct Intercommunicator {
     comm: Comm,
@@ -66,7 +67,8 @@ fn text(call: &'static str, value: &str) -> Result<CString, GroupError> {
 }
 
 impl Communicator {
-    /// All ranks that were launched, or started, together. Collective over them.
+    /// Returns a duplicate of `MPI_COMM_WORLD`: all ranks launched, or spawned, together.
+    /// Collective over them.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw`].
@@ -76,7 +78,7 @@ impl Communicator {
         unsafe { Self::duplicate(Comm(raw::quo_mpi_comm_world())) }
     }
 
-    /// All ranks that were launched, or started, together, within the limits. Collective over them.
+    /// Returns a duplicate of `MPI_COMM_WORLD`, within the limits. Collective over its ranks.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw_within`].
@@ -87,7 +89,7 @@ impl Communicator {
         Self::adopt(group.into_raw())
     }
 
-    /// A duplicate of a communicator. Collective over it.
+    /// Duplicates a communicator. Collective over it.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw`].
@@ -100,7 +102,7 @@ impl Communicator {
         Self::adopt(group.into_raw())
     }
 
-    /// This process alone. Local.
+    /// Returns a communicator of this process alone. Local.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -126,25 +128,25 @@ impl Communicator {
         })
     }
 
-    /// This process's rank. Local.
+    /// Returns this process's rank. Local.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Number of ranks. Local.
+    /// Returns the number of ranks. Local.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The handle, which stays ours. Local.
+    /// Returns the handle without giving up its ownership. Local.
     #[must_use]
     pub fn as_raw(&self) -> Comm {
         self.comm
     }
 
-    /// A group over a duplicate, for contexts. Collective.
+    /// Creates a group over a duplicate, for contexts. Collective.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw`].
@@ -153,7 +155,7 @@ impl Communicator {
         unsafe { MpiGroup::from_raw(self.comm) }
     }
 
-    /// As [`group`](Self::group), within the limits.
+    /// Like [`group`](Self::group), within the limits.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw_within`].
@@ -162,8 +164,9 @@ impl Communicator {
         unsafe { MpiGroup::from_raw_within(self.comm, limits) }
     }
 
-    /// The number that Fortran knows it by (`MPI_Comm_c2f`). MPIs give a new communicator a number that is free, mostly the
-    /// lowest: where it rises with every change of a world, communicators are left over. Local.
+    /// Returns its number in Fortran (`MPI_Comm_c2f`). MPIs give a new communicator a free number,
+    /// usually the lowest: if the number rises with every change of a world, communicators are
+    /// leaking. Local.
     #[must_use]
     pub fn number(&self) -> u64 {
         let mut number = 0_u64;
@@ -172,8 +175,8 @@ impl Communicator {
         number
     }
 
-    /// A duplicate as the crate `mpi` has them, which is freed when it is dropped. Errors on it end the job, as they
-    /// do on communicators of that crate. Collective.
+    /// Returns a duplicate as a communicator of the crate `mpi`, which frees it on drop. Errors on
+    /// it end the job, as they do on that crate's communicators. Collective.
     ///
     /// # Errors
     /// As [`MpiGroup::from_raw`].
@@ -181,18 +184,19 @@ impl Communicator {
     pub fn duplicate_for_rsmpi(&self) -> Result<mpi::topology::SimpleCommunicator, GroupError> {
         use mpi::raw::FromRaw as _;
         let comm = self.group()?.into_raw();
-        // SAFETY: live, and nobody else's.
+        // SAFETY: live, and not shared.
         let code = unsafe { raw::quo_mpi_comm_let_errors_end(comm.0) };
         succeed("MPI_Comm_set_errhandler", code)?;
         let mut handle = std::mem::MaybeUninit::<mpi::ffi::MPI_Comm>::uninit();
-        // SAFETY: there is room for an `MPI_Comm`, which is written; from here on it is the other crate's.
+        // SAFETY: there is room for an `MPI_Comm`, which is written; the other crate owns it from
+        // here on.
         unsafe {
             comm.store(handle.as_mut_ptr().cast());
             Ok(mpi::topology::SimpleCommunicator::from_raw(handle.assume_init()))
         }
     }
 
-    /// A group over the communicator itself, for exchanges between its ranks. Local.
+    /// Returns a group over the communicator itself, for exchanges between its ranks. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -202,8 +206,9 @@ impl Communicator {
         Ok(BorrowedGroup { group, owner: PhantomData })
     }
 
-    /// The communicator of some ranks, in the order of the list. Collective over these ranks only; all give the
-    /// same list, and the same tag, which no other call at the same time has.
+    /// Creates the communicator of some ranks, in the order of the list. Collective over these
+    /// ranks only; all pass the same list, and the same tag, which no other concurrent call may
+    /// use.
     ///
     /// # Errors
     /// [`GroupError::Unsuitable`] for a rank that does not exist, [`GroupError::Mpi`].
@@ -217,7 +222,7 @@ impl Communicator {
         let count = int(CALL, ranks.len())?;
         let ranks = ranks.iter().map(|&rank| int(CALL, rank)).collect::<Result<Vec<_>, _>>()?;
         let mut part = 0;
-        // The least upper bound for tags that the standard allows.
+        // Smallest upper bound for tags that the standard allows.
         let tag = c_int::from(tag & 0x7fff);
         // SAFETY: `self.comm` is live; the list has `count` ranks that exist; collective by contract.
         succeed(CALL, unsafe {
@@ -226,8 +231,9 @@ impl Communicator {
         Self::adopt(Comm(part))
     }
 
-    /// Creates an intercommunicator to another group: `leader` of this one and `other` of that one, its rank in `peer`, are both
-    /// in `peer`, which only leaders look at. Collective over both groups.
+    /// Creates an intercommunicator to another group. `leader` of this group and `other` of that
+    /// group (its rank in `peer`) are both in `peer`, which only leaders use. Collective over both
+    /// groups.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -250,11 +256,12 @@ impl Communicator {
         Ok(Intercommunicator::adopt(Comm(inter)))
     }
 
-    /// Sends bytes to one rank and receives as many as `from` says from another, at the same time. Not collective:
-    /// the ranks that are named take part.
+    /// Sends bytes to one rank and at the same time receives the number of bytes given in `from`
+    /// from another. Not collective: only the named ranks take part.
     ///
     /// # Errors
-    /// [`GroupError::Late`] and what `check_peers` returns, [`GroupError::Mpi`]. Messages on their way then are lost.
+    /// [`GroupError::Late`] and the errors of `check_peers`, [`GroupError::Mpi`]. Messages in
+    /// transit are lost then.
     pub fn exchange(
         &self,
         to: Option<(usize, Vec<u8>)>,
@@ -265,14 +272,16 @@ impl Communicator {
         is_running()?;
         let tag = c_int::from(tag & 0x7fff);
         let mut begun = Vec::new();
-        // Buffers belong to MPI until the operations are complete: given up, they are leaked on purpose.
+        // Buffers belong to MPI until the operations are complete: if given up, they are leaked on
+        // purpose.
         let received = from.map(|(_, bytes)| Box::leak(vec![0_u8; bytes].into_boxed_slice()));
         let sent = to.map(|(rank, bytes)| (rank, Box::leak(bytes.into_boxed_slice())));
         if let (Some((rank, _)), Some(place)) = (from, &received) {
             let rank = int("MPI_Irecv", rank)?;
             for piece in place.chunks(PIECE) {
                 let start = piece.as_ptr().cast_mut().cast::<c_void>();
-                // SAFETY: the piece lives until the operation is complete, and nobody else looks at it.
+                // SAFETY: the piece lives until the operation is complete, and nothing else reads
+                // it.
                 begun.push(Operation::begin("MPI_Irecv", |out| unsafe {
                     raw::quo_mpi_irecv(self.comm.0, start, piece.len() as c_int, rank, tag, out)
                 })?);
@@ -301,7 +310,7 @@ impl Communicator {
         }))
     }
 
-    /// Gives every rank the bytes of one. Collective; the bytes count on the root.
+    /// Broadcasts the bytes of one rank. Collective; `bytes` is used only on the root.
     ///
     /// # Errors
     /// As [`exchange`](Self::exchange).
@@ -318,7 +327,7 @@ impl Communicator {
         let length = length.try_into().map_or(0, u64::from_ne_bytes);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length == 0 {
-            // Some MPIs refuse a place without bytes.
+            // Some MPIs refuse a buffer without bytes.
             return Ok(Vec::new());
         }
         if length > PIECE {
@@ -339,7 +348,7 @@ impl Communicator {
         let root = int(CALL, root)?;
         let place = Box::leak(bytes.into_boxed_slice());
         let (start, count) = (place.as_mut_ptr().cast::<c_void>(), int(CALL, place.len())?);
-        // SAFETY: lives until the operation is complete; leaked if that is given up.
+        // SAFETY: lives until the operation is complete; leaked if the operation is given up.
         let begun = Operation::begin(CALL, |out| unsafe {
             raw::quo_mpi_ibcast(self.comm.0, start, count, root, out)
         })?;
@@ -361,7 +370,7 @@ impl Communicator {
         begun.wait(limits).map(drop)
     }
 
-    /// Puts a word on the communicator that its duplicates will have as well. Local.
+    /// Attaches a word to the communicator that its duplicates inherit. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -371,7 +380,7 @@ impl Communicator {
         succeed("MPI_Comm_set_attr", unsafe { raw::quo_mpi_mark(self.comm.0, mark) })
     }
 
-    /// Gives it back. Collective, but waits for nobody.
+    /// Frees the communicator. Collective, but does not wait for other ranks.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -385,7 +394,8 @@ impl Communicator {
     }
 }
 
-/// The word of [`Communicator::set_tag`] on a communicator or on the one it duplicates; 0 without one. Local.
+/// Returns the word of [`Communicator::set_tag`] on a communicator or on the one it duplicates; 0
+/// without one. Local.
 ///
 /// # Safety
 /// `comm` is a live communicator.
@@ -403,7 +413,8 @@ impl Intercommunicator {
         Self { comm, process: ForkId::current() }
     }
 
-    /// To those who started this process; none for one that was launched. Local.
+    /// Returns the intercommunicator to the parents of this process; `None` if it was not spawned.
+    /// Local.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -416,13 +427,13 @@ impl Intercommunicator {
         Ok((!comm.is_null()).then(|| Self::adopt(comm)))
     }
 
-    /// The handle, which stays ours. Local.
+    /// Returns the handle without giving up its ownership. Local.
     #[must_use]
     pub fn as_raw(&self) -> Comm {
         self.comm
     }
 
-    /// Number of ranks of the other group. Local.
+    /// Returns the number of ranks of the other group. Local.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -435,7 +446,8 @@ impl Intercommunicator {
         Ok(usize::try_from(size).unwrap_or(0))
     }
 
-    /// Merges both groups into one communicator; the ranks of the side that says `high` come last. Collective over both.
+    /// Merges both groups into one communicator; the ranks of the side that passes `high` are last.
+    /// Collective over both.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -463,7 +475,7 @@ impl Intercommunicator {
         self.message().exchange(Some((to, bytes.to_vec())), None, tag, limits).map(drop)
     }
 
-    /// Receives bytes, as many as are sent, from a rank of the other group.
+    /// Receives `bytes` bytes from a rank of the other group.
     ///
     /// # Errors
     /// As [`Communicator::exchange`].
@@ -477,12 +489,12 @@ impl Intercommunicator {
         self.message().exchange(None, Some((from, bytes)), tag, limits)
     }
 
-    /// Messages go the same way over both kinds.
+    /// Returns the communicator for messages, which work the same way over both kinds.
     fn message(&self) -> Communicator {
         Communicator { comm: self.comm, process: self.process, rank: 0, size: 0 }
     }
 
-    /// Gives it back without waiting. Collective over both groups.
+    /// Frees it without waiting. Collective over both groups.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -490,7 +502,8 @@ impl Intercommunicator {
         self.message().free()
     }
 
-    /// Gives it back and parts: the groups are not connected through it any more. Collective over both groups.
+    /// Frees it and disconnects: the groups are no longer connected through it. Collective over
+    /// both groups.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].

@@ -1,4 +1,4 @@
-//! Processes that are started while the program runs, and ports at which groups meet.
+//! Processes started at run time, and ports at which groups meet.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -10,10 +10,10 @@ use super::{Communicator, Intercommunicator, int, text};
 use crate::raw::succeed;
 use crate::{Comm, is_running, is_usable, raw};
 
-/// A program to start, see [`spawn`].
+/// Program to start, see [`spawn`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnRequest {
-    /// The program.
+    /// Path or name of the program.
     pub command: String,
     /// Arguments of the program.
     pub arguments: Vec<String>,
@@ -23,23 +23,23 @@ pub struct SpawnRequest {
     pub info: Vec<(String, String)>,
 }
 
-/// MPI's thread level: how much of it several threads may use, as it was initialised.
+/// MPI's thread level, which limits the threads that may call it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadLevel {
-    /// One thread in the process.
+    /// The process has one thread.
     Single,
-    /// The thread that initialised it.
+    /// Only the thread that initialised MPI.
     Funneled,
     /// One thread at a time.
     Serialized,
-    /// All.
+    /// Any thread.
     Multiple,
 }
 
 /// Returns the level with which MPI was initialised. Local.
 ///
 /// # Errors
-/// [`GroupError`] when MPI is not running.
+/// [`GroupError`] if MPI is not running.
 pub fn thread_level() -> Result<ThreadLevel, GroupError> {
     is_usable()?;
     let mut level: c_int = 0;
@@ -53,10 +53,9 @@ pub fn thread_level() -> Result<ThreadLevel, GroupError> {
     })
 }
 
-/// Number of processes that the launcher has room for altogether, where it says so. Local.
+/// Returns the total number of processes that the launcher has room for, if it reports it. Local.
 ///
-/// # Errors
-/// [`GroupError`] when MPI is not running.
+/// # Errors [`GroupError`] if MPI is not running.
 pub fn universe() -> Result<Option<usize>, GroupError> {
     is_usable()?;
     let mut size: c_int = -1;
@@ -66,7 +65,8 @@ pub fn universe() -> Result<Option<usize>, GroupError> {
 }
 
 impl Communicator {
-    /// Waits for the other side of a port that rank 0 has opened. Collective; the port counts on rank 0.
+    /// Waits for the other side of a port that rank 0 has opened. Collective; `port` is used only
+    /// on rank 0.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -81,7 +81,7 @@ impl Communicator {
         Ok(Intercommunicator::adopt(Comm(inter)))
     }
 
-    /// Goes to the side that accepts at a port. Collective; the port counts on rank 0.
+    /// Connects to the side that accepts at a port. Collective; `port` is used only on rank 0.
     ///
     /// # Errors
     /// [`GroupError::Mpi`].
@@ -97,12 +97,11 @@ impl Communicator {
     }
 }
 
-/// Starts processes. Called by one process, whose other calls of MPI may stand still meanwhile, with MPICH for most
-/// of the time.
+/// Starts processes. Called by one process, whose other MPI calls may block meanwhile, with MPICH
+/// for most of the time.
 ///
-/// # Errors
-/// [`GroupError::Mpi`] with the launcher's reason; some launchers end the job instead, as for a host that cannot be
-/// reached: look before.
+/// # Errors [`GroupError::Mpi`] with the launcher's reason. Some launchers end the job instead, for
+/// example for a host that cannot be reached: check before.
 pub fn spawn(request: &SpawnRequest) -> Result<Intercommunicator, GroupError> {
     const CALL: &str = "MPI_Comm_spawn";
     let own = Communicator::alone()?;
@@ -120,7 +119,8 @@ pub fn spawn(request: &SpawnRequest) -> Result<Intercommunicator, GroupError> {
     let values: Vec<_> = values.iter().map(|value| value.as_ptr()).collect();
     let (processes, pairs) = (int(CALL, request.processes)?, int(CALL, keys.len())?);
     let mut inter = 0;
-    // SAFETY: all texts outlive the call, and the lists end as C expects; MPI does not write to the arguments.
+    // SAFETY: all texts outlive the call, and the lists end as C expects; MPI does not write to the
+    // arguments.
     let code = unsafe {
         raw::quo_mpi_spawn(
             own.comm.0,
@@ -138,27 +138,26 @@ pub fn spawn(request: &SpawnRequest) -> Result<Intercommunicator, GroupError> {
     spawned
 }
 
-/// A place where another group can come to, closed when dropped.
+/// Port to which another group can connect, closed when dropped.
 #[derive(Debug)]
 pub struct Port {
     name: CString,
 }
 
 impl Port {
-    /// Opens one. Local.
+    /// Opens a port. Local.
     ///
-    /// # Errors
-    /// [`GroupError::Mpi`] where the transport of the MPI has none.
+    /// # Errors [`GroupError::Mpi`] if the transport of the MPI has no ports.
     pub fn open() -> Result<Self, GroupError> {
         is_usable()?;
         let mut name = vec![0_u8; usize::try_from(raw::quo_mpi_port_length()).unwrap_or(0).max(1)];
-        // SAFETY: the buffer has the length that was asked for.
+        // SAFETY: the buffer has the length that MPI requires.
         succeed("MPI_Open_port", unsafe { raw::quo_mpi_open_port(name.as_mut_ptr().cast()) })?;
         name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(0));
         Ok(Self { name: CString::new(name).unwrap_or_default() })
     }
 
-    /// Name of the port, for the other group.
+    /// Returns the name of the port, for the other group.
     #[must_use]
     pub fn name(&self) -> String {
         self.name.to_string_lossy().into_owned()

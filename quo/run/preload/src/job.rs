@@ -1,11 +1,11 @@
-//! Ranks of one node that belong together, as the launcher and `quo-run` tell them by variables.
+//! Ranks of one node that belong together, according to variables of the launcher and `quo-run`.
 
 use std::env;
 
-/// This rank among those of its node.
+/// Place of this rank among those of its node.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Hexadecimal digits that the ranks of this job on this node have in common, and nobody else.
+    /// Hexadecimal digits that only the ranks of this job on this node share.
     pub secret: String,
     /// Number of this rank on its node.
     pub rank: usize,
@@ -15,12 +15,13 @@ pub struct Place {
 
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
 const SIZE: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
-/// What tells jobs of one `quo-run` apart.
+/// Variables that distinguish jobs of one `quo-run`.
 const JOB: [&str; 5] =
     ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"];
 
 impl Place {
-    /// Reads this rank's place; `None` for a process that is no rank or was not started by `quo-run`.
+    /// Reads this rank's place; `None` for a process that is not a rank or was not started by
+    /// `quo-run`.
     pub fn read() -> Option<Self> {
         Self::from(|name| env::var(name).ok())
     }
@@ -43,14 +44,14 @@ impl Place {
     }
 }
 
-/// Returns the ranks of each node, where all nodes have as many: `4` or `4(x2)`.
+/// Returns the ranks of each node, if all nodes have the same number: `4` or `4(x2)`.
 fn of_slurm(text: &str) -> Option<usize> {
     let (number, rest) = text.split_once('(').unwrap_or((text, ""));
     (!text.contains(',') && (rest.is_empty() || rest.starts_with('x')))
         .then(|| number.parse().ok())?
 }
 
-/// FNV-1a from a seed: the same in every build.
+/// FNV-1a from a seed, identical in every build.
 fn hash(text: &str, seed: u64) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let all = text

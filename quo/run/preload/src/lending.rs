@@ -1,7 +1,7 @@
-//! This rank's context, what it lends and has borrowed, and the numbers of threads of its regions.
+//! This rank's context, its lending and borrowing, and the thread numbers of its regions.
 //!
-//! All but [`most_threads`] and [`begin`] is for the main thread, which owns the rank's CPUs; nothing else here is called
-//! by another.
+//! Everything except [`most_threads`] and [`begin`] must be called only by the main thread, which
+//! owns the rank's CPUs.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -15,23 +15,23 @@ use crate::job::Place;
 use crate::presence;
 
 static CONTEXT: OnceLock<Context> = OnceLock::new();
-/// Why there is no context, where making it failed.
+/// Reason why there is no context, if creating it failed.
 static TROUBLE: OnceLock<String> = OnceLock::new();
-/// The rank lends now.
+/// True while the rank lends.
 static LENDS: AtomicBool = AtomicBool::new(false);
-/// CPUs borrowed now.
+/// Number of CPUs currently borrowed.
 static BORROWED: AtomicUsize = AtomicUsize::new(0);
-/// Ranks that lent when this one borrowed last.
+/// Number of ranks that lent when this one last borrowed.
 static LENDERS: AtomicUsize = AtomicUsize::new(0);
-/// MPI has ended.
+/// True if MPI has ended.
 static OVER: AtomicBool = AtomicBool::new(false);
-/// The program counts on its number of threads.
+/// True if the program depends on its number of threads.
 static KEEPS: AtomicBool = AtomicBool::new(false);
-/// Threads that regions may have beyond the program's own number.
+/// Number of threads that regions may have beyond the program's own number.
 static ROOM: AtomicUsize = AtomicUsize::new(0);
-/// CPUs that the rank has itself.
+/// Number of CPUs of the rank itself.
 static OWN_CPUS: AtomicUsize = AtomicUsize::new(1);
-/// CPUs of others that threads can use; none where OpenMP binds its threads itself.
+/// Number of CPUs of other ranks that threads can use; 0 if OpenMP binds its threads itself.
 static REACH: AtomicUsize = AtomicUsize::new(0);
 
 /// How often this rank lent and borrowed, for the report.
@@ -39,32 +39,33 @@ static TIMES_LENT: AtomicU64 = AtomicU64::new(0);
 static TIMES_BORROWED: AtomicU64 = AtomicU64::new(0);
 static REGIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Says how many CPUs the rank has, and how many beyond these it can have at most; none where OpenMP binds its threads
-/// itself.
+/// Sets the number of CPUs of the rank, and the maximum number that it can have beyond these; 0 if
+/// OpenMP binds its threads itself.
 pub fn set_room(own: usize, cpus: usize) {
     OWN_CPUS.store(own, Relaxed);
     REACH.store(cpus, Relaxed);
     ROOM.store(cpus, Relaxed);
 }
 
-/// Returns the threads of a team that have no CPU of the rank's own.
+/// Returns the number of threads of a team for which the rank itself has no CPU.
 pub fn surplus(team: usize) -> usize {
     team.saturating_sub(OWN_CPUS.load(Relaxed))
 }
 
-/// Returns the most threads that a region may get whose program asks for `own`. Any thread.
+/// Returns the maximum number of threads of a region whose program requests `own`. Any thread.
 pub fn most_threads(own: usize) -> usize {
     own + ROOM.load(Relaxed)
 }
 
-/// Has regions keep the program's own number of threads from now on. Returns the number of CPUs given back.
+/// Makes regions keep the program's own number of threads from now on. Returns the number of CPUs
+/// given back.
 pub fn keep_threads() -> usize {
     KEEPS.store(ROOM.swap(0, Relaxed) > 0 || KEEPS.load(Relaxed), Relaxed);
     give_back()
 }
 
-/// Meets the other ranks of the node. Called once, by the thread in which MPI has begun: all of them are on their way.
-/// Returns a line for the user where some will not come.
+/// Meets the other ranks of the node. Called once, by the thread in which MPI was initialised, when
+/// all of them are on their way. Returns a line for the user if some will not take part.
 pub fn begin(place: &Place) -> Option<String> {
     let absent = match presence::absent(place) {
         Ok(absent) => absent,
@@ -113,8 +114,8 @@ pub fn is_ready() -> bool {
     context().is_some()
 }
 
-/// Lends, if the rank does not yet; what it has borrowed goes back first. Returns the number of threads to ask OpenMP
-/// for less, which is that of the CPUs given back.
+/// Lends, unless the rank lends already; gives back borrowed CPUs first. Returns the number of CPUs
+/// given back, by which OpenMP's number of threads must be reduced.
 pub fn lend() -> usize {
     if LENDS.load(Relaxed) {
         return 0;
@@ -138,13 +139,15 @@ pub fn reclaim() -> bool {
     true
 }
 
-/// Returns the threads to have beyond the program's own number, `own`, in the region that begins: for borrowed CPUs that
-/// these leave free. Borrows where others lend, and gives back where an owner has come back.
+/// Returns the number of threads to use beyond the program's own number, `own`, in the region that
+/// starts: for borrowed CPUs that the program's threads leave free. Borrows if others lend, and
+/// gives back if an owner has returned.
 pub fn look(own: usize) -> usize {
     if ROOM.load(Relaxed) == 0 { look_for(own) } else { borrow().saturating_sub(surplus(own)) }
 }
 
-/// As [`look`], for a region whose number of threads stays: borrows for threads that the rank has no CPU for. Returns 0.
+/// Like [`look`], for a region with a fixed number of threads: borrows for threads without a CPU of
+/// the rank. Returns 0.
 pub fn look_for(team: usize) -> usize {
     if surplus(team) > 0 {
         borrow();
@@ -157,7 +160,7 @@ pub fn look_for(team: usize) -> usize {
     0
 }
 
-/// Borrows where others lend, and gives back where an owner has come back. Returns the number of CPUs.
+/// Borrows if others lend, and gives back if an owner has returned. Returns the number of CPUs.
 fn borrow() -> usize {
     let Some(context) = context() else { return 0 };
     reclaim();
@@ -169,7 +172,7 @@ fn borrow() -> usize {
     let borrowed = BORROWED.load(Relaxed);
     if borrowed > 0 {
         REGIONS.fetch_add(1, Relaxed);
-        // With more lenders than there were, there is more to have.
+        // More lenders than before means more CPUs to borrow.
         if !context.is_wanted_back() && lenders <= LENDERS.load(Relaxed) {
             return borrowed;
         }
@@ -190,12 +193,12 @@ fn borrow() -> usize {
     cpus
 }
 
-/// Returns true if an owner wants back what this rank has borrowed. One load for each owner.
+/// Returns true if an owner wants back what this rank has borrowed. One load per owner.
 pub fn is_wanted() -> bool {
     BORROWED.load(Relaxed) > 0 && context().is_some_and(Context::is_wanted_back)
 }
 
-/// Gives back what is borrowed. Returns the number of CPUs.
+/// Gives back all borrowed CPUs. Returns their number.
 pub fn give_back() -> usize {
     let borrowed = BORROWED.load(Relaxed);
     if borrowed > 0 {

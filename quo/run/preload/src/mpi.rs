@@ -1,9 +1,9 @@
-//! Entries of MPI: its blocking calls, in which a rank may lend, and the yield by which MPI tells that it has found
-//! nothing to do.
+//! Entries of MPI: its blocking calls, in which a rank may lend, and the yield by which MPI shows
+//! that it has found nothing to do.
 //!
-//! Open MPI is told to yield when idle (`mpi_yield_when_idle`). In a blocking call each yield of the main thread becomes
-//! a sleep, once the call has waited for some time: so every blocking call gives the CPU up, collective ones too, and
-//! MPI's own algorithms stay as they are.
+//! Open MPI is configured to yield when idle (`mpi_yield_when_idle`). In a blocking call each yield
+//! of the main thread becomes a sleep, once the call has waited for some time: so every blocking
+//! call gives up the CPU, including collective ones, and MPI's own algorithms stay as they are.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,8 @@ use memprof_boundary::{functions, thread};
 
 use crate::{job, lending, openmp, wait};
 
-/// Functions in which a rank may wait for others, in lower case and without the ending of large counts.
+/// Functions in which a rank may wait for others, in lower case and without the suffix of large
+/// counts.
 const BLOCKING: &[&str] = &[
     "allgather",
     "allgatherv",
@@ -91,23 +92,23 @@ const BLOCKING: &[&str] = &[
     "win_wait",
 ];
 
-/// Functions with which MPI begins.
+/// Functions that initialise MPI.
 const BEGINNINGS: [&str; 2] = ["init", "init_thread"];
 
 /// Nanoseconds after which a wait lends.
 static AFTER: AtomicU64 = AtomicU64::new(wait::DEFAULT_AFTER);
-/// Numbers plus one of the functions with which MPI begins.
+/// Numbers plus one of the functions that initialise MPI.
 static BEGIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// `MPI_Finalize` and `PMPI_Finalize`, `sched_yield`.
 static FINALIZE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 static YIELD: AtomicUsize = AtomicUsize::new(0);
 
-/// A call with which MPI begins goes through this module.
+/// True if a call that initialises MPI is routed through this module.
 static BEGINS: AtomicBool = AtomicBool::new(false);
-/// This rank's place, if it will meet the others.
+/// This rank's place, if it will take part.
 static PLACE: OnceLock<job::Place> = OnceLock::new();
 
-/// Has calls that return told to this module. To be called before [`target`].
+/// Registers this module for calls that return. Must be called before [`target`].
 pub fn start() {
     AFTER.store(wait::after(std::env::var("QUO_RUN_AFTER").ok().as_deref()), Relaxed);
     for (name, word) in ["MPI_Init", "MPI_Init_thread"].iter().zip(&BEGIN) {
@@ -117,7 +118,7 @@ pub fn start() {
     thunks::observe(Observer { left, clock: Some(now) });
 }
 
-/// Returns the target of calls to `symbol`, a function of MPI or the yield, that lies at `found`.
+/// Returns the target of calls to `symbol`, a function of MPI or the yield, at the address `found`.
 pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
     let keep = |word: &AtomicUsize, target: usize| {
         let before = word.compare_exchange(0, found, Relaxed, Relaxed);
@@ -137,8 +138,8 @@ pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
     }
 }
 
-/// Keeps this rank's place for when MPI has begun, since the program may change its environment until then. Returns it
-/// if the rank will come here then.
+/// Keeps this rank's place until MPI is initialised, since the program may change its environment
+/// before that. Returns the place if the rank will then reach this module.
 pub fn keep_place(place: job::Place) -> Option<&'static job::Place> {
     BEGINS.load(Relaxed).then(|| PLACE.get_or_init(|| place))
 }
@@ -147,7 +148,8 @@ fn is_beginning(function: usize) -> bool {
     BEGIN.iter().any(|word| word.load(Relaxed) == function + 1)
 }
 
-/// Returns true if a rank may wait for others in the function of this name, or if MPI begins with it.
+/// Returns true if a rank may wait for others in the function of this name, or if it initialises
+/// MPI.
 fn may_wait(symbol: &[u8]) -> bool {
     let Ok(symbol) = core::str::from_utf8(symbol) else { return false };
     let symbol = symbol.strip_prefix('P').unwrap_or(symbol);
@@ -164,9 +166,10 @@ extern "C" fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A call of MPI from outside returns.
+/// Called when a call of MPI from outside returns.
 extern "C" fn left(function: usize) {
-    // In whatever thread MPI begins: the other ranks wait for this one, which has said that it comes.
+    // In any thread that initialises MPI: the other ranks wait for this one, which has announced
+    // itself.
     if is_beginning(function)
         && let Some(place) = PLACE.get()
         && let Some(note) = lending::begin(place)
@@ -174,18 +177,21 @@ extern "C" fn left(function: usize) {
         say(&note);
     }
     if openmp::is_main() && lending::reclaim() {
-        // A borrower's thread that this rank has displaced holds up its whole region: it may end its part first.
+        // A borrower's thread that this rank displaces delays its whole region: let it finish its
+        // part first.
         real_yield();
     }
 }
 
-/// Nanoseconds that the calling thread has been in a call of MPI that may wait; `None` outside.
+/// Returns the nanoseconds that the calling thread has been in an MPI call that may wait; `None`
+/// outside.
 fn waited() -> Option<u64> {
     let marker = 0u8;
     let stack = core::ptr::from_ref(&marker) as usize;
     let block = thread::block();
-    // SAFETY: the thread's own block, in which its entry into MPI has written the time. A call that was left by longjmp is
-    // noticed; a stack so far off that it may be another's counts as outside.
+    // SAFETY: the thread's own block, in which its entry into MPI has written the time. A call that
+    // was left by longjmp is detected; a stack so far off that it may be another thread's counts as
+    // outside.
     let (is_inside, began) = unsafe {
         ((*block).is_inside(stack, |_| None), *((block as usize + thread::BEGAN) as *const u64))
     };
@@ -206,9 +212,9 @@ extern "C" fn yields() -> c_int {
     real_yield()
 }
 
-/// Has other threads of the CPU go first.
+/// Lets other threads of the CPU run first.
 fn real_yield() -> c_int {
-    // SAFETY: the function that `yields` stands before. Where MPI does not call it nothing is lent.
+    // SAFETY: the function that `yields` replaces. If MPI does not call it, nothing is lent.
     unsafe {
         let real: extern "C" fn() -> c_int = core::mem::transmute(YIELD.load(Relaxed));
         real()
@@ -216,7 +222,7 @@ fn real_yield() -> c_int {
 }
 
 fn rest(nanoseconds: u64) {
-    // An interrupted sleep ends early, and MPI looks.
+    // An interrupted sleep ends early, and MPI polls.
     let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds as libc::c_long };
     // SAFETY: reads two words.
     unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
@@ -237,7 +243,7 @@ fn end() {
 /// Writes a line to standard error.
 fn say(line: &str) {
     let text = format!("quo-run: {line}\n");
-    // SAFETY: as many bytes as there are. One write, so that lines of ranks stay apart.
+    // SAFETY: writes the bytes of `text`. One write, so that lines of ranks do not mix.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
@@ -252,7 +258,7 @@ extern "C-unwind" fn finalize_by_profiling() -> c_int {
 }
 
 fn real_finalize(name: usize) -> c_int {
-    // SAFETY: the function that these stand before.
+    // SAFETY: the function that the callers replace.
     unsafe {
         let real: extern "C-unwind" fn() -> c_int =
             core::mem::transmute(FINALIZE[name].load(Relaxed));

@@ -1,10 +1,12 @@
-//! Entries of OpenMP regions of GNU's runtime: threads beyond the program's own number while CPUs are borrowed.
+//! Entries of OpenMP regions of GNU's runtime: threads beyond the program's own number while CPUs
+//! are borrowed.
 //!
-//! The number goes the way programs set it, by `omp_set_num_threads`. A program that sets the number itself, or asks for
-//! it outside of regions, may count on it, and so does a region that names its number: CPUs are then borrowed only for
-//! threads that the rank has no CPU for, and the number stays, unless the user says that regions may have any
-//! (`quo-run --malleable`). The program is then told the most that a region may get, since programs size arrays by it, and
-//! a region that asks for this number gets what there is; what it computes may depend on that.
+//! The number is set as programs set it, by `omp_set_num_threads`. A program that sets the number
+//! itself, or queries it outside regions, may depend on it, and so may a region that names its
+//! number: CPUs are then borrowed only for threads without a CPU of the rank, and the number stays,
+//! unless the user states that regions may have any number (`quo-run --malleable`). The program is
+//! then given the maximum that a region may get, since programs size arrays by it, and a region
+//! that requests this number gets the available threads; its results may depend on that.
 
 #![allow(unsafe_code)]
 
@@ -15,19 +17,19 @@ use memprof_boundary::thread;
 
 use crate::lending;
 
-/// The user says that regions may have any number of threads.
+/// True if the user states that regions may have any number of threads.
 static MALLEABLE: AtomicBool = AtomicBool::new(false);
 /// Block of the main thread.
 static MAIN: AtomicUsize = AtomicUsize::new(0);
-/// Threads beyond the program's own number that OpenMP has been told of.
+/// Threads beyond the program's own number that OpenMP has been set to.
 static EXTRA: AtomicUsize = AtomicUsize::new(0);
-/// The program's own number, while there are such.
+/// The program's own number, while there are extra threads.
 static OWN: AtomicUsize = AtomicUsize::new(0);
 
 type Region =
     unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> usize;
 
-/// One function of OpenMP that calls go through here.
+/// A function of OpenMP whose calls are routed through this module.
 struct Hook {
     name: &'static str,
     target: usize,
@@ -46,7 +48,8 @@ macro_rules! hooks {
         mod regions {
             $(
                 /// # Safety
-                /// As the function of this name asks for; words beyond those of the call are not looked at.
+                /// As the function of this name requires; words beyond those of the call are
+                /// ignored.
                 pub unsafe extern "C-unwind" fn $name(
                     a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize,
                 ) -> usize {
@@ -91,14 +94,14 @@ hooks! {
     omp_get_max_threads_ => max_threads
 }
 
-/// Returns the target of calls to `symbol`, a function of OpenMP that lies at `found`.
+/// Returns the target of calls to `symbol`, a function of OpenMP at the address `found`.
 pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
     let hook = hooks().find(|hook| hook.name.as_bytes() == symbol)?;
     let before = hook.real.compare_exchange(0, found, Relaxed, Relaxed);
     before.err().is_none_or(|before| before == found).then_some(hook.target)
 }
 
-/// Takes the calling thread for the one that owns the rank's CPUs.
+/// Marks the calling thread as the one that owns the rank's CPUs.
 pub fn be_main() {
     MAIN.store(thread::block() as usize, Relaxed);
 }
@@ -109,12 +112,12 @@ pub fn is_main() -> bool {
     MAIN.load(Relaxed) == thread::block() as usize
 }
 
-/// Functions of the runtime that is loaded; zero where there is none.
+/// Functions of the loaded runtime; zero if there is none.
 static IN_PARALLEL: AtomicUsize = AtomicUsize::new(0);
 static GET: AtomicUsize = AtomicUsize::new(0);
 static SET: AtomicUsize = AtomicUsize::new(0);
 
-/// Finds the runtime. To be called before the program begins.
+/// Finds the runtime. Must be called before the program starts.
 pub fn start() {
     MALLEABLE.store(std::env::var_os("QUO_RUN_MALLEABLE").is_some(), Relaxed);
     for (name, word) in [
@@ -122,8 +125,8 @@ pub fn start() {
         (c"omp_get_max_threads", &GET),
         (c"omp_set_num_threads", &SET),
     ] {
-        // SAFETY: a text with its end mark. The result is used after the call, which so stays one: the loader looks at
-        // where it comes from.
+        // SAFETY: a NUL-terminated text. The result is used after the call, so that the call is not
+        // a tail call: the loader examines its return address.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
         word.store(core::hint::black_box(found) as usize, Relaxed);
     }
@@ -156,12 +159,12 @@ fn set_real(threads: usize) {
     }
 }
 
-/// The program's own number of threads.
+/// Returns the program's own number of threads.
 fn own() -> usize {
     if EXTRA.load(Relaxed) == 0 { ask(&GET).unwrap_or(1) } else { OWN.load(Relaxed) }
 }
 
-/// Tells OpenMP of so many threads beyond the program's own number.
+/// Sets OpenMP's number of threads to the program's own number plus `extra`.
 fn set_extra(extra: usize) {
     if EXTRA.load(Relaxed) != extra {
         let own = own();
@@ -171,14 +174,14 @@ fn set_extra(extra: usize) {
     }
 }
 
-/// Lends this rank's CPUs, unless its threads are at work. What it has borrowed goes back first.
+/// Lends this rank's CPUs, unless its threads are at work. Gives back borrowed CPUs first.
 pub fn lend() {
     if is_main() && !is_in_region() && lending::lend() > 0 {
         set_extra(0);
     }
 }
 
-/// Gives back what is borrowed, where an owner wants it.
+/// Gives back borrowed CPUs if an owner wants them.
 fn give_back_if_wanted() {
     if lending::is_wanted() {
         lending::give_back();
@@ -187,11 +190,11 @@ fn give_back_if_wanted() {
 }
 
 /// # Safety
-/// `real` is a function that begins regions, and the words are those of a call of it.
+/// `real` is a function that starts regions, and the words are those of a call of it.
 unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     let [a, b, mut asked, d, e, f, g, h] = words;
     let is_ours = is_main() && !is_in_region();
-    // Another number than the program has been told is meant as it is.
+    // A number other than the one the program was given is meant literally.
     let own = own();
     let is_most = || MALLEABLE.load(Relaxed) && asked as u32 as usize == lending::most_threads(own);
     let is_free = asked as u32 == 0 || is_most();
@@ -203,7 +206,7 @@ unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     } else if is_ours {
         lending::look_for(asked as u32 as usize);
     }
-    // SAFETY: as promised.
+    // SAFETY: by this function's contract.
     let result = unsafe {
         let real: Region = core::mem::transmute(real.load(Relaxed));
         real(a, b, asked, d, e, f, g, h)
@@ -214,7 +217,7 @@ unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     result
 }
 
-/// The program sets or asks for its number of threads, and may count on it.
+/// Handles a program that sets or queries its number of threads, and may depend on it.
 fn keep_number() {
     if !MALLEABLE.load(Relaxed) && lending::keep_threads() > 0 {
         set_extra(0);
@@ -228,7 +231,7 @@ extern "C" fn set_threads(threads: c_int) {
     }
     keep_number();
     let (own, extra) = (own(), EXTRA.load(Relaxed));
-    // The most is what a program has that asked for its number.
+    // A program that queried its number has the maximum.
     let number = if number == lending::most_threads(own) { own } else { number };
     OWN.store(number, Relaxed);
     set_real(number + extra);
@@ -237,7 +240,7 @@ extern "C" fn set_threads(threads: c_int) {
 /// # Safety
 /// As `omp_set_num_threads` in Fortran: the address of a number.
 unsafe extern "C" fn set_threads_fortran(threads: *const c_int) {
-    // SAFETY: as promised.
+    // SAFETY: by this function's contract.
     set_threads(unsafe { *threads });
 }
 

@@ -1,5 +1,5 @@
-//! Sends calls of the loaded objects through this one, by the addresses in their global offset tables. Objects that are
-//! loaded later are left alone.
+//! Redirects calls of the loaded objects through this one, by the addresses in their global offset
+//! tables. Objects that are loaded later are left alone.
 
 #![allow(unsafe_code)]
 
@@ -11,22 +11,22 @@ use memprof_boundary::slots::{SlotWriter, word};
 
 use crate::{mpi, openmp};
 
-/// First letters of the names of the functions that are looked for.
+/// First letters of the names of the functions to redirect.
 const FIRSTS: &[u8] = b"MPGos";
 
 /// Facts that all objects of a walk share.
 struct Walk {
     page: usize,
-    /// Addresses of the program, which comes first.
+    /// Addresses of the program, which is the first object.
     program: Option<(usize, usize)>,
 }
 
-/// Patches what is loaded. To be called by the main thread, before the program begins.
+/// Patches all loaded objects. Must be called by the main thread, before the program starts.
 pub fn everything() {
     // SAFETY: no arguments that are read.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let mut walk = Walk { page, program: None };
-    // SAFETY: `each` gets the walk that is handed in here.
+    // SAFETY: `each` gets the walk that is passed here.
     unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut walk).cast()) };
 }
 
@@ -38,7 +38,7 @@ unsafe extern "C" fn each(
     // SAFETY: the loader's description of an object that stays loaded during the call, and the walk of `everything`.
     let (info, walk) = unsafe { (&*info, &mut *walk.cast::<Walk>()) };
     let base = info.dlpi_addr as usize;
-    // SAFETY: as many headers as the loader says.
+    // SAFETY: the loader gives the number of headers.
     let headers =
         unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let mut image = Image::new(base);
@@ -77,33 +77,35 @@ unsafe extern "C" fn each(
         }
         // SAFETY: an aligned word of the object, as the symbol's lookup has checked.
         let value = unsafe { word(relocation.slot) }.load(core::sync::atomic::Ordering::Relaxed);
-        // Zero is a weak symbol that nobody has. A stub of a program at a fixed address leads through the program's slot.
+        // Zero is an undefined weak symbol. A stub of a program at a fixed address leads through
+        // the program's slot.
         let is_stub = object != program && is_in(value, program);
         if value == 0 || is_stub {
             return;
         }
-        // One that has not been called yet leads to the object's own table.
+        // A function that has not been called yet leads to the object's own table.
         let real = if is_in(value, object) { next(symbol) } else { value };
         if real == 0 || is_in(real, program) {
             return;
         }
         let target = mpi::target(symbol, real).or_else(|| openmp::target(symbol, real));
         if let Some(target) = target.filter(|&target| target != value) {
-            // SAFETY: an aligned word of a segment that the loader has written to. Where it may not be written to again
-            // the calls stay as they are.
+            // SAFETY: an aligned word of a segment that the loader has written to. If it is no
+            // longer writable, the calls stay as they are.
             unsafe { slots.write(relocation.slot, target) };
         }
     });
     0
 }
 
-/// Returns the address that the loader would find for a function that has not been called yet; 0 for none.
+/// Returns the address that the loader would find for a function that has not been called yet; 0
+/// for none.
 fn next(symbol: &[u8]) -> usize {
     let mut name = [0u8; 64];
     let Some(place) = name.get_mut(..symbol.len()).filter(|_| symbol.len() < 64) else { return 0 };
     place.copy_from_slice(symbol);
-    // SAFETY: a text with its end mark. The result is used after the call, which so stays one: the loader looks at where
-    // it comes from.
+    // SAFETY: a NUL-terminated text. The result is used after the call, so that the call is not a
+    // tail call: the loader examines its return address.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
     core::hint::black_box(found) as usize
 }

@@ -1,7 +1,8 @@
-//! Presence of ranks: a rank that will meet the others says so before its program begins, so that nobody waits for one
-//! whose program does not load the object.
+//! Presence of ranks: a rank that will take part announces itself before its program starts, so
+//! that the others do not wait for a rank whose program does not load the object.
 //!
-//! The mark is a socket without a file (an abstract address), which goes with its process, however that ends.
+//! The mark is a socket without a file (an abstract address), which disappears with its process,
+//! however that ends.
 
 use std::fs;
 use std::hash::Hasher;
@@ -13,18 +14,18 @@ use std::sync::OnceLock;
 
 use crate::job::Place;
 
-/// The folder in which ranks meet.
+/// Folder in which ranks meet.
 pub const DIRECTORY: &str = "/dev/shm";
 
-/// Open as long as the process runs: others may look late.
+/// Open while the process runs: others may check late.
 static MARK: OnceLock<UnixDatagram> = OnceLock::new();
 
-/// Says that this rank will meet the others of its node.
+/// Announces that this rank will take part.
 pub fn announce(place: &Place) {
     if std::env::var_os("QUO_TOPOLOGY").is_some() {
         return; // The rank simulates a machine and lends nothing.
     }
-    // All ranks, this one among them, take a rank without a mark for absent.
+    // All ranks, including this one, treat a rank without a mark as absent.
     if let Ok(mark) = mark(place, place.rank) {
         let _ = MARK.set(mark);
     }
@@ -34,8 +35,9 @@ fn mark(place: &Place, rank: usize) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&address(place, rank)?)
 }
 
-/// Returns the ranks of the node that have not announced themselves, this one among them where its mark could not be
-/// made or is closed. Right once MPI has begun, which waits until all ranks run.
+/// Returns the ranks of the node that have not announced themselves, including this one if its mark
+/// could not be made or is closed. Reliable once MPI is initialised, which waits until all ranks
+/// run.
 pub fn absent(place: &Place) -> io::Result<Vec<usize>> {
     let asking = UnixDatagram::unbound()?;
     let mut absent = Vec::new();
@@ -49,7 +51,7 @@ pub fn absent(place: &Place) -> io::Result<Vec<usize>> {
     Ok(absent)
 }
 
-/// Says which ranks are absent, and why that may be. Pure.
+/// Returns a text that names the absent ranks and possible causes. Pure.
 pub fn reason(absent: &[usize]) -> String {
     const SHOWN: usize = 8;
     let numbers: Vec<String> = absent.iter().take(SHOWN).map(usize::to_string).collect();
@@ -62,8 +64,8 @@ pub fn reason(absent: &[usize]) -> String {
     )
 }
 
-/// The address of a rank's mark, which ranks with different folders of shared memory do not have in common. Other users
-/// can list addresses: the secret is not in them.
+/// Returns the address of a rank's mark, which differs between ranks with different folders of
+/// shared memory. Other users can list addresses: the secret is not in them.
 fn address(place: &Place, rank: usize) -> io::Result<SocketAddr> {
     address_by(place, rank, &fs::metadata(DIRECTORY)?)
 }

@@ -1,4 +1,4 @@
-//! The beginning: when the object has been loaded and the program not begun.
+//! Initialisation, after the object has been loaded and before the program starts.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use crate::{job, lending, mpi, openmp, patch, presence};
 static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
-    // Launchers, their daemons and shells get the object too.
+    // Launchers, their daemons and shells load the object too.
     let Some(place) = job::Place::read() else { return };
     openmp::be_main();
     openmp::start();
@@ -23,13 +23,14 @@ extern "C" fn loaded() {
     }
 }
 
-/// Returns true if OpenMP is told to bind its threads: it would keep them on the rank's own CPUs.
+/// Returns true if OpenMP is configured to bind its threads: it would keep them on the rank's own
+/// CPUs.
 fn binds_threads(value: impl Fn(&str) -> Option<String>) -> bool {
     let binds = value("OMP_PROC_BIND").is_some_and(|text| !text.eq_ignore_ascii_case("false"));
     binds || value("OMP_PLACES").is_some() || value("GOMP_CPU_AFFINITY").is_some()
 }
 
-/// The CPUs of the machine that are not this rank's own.
+/// Returns the number of CPUs of the machine that are not this rank's own.
 fn others(own: usize) -> usize {
     // SAFETY: no arguments that are read.
     let all = usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1);

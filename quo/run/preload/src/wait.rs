@@ -1,21 +1,22 @@
-//! When a wait in MPI lends, and for how long it sleeps before MPI looks again. Pure.
+//! When a wait in MPI lends, and how long it sleeps before MPI polls again. Pure.
 
-/// Nanoseconds after which a wait lends, unless `QUO_RUN_AFTER` says otherwise.
+/// Nanoseconds after which a wait lends, unless `QUO_RUN_AFTER` is set.
 pub const DEFAULT_AFTER: u64 = 100_000;
 
-/// Shortest and longest sleep: with shorter ones the looks take too much of the CPU that is lent, with longer ones the
-/// rank is late.
+/// Shortest and longest sleep: with shorter ones polling takes too much of the lent CPU, with
+/// longer ones the rank is late.
 const SHORTEST: u64 = 50_000;
 const LONGEST: u64 = 500_000;
-/// Share of the time waited that one sleep may take: the wait ends late by no more.
+/// Fraction of the time waited that one sleep may take: the wait ends late by at most that.
 const SHARE: u64 = 16;
 
-/// Reads the limit, in microseconds, as `quo-run` hands it on.
+/// Parses the limit, in microseconds, as passed by `quo-run`.
 pub fn after(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse::<u32>().ok()).map_or(DEFAULT_AFTER, |us| u64::from(us) * 1_000)
 }
 
-/// Returns the nanoseconds to sleep, after so many in the call; `None`: MPI looks again at once, and nothing is lent.
+/// Returns the nanoseconds to sleep after `waited` in the call; `None` if MPI polls again at once
+/// and nothing is lent.
 pub fn sleep(waited: u64, after: u64) -> Option<u64> {
     (waited >= after).then(|| (waited / SHARE).clamp(SHORTEST, LONGEST))
 }

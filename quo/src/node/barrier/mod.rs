@@ -1,4 +1,4 @@
-//! The node's barrier. README.md in this folder is the protocol in prose.
+//! The node's barrier. README.md in this folder describes the protocol.
 
 pub(crate) mod protocol;
 pub(crate) mod spin;
@@ -13,7 +13,7 @@ use super::layout::BarrierCell;
 use super::roster::{Members, record_expulsion};
 use super::wait::{FutexWait, WaitOptions};
 
-/// Position of one member at one barrier, and its record of how well polling serves it there.
+/// Position of one member at one barrier, and its polling budget there.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) cursor: GenerationCursor,
@@ -21,12 +21,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a member that was counted from the start.
+    /// Returns the place of a member that was counted from the start.
     pub(super) const fn founding() -> Self {
         Self { cursor: GenerationCursor::founding(), spinner: Spinner::new() }
     }
 
-    /// The place of a member that is counted from now on.
+    /// Returns the place of a member that is counted from now on.
     pub(super) fn joining(cell: &BarrierCell) -> Self {
         Self { cursor: GenerationCursor::joining(&cell.state), spinner: Spinner::new() }
     }
@@ -50,17 +50,18 @@ pub(super) fn pass(
     }
 }
 
-/// Limits for waking sleepers, of a caller that does not wait.
+/// Wait options for callers that only wake sleepers and do not wait.
 const IMPATIENT: WaitOptions = WaitOptions { deadline: None, spin: false };
 
-/// Makes the barrier count the roster's members of now, which the caller has `changed` or not.
+/// Makes the barrier count the current members of the roster; `changed` if the caller has changed
+/// it.
 pub(super) fn reconcile(cell: &BarrierCell, members: &Members<'_>, changed: bool) {
     let mut spinner = Spinner::new();
     let mut wait = FutexWait::new(IMPATIENT, &mut spinner);
     protocol::reconcile(&cell.state, members, changed, &mut wait);
 }
 
-/// Makes sure that nothing a dead member did counts in the open generation, and notes when that was.
+/// Removes a dead member's arrival from the open generation and records the expulsion.
 pub(super) fn discard_arrivals(
     cell: &BarrierCell,
     expelled_at: &[AtomicU32],

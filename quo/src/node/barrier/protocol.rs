@@ -1,20 +1,20 @@
-//! The barrier's state word and its transitions, free of system calls.
+//! State word of the barrier and its transitions, free of system calls.
 //!
-//! README.md beside this file tells the protocol in prose. Everything here is a compare-and-swap on
-//! one 64-bit word, generic over the atomic and over how to wait, so that the model checker runs
-//! the same code as the processes do.
+//! README.md in this folder describes the protocol. Every operation is a compare-and-swap on one
+//! 64-bit word. The code is generic over the atomic type and over how to wait, so that the model
+//! checker runs the same code as the processes.
 
 use std::sync::atomic::Ordering;
 
 use crate::atomic_word::AtomicWord;
 
-/// The most members a barrier counts.
+/// Maximum number of members a barrier counts.
 pub(crate) const MOST_MEMBERS: usize = EXPECTED.max() as usize;
 
-/// Failed generations are counted up to this number and then from zero again.
+/// Modulus of the count of failed generations.
 pub(crate) const FAILURES: u64 = FAILED.max() + 1;
 
-/// Number of failed generations of which the word remembers the kind.
+/// Number of failed generations whose kind the word remembers.
 const HISTORY_LENGTH: u64 = HISTORY.width as u64;
 
 /// A bit field of the word.
@@ -47,10 +47,10 @@ const SLEEPING: Field = Field { shift: 31, width: 1 };
 const FAILED: Field = Field { shift: 32, width: 28 };
 const COMPLETED: Field = Field { shift: 60, width: 2 };
 const DEAD: Field = Field { shift: 62, width: 1 };
-/// Tells a barrier from fresh memory.
+/// Distinguishes a barrier from fresh memory.
 const OPEN: Field = Field { shift: 63, width: 1 };
 
-/// The half of the word that sleepers sleep on.
+/// Returns the half of the word on which sleepers wait.
 pub(crate) const fn futex_half(word: u64) -> u32 {
     (word >> 32) as u32
 }
@@ -69,7 +69,7 @@ pub(crate) enum Failure {
 pub(crate) enum Outcome {
     /// All expected members arrived.
     Completed,
-    /// It ended without that.
+    /// The generation failed.
     Failed(Failure),
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Word(pub(crate) u64);
 
 impl Word {
-    /// The first generation, awaiting `expected` members.
+    /// Returns the word of the first generation, expecting `expected` members.
     pub(crate) const fn opening(expected: u64) -> Self {
         Self(OPEN.set(EXPECTED.set(0, expected), 1))
     }
@@ -103,7 +103,7 @@ impl Word {
         SLEEPING.get(self.0) == 1
     }
 
-    /// Number of generations that failed.
+    /// Returns the number of generations that failed.
     pub(crate) const fn failed(self) -> u64 {
         FAILED.get(self.0)
     }
@@ -112,7 +112,7 @@ impl Word {
         COMPLETED.get(self.0)
     }
 
-    /// The next generation; whoever slept in this one is being woken by who makes the change.
+    /// Opens the next generation; the caller wakes the sleepers of this one.
     const fn reopened(self) -> Self {
         Self(SLEEPING.set(ARRIVED.set(self.0, 0), 0))
     }
@@ -139,7 +139,8 @@ impl Word {
         Self(SLEEPING.set(self.0, 1))
     }
 
-    /// With another roster. The edition tells it from an earlier word that looks the same.
+    /// Returns the word with another roster and a new edition, to distinguish it from earlier
+    /// words.
     const fn with_roster(self, expected: u64, dead: bool) -> Self {
         let next = EXPECTED.set(self.0, expected);
         let next = DEAD.set(next, dead as u64);
@@ -150,8 +151,8 @@ impl Word {
         self.arrived() > 0 && self.arrived() >= self.expected()
     }
 
-    /// Why the failed generation with this number failed. Exact for the last few; older ones have
-    /// the kind of the oldest remembered one.
+    /// Returns why the failed generation with this number failed. Exact for the last few; older
+    /// ones have the kind of the oldest remembered one.
     const fn failure(self, number: u64) -> Failure {
         let back = FAILED.max() & self.failed().wrapping_sub(number).wrapping_sub(1);
         let back = if back < HISTORY_LENGTH { back } else { HISTORY_LENGTH - 1 };
@@ -172,34 +173,34 @@ impl std::fmt::Debug for Word {
     }
 }
 
-/// Shared state of the members of one barrier.
+/// State shared by the members of one barrier.
 #[repr(C)]
 pub(crate) struct State<A> {
     word: A,
-    /// Number of generations completed: right, or one too many while the word disagrees. Written by
-    /// whoever is about to complete one; read by joiners, who have not counted along.
+    /// Number of completed generations: exact, or one too high while the word disagrees. Written by
+    /// the member about to complete a generation; read by joiners, which have not counted along.
     completions: A,
 }
 
 impl<A: AtomicWord> State<A> {
-    /// The state before the first generation.
+    /// Returns the state before the first generation.
     #[cfg(loom)]
     pub(crate) fn new(word: A, completions: A) -> Self {
         Self { word, completions }
     }
 
-    /// The word as it is now.
+    /// Returns the current word.
     #[inline]
     pub(crate) fn word(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
     }
 
-    /// Opens the first generation unless somebody has. Zeroed memory is not open.
+    /// Opens the first generation unless another member has. Zeroed memory is not open.
     pub(crate) fn open(&self, expected: u64) {
         let _ = self.word.exchange(0, Word::opening(expected).0);
     }
 
-    /// Arrives as a member does that is killed after it arrived, before it wakes or waits.
+    /// Arrives like a member that is killed after its arrival, before it wakes or waits.
     #[cfg(loom)]
     pub(super) fn arrive_without_waking(&self, word: Word) -> bool {
         let next = word.arrive();
@@ -210,14 +211,14 @@ impl<A: AtomicWord> State<A> {
         self.word.exchange(word.0, next.0).map_err(Word)
     }
 
-    /// The full count of completed generations that `word` shows the low bits of, when `hint` is
-    /// the value of `completions`.
+    /// Returns the full count of completed generations, given `word`, which has its low bits, and
+    /// `hint`, the value of `completions`.
     fn count(hint: u64, word: Word) -> u64 {
         hint.wrapping_sub(hint.wrapping_sub(word.completed()) & COMPLETED.max())
     }
 }
 
-/// Position of one member: the generations whose end it has seen.
+/// Position of one member: the number of generations whose end it has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GenerationCursor {
     pub(crate) completed: u64,
@@ -225,22 +226,22 @@ pub(crate) struct GenerationCursor {
 }
 
 impl GenerationCursor {
-    /// The place of a member that was counted from the first generation.
+    /// Returns the cursor of a member that was counted from the first generation.
     pub(crate) const fn founding() -> Self {
         Self { completed: 0, failed: 0 }
     }
 
-    /// The place of a member that the word counts from now on.
+    /// Returns the cursor of a member that the word counts from now on.
     pub(crate) fn joining<A: AtomicWord>(state: &State<A>) -> Self {
-        // In this order: the hint is then as new as the word, and cannot be newer, since nothing
-        // completes without this member any more.
+        // In this order: the hint is then as new as the word, and cannot be newer, since no
+        // generation completes without this member any more.
         let word = state.word();
         let hint = state.completions.load(Ordering::Acquire);
         Self { completed: State::<A>::count(hint, word), failed: word.failed() }
     }
 
     /// Returns the end of this member's generation, if it has ended. A generation cannot complete
-    /// without this member, so a completion it did not see yet is its own.
+    /// without this member, so a completion that it has not seen yet is its own.
     #[inline]
     fn outcome(&self, word: Word) -> Option<Outcome> {
         if word.completed() != self.completed & COMPLETED.max() {
@@ -261,39 +262,39 @@ impl GenerationCursor {
     }
 }
 
-/// The members that are counted, and those known to be dead.
+/// The counted members, and those known to be dead.
 pub(crate) trait Roster {
-    /// Number of members that a generation needs.
+    /// Returns the number of members that a generation needs.
     fn expected(&self) -> u64;
     /// Returns true if a member is known to be dead and not expelled.
     fn has_dead(&self) -> bool;
-    /// Tests the members that are not known to be dead; whether any member is dead now. Members
-    /// that wait together may share the work unless it is `urgent`.
+    /// Tests the members not known to be dead; returns true if any member is dead now. Members that
+    /// wait together may share the work unless it is `urgent`.
     fn inspect(&self, urgent: bool) -> bool;
 }
 
-/// Why a sleep ended.
+/// Reason why a sleep ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WakeReason {
-    /// Woken, or for no reason: look again.
+    /// Woken, possibly spuriously: read the word again.
     Woken,
-    /// Long enough to ask whether the others still live.
+    /// A slice is over: check whether the other members are alive.
     CheckLiveness,
     /// The caller's deadline has passed.
     Deadline,
 }
 
-/// A way to wait for a change of the word.
+/// How to wait for a change of the word.
 pub(crate) trait Wait<A> {
-    /// Polls `done` for as long as that is cheaper than a sleep; whether it came true.
+    /// Polls `done` while that is cheaper than a sleep; returns true if `done` was true.
     fn spin(&mut self, done: impl FnMut() -> bool) -> bool;
-    /// Sleeps while the futex half of `word` is that of `seen`.
+    /// Sleeps while the futex half of `word` equals that of `seen`.
     fn sleep(&mut self, word: &A, seen: u64) -> WakeReason;
     /// Wakes every sleeper on `word`.
     fn wake(&mut self, word: &A);
 }
 
-/// Takes part in one generation, and says how it ended.
+/// Takes part in one generation and returns its outcome.
 #[inline]
 pub(crate) fn pass<A: AtomicWord>(
     state: &State<A>,
@@ -303,15 +304,15 @@ pub(crate) fn pass<A: AtomicWord>(
 ) -> Outcome {
     let mut word = state.word();
     loop {
-        // A generation that failed before this member arrived is still its own: it gets the
-        // others' outcome, so that everybody's n-th call ends alike.
+        // A generation that failed before this member arrived is still its own: it gets the others'
+        // outcome, so that the n-th call ends in the same way on every member.
         if let Some(outcome) = cursor.outcome(word) {
             return cursor.take(outcome);
         }
-        // A death that is known ends the generation even when the dead had arrived in it.
+        // A known death ends the generation even if the dead member had arrived in it.
         let dead = roster.has_dead();
         if word.is_dead() && !dead {
-            // Expelled, by somebody who has not made the word say so.
+            // Expelled by a member that has not updated the word yet.
             reconcile(state, roster, false, wait);
             word = state.word();
             continue;
@@ -349,7 +350,7 @@ fn await_outcome<A: AtomicWord>(
     wait: &mut impl Wait<A>,
 ) -> Outcome {
     wait.spin(|| cursor.outcome(state.word()).is_some());
-    // Deaths that are known already need no slice of sleep to be found.
+    // Known deaths do not need a slice of sleep to be found.
     let mut suspicious = roster.has_dead();
     loop {
         let word = state.word();
@@ -361,7 +362,7 @@ fn await_outcome<A: AtomicWord>(
             fail(state, cursor, Failure::Dead, wait);
             continue;
         }
-        // Sleepers say so in the word itself: who ends the generation cannot miss it.
+        // A sleeper announces itself in the word: the member that ends the generation sees it.
         let asleep = word.with_sleeper();
         if asleep != word && state.replace(word, asleep).is_err() {
             continue;
@@ -378,7 +379,7 @@ fn await_outcome<A: AtomicWord>(
     }
 }
 
-/// Ends the generation that `turn` is in, unless it has ended.
+/// Fails the generation that `cursor` is in, unless it has ended.
 fn fail<A: AtomicWord>(
     state: &State<A>,
     cursor: &GenerationCursor,
@@ -401,9 +402,9 @@ fn fail<A: AtomicWord>(
 
 /// Makes the word count the roster's members.
 ///
-/// Whoever `changed` the roster calls this next; should it die in between, the first waiter that
-/// looks around does it. Who changed something replaces the word even if it is right already: that
-/// foils others who counted before the change and have yet to replace it.
+/// A member that `changed` the roster calls this next; if it dies in between, the first waiter that
+/// inspects does it. A member that changed the roster replaces the word even if it is already
+/// right, so that replacements based on a count from before the change fail.
 pub(crate) fn reconcile<A: AtomicWord>(
     state: &State<A>,
     roster: &impl Roster,
@@ -422,7 +423,7 @@ pub(crate) fn reconcile<A: AtomicWord>(
         let next = word.with_roster(expected, dead);
         let full = next.is_full();
         let next = if full {
-            // Lost when somebody counted in between, and then the word has changed too.
+            // Fails if another member counted in between, and then the word has changed too.
             let completed = State::<A>::count(hint, word).wrapping_add(1);
             let _ = state.completions.exchange(hint, completed);
             next.complete()
@@ -438,9 +439,9 @@ pub(crate) fn reconcile<A: AtomicWord>(
     }
 }
 
-/// Makes sure that no arrival of a dead member is counted in the open generation, by failing it if
-/// any arrival is. `still_dead` tells whether the member is still marked; once it is not, somebody
-/// else has done this.
+/// Makes sure that no arrival of a dead member is counted in the open generation, by failing the
+/// generation if it has any arrival. `still_dead` returns true while the member is still marked
+/// dead; once it is not, another member has done this.
 pub(crate) fn discard_arrivals<A: AtomicWord>(
     state: &State<A>,
     still_dead: impl Fn() -> bool,

@@ -1,22 +1,23 @@
-//! Time to poll before sleeping.
+//! How long to poll before sleeping.
 //!
-//! A poll that is answered costs a fraction of a microsecond; a sleep costs its wake, some tens.
-//! So the budget of a poll is about the cost of a wake, doubles when polling was enough and halves
-//! when it was not. Whoever has just woken others polls longer once: they need the time of a wake
-//! to arrive at the next barrier, and sleeping on them would make every later round a sleep too.
+//! A successful poll costs a fraction of a microsecond; a sleep costs a wake-up, some tens of
+//! microseconds. So the polling budget is about the cost of a wake-up, doubles if polling was
+//! enough and halves if it was not. A member that has just woken others polls longer once: the
+//! woken members need the time of a wake-up to arrive at the next barrier, and sleeping meanwhile
+//! would make every later round a sleep too.
 
 use std::time::{Duration, Instant};
 
 /// About the cost of waking a sleeper.
 const MOST: Duration = Duration::from_micros(25);
-/// Enough to meet a member that arrives at the same time.
+/// Enough for a member that arrives at the same time.
 const LEAST: Duration = Duration::from_micros(3);
-/// Long enough for a member that is being woken to come round.
+/// Long enough for a member that is being woken to arrive.
 const AFTER_A_WAKE: Duration = Duration::from_micros(100);
-/// Polls between two looks at the clock.
+/// Number of polls between two readings of the clock.
 const POLLS_PER_LOOK: u32 = 32;
 
-/// The polling budget of one member.
+/// Polling budget of one member.
 #[derive(Debug)]
 pub(crate) struct Spinner {
     budget: Duration,
@@ -28,12 +29,12 @@ impl Spinner {
         Self { budget: MOST, woke_others: false }
     }
 
-    /// Notes that this member has just woken others.
+    /// Records that this member has just woken others.
     pub(crate) fn woke_others(&mut self) {
         self.woke_others = true;
     }
 
-    /// Polls `done`, at most until `deadline`; whether it came true.
+    /// Polls `done`, at most until `deadline`; returns true if `done` was true.
     #[inline]
     pub(crate) fn poll(
         &mut self,

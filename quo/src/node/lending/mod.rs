@@ -1,4 +1,4 @@
-//! CPUs that members lend while they wait. README.md in this folder is the protocol in prose.
+//! CPUs that members lend while they wait. README.md in this folder describes the protocol.
 
 pub(crate) mod protocol;
 
@@ -12,7 +12,7 @@ use super::segment::Segment;
 use super::{Home, Node, NodeError};
 use crate::CpuSet;
 
-/// Loans of a member, given back at the latest when this is dropped.
+/// Loans of a member, given back on drop at the latest.
 #[derive(Debug)]
 pub(crate) struct Loans {
     home: Arc<Home>,
@@ -20,19 +20,19 @@ pub(crate) struct Loans {
 }
 
 impl Loans {
-    /// Returns true if an owner has come back. One load for each owner.
+    /// Returns true if an owner has returned. One load per owner.
     #[inline]
     pub(crate) fn are_wanted(&self) -> bool {
         let slots = &self.home.segment.slots;
         self.taken.iter().any(|&(owner, taken)| slots[owner].lending.is_wanted(taken))
     }
 
-    /// Returns true if something was borrowed from a member.
+    /// Returns true if there is a loan from this member.
     pub(crate) fn are_from(&self, member: usize) -> bool {
         self.taken.iter().any(|&(owner, _)| owner == member)
     }
 
-    /// Gives the loans of the other owners back.
+    /// Gives back the loans of all owners for which `keep` is false.
     pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         let (kept, other) = self.taken.iter().partition(|&&(owner, _)| keep(owner));
         self.taken = other;
@@ -40,8 +40,8 @@ impl Loans {
         self.taken = kept;
     }
 
-    /// Gives everything back; does nothing the second time, and nothing in a forked child, whose
-    /// parent has the loans.
+    /// Gives everything back. Does nothing the second time, and nothing in a forked child, because
+    /// its parent has the loans.
     pub(crate) fn give_back(&self) {
         if self.home.process == ForkId::current() {
             for &(owner, taken) in &self.taken {
@@ -67,7 +67,7 @@ impl Node {
     pub(crate) fn start_lending(&self) -> Result<bool, NodeError> {
         let home = &*self.home;
         home.check()?;
-        // Of the threads of this process, one at a time writes to the member's word.
+        // One thread of this process at a time may write to the member's word.
         if home.lending.swap(true, Ordering::Acquire) {
             return Ok(false);
         }
@@ -82,7 +82,7 @@ impl Node {
         if !home.lending.load(Ordering::Acquire) {
             return false;
         }
-        // Leaving the node took them back already, and the word may be another process's by now.
+        // Leaving the node has taken the CPUs back, and another process may own the word by now.
         if home.check().is_ok() {
             home.segment.slots[home.member].lending.reclaim();
         }
@@ -95,14 +95,13 @@ impl Node {
         self.home.segment.slots.get(member).is_some_and(|slot| slot.lending.is_lent())
     }
 
-    /// The number of other members that lend. Local.
+    /// Returns the number of other members that lend. Local.
     pub(crate) fn lenders(&self) -> usize {
         let slots = self.home.segment.slots.iter().enumerate();
         slots.filter(|(member, slot)| *member != self.home.member && slot.lending.is_lent()).count()
     }
 
-    /// Borrows from all members that lend and that nobody else has borrowed from. Local, and never
-    /// waits.
+    /// Borrows from all members that lend and have no other borrower. Local, and never waits.
     ///
     /// # Errors
     /// [`NodeError::Left`]; [`NodeError::Forked`].
@@ -124,8 +123,9 @@ pub(super) fn begin(segment: &Segment, member: usize) {
     segment.slots.iter().for_each(|slot| slot.lending.end_loan_of(member));
 }
 
-/// The CPUs that a borrower gets: those of its owners that no other member is bound to. `masks` has
-/// the CPUs of each member that may run, by member, and `None` where nobody is. Pure.
+/// Returns the CPUs that a borrower gets: the CPUs of its owners to which no other member is bound.
+/// `masks` has the CPUs of each member that may run, by member number; `None` for unused numbers.
+/// Pure.
 pub(crate) fn borrowed_cpus(
     borrower: usize,
     is_owner: impl Fn(usize) -> bool,

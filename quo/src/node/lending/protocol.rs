@@ -1,26 +1,26 @@
 //! The two words by which a member lends its CPUs, free of system calls.
 //!
-//! README.md beside this file tells the protocol in prose. The owner only stores to its own word and
-//! never reads what borrowers wrote, so that lending and taking back cost two stores; borrowers
-//! exclude each other by a compare-and-swap on the other word. Generic over the atomic, so that the
-//! model checker runs the same code as the processes do.
+//! README.md in this folder describes the protocol. The owner only stores to its own word and never
+//! reads what borrowers wrote, so that lending and taking back cost two stores. Borrowers exclude
+//! each other by a compare-and-swap on the other word. Generic over the atomic type, so that the
+//! model checker runs the same code as the processes.
 
 use std::sync::atomic::Ordering;
 
 use crate::atomic_word::AtomicWord;
 
-/// The low bits of the loan word: one more than the borrower's number; zero: nobody.
+/// Low bits of the loan word: the borrower's number plus one, or zero for no borrower.
 const BORROWER_BITS: u32 = 12;
 const BORROWER: u64 = (1 << BORROWER_BITS) - 1;
 
-/// The words of one owner.
+/// Words of one owner.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct State<A> {
-    /// Counts offers and their ends: odd while the owner lends. Written by the owner alone.
+    /// Count of offers and their ends: odd while the owner lends. Written by the owner only.
     offer: A,
     /// The borrower, and above it a count of changes that makes each value unique. Written by
-    /// borrowers alone.
+    /// borrowers only.
     loan: A,
 }
 
@@ -38,7 +38,7 @@ const fn borrower(loan: u64) -> Option<usize> {
     }
 }
 
-/// The value after `loan`, for another borrower or none.
+/// Returns the value after `loan`, for another borrower or none.
 const fn next(loan: u64, borrower: Option<usize>) -> u64 {
     let number = match borrower {
         Some(member) => member as u64 + 1,
@@ -52,20 +52,20 @@ const fn is_open(offer: u64) -> bool {
 }
 
 impl<A: AtomicWord> State<A> {
-    /// The state of an owner that lends nothing.
+    /// Returns the state of an owner that lends nothing.
     #[cfg(loom)]
     pub(crate) fn new(offer: A, loan: A) -> Self {
         Self { offer, loan }
     }
 
-    /// Lends, by one store. Called by the owner alone, one thread at a time.
+    /// Lends, by one store. Called only by the owner, one thread at a time.
     #[inline]
     pub(crate) fn lend(&self) {
         let offer = self.offer.load(Ordering::Relaxed);
         self.offer.store(offer | 1, Ordering::Release);
     }
 
-    /// Takes back, by one store. Called by the owner alone, one thread at a time; does nothing when
+    /// Takes back, by one store. Called only by the owner, one thread at a time; does nothing if
     /// the owner lends nothing.
     #[inline]
     pub(crate) fn reclaim(&self) {
@@ -73,14 +73,14 @@ impl<A: AtomicWord> State<A> {
         self.offer.store(offer.wrapping_add(offer & 1), Ordering::Release);
     }
 
-    /// Returns true if the owner lends now, whoever has borrowed.
+    /// Returns true if the owner lends now, whether or not a member has borrowed.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
         is_open(self.offer.load(Ordering::Acquire))
     }
 
     /// Borrows for `member`, unless the owner lends nothing or another borrower has not given back.
-    /// A borrower that `is_gone` counts as one that has.
+    /// The loan of a borrower that `is_gone` counts as given back.
     pub(crate) fn take(&self, member: usize, is_gone: impl Fn(usize) -> bool) -> Option<Taken> {
         let offer = self.offer.load(Ordering::Acquire);
         if !is_open(offer) {
@@ -94,21 +94,21 @@ impl<A: AtomicWord> State<A> {
         self.loan.exchange(seen, loan).ok()?;
         let taken = Taken { offer, loan };
         if self.is_wanted(taken) {
-            // The owner came back in between.
+            // The owner has taken back in between.
             self.give_back(taken);
             return None;
         }
         Some(taken)
     }
 
-    /// Returns true if the owner has taken back since the loan was made, also when it lends again.
+    /// Returns true if the owner has taken back since the loan was made, even if it lends again.
     #[inline]
     pub(crate) fn is_wanted(&self, taken: Taken) -> bool {
         self.offer.load(Ordering::Acquire) != taken.offer
     }
 
-    /// Ends a loan. Does nothing when the loan is no longer the borrower's, which happens to a member
-    /// that left the node.
+    /// Ends a loan. Does nothing if the loan is no longer the borrower's, which is possible after
+    /// the member left the node.
     pub(crate) fn give_back(&self, taken: Taken) {
         let _ = self.loan.exchange(taken.loan, next(taken.loan, None));
     }
@@ -117,7 +117,8 @@ impl<A: AtomicWord> State<A> {
     pub(crate) fn end_loan_of(&self, member: usize) {
         let loan = self.loan.load(Ordering::Acquire);
         if borrower(loan) == Some(member) {
-            // Lost to a borrower that found the earlier process gone, which is as good.
+            // May fail against a borrower that found the earlier process gone; the loan has ended
+            // either way.
             let _ = self.loan.exchange(loan, next(loan, None));
         }
     }
@@ -178,7 +179,7 @@ mod tests {
         owner.lend();
         let dead = owner.take(4_094, ALIVE).unwrap();
         let taken = owner.take(0, GONE).unwrap();
-        // The process is dead, but a forked copy of its memory may act on it.
+        // The process is dead, but a forked copy of its memory may still use the loan.
         owner.give_back(dead);
         assert_eq!(owner.take(2, ALIVE), None);
         owner.give_back(taken);

@@ -32,7 +32,7 @@ class Quo(Package):
     depends_on("mpi")
     depends_on("py-mpi4py@3.1:", type="run", when="+python")
 
-    # Futexes, record locks and CPU masks are Linux's.
+    # Futexes, record locks and CPU masks are specific to Linux.
     conflicts("platform=windows")
     conflicts("platform=darwin")
 
@@ -42,7 +42,7 @@ class Quo(Package):
         env.set("MPICXX", mpi.mpicxx)
         if self.spec.satisfies("+fortran"):
             env.set("MPIFC", mpi.mpifc)
-        # Nothing of the build goes to the user's home folder.
+        # The build writes nothing to the user's home folder.
         env.set("CARGO_HOME", join_path(self.stage.path, "cargo"))
 
     def setup_run_environment(self, env):

@@ -271,7 +271,7 @@ pub fn gone(start: usize, end: usize, walk: Walk) {
     with(|map| map.remove_known(start, end, walk.number));
 }
 
-/// Pieces for which there was no room.
+/// Returns the number of pieces for which there was no room.
 pub fn lost() -> u64 {
     with(|map| map.lost)
 }

@@ -23,7 +23,7 @@ const LONGEST: usize = FIXED + STACK_BYTES + 8;
 pub struct Fault {
     /// Address of the instruction that touched the page.
     pub instruction: usize,
-    /// Address that it touched.
+    /// Address that the instruction touched.
     pub address: usize,
     /// True if the kernel touched the page, in a system call of the thread.
     pub in_kernel: bool,

@@ -205,7 +205,8 @@ pub struct Walker<'w, W> {
     object: Cursor,
     asked: Cursor,
     pending: Pending,
-    /// The part of the unclaimed memory that an object is known to have asked for, and the last such object.
+    /// Part of the unclaimed memory that an object is known to have requested, and the last such
+    /// object.
     asked_for: Pending,
     asker: Component,
     /// True if small blocks live in this mapping.

@@ -23,8 +23,8 @@ pub struct Duty {
 /// Assumed cost of the first sample.
 const FIRST_COST: f64 = 1_000_000.0;
 
-/// Time whose earnings may be spent before it is over, for findings that no later sample can show: a run that is
-/// shorter may cost more than its share, but no more than this.
+/// Time whose budget may be spent in advance, for findings that no later sample can show: a run
+/// that is shorter may cost more than its share, but no more than this.
 const SHORTEST_RUN: u64 = 1_000_000_000;
 
 /// Additional cost of the next sample per byte of growth, until it is measured: 3 µs per MiB of

@@ -8,7 +8,7 @@ use crate::recording::{phases, writer};
 
 /// Values last written.
 pub struct Owned {
-    /// All components together.
+    /// Bytes of all components together.
     total: u64,
     each: [u64; LIMIT],
 }

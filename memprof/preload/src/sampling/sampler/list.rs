@@ -27,7 +27,7 @@ pub struct List {
     file: Kept,
     /// True if the kernel supports the query.
     asks: bool,
-    /// Room for text of the kernel; not on the stack, which may be a program's small one.
+    /// Buffer for text of the kernel; not on the stack, which may be a program's small one.
     text: &'static mut [u8],
 }
 

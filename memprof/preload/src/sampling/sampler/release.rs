@@ -77,7 +77,7 @@ pub fn before_release(start: usize, length: usize) {
     if local().guard.get() > 0 {
         return;
     }
-    // While its owner is known.
+    // Read while the owner is known.
     crate::sampling::faults::look();
     let owner = heap::large(start).map(|large| large.component);
     let owner = owner.or_else(|| {

@@ -496,7 +496,7 @@ impl Sampler {
             SEEN[index].resident.store(row.resident, Relaxed);
             SEEN[index].peak.store(row.resident_peak, Relaxed);
         }
-        // The phase and those around it.
+        // The current phase and the phases around it.
         let mut phase = phases::current();
         for _ in 0..PHASES {
             self.saw(phase);

@@ -48,7 +48,8 @@ fn words(folder: &str) -> Vec<String> {
         .collect()
 }
 
-/// `MEMPROF_ARCHIVE`, beside the program, or in the `lib` folders of its installation.
+/// Returns `MEMPROF_ARCHIVE`, or the archive next to the program or in the `lib` folders of its
+/// installation.
 fn archive() -> anyhow::Result<PathBuf> {
     let places = match std::env::var_os("MEMPROF_ARCHIVE") {
         Some(named) if !named.is_empty() => vec![PathBuf::from(named)],

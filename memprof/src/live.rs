@@ -156,12 +156,12 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
 
 /// Ranks that have a line each on the terminal.
 fn room() -> usize {
-    /// Lines of [`display`] beside those of ranks.
+    /// Number of lines of [`display`] other than those of ranks.
     const OTHERS: usize = 8;
     terminal::height().map_or(usize::MAX, |height| height.saturating_sub(OTHERS).max(1))
 }
 
-/// Waits, and says whether to go on: not once a signal has come, or nobody listens any more.
+/// Waits. Returns false if a signal has arrived, or the reader of standard output is gone.
 fn pause(length: Duration) -> bool {
     let until = std::time::Instant::now() + length;
     while std::time::Instant::now() < until {
@@ -190,7 +190,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// Looks at the same sizes after which nobody is at work on such files any more.
+    /// Number of looks at unchanged sizes after which such files are considered abandoned.
     const LOOKS: u32 = 3;
 
     /// Returns true if none of them will become a trace any more.
@@ -278,7 +278,7 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
         line += &format!("; {} cannot be read yet", count(job.unread.len(), "file"));
     }
     out += &format!("\n{}\n", look.dim(&line));
-    // Of those that run, what is being written may look like it.
+    // While ranks run, a trace that is being written may look damaged.
     if running == 0
         && let Some(damage) = job.damage()
     {
@@ -356,7 +356,7 @@ fn json(job: &Job) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&document)? + "\n")
 }
 
-/// Returns the sum over the ranks that are there, as far as a sample is left of them; nothing if none is.
+/// Returns the sum over the present ranks that have a sample; `None` if no rank has one.
 fn present(job: &Job, of: &dyn Fn(&Rank) -> u64) -> Option<u64> {
     job.ranks().filter(|rank| !rank.left && rank.is_seen()).map(of).reduce(u64::saturating_add)
 }

@@ -95,7 +95,7 @@ pub fn wait(child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// Returns true if somebody asked us to end.
+/// Returns true if a signal requested the end of the program.
 pub fn asked_to_end() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

@@ -124,7 +124,7 @@ pub fn height() -> Option<usize> {
     (size.ws_row > 0).then_some(usize::from(size.ws_row))
 }
 
-/// Returns true if whoever read standard output has gone.
+/// Returns true if the reader of standard output is gone.
 pub fn is_abandoned() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = std::io::stdout();
@@ -140,12 +140,14 @@ pub fn is_abandoned() -> bool {
 pub struct Screen(());
 
 impl Screen {
-    /// Turns to it, without a cursor, and has long lines cut. Nothing when nobody listens any more.
+    /// Switches to the alternate screen, without a cursor, and has long lines cut. Returns `None`
+    /// if the reader of standard output is gone.
     pub fn open() -> anyhow::Result<Option<Screen>> {
         Ok(print("\x1b[?1049h\x1b[?25l\x1b[?7l")?.then_some(Screen(())))
     }
 
-    /// Shows as many lines as there is room for. False, and no error, when nobody listens any more.
+    /// Shows as many lines as fit. Returns false, and no error, if the reader of standard output is
+    /// gone.
     pub fn show(&self, text: &str) -> anyhow::Result<bool> {
         let lines = text.lines().take(height().unwrap_or(usize::MAX));
         let lines: Vec<&str> = lines.collect();
@@ -166,7 +168,8 @@ fn width(out: &impl AsFd) -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Writes to standard output. False, and no error, when nobody listens any more.
+/// Writes to standard output. Returns false, and no error, if the reader of standard output is
+/// gone.
 pub fn print(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -175,13 +178,13 @@ pub fn print(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// One line on standard error, beginning with the name of the program; more, where an error has several. Names in it
-/// may come from a trace, and file names from anywhere.
+/// Writes one line to standard error, beginning with the name of the program; several lines for an
+/// error with several. Names in it may be from a trace, and file names from anywhere.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "memprof: {}", clean_lines(text));
 }
 
-/// A line on standard error that says how far long work is, where somebody looks at it.
+/// A line on standard error that shows the progress of long work, on a terminal only.
 #[derive(Debug)]
 pub struct Progress {
     what: String,
@@ -201,7 +204,7 @@ impl Progress {
         }
     }
 
-    /// Begins the next part of the same work, which has a name of its own.
+    /// Begins the next part of the same work, which has a separate name.
     pub fn part(&mut self, what: &str) {
         self.what = what.to_owned();
         if self.is_there() {
@@ -237,7 +240,8 @@ impl Drop for Progress {
     }
 }
 
-/// Returns true for a terminal that knows colours and whose user has not forbidden them (<https://no-color.org>).
+/// Returns true for a terminal that supports colours and whose user has not disabled them
+/// (<https://no-color.org>).
 fn is_colour_wanted(terminal: bool, value: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_dumb = value("TERM").is_some_and(|term| term == "dumb");
     let is_forbidden = value("NO_COLOR").is_some_and(|text| !text.is_empty());

@@ -113,9 +113,9 @@ pub struct Comparison {
     pub job: Change,
     /// Largest change first.
     pub components: Vec<Component>,
-    /// In the order of the job after, then those that are gone.
+    /// Phases in the order of the later job, then those that are gone.
     pub phases: Vec<PhaseChange>,
-    /// Nodes of the job after, then those that are gone.
+    /// Nodes of the later job, then those that are gone.
     pub by_node: Vec<NodeChange>,
 }
 
@@ -130,7 +130,7 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// Components whose noise comes together in a process.
+    /// Number of components whose noise adds up in a process.
     const COMPONENTS: u64 = 4;
 
     /// Of what a whole process has resident.
@@ -159,7 +159,7 @@ pub struct Verdict {
     pub fail_above_percent: f64,
     /// Changes of fewer bytes do not count.
     pub least_bytes: u64,
-    /// Nor do those of fewer resident bytes of a component.
+    /// Threshold below which resident bytes of a component do not count either.
     pub noise_bytes: u64,
     /// What grew by more, in words; empty if nothing did.
     pub grown: Vec<String>,
@@ -168,7 +168,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns true if nothing grew, as far as all ranks of both jobs can tell.
+    /// Returns true if nothing grew and all ranks of both jobs were compared.
     pub fn is_good(&self) -> bool {
         self.grown.is_empty() && self.incomplete.is_empty()
     }
@@ -203,7 +203,8 @@ pub fn compare(before: &Job, after: &Job) -> Comparison {
     }
 }
 
-/// Pairs by name: those of the second in their order, then those only the first has.
+/// Pairs items by name: items of the second list in their order, then those that only the first
+/// has.
 fn paired<'a, T>(
     before: &'a [T],
     after: &'a [T],
@@ -267,9 +268,9 @@ fn nodes(before: &Job, after: &Job) -> Vec<NodeChange> {
 }
 
 impl Comparison {
-    /// What grew by more than so many percent, and not by less than these floors. What is new counts, whatever
-    /// the percentage. What nobody owns, as free chunks of the allocator, depends on when it was looked at: it
-    /// counts only in sums.
+    /// Returns everything that grew by more than `percent`, and by at least these floors. New items
+    /// count whatever the percentage. Unattributed memory, such as free chunks of the allocator,
+    /// depends on the time of the sample, so it counts only in sums.
     pub fn judge(&self, percent: f64, floors: Floors) -> Verdict {
         let mut grown = Vec::new();
         let mut check = |what: &str, change: &Change, noise: u64| {

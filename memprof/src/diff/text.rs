@@ -133,8 +133,8 @@ fn cells<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// Returns true if it is the same rank or child; of processes without a number two jobs have nothing in common to tell
-/// them by.
+/// Returns true if both are the same rank or child. Processes without a number cannot be matched
+/// between two jobs.
 fn is_same(one: &Who, other: &Who) -> bool {
     (one.rank, one.spawned, one.child) == (other.rank, other.spawned, other.child)
 }

@@ -37,8 +37,9 @@ pub struct Efficiency {
     pub balance_between: f64,
 }
 
-/// Computes the efficiencies of a region. A rank had the longest time of any, less the time in which it lent its
-/// processors; with nothing lent the figures are those of POP. `None` where no time was useful.
+/// Computes the efficiencies of a region. Each rank had the longest time of all ranks, less the
+/// time in which it lent its processors; if nothing was lent, the figures are those of POP. Returns
+/// `None` where no time was useful.
 pub fn efficiency(shares: &[Share]) -> Option<Efficiency> {
     let longest = shares.iter().map(|share| share.elapsed).max()?;
     let had = |share: &Share| longest.saturating_sub(share.lent) as f64;

@@ -82,7 +82,7 @@ pub struct RankTime {
     pub other_ns: u64,
     /// Calls of MPI.
     pub mpi_calls: u64,
-    /// Inside MPI in threads beside the one that began MPI, in sum; not part of `mpi_ns`.
+    /// Total time inside MPI in threads other than the one that began MPI; not part of `mpi_ns`.
     pub other_threads_ns: u64,
 }
 

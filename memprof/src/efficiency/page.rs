@@ -76,7 +76,8 @@ pub fn page(times: &Times) -> String {
     }
     page.section("Ranks", "");
     page.push(&legend(times));
-    // The bars of the whole and of the program's longest region are shown, those of others are a click away.
+    // The bars of the whole run and of the program's longest region are shown; those of others are
+    // collapsed.
     let drawn = || times.regions.iter().take(DRAWN).enumerate();
     let own = drawn().filter(|(_, region)| region.origin != "memprof");
     let longest = own.max_by_key(|(_, region)| region.elapsed_ns).map(|(index, _)| index);

@@ -51,7 +51,7 @@ pub fn cells(region: &Region) -> Vec<String> {
     cells
 }
 
-/// One line that tells the job.
+/// Returns one line that identifies the job.
 pub fn head(times: &Times) -> String {
     let ranks = times.regions.iter().map(|region| region.ranks.len()).max().unwrap_or(0);
     let nodes = count(times.nodes.len(), "node");

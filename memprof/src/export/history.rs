@@ -103,7 +103,7 @@ impl History {
         Ok(history)
     }
 
-    /// The points of a trace whose process started `offset_ns` after its job.
+    /// Returns the points of a trace whose process started `offset_ns` after its job.
     pub fn of(trace: &Trace, offset_ns: u64) -> History {
         let mut names = Names::default();
         let places: Vec<usize> =
@@ -113,7 +113,8 @@ impl History {
         let bins = || trace.timeline.iter().filter(|bin| bin.is_known());
         let oldest = trace.history.samples().next().map_or(u64::MAX, |(head, _)| head.time);
         let lost = bins().next().is_some_and(|bin| bin.seen().0 < oldest);
-        // The last of them may reach into the time of the samples: only it tells of what was before them.
+        // The last bin may extend into the time of the samples; only the bin has what was before
+        // them.
         let before = bins().filter(|bin| lost && bin.seen().0 < first);
         let mut points: Vec<Point> = before.map(|bin| of_bin(bin, &places, first)).collect();
         points.extend(samples);
@@ -191,7 +192,7 @@ fn samples(trace: &Trace, places: &[usize], most: usize) -> Vec<Point> {
     points
 }
 
-/// State that all samples up to one tell together.
+/// State that results from all samples up to one.
 #[derive(Default)]
 struct State {
     rows: BTreeMap<u16, Row>,
@@ -226,7 +227,7 @@ fn each(trace: &Trace, visit: &mut dyn FnMut(&Sample, &State)) {
     }
 }
 
-/// A bin as far as `until`.
+/// Returns the point of a bin, cut at `until`.
 fn of_bin(bin: &Bin, places: &[usize], until: u64) -> Point {
     let bytes = |kib: u32| u64::from(kib) << 10;
     let cells = places.iter().enumerate().map(|(index, place)| {
@@ -340,7 +341,7 @@ mod tests {
             points.map(|point| (point.time_ns, point.total, point.rows.len())).collect()
         };
         assert_eq!(at(40).len(), 10);
-        // Resident beside three others: 1 7 4, 1 8 5, 2 9 6, 3.
+        // Resident bytes next to three other values: 1 7 4, 1 8 5, 2 9 6, 3.
         assert_eq!(at(16), [(1, 10, 4), (4, 11, 4), (7, 12, 4), (9, 6, 4)]);
         assert_eq!(at(1), [(7, 12, 4)]);
     }

@@ -45,7 +45,8 @@ struct SeriesEntry<'a> {
     swapped: Vec<Option<u64>>,
 }
 
-/// The columns of one component after the other, of those that ever held anything: only one is in memory at a time.
+/// The columns of all components that ever held memory, one after another: only one is in memory at
+/// a time.
 struct AllSeries<'a>(&'a History);
 
 impl Serialize for AllSeries<'_> {

@@ -1,4 +1,5 @@
-//! Perfetto's own form: a process for each rank, a counter track for each component, phases as slices.
+//! Perfetto's native format: a process for each rank, a counter track for each component, phases as
+//! slices.
 //!
 //! Numbers of fields are those of `perfetto_trace.proto`; they never change their meaning.
 
@@ -48,7 +49,7 @@ mod event {
     pub const COUNTER: u64 = 4;
 }
 
-/// Numbers tracks as they come.
+/// Numbers tracks in the order in which they are requested.
 #[derive(Default)]
 pub(super) struct Tracks {
     last: u64,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Facts of every process that are needed before the first is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Tells boots of machines apart.
+    /// Identifies a boot of a machine.
     pub boot_id: [u8; 16],
     /// Name of the machine.
     pub host: Arc<str>,
@@ -63,7 +63,8 @@ struct Boot {
     realtime_ns: u64,
 }
 
-/// The processes of a node, of which containers with names of their own may be several in one boot.
+/// Processes of one boot of a node; several containers with their own host names may be in one
+/// boot.
 #[derive(Debug, Default)]
 struct Lived {
     /// When the last of its processes began, after the start of the job.
@@ -146,7 +147,7 @@ struct Collecting {
     mapped: Join,
 }
 
-/// Knowledge of the peak of a sum beside its bins.
+/// What is known of the peak of a sum in addition to its bins.
 #[derive(Debug, Default)]
 struct Peaks {
     own: Vec<OwnPeak>,
@@ -168,8 +169,9 @@ impl Peaks {
     }
 }
 
-/// Bytes that a process may have held beyond its samples, in each bin of the job's axis: where the kernel's own peak was
-/// not seen, it may have come at any time between two samples.
+/// Returns the bytes that a process may have held beyond its samples, in each bin of the job's
+/// axis: if the kernel's own peak was not sampled, it may have occurred at any time between two
+/// samples.
 fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     let end_ns = rank.offset_ns.saturating_add(rank.duration_ns);
     let lived = axis.bin_at(rank.offset_ns)..=axis.bin_at(end_ns);
@@ -181,7 +183,7 @@ fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     rank.heat.iter().enumerate().map(beyond).collect()
 }
 
-/// The peak of a process, whose memory is on the axis of the job.
+/// Returns the peak of a process, whose memory is on the axis of the job.
 fn own_peak(rank: &Rank, own: &Timeline, claims: &HashMap<Arc<str>, Claim>) -> OwnPeak {
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
     let bin = own.bin_at(time_ns);
@@ -289,7 +291,7 @@ impl Assembler {
         job.phases = phase::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.jobs = jobs::parts(job.ranks().map(|rank| (rank.job, &rank.identity)));
         job.missing = job.jobs.iter().flat_map(|part| part.missing.iter().copied()).collect();
-        // Where nobody was killed, how much there might have been is of no interest.
+        // If no process was killed, the limits do not matter.
         if job.ranks().all(|rank| rank.state != State::Killed) {
             job.notes.retain(|note| note.code != MEMORY_LIMIT);
         }

@@ -446,7 +446,8 @@ fn later_components_of_many_ranks_are_put_together() {
 
 #[test]
 fn components_at_a_peak_of_ranks_add_up() {
-    // A spike of two components in one rank, shorter than the bin, beside a rank that holds much all the time.
+    // One rank has a spike of two components that is shorter than the bin; another holds much
+    // memory all the time.
     let named = |mut reduced: Reduced, name: &str, at_peak: u64| {
         reduced.timeline.series[0].name = name.into();
         reduced.rank.held[0].name = name.into();

@@ -88,7 +88,8 @@ fn add(balance: &mut Balance, rank: &Rank) {
     for held in &rank.held {
         // A mapping rounds up to pages at both ends, and split heap pages are bounded as reported.
         let rounding = rank.sampler.mixed_bytes.saturating_add(8192).saturating_add(held.image);
-        // What the C library has mapped before anything is loaded is told by guess, and by no ledger.
+        // The owners of memory that the C library maps before anything is loaded are guesses and in
+        // no ledger.
         if held.group.has_ledger()
             && held.group != Group::System
             && held.resident > held.owned.saturating_add(rounding)

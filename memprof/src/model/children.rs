@@ -4,7 +4,7 @@ use super::missing_ranks::Who;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
-/// The place of a process among those that a rank has started, itself or through others.
+/// Position of a process among those that a rank started, directly or through others.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Child {
     /// The rank.
@@ -52,7 +52,7 @@ pub fn relations(all: &[(&Who, u64)]) -> Vec<Relation> {
     for (place, (who, _)) in all.iter().enumerate() {
         places.entry((who.process.0, who.process.1)).or_default().push(place);
     }
-    // Numbers of processes come again: the parent is the latest that had begun.
+    // Process numbers are reused: the parent is the latest process that had begun.
     let parent = |child: usize| {
         let (who, begun) = all[child];
         let known = places.get(&(who.process.0, who.parent))?.iter().copied();

@@ -50,10 +50,10 @@ impl Group {
         Group::Unattributed,
     ];
 
-    /// The group of a component by its display name, `mpi.dep:libucp.so.0` for example.
+    /// Returns the group of a component by its display name, `mpi.dep:libucp.so.0` for example.
     ///
-    /// A class that is not known, as an override file or a later version may bring, counts as the
-    /// application's: that is who names classes.
+    /// An unknown class, as from an override file or a later version, belongs to the application,
+    /// since its users name classes.
     pub fn of(name: &str) -> Group {
         let class = name.split(':').next().unwrap_or(name);
         if let Some(group) = class.strip_prefix(OTHER).and_then(Group::labelled) {

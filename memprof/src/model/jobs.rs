@@ -1,5 +1,5 @@
-//! The jobs of a folder: a script may have started several, one after the other or at once. Their ranks
-//! have the same numbers and are not those of one job.
+//! The jobs of a folder: a script may have started several, one after another or at once. Their
+//! ranks have the same numbers but belong to different jobs.
 
 use super::missing_ranks::Who;
 use memprof_trace::SPAWNED;
@@ -15,7 +15,7 @@ pub struct JobPart {
     pub name: String,
     /// Number of its ranks with a trace.
     pub ranks: u32,
-    /// Ranks that should be there, by the size the others were told, and are not.
+    /// Ranks that are missing, according to the size that the other ranks got.
     pub missing: Vec<u32>,
 }
 
@@ -48,14 +48,15 @@ enum Launch<'a> {
     Name(&'a str),
 }
 
-/// The job each process is of; nothing for those that have no rank.
+/// Returns the job of each process; `None` for processes without a rank.
 ///
-/// Jobs have different names. Where a scheduler's name stays the same from one to the next, or there is
-/// none, a rank that comes again is the next job's. Ranks that others have started are of the job of these.
+/// Jobs have different names. If a scheduler's name is the same for several jobs, or there is no
+/// name, a rank that occurs again belongs to the next job. Ranks that other ranks started belong to
+/// the job of those ranks.
 pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|at| all[*at].1);
-    // Of each name: how often each rank has come, and the programs that one process became.
+    // For each name: how often each rank has occurred, and the programs that one process became.
     let mut times: HashMap<(&str, u32), usize> = HashMap::new();
     let mut seen: HashMap<_, usize> = HashMap::new();
     let mut latest: HashMap<&str, usize> = HashMap::new();
@@ -87,7 +88,7 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
         let (name, is_spawned) = name(text);
         let key = if is_spawned {
             let same = launched.get(&Launch::Name(name)).or_else(|| launched.get(&launch(name)));
-            // Where those who started it left no trace, it is a job of its own.
+            // If the ranks that started it left no trace, it is a separate job.
             same.copied().unwrap_or((text, time))
         } else {
             launched.extend([Launch::Name(name), launch(name)].map(|of| (of, (text, time))));
@@ -105,7 +106,7 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
     belongs
 }
 
-/// Facts of each job: its number, name, ranks, and those that are not there.
+/// Returns the facts of each job: its number, name, ranks, and missing ranks.
 pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>) -> Vec<JobPart> {
     /// All jobs of a folder together are not larger; hostile sizes must not make lists of four thousand million ranks.
     const LARGEST: usize = 1 << 20;
@@ -188,7 +189,7 @@ mod tests {
         let mut all = all.to_vec();
         all.push((who("4711+spawned", 3, Some(0), true), 30));
         assert_eq!(of(&all), [Some(1), Some(2), Some(1)]);
-        // Of those who started it there is no trace.
+        // The processes that started it left no trace.
         let alone = [(who("4711+spawned", 1, Some(0), true), 10)];
         assert_eq!(belongs(&alone), [Some(Belongs { job: 1, start: Some(1) })]);
     }

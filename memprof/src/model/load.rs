@@ -111,8 +111,8 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
 }
 
 impl Job {
-    /// Reads all traces of a folder, running, closed or killed alike; of several jobs only that of a number, if one
-    /// is given. `progress` is told how many of how many are done.
+    /// Reads all traces of a folder, whether running, closed or killed; with a number, only those
+    /// of that job. Calls `progress` with the number of traces read and their total.
     pub fn load(
         folder: &Path,
         only: Option<u32>,
@@ -161,7 +161,7 @@ impl Job {
                     Err(why) => unread.push(Unread { file, why }),
                 }
             }
-            // Of summaries this is the work; else it is yet to come.
+            // For summaries, this is the work; otherwise it follows.
             if part == Part::Summary {
                 progress(at * STRETCH + some.len(), count);
             }
@@ -272,7 +272,7 @@ fn number(traces: &mut [Found]) {
     }
 }
 
-/// Tells the ranks from the processes around them.
+/// Separates the ranks from other processes around them.
 fn relate(traces: &mut [Found]) {
     let begun = |found: &Found| found.first.clock.realtime_ns;
     let all: Vec<_> = traces.iter().map(|found| (&found.first.who, begun(found))).collect();
@@ -295,7 +295,7 @@ fn relate(traces: &mut [Found]) {
     }
 }
 
-/// Says in the summary of a process that it is no rank, and whose child it is.
+/// Marks the summary of a process that is not a rank, and sets whose child it is.
 fn belong(rank: &mut Rank, found: &Found) {
     if !found.is_no_rank {
         return;
@@ -309,7 +309,7 @@ fn belong(rank: &mut Rank, found: &Found) {
     }
 }
 
-/// Nodes whose phases are looked for in the history of one of their ranks.
+/// Number of nodes whose phases are searched for in the history of one of their ranks.
 const SHADED: usize = 8;
 
 /// Takes the phases of sums from their first rank: ranks of a job go through the same phases.
@@ -350,8 +350,8 @@ pub fn spans_of(rank: &Rank, trace: &Trace) -> Vec<Span> {
     placed(reduce::all_spans(trace), rank)
 }
 
-/// Puts spans on the axis of the job. What samples saw of phases is in the summary of the rank: a history alone does not
-/// tell.
+/// Moves spans to the axis of the job. The summary of the rank has the phases that samples saw; a
+/// history alone does not.
 fn placed(mut spans: Vec<Span>, rank: &Rank) -> Vec<Span> {
     let seen = rank.phases.iter().filter(|phase| phase.is_sampled());
     let seen: HashSet<&str> = seen.map(|phase| &*phase.name).collect();

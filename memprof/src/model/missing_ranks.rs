@@ -13,7 +13,7 @@ pub struct MissingRanks {
     /// Ranks with children by fork that held memory and were not recorded, in their order; nothing in the place of a
     /// process without a rank.
     pub forked: Vec<Option<u32>>,
-    /// Traces of programs beside ranks that never called MPI: not counted.
+    /// Traces of other programs around the ranks that never called MPI: not counted.
     pub helpers: usize,
 }
 
@@ -100,7 +100,7 @@ fn word(name: &str) -> Option<Refused> {
     Some(Refused { rank: u32::try_from(rank).ok(), host, pid, why })
 }
 
-/// Identity by which the processes of a job are told apart, and the programs of one process.
+/// Identity that distinguishes the processes of a job, and the programs of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     /// Boot of the machine, number and start of the process.
@@ -117,13 +117,13 @@ pub struct Who {
     pub all: bool,
 }
 
-/// Role of a trace beside others.
+/// Role of a trace in the job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// It is a rank, or a process that was asked for.
     Member,
-    /// Of a program beside MPI ranks that never called MPI and that nobody asked for: one that a rank has started, whose
-    /// variables it has, or one around a launcher.
+    /// A program around the ranks that never called MPI and was not requested: one that a rank
+    /// started, with the rank's variables, or one around a launcher.
     Helper,
     /// The process became another program, which has a trace too.
     Replaced,
@@ -133,7 +133,7 @@ pub enum Part {
 pub fn parts(all: &[Who]) -> Vec<Part> {
     let ranks: HashSet<_> =
         all.iter().filter(|who| who.mpi).filter_map(|who| who.rank.as_ref()).collect();
-    // In name spaces of their own several ranks of a machine are the process 1.
+    // In separate PID namespaces, several ranks of a machine can be process 1.
     let process = |who: &Who| (who.process, who.rank.clone());
     let mut last: HashMap<_, u32> = HashMap::new();
     for who in all {

@@ -67,9 +67,9 @@ pub struct Job {
     pub notes: Vec<Note>,
     /// Files that could not be read.
     pub unread: Vec<Unread>,
-    /// Ranks that should be there, by the size the others were told, and are not.
+    /// Ranks that are missing, according to the size that the other ranks got.
     pub missing: Vec<u32>,
-    /// The jobs whose ranks these are; more than one where a script started several.
+    /// Jobs of these ranks; several if a script started more than one.
     pub jobs: Vec<JobPart>,
     /// Facts about missing processes.
     #[serde(rename = "absent")]
@@ -83,7 +83,7 @@ pub struct Job {
 pub struct Node {
     /// Its name.
     pub host: Arc<str>,
-    /// Tells machines of the same name apart, and boots of the same machine.
+    /// Distinguishes machines with the same name, and boots of the same machine.
     pub boot_id: String,
     /// In the order of their ranks; processes without a rank last.
     pub ranks: Vec<Rank>,
@@ -187,8 +187,8 @@ impl Job {
         self.nodes.iter().find(|node| node.ranks.iter().any(|other| other.file == rank.file))
     }
 
-    /// Returns true if the traces of all its ranks are there, as they were written: else its figures are those of a
-    /// part.
+    /// Returns true if the traces of all ranks are present and undamaged. Otherwise the figures are
+    /// those of a part.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.unread.is_empty() && !self.ranks().any(|rank| rank.damaged)
     }

@@ -14,7 +14,7 @@ pub struct Rank {
     pub file: PathBuf,
     /// Its identity.
     pub identity: Identity,
-    /// Number of its job among those of the folder; nothing of a process that is no rank.
+    /// Number of its job among those of the folder; `None` for a process that is not a rank.
     pub job: Option<u32>,
     /// Its end, or that it has not ended.
     pub state: State,
@@ -43,7 +43,8 @@ pub struct Rank {
     pub beyond_share: u64,
     /// In the order of the trace.
     pub phases: Vec<RankPhase>,
-    /// When phases were open, nanoseconds since the process started, as far as the trace still knows.
+    /// Periods in which phases were open, in nanoseconds since the process started, as far back as
+    /// the trace has them.
     pub open: Vec<Span>,
     /// Largest total in each bin of the job's axis.
     pub heat: Vec<u64>,
@@ -64,7 +65,7 @@ pub struct Rank {
 pub struct Identity {
     /// In MPI_COMM_WORLD, where it has one.
     pub rank: Option<u32>,
-    /// Number of ranks that it was told.
+    /// Number of ranks that the launcher announced.
     pub size: Option<u32>,
     /// Among the ranks of its node.
     pub local_rank: Option<u32>,
@@ -133,7 +134,7 @@ pub struct Held {
     pub owned_peak: u64,
     /// When.
     pub owned_peak_ns: u64,
-    /// Mapped of its object: code and data that are nobody's allocation.
+    /// Mapped bytes of its object: code and data, which no component allocated.
     pub image: u64,
     /// Resident at the last sample.
     pub resident: u64,
@@ -250,12 +251,13 @@ pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
 }
 
 impl Rank {
-    /// Returns true if a sample of it is left: else it holds something, and nobody knows what.
+    /// Returns true if the trace has a sample of the process. Otherwise its memory is not known.
     pub fn is_seen(&self) -> bool {
         self.totals.resident > 0 || self.peak.bytes > 0
     }
 
-    /// The order in which ranks are shown: those that were launched, those of later starts, other processes.
+    /// Returns the sort key of ranks: launched ranks first, then ranks of later starts, then other
+    /// processes.
     pub fn order(&self) -> (bool, Option<u32>, Option<u32>, Option<Child>, u32) {
         let who = &self.identity;
         (who.rank.is_none(), who.spawned, who.rank, who.child, who.pid)
@@ -315,7 +317,7 @@ impl Rank {
         super::load::sites(self)
     }
 
-    /// Reads the sampled call stacks as those of a job, largest peak first.
+    /// Reads the sampled call stacks and merges them like those of a job, largest peak first.
     pub fn largest_sites(&self) -> Result<super::Sites, super::LoadError> {
         let (objects, sites) = self.sites()?;
         let mut collect = super::site::Collect::default();

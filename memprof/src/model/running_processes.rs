@@ -13,7 +13,7 @@ pub struct RunningProcesses {
     /// Processes in pid namespaces below ours, by number in the innermost and start. In two of them there may be two
     /// that have both in common.
     nested: OnceLock<HashMap<(u32, u64), Vec<u32>>>,
-    /// No process of this machine is in a pid namespace beside or above ours.
+    /// True if no process of this machine is in a PID namespace other than ours.
     sees_all: bool,
 }
 
@@ -39,9 +39,9 @@ impl RunningProcesses {
         self.boot.as_ref() == Some(boot)
     }
 
-    /// Returns true if the process of this number, as it knows itself, that began at this time and writes this trace,
-    /// lives. Of one that may be in a place we cannot see, the time it `wrote` last tells, in nanoseconds of the
-    /// monotonic clock: it goes on doing so.
+    /// Returns true if the process with this number, as seen by itself, that began at this time and
+    /// writes this trace, is alive. For a process that may be in an invisible namespace, `wrote`,
+    /// the time of its last write in nanoseconds of the monotonic clock, decides: it must advance.
     pub fn runs(
         &self,
         pid: u32,
@@ -56,7 +56,8 @@ impl RunningProcesses {
     }
 }
 
-/// Waits for something new where the last is so young that more may come. Nobody has written it later than now.
+/// Waits for a new write if the last one is so recent that more may follow. A write is never later
+/// than now.
 fn goes_on(wrote: &dyn Fn() -> Option<u64>) -> bool {
     let Some(before) = wrote() else { return false };
     let Some(age) = now_ns().checked_sub(before) else { return false };

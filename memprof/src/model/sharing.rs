@@ -112,8 +112,8 @@ impl Sharing {
         Sharing { parts: HashMap::new(), bins }
     }
 
-    /// Adds a process, whose memory is on the axis of the node.
-    /// `moved` has the bytes of its segments that were counted in any other component earlier.
+    /// Adds a process, whose memory is on the axis of the node. `moved` is the number of bytes of
+    /// its segments that counted for another component earlier.
     pub fn add(&mut self, own: &Timeline, claims: &HashMap<Arc<str>, Claim>, moved: u64) {
         for series in
             own.series.iter().filter(|series| series.shared_high.iter().any(|most| *most > 0))
@@ -217,7 +217,7 @@ impl Sharing {
         let bin = timeline.bin_at(peak.moment.time_ns);
         let mut held: Vec<u64> = timeline.series.iter().map(|series| series.low[bin]).collect();
         for then in &peak.then {
-            // Of what was put together the sums do not say whose they are.
+            // The sums do not show whose the merged parts are.
             let Some(&at) = places.get(&*then.name) else { continue };
             let part = self.parts.get(&then.name);
             let private = match part {
@@ -233,7 +233,7 @@ impl Sharing {
         }
         let own = peak.then.iter().fold(0, |sum: u64, then| sum.saturating_add(then.bytes));
         let all = held.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        // What no component has stays beside them.
+        // Memory that no component has is added unchanged.
         peak.moment.bytes = peak.moment.bytes.saturating_sub(own).saturating_add(all);
         peak.held = (timeline.series.iter().zip(held))
             .map(|(series, bytes)| (series.name.clone(), bytes, series.low[bin]))
@@ -241,9 +241,9 @@ impl Sharing {
     }
 }
 
-/// Takes from each component its part of the anonymous pages that several processes have, as forks leave them: the kernel
-/// tells of a process how many they are and its share of them, not whose. Returns by how much the sums were more in each
-/// bin at least.
+/// Subtracts from each component its part of the anonymous pages that several processes have in
+/// common, as forks leave them: the kernel reports their number and the share of a process, not the
+/// owner. Returns a lower bound, for each bin, of the amount by which the sums were too large.
 fn count_by_shares(timeline: &mut Timeline, own: &mut [OwnPeak]) -> Vec<u64> {
     let [least, most, of_one] = timeline.forked.clone();
     if most.iter().all(|bytes| *bytes == 0) {

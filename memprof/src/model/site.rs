@@ -68,7 +68,7 @@ pub struct Collect {
 }
 
 impl Collect {
-    /// Adds the sites of one process, whose frames refer to these objects.
+    /// Adds the sites of one process, whose frames refer to `objects`.
     pub fn add_process(&mut self, objects: Vec<Object>, sites: Vec<Site>) {
         let known: Vec<u32> = objects.into_iter().map(|object| self.object(object)).collect();
         for mut site in sites {

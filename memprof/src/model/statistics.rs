@@ -1,4 +1,4 @@
-//! Over ranks: smallest, mean and largest, and who.
+//! Statistics over ranks: smallest, mean and largest values, and the ranks that have them.
 
 use super::timeline::NAMES;
 use super::{Child, Group, Rank};
@@ -145,8 +145,9 @@ pub struct Across {
     pub allocated: u64,
 }
 
-/// All components over all ranks, by group, then by largest resident peak. Of more than 512 those that come later are put
-/// together as `other GROUP`: ranks whose traces were made up may each name others.
+/// Returns all components over all ranks, by group, then by largest resident peak. Beyond 512
+/// components, further ones are merged as `other GROUP`: ranks with forged traces may each name
+/// others.
 pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> {
     let mut rows: Vec<Across> = Vec::new();
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
@@ -165,7 +166,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
         known.insert(held.name.clone(), at);
     }
     let mut found = vec![[0; 7]; rows.len()];
-    // Of a rank that has not come to its first sample nothing is known.
+    // Nothing is known of a rank that has not reached its first sample.
     for rank in ranks.filter(|rank| rank.is_seen()) {
         let who = Who::of(rank);
         found.fill([0; 7]);

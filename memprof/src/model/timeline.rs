@@ -37,7 +37,7 @@ pub struct Timeline {
     /// Upper bound of the peak, if all had their highest of a bin at one moment, and with the part of the kernel's own
     /// peaks then that no sample saw.
     pub peak_at_most: u64,
-    /// The process whose own peak it is, where the bins say less.
+    /// Process that had the peak, where the bins show less.
     pub peak_of: Option<Who>,
     /// What components held at that peak, of sums: `peak` is their sum. Largest first.
     pub peak_held: Vec<HeldThen>,
@@ -394,7 +394,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the part of `other`, as far as `end_ns`, in a bin of this axis.
+    /// Returns the part of `other` in a bin of this axis, up to `end_ns`.
     fn cover(&self, bin: usize, other: &Timeline, end_ns: u64) -> Option<Cover> {
         let begin = self.start_ns.saturating_add(self.bin_ns.saturating_mul(bin as u64));
         let end = begin.saturating_add(self.bin_ns);

@@ -1,7 +1,8 @@
-//! `memprof live --pid`: what can be known of a process that was not started under `memprof run`, by its mappings.
+//! `memprof live --pid`: memory of a process that was not started under `memprof run`, determined
+//! from its mappings.
 //!
-//! Who asked for the memory of `malloc` was not recorded: the heap is one line. All else tells by its mapping: objects, stacks,
-//! shared segments, data files.
+//! The callers of `malloc` were not recorded, so the heap is one line. All other memory is
+//! identified by its mapping: objects, stacks, shared segments, data files.
 
 mod attribute;
 mod objects;
@@ -60,7 +61,7 @@ pub enum Refusal {
         /// Number of its user.
         user: u32,
     },
-    /// The kernel does not tell.
+    /// The kernel does not report the mappings.
     #[error("cannot look at process {pid}: {cause}")]
     Unread {
         /// Its number.
@@ -89,7 +90,7 @@ pub struct Seen {
     memprof_process: u32,
     /// Its number.
     pub pid: u32,
-    /// Path of its program, or its name where the kernel does not tell.
+    /// Path of its program, or its name where the kernel does not report the path.
     pub program: String,
     /// How many threads it has.
     pub threads: usize,
@@ -302,7 +303,7 @@ mod tests {
         assert!(of(&format!("app.exe:{own}")) > 0, "{seen:?}");
         let status = std::fs::read_to_string("/proc/self/status").expect("status");
         let kernel = amount(&status, "VmRSS:") + amount(&status, "VmPTE:");
-        // Other tests of this process go on.
+        // Other tests of this process run concurrently.
         assert!(seen.resident.abs_diff(kernel) < kernel / 4, "{} of {kernel}", seen.resident);
     }
 

@@ -1,4 +1,4 @@
-//! The program and libraries that a process has mapped, and whose each is.
+//! The program and libraries that a process has mapped, and the component of each.
 
 use super::smaps::Mapping;
 use memprof_trace::classify::{self, Node, OfMpi};

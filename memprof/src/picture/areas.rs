@@ -3,7 +3,7 @@
 use super::palette::{GROUPS, SHADES, Shades, place_of};
 use super::{Series, Timeline};
 
-/// More areas of one group cannot be told apart, and a shade is for the small ones together.
+/// More areas of one group cannot be distinguished, and one shade is for the small ones together.
 const MOST_OF_GROUP: usize = SHADES - 1;
 /// A component that never has this share of the largest total is one of the small ones of its group.
 const LEAST_SHARE: f64 = 0.004;

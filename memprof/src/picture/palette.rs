@@ -1,7 +1,7 @@
 //! Colours: one hue for each group, shades of it for components, readable without colour vision.
 //!
-//! The hues are those of Okabe and Ito. Neighbours in the stack also differ in lightness and are parted by
-//! thin lines, so the picture does not depend on hue alone.
+//! The hues are those of Okabe and Ito. Adjacent areas of the stack also differ in lightness and
+//! are separated by thin lines, so the picture does not depend on hue alone.
 
 use super::Theme;
 
@@ -36,7 +36,7 @@ const HUES: [(u8, u8, u8); 11] = [
 
 /// Step of each shade towards white (positive) or black.
 const STEPS: [f64; SHADES] = [0.0, 0.30, -0.24, 0.50, 0.15, 0.62];
-/// Number of components of a group that can be told apart.
+/// Number of distinguishable components of a group.
 pub(super) const SHADES: usize = 6;
 
 /// Defines the colours of [`Theme::Page`], for light and dark, as the reader's system or `data-theme` says.
@@ -46,7 +46,7 @@ pub const PAGE_CSS: &str = "\
 :root[data-theme=dark]{--memprof-ink:#e8eaed;--memprof-muted:#9aa4b0;--memprof-grid:#31363d;--memprof-paper:#16191d;--memprof-shade:#1e2227;--memprof-strip:#343b44}
 ";
 
-/// Colours of everything beside the data.
+/// Colours of everything except the data.
 pub(super) struct Inks {
     pub ink: &'static str,
     pub muted: &'static str,
@@ -117,7 +117,7 @@ impl Shades {
         sorted.dedup();
         let mut taken = [[false; STEPS.len()]; GROUPS.len()];
         let mut chosen = Vec::with_capacity(sorted.len());
-        // What has a shade of its own takes it before the others look.
+        // Components with a fixed shade take it before the others choose.
         for fixed in [true, false] {
             for (name, group) in &sorted {
                 let (place, wish) = (place_of(group), own_shade(name));

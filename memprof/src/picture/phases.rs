@@ -33,7 +33,7 @@ pub(super) fn lanes(svg: &mut Svg, plot: &Plot, phases: &[Phase], rows: usize, i
                 svg.close("g");
                 continue;
             };
-            // A name goes on into the free room behind its phase.
+            // A name extends into the free room behind its phase.
             let next = spans.get(index + 1).map_or(plot.left + plot.width, |(next, _, _)| *next);
             let text = label(name, prefix, next - begin - 7.0);
             if !text.is_empty() {
@@ -89,7 +89,7 @@ pub(super) fn hatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f6
     const APART: f64 = 7.0;
     svg.rectangle((x, y), (width, height), inks.paper);
     let mut path = String::new();
-    // Lines of points whose distances from the left and from the top add up to so much.
+    // Lines of points with a constant sum of distances from the left and from the top.
     let mut sum = APART / 2.0;
     while sum < width + height {
         let (right, down) = (sum.min(width), sum.min(height));
@@ -107,7 +107,7 @@ fn label(name: &str, prefix: &str, room: f64) -> String {
         return name.to_owned();
     }
     let cut = fit(name.strip_prefix(prefix).unwrap_or(name), SIZE, room);
-    // A letter or two and dots tell nobody anything.
+    // One or two letters and dots mean nothing to a reader.
     if cut.ends_with('…') && cut.chars().count() < 4 { String::new() } else { cut }
 }
 
@@ -146,7 +146,7 @@ fn merged<'a>(plot: &Plot, phases: &'a [Phase], depth: usize) -> Vec<(f64, f64, 
                 if begin - *last < 1.5 && (end - begin < 2.0 || *last - *first < 2.0) =>
             {
                 if *name != Some(phase.name.as_str()) {
-                    // A narrow one beside a wide one does not take its name away.
+                    // A narrow phase next to a wide one does not remove its name.
                     *name = if *last - *first > end - begin {
                         *name
                     } else {
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(prefix, "quo ");
         assert_eq!(label("quo push socket", prefix, 43.0), "push s…");
         assert_eq!(label("quo push socket", prefix, 150.0), "quo push socket");
-        // The same phase again and again keeps what tells it from others.
+        // A phase that repeats keeps the part that distinguishes it from others.
         assert_eq!(common_prefix(&[narrow("quo push socket"); 18]), "quo push ");
         assert_eq!(label("quo push socket", "quo push ", 43.0), "socket");
         assert_eq!(common_prefix(&[narrow("quo push socket")]), "");

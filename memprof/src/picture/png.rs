@@ -1,4 +1,5 @@
-//! Pixels of an SVG, with fonts of our own: the same on every machine, with or without fonts.
+//! Renders an SVG to pixels with built-in fonts: the result is the same on every machine, with or
+//! without fonts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,8 +28,8 @@ pub enum PictureError {
     Png(String),
 }
 
-/// Turns an SVG into a PNG, `scale` pixels for each of its own. Not for [`super::Theme::Page`], whose colours
-/// only a page knows.
+/// Converts an SVG into a PNG, with `scale` pixels for each of its own. Not for
+/// [`super::Theme::Page`], whose colours are defined only in a page.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, PictureError> {
     let options =
         Options { fontdb: fonts(svg), font_family: "Ubuntu".into(), ..Options::default() };

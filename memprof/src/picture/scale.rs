@@ -53,8 +53,8 @@ pub(super) fn span(times: &[u64]) -> (u64, u64) {
     (from, times.last().copied().unwrap_or(0).max(from + 1))
 }
 
-/// An axis of time over `from..to` in nanoseconds, with about `wanted` marks inside; none where so large numbers
-/// are not told apart.
+/// Returns a time axis over `from..to` in nanoseconds, with about `wanted` marks inside; without
+/// marks where such large numbers cannot be distinguished.
 pub(super) fn time_axis(from: u64, to: u64, wanted: usize) -> Axis {
     let (from, to) = (from as f64, to as f64);
     let (size, unit) = unit(to.max(1.0), &TIME_UNITS);

@@ -323,7 +323,7 @@ fn a_curve_stays_within_what_was_measured() {
         let found = svg.split(begin).skip(1).filter_map(|rest| rest.split(end).next());
         found.map(numbers).collect()
     };
-    // What was measured: dots, smaller than those of the legend.
+    // Measured values are dots, smaller than those of the legend.
     let dots: Vec<Vec<f64>> =
         parts("<circle cx=\"", " fill").into_iter().filter(|dot| dot[2] == 3.6).collect();
     let lines = parts("class=\"line\" d=\"", "\"");

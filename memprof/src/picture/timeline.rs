@@ -205,8 +205,9 @@ impl Plot {
         }
     }
 
-    /// Places of the points and the index of each: at most about two for each pixel, the highest of those that share a
-    /// place. A single time is drawn over the whole width.
+    /// Returns the positions of the points and the index of each: at most about two for each pixel,
+    /// the highest of the points that share a position. A single time is drawn over the whole
+    /// width.
     fn points(&self, picture: &Timeline) -> Vec<(f64, usize)> {
         let totals = totals(picture);
         if let [_] = totals[..] {
@@ -303,7 +304,7 @@ impl Plot {
         None
     }
 
-    /// A mark on the axis at each time of a sample; those that touch are one.
+    /// Draws a mark on the axis at each sample time; adjacent marks are merged.
     fn samples(&self, svg: &mut Svg, samples: &[u64], inks: &Inks) {
         const WIDTH: f64 = 1.2;
         let mut runs: Vec<(f64, f64)> = Vec::new();
@@ -433,7 +434,7 @@ pub(super) fn nearest(times: &[u64], time: u64) -> usize {
 }
 
 impl Series {
-    /// A series whose group follows from its name.
+    /// Creates a series whose group follows from its name.
     pub fn named(name: impl Into<String>, values: Vec<u64>) -> Self {
         let name = name.into();
         let group = group_of(&name).to_owned();

@@ -105,7 +105,8 @@ pub struct Cause {
     pub place: String,
     /// In how many processes.
     pub processes: u32,
-    /// There may be more: the call was reached in several ways, and nobody says whether by the same ones.
+    /// True if there may be more: the call was reached in several ways, and it is not known whether
+    /// by the same processes.
     pub or_more: bool,
 }
 
@@ -136,8 +137,8 @@ pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
 /// Stacks after which one looks whether the rest may change anything.
 const STEP: usize = 32;
 
-/// Adds up the memory of the same call, the largest first, of stacks that get smaller. It ends when the rest is less
-/// than a hundredth of each sum that is told: to look a name up takes time.
+/// Adds up the memory of equal calls, largest first, from stacks of decreasing size. Ends when the
+/// rest is less than a hundredth of each reported sum: to look up a name takes time.
 fn merged(
     peaks: &[u64],
     limit: usize,

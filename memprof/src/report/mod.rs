@@ -142,7 +142,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads a job, with progress where somebody looks.
+/// Loads a job, and shows progress on a terminal.
 pub fn load(folder: &Path, only: Option<u32>) -> anyhow::Result<Job> {
     load_as_part(folder, only, &mut Progress::new("reading"))
 }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LARGEST: u64 = 4 << 30;
 /// Functions for one address: the deepest inlining worth reading.
 const INLINED: usize = 16;
-/// Parts of the paths of sources that come with a compiler and are compiled into its programs.
+/// Parts of the paths of sources that are distributed with a compiler and compiled into programs.
 const OF_COMPILERS: [&str; 6] = [
     "/rustc/",
     "/lib/rustlib/src/",
@@ -36,7 +36,8 @@ const SPACES: [&str; 4] = ["std::", "core::", "alloc::", "__gnu_cxx::"];
 pub struct Name {
     /// Its name, and file and line or object.
     pub text: String,
-    /// It came with the compiler: `Vec`, `std::vector`. Who called it says more.
+    /// True if the function is the compiler's: `Vec`, `std::vector`. Its caller is more
+    /// informative.
     pub is_of_compiler: bool,
 }
 
@@ -129,21 +130,20 @@ fn plain(text: String) -> Name {
     Name { text, is_of_compiler: false }
 }
 
-/// A function of which nobody says where its source is.
+/// Returns the name of a function whose source location is not known.
 fn bare(name: &str, object: &Object) -> Name {
     let is_of_compiler = is_compilers(name);
     Name { text: format!("{name}  {}", short(&object.path)), is_of_compiler }
 }
 
-/// Returns true if a function is one that comes with a compiler, by its name as C++ or Rust have
-/// it.
+/// Returns true if a function is distributed with a compiler, by its name in C++ or Rust.
 fn is_compilers(name: &str) -> bool {
     let is_below = |path: &str| SPACES.iter().any(|space| path.starts_with(space));
-    // Rust's `<Type as Trait>::function`, which is whose either of both is.
+    // Rust's `<Type as Trait>::function`, which is the compiler's only if both are.
     if let Some(inside) = name.strip_prefix('<') {
         return inside.split(" as ").all(|path| is_below(path.trim_start_matches(['<', '&'])));
     }
-    // Behind the result, if that is told, and without what stands in brackets.
+    // The name follows the result type, if there is one; the contents of brackets are skipped.
     let (mut depth, mut function) = (0_u32, String::new());
     for letter in name.chars() {
         match letter {

@@ -539,7 +539,7 @@ pub fn missing(job: &Job, look: Look) -> String {
         let more = if part.missing.len() > 8 { ", ..." } else { "" };
         let ranks = count(part.missing.len(), "rank");
         let of = if several.is_some() { format!(" of job {}", part.number) } else { String::new() };
-        // Who could not make a trace says so beside the others, which is told below.
+        // Ranks that could not write a trace report this separately, which is shown below.
         let said =
             |rank: &u32| job.missing_ranks.refused.iter().any(|word| word.rank == Some(*rank));
         let why = if part.missing.iter().all(said) { "" } else { NO_WORD };

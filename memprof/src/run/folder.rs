@@ -26,9 +26,9 @@ impl Folder {
     }
 }
 
-/// Makes `named`, or where there is no name the first free `memprof-PROGRAM-N` here.
+/// Creates `named` or, without a name, the first free `memprof-PROGRAM-N` in the current folder.
 ///
-/// A folder that is there may be named if it is empty and nobody else can write to it.
+/// An existing folder may be named if it is empty and no other user can write to it.
 pub fn make(named: Option<&Path>, program: &Path) -> io::Result<Folder> {
     let folder = find(named, program)?;
     if folder.path.as_os_str().len() > LONGEST {

@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
                 summarize_time(&recorded);
             }
         }
-        // As far as it is empty.
+        // Removed if it is empty.
         true => recorded.folder.drop_if_made(),
     }
     if options.report {
@@ -150,7 +150,7 @@ pub struct Recorded {
     folder: Folder,
     /// Status of the command.
     pub status: ExitStatus,
-    /// The program of the ranks, as far as the command tells.
+    /// Program of the ranks, if the command shows it.
     program: PathBuf,
     /// Processes without MPI are recorded, too.
     without_mpi: bool,
@@ -212,7 +212,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     Ok(Recorded { folder, status, program, without_mpi, tried })
 }
 
-/// Tells the way in which the ranks are recorded, for whoever has to find out why they were not.
+/// Describes how the ranks are recorded, for a user who has to find out why they were not.
 fn tried(command: &[OsString], variables: &[(&str, OsString)]) -> String {
     let shown = |name: &str| {
         let value = variables.iter().find(|(known, _)| *known == name);
@@ -242,8 +242,8 @@ fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> std::io::Resul
     }
 }
 
-/// The options of AddressSanitizer with the one that lets the profiler come before it, unless something
-/// is said about that.
+/// Returns the options of AddressSanitizer with the one that lets the profiler precede it, unless
+/// that option is already set.
 fn unordered(present: Option<OsString>) -> OsString {
     let mut options = present.unwrap_or_default();
     if !options.to_string_lossy().contains("verify_asan_link_order") {
@@ -255,7 +255,8 @@ fn unordered(present: Option<OsString>) -> OsString {
     options
 }
 
-/// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
+/// Returns the variables that the object in the ranks reads. Names and meaning are those of
+/// `preload/src/options.rs`.
 fn variables(
     options: &Options,
     launcher: Launcher,
@@ -286,7 +287,7 @@ fn variables(
         if !absolute.is_file() {
             bail!("{} is not a file", file.display());
         }
-        // The ranks read it as well, where nobody can correct it any more.
+        // The ranks read the file as well, when it is too late for corrections.
         let text = std::fs::read_to_string(&absolute).with_context(name)?;
         let mut faults = Vec::new();
         overrides::each_fault(&text, |line, fault| {

@@ -1,4 +1,4 @@
-//! Why nothing was recorded, as far as it can be told afterwards.
+//! Diagnosis of why nothing was recorded.
 
 use super::program::{Kind, is_rust, kind};
 use crate::model;

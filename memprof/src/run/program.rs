@@ -1,4 +1,4 @@
-//! Kind of a program, as far as its file tells whether something can be loaded into it.
+//! Kind of a program, determined from its file: whether something can be loaded into it.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +19,7 @@ pub enum Kind {
     StaticOther,
     /// It is for another machine, which is named.
     Foreign(String),
-    /// A script, or nothing that can be told.
+    /// A script, or a file of unknown kind.
     Other,
 }
 
@@ -99,8 +99,8 @@ fn kind_of(start: &[u8]) -> Kind {
     found
 }
 
-/// Who made a static program, by some of its notes: Go signs what its linker makes, and the GNU C library says which
-/// kernel it needs.
+/// Determines the producer of a static program from its notes: Go's linker signs its output, and
+/// the GNU C library names the kernel that it needs.
 fn maker(mut notes: &[u8]) -> Kind {
     const ABI_TAG: u32 = 1;
     while let Some((head, rest)) = notes.split_at_checked(12) {

@@ -1,9 +1,10 @@
 //! Growth of bytes with ranks: a few simple laws, and an honest choice between them.
 //!
-//! Few points allow few parameters. Each law is fitted by least squares and judged by how well it foretells a number of
-//! ranks that was left out; a law with one parameter more has to foretell clearly better, and, with two points or more
-//! to spare, the interval of its additional term must not contain zero. A law that no left-out number can test is taken
-//! only where there is nothing simpler to take, and says so.
+//! Few points allow few parameters. Each law is fitted by least squares and judged by how well it
+//! predicts a number of ranks that was left out. A law with one more parameter has to predict
+//! clearly better, and, with two points or more to spare, the interval of its additional term must
+//! not contain zero. A law that no left-out number can test is used only where there is nothing
+//! simpler, and is marked as such.
 
 use serde::Serialize;
 
@@ -60,7 +61,7 @@ pub struct Fit {
     pub largest_residual: f64,
     /// Error of the prediction of left-out numbers of ranks, root mean square; nothing where none could be.
     pub foretold_within: Option<f64>,
-    /// Points beyond those that determine the law: without any it cannot be off.
+    /// Points beyond those that determine the law; without any, the law fits exactly.
     pub spare: usize,
     /// The ranks that were measured, fewest and most: it says nothing about others.
     pub range: (f64, f64),
@@ -219,7 +220,8 @@ fn solve(law: Law, points: &[Measured]) -> Option<Solved> {
     let scale: Vec<f64> = (0..size)
         .map(|at| rows.iter().map(|row| row[at].abs()).fold(0.0, f64::max).max(1e-300))
         .collect();
-    // The matrix beside the unit matrix: elimination turns one into the other's inverse.
+    // The matrix and the unit matrix side by side: elimination converts one into the other's
+    // inverse.
     let mut matrix = vec![vec![0.0; 2 * size]; size];
     let mut right = vec![0.0; size];
     for (row, point) in rows.iter().zip(points) {
@@ -304,8 +306,8 @@ impl Fit {
         }
     }
 
-    /// Returns true if no interval of the terms it adds to a constant contains zero. With a single point to spare
-    /// intervals are so wide that only foretelling can tell.
+    /// Returns true if no interval of the terms added to a constant contains zero. With a single
+    /// point to spare, intervals are so wide that only the prediction can decide.
     fn is_significant(&self) -> bool {
         let away = |added: Coefficient| added.plus_minus.is_none_or(|by| added.value.abs() > by);
         let added = [self.per_rank, self.per_doubling, self.divided];

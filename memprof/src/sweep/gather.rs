@@ -190,7 +190,7 @@ fn held(job: &Job, metric: Metric) -> Vec<(Arc<str>, f64)> {
     components.iter().map(|across| (across.name.clone(), value(across))).collect()
 }
 
-/// The processes with a rank whose figures are those they had.
+/// Returns the processes with a rank and complete figures.
 fn of_ranks(job: &Job) -> impl Iterator<Item = &Rank> + Clone {
     let processes = job.nodes.iter().flat_map(|node| &node.ranks);
     processes.filter(|rank| rank.identity.rank.is_some() && !rank.damaged)

@@ -25,7 +25,7 @@ struct Live {
     writer: Option<Writer<'static>>,
     /// Number of this program in the process.
     image: u32,
-    /// Of the file, once there is one.
+    /// Path of the file, once there is one.
     path: Option<Path>,
 }
 

@@ -80,7 +80,8 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     (timeline, totals)
 }
 
-/// Full samples in each bin of the timeline; those of a bin of the trace are counted in the middle of its samples.
+/// Returns the number of full samples in each bin of the timeline; those of a bin of the trace
+/// count in the middle of its samples.
 fn samples(bins: &[Bin], timeline: &Timeline) -> Vec<u32> {
     let mut samples = vec![0u32; timeline.bins];
     for bin in bins.iter().filter(|bin| bin.head.samples > 0) {
@@ -91,8 +92,9 @@ fn samples(bins: &[Bin], timeline: &Timeline) -> Vec<u32> {
     samples
 }
 
-/// Anonymous pages beyond the process's share of them at least, and those that others have, too, at most. Until a sample
-/// says so the least may have become that of the sample.
+/// Returns the anonymous pages beyond the process's share of them (lower bound), and those that
+/// others share (upper bound). Until a sample reports it, the lower bound may have become that of
+/// the sample.
 fn forked(bins: &[Bin], parts: &[std::ops::Range<usize>]) -> [Vec<u64>; 3] {
     if bins.iter().all(|bin| bin.head.common_max == 0) {
         return [(); 3].map(|()| vec![0; parts.len()]);
@@ -117,8 +119,8 @@ fn forked(bins: &[Bin], parts: &[std::ops::Range<usize>]) -> [Vec<u64>; 3] {
     [least, most.clone(), most]
 }
 
-/// Which bins of the trace lie in each bin of the timeline; where none does, the one before, whose
-/// values still held.
+/// Returns the bins of the trace that lie in each bin of the timeline; where there are none, the
+/// previous bin, whose values still held.
 fn parts(bins: &[Bin], timeline: &Timeline) -> Vec<std::ops::Range<usize>> {
     let mut parts: Vec<std::ops::Range<usize>> = Vec::with_capacity(timeline.bins);
     let mut next = 0;

@@ -1,4 +1,4 @@
-//! Mappings of files for a component: its objects, and for the C library those that it maps unseen.
+//! Mappings of files by component: its objects, and for the C library those that it maps unseen.
 
 use memprof_trace::layout::{Class, segment};
 use memprof_trace::read::Trace;

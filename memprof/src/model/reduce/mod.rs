@@ -33,7 +33,7 @@ pub enum Part {
 
 fn open(file: &Path, options: Options) -> Result<Trace, String> {
     Trace::open_with(file, options).map_err(|error| match error {
-        // Whoever says it names the file.
+        // The caller names the file.
         TraceError::Io { cause, .. } => cause.to_string(),
         other => other.to_string(),
     })

@@ -100,7 +100,7 @@ pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
                     .collect(),
                 resident_peak: match row.resident_kib {
                     0 => sum.min(most),
-                    // Who is killed may leave what it was a moment before.
+                    // The row of a killed process may be slightly out of date.
                     known => (u64::from(known) << 10).max(residents.max().unwrap_or(0)),
                 },
             }

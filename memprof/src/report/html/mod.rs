@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: no network, no files beside it.
+//! The report as one self-contained page: it needs no network and no other files.
 //!
 //! It stays small for large jobs: sums, a heat map of all ranks, and a few ranks in detail.
 

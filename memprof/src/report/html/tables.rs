@@ -6,7 +6,7 @@ use crate::report::{causes, sites as stacks, table, touches as first_touches};
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
 
-/// Components of a group that have a row of their own; the terminal shows all with --all.
+/// Number of components of a group that have their own row; the terminal shows all with --all.
 const KEPT: usize = 12;
 /// Rows after which a table ends; the omission is said.
 const ROWS: usize = 400;

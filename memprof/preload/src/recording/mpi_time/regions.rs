@@ -12,7 +12,7 @@ const MAIN: u16 = 1;
 pub struct Regions {
     /// By index of the phase plus one; the first is [`WHOLE`].
     sums: [Totals; LIMIT + 1],
-    /// Open regions, the innermost last: number of the row, and the sums when it began.
+    /// Open regions, innermost last: row, and the sums when the region began.
     open: [(u16, Totals); DEPTH + 1],
     depth: usize,
     /// Sums when MPI was ready.

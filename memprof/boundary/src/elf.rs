@@ -98,7 +98,7 @@ impl<'a> Relocation<'a> {
     }
 }
 
-/// A loaded object, as far as it can be read.
+/// The readable parts of a loaded object.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     base: usize,
@@ -167,7 +167,8 @@ impl Image {
         self.strings_room = self.room(self.strings.address).min(self.strings.bytes);
     }
 
-    /// glibc turns the addresses of a dynamic section into those of the process, other loaders do not.
+    /// glibc converts the addresses of a dynamic section into those of the process; other loaders
+    /// do not.
     fn pointer(&self, value: u64) -> usize {
         let value = value as usize;
         if self.within(value, 1) { value } else { self.base.wrapping_add(value) }
@@ -263,7 +264,7 @@ impl Image {
         let hash = name
             .iter()
             .fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
-        // Most objects do not define it, which one word tells.
+        // Most objects do not define the symbol, which one word of the filter shows.
         let filter = |bit: u32| 1_u64 << (bit % 64);
         let wanted = filter(hash) | filter(hash >> (word(3)? % 32));
         if bloom > 0 {
@@ -337,7 +338,8 @@ impl Image {
         last.filter(|&slot| self.within(slot, 8))
     }
 
-    /// The relocations of these kinds that name a symbol, those of procedure linkage last.
+    /// Calls `each` with the relocations of these kinds that name a symbol, those of the procedure
+    /// linkage table last.
     pub fn each_relocation(&self, kinds: &[u32], mut each: impl FnMut(Relocation<'_>)) {
         for (table, first) in self.relocations.into_iter().zip([self.relative, 0]) {
             let mut count = (table.bytes / RELOCATION_SIZE).min(LIMIT);
@@ -373,7 +375,8 @@ impl Image {
         (length <= 64).then(|| unsafe { core::slice::from_raw_parts(address as *const u8, length) })
     }
 
-    /// The word that the archive of the tool has for a preloaded one, if a note segment tells of it.
+    /// Returns the address of the word that the tool's archive provides for a preloaded tool, if a
+    /// note segment contains it.
     pub fn archive_word(&self, notes: usize, bytes: usize) -> Option<usize> {
         let (address, _) = self.note(notes, bytes, b"memprof\0", 1)?;
         let word = address.wrapping_add(self.read::<u64>(address)? as usize);

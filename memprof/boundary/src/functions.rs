@@ -107,9 +107,9 @@ pub fn name(function: usize) -> &'static str {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Sends, receives and probes, also those that only begin.
+    /// Sends, receives and probes, including nonblocking ones.
     PointToPoint = 0,
-    /// Collective operations on a communicator, also those that only begin.
+    /// Collective operations on a communicator, including nonblocking ones.
     Collective = 1,
     /// Windows, and access to the memory of other ranks.
     OneSided = 2,

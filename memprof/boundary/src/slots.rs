@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn read_only_slot_is_written_and_protected_again() {
         let size = 4096;
-        // SAFETY: a mapping of our own, used by this test only.
+        // SAFETY: a separate mapping, used by this test only.
         let start = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             libc::mmap(core::ptr::null_mut(), 2 * size, libc::PROT_READ, flags, -1, 0)

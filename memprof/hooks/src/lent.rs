@@ -13,7 +13,7 @@ struct Timed {
     lend_end: Option<extern "C" fn()>,
 }
 
-// SAFETY: the layout of memprof.h as far as it goes.
+// SAFETY: the layout of the beginning of memprof.h's table.
 unsafe impl Table for Timed {}
 
 static TIMED: Lookup<Timed> = Lookup::new();

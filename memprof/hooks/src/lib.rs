@@ -38,7 +38,8 @@ pub const VERSION: u32 = 1;
 ///
 /// # Safety
 ///
-/// The layout is that of `memprof.h` as far as it goes, which is at least to the fields `version` and `size`.
+/// The layout is the beginning of that in `memprof.h`, and contains at least the fields `version`
+/// and `size`.
 pub unsafe trait Table: Sync + 'static {}
 
 /// Not looked up yet.
@@ -113,7 +114,7 @@ mod linked {
     }
 
     pub fn find() -> usize {
-        // SAFETY: the word above, which nobody writes once the process runs.
+        // SAFETY: the word above, which is not written once the process runs.
         unsafe { HOOKS }
     }
 }
@@ -139,7 +140,7 @@ fn table(function: usize, used: usize) -> Option<usize> {
     if function == 0 {
         return None;
     }
-    // SAFETY: whoever exports this name promises this type.
+    // SAFETY: a function exported under this name has this type.
     let give: Give = unsafe { std::mem::transmute(function as *const ()) };
     // SAFETY: it gives null or a table of the version asked for, which stays.
     let head = unsafe { give(VERSION).as_ref() }?;

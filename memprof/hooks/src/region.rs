@@ -5,7 +5,7 @@ use std::ffi::c_char;
 
 use crate::{Lookup, Table};
 
-/// Whoever a region is of, as reports tell it.
+/// Origin of a region, as shown in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Origin {

@@ -208,8 +208,8 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         *self = Self { interval: self.interval, ..Self::new() };
     }
 
-    /// Calls were not told: the next one is no successor of the last. Sites in no loop are forgotten, since
-    /// one that comes again may have come any way.
+    /// Handles calls that were not reported: the next one is not a successor of the last. Sites in
+    /// no loop are forgotten, since the path to a repeated site would be unknown.
     pub fn interrupt(&mut self) {
         self.previous = NONE;
         let mut numbers = [NONE; SITES];
@@ -340,7 +340,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         let mut is_turn = false;
         self.sites[usize::from(at)].revisits += 1;
         if previous == NONE {
-            // Nobody knows which way it came.
+            // The path to this site is not known.
         } else if site.is_head {
             is_turn = self.is_within(previous, at);
             let is_expected = previous == site.tail || self.loop_of(previous) == at;
@@ -366,7 +366,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         Step { site: at, event, is_turn }
     }
 
-    /// A site comes again and is in no loop: the sites since then are its loop.
+    /// Handles a repeated site that is in no loop: the sites since its last visit are its loop.
     fn detect(&mut self, at: u16, previous: u16, now: u64) {
         let from = usize::from(at);
         let mut mpi = self.sites[from].spent;

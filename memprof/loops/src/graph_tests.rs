@@ -68,7 +68,7 @@ fn log_and_table_of_the_published_example_are_reproduced() {
         assert_eq!((found.tail, found.head), (place(tail), place(head)), "{name}");
         assert_eq!((found.created, found.last), (10 * created, 10 * last), "{name}");
     }
-    // Left for the second loop and come back to: that one is inside.
+    // The loop was left for the second one and resumed: the second one is inside.
     assert_eq!(site(&graph, 9).outer, named(6));
 }
 
@@ -150,7 +150,7 @@ fn cleared_graph_finds_loops_as_a_new_one() {
     run(&mut graph, &[1, 2, 1, 2], 0);
     graph.clear();
     assert_eq!(graph.sites().len(), 0);
-    // A site of the loop before begins one of its own.
+    // A site of the previous loop begins a new loop.
     assert_eq!(run(&mut graph, &[2; 40], 1000), [(1, Event::Detected(0))]);
     assert!((100..=200).contains(&site(&graph, 2).recent().time));
 }

@@ -1,8 +1,8 @@
-//! How often others are told of a graph.
+//! Limits on how often a graph is reported.
 
 use crate::graph::Step;
 
-/// Reason to tell others.
+/// Reason for a report.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Loops have changed.
@@ -16,7 +16,7 @@ pub enum Notice {
 #[derive(Debug)]
 pub struct Notices {
     period: u64,
-    /// Time before which nobody is told.
+    /// Time of the next possible report.
     next: u64,
     has_changed: bool,
 }

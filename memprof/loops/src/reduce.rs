@@ -14,7 +14,7 @@ pub enum Joins {
     PointToPoint,
     /// Access to windows.
     OneSided,
-    /// None: each is a block of its own.
+    /// None: each call is a separate block.
     Nothing,
 }
 
@@ -123,7 +123,7 @@ impl<K> Block<K> {
 /// A loop of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop<K> {
-    /// Its own calls, without those of loops inside, the head's block first.
+    /// Calls directly in the loop, without those of inner loops; the head's block is first.
     pub blocks: Vec<Block<K>>,
     /// Times.
     pub figures: Figures,
@@ -206,7 +206,7 @@ impl Spread {
 /// A loop of several processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged<K> {
-    /// Its own calls, those of joined blocks from all processes.
+    /// Calls directly in the loop, with the joined blocks of all processes.
     pub blocks: Vec<Block<K>>,
     /// Ranks that are in it, as first and last of each range.
     pub ranks: Vec<(u32, u32)>,
@@ -244,7 +244,8 @@ pub fn merge<K: Clone + Ord>(processes: Vec<(u32, Vec<Loop<K>>)>) -> Vec<Merged<
     groups.into_iter().map(one).collect()
 }
 
-/// Returns what tells a loop from others: its blocks, joined ones without their sites if any other is there.
+/// Returns the identity of a loop: its blocks; joined blocks count without their sites if there is
+/// any other block.
 fn identity<K: Clone>(blocks: &[Block<K>]) -> Vec<Block<K>> {
     let has_call = blocks.iter().any(|block| matches!(block, Block::Call(_)));
     let bare = |block: &Block<K>| match block {

@@ -49,7 +49,7 @@ fn published_example_is_reduced_to_its_loops_and_ranks() {
     let outer = &merged[0];
     assert_eq!(outer.blocks, call(&[6, 3, 1]));
     assert_eq!((&outer.ranks, outer.count), (&vec![(0, 3)], 4));
-    // Calls of the head: five each. Those that follow the loop inside at once are no iterations.
+    // Calls of the head: five each. Those that directly follow the inner loop are not iterations.
     assert_eq!(outer.iterations, 5);
     let inner = &outer.inner[..];
     assert_eq!((inner.len(), &inner[0].blocks), (1, &call(&[9, 7])));

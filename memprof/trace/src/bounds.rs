@@ -1,15 +1,15 @@
 //! Bounds of a component's resident memory at any time between two samples.
 //!
-//! Three numbers are known at every moment, since they are counted: the owned bytes, those ever allocated, and the most
-//! ever owned. Resident bytes change between samples only by touching owned memory, which makes them more, and by
-//! giving back, which makes them less. So with `R₀` resident and `A₀` owned at the earlier sample, and `allocated` and
-//! `freed` since:
+//! Three numbers are known at every moment, since they are counted: the owned bytes, the total ever
+//! allocated, and the highest ever owned. Between samples, resident bytes grow only when owned
+//! memory is touched, and shrink only when memory is released. So with `R₀` resident and `A₀` owned
+//! at the earlier sample, and `allocated` and `freed` since:
 //!
 //! `max(0, R₀ − freed) ≤ R(t) ≤ min(owned at most, R₀ + untouched₀ + allocated) + memory that no ledger counts`
 //!
-//! where `untouched₀ = A₀ − R₀` as far as that is known. Code and data of objects count as touched at
-//! the later sample as far as they can be. Pages that the kernel takes back by itself (swap, a program's
-//! own `MADV_DONTNEED`) may make it less than that.
+//! where `untouched₀ = A₀ − R₀`, if that is known. Code and data of objects count as touched at the
+//! later sample as far as possible. Pages that the kernel reclaims by itself (swap, a program's
+//! `MADV_DONTNEED`) may reduce the value further.
 
 /// Known numbers of a component at a sample, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

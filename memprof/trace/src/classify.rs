@@ -1,7 +1,8 @@
-//! Kind of owner of each loaded object: a pure function of names, needs and definitions.
+//! Class of each loaded object: a pure function of names, needed libraries and definitions.
 //!
-//! MPI's are the objects that define MPI's functions or predefined handles, and those that only these need or open; an
-//! object that is also reached from the program another way is the program's. A few names are known before any graph.
+//! An object is MPI's if it defines MPI functions or predefined handles, or if only such objects
+//! need or open it; an object that the program also reaches in another way is the program's. A few
+//! names are known before any graph.
 
 use crate::layout::Class;
 
@@ -52,8 +53,9 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
     }
     spread(&node, &mut classes[..count]);
     mark_mpi(&node, &mut marks[..count]);
-    // What nobody needs was opened, too early to tell by whom, or preloaded. It is MPI's if it needs
-    // what only MPI needs: a plugin needs what it is plugged into.
+    // An object that no other needs was preloaded, or opened before the opener could be determined.
+    // It is MPI's if it needs something that only MPI needs: a plugin needs the library that it
+    // extends.
     for index in 0..count {
         let this = node(index);
         if this.known.is_none() && !this.opened_by_mpi && marks[index] & NEEDED == 0 {
@@ -130,7 +132,7 @@ pub enum OfMpi {
 /// The function that a library with MPI's functions for C defines; one for other languages does not.
 pub const FUNCTION_IN_C: &str = "PMPI_Init";
 
-/// Symbols that tell.
+/// Symbols that identify an object.
 const SYMBOLS: [(&str, OfMpi); 5] = [
     (FUNCTION_IN_C, OfMpi::Functions),
     ("pmpi_init_", OfMpi::Functions),
@@ -140,13 +142,13 @@ const SYMBOLS: [(&str, OfMpi); 5] = [
 ];
 
 impl OfMpi {
-    /// Asks for each symbol that tells whether the object defines it.
+    /// Classifies an object: `defines` is called with each identifying symbol.
     pub fn of_object(mut defines: impl FnMut(&str) -> bool) -> OfMpi {
         let defined = SYMBOLS.into_iter().filter(|(name, _)| defines(name));
         defined.map(|(_, of_mpi)| of_mpi).max().unwrap_or_default()
     }
 
-    /// What a symbol tells of the object that defines it.
+    /// Returns what a symbol shows about the object that defines it.
     #[must_use]
     pub fn of_symbol(symbol: &[u8]) -> OfMpi {
         let found = SYMBOLS.into_iter().find(|(name, _)| name.as_bytes() == symbol);
@@ -186,8 +188,8 @@ pub fn is_mpi_memory(path: &[u8]) -> bool {
     contains_any(path, NAMES)
 }
 
-/// What the file name of a library tells where MPI is linked into the program, so that no graph tells who
-/// needs it: those that serve an MPI and hardly anybody else.
+/// Returns true if the file name shows that a library serves an MPI and hardly anything else. Used
+/// where MPI is linked into the program, so that no graph shows which objects need the library.
 #[must_use]
 pub fn serves_mpi(name: &str) -> bool {
     is_any(
@@ -196,7 +198,8 @@ pub fn serves_mpi(name: &str) -> bool {
     )
 }
 
-/// What the file name alone, or what the object defines of MPI, tells.
+/// Returns the class that follows from the file name alone, or from the MPI symbols that the object
+/// defines.
 #[must_use]
 pub fn known(name: &str, executable: bool, tool: bool, of_mpi: OfMpi) -> Option<Class> {
     if tool {
@@ -300,7 +303,7 @@ fn is_loader(name: &str) -> bool {
     ["ld-linux", "ld-musl", "ld64.so", "ld-2.", "ld.so"].iter().any(|start| name.starts_with(start))
 }
 
-/// Allocates for whoever calls it: its own callers tell the owner.
+/// Returns true for an object that allocates for its callers, which determine the owner.
 #[must_use]
 pub fn is_neutral(name: &str) -> bool {
     const NAMES: &[&str] = &[
@@ -517,7 +520,7 @@ mod tests {
 
     #[test]
     fn shared_needs_are_the_programs_in_any_order() {
-        // In the worst order for a single pass: needs come before who needs them.
+        // In the worst order for a single pass: needed objects precede those that need them.
         let names = ["l0.so", "l1.so", "l2.so", "l3.so", "l4.so"];
         let mut objects = vec![object("a.out", &["libmpi.so.40", "l4.so"])];
         for (index, name) in names.into_iter().enumerate() {

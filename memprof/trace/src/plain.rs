@@ -151,7 +151,7 @@ impl<const N: usize> Field for Text<N> {
 /// Place of a field: name, first byte, number of bytes.
 pub type FieldPlace = (&'static str, usize, usize);
 
-/// Declares a structure whose fields stand at the given bytes; a gap, an overlap or a wrong total
+/// Declares a structure whose fields are at the given offsets; a gap, an overlap or a wrong total
 /// does not compile.
 macro_rules! plain {
     (

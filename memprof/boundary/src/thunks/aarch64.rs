@@ -1,8 +1,9 @@
-//! The entries of 64-bit Arm: one routine for all, which each tells its slot in w17.
+//! Entries for 64-bit Arm: one routine for all, to which each entry passes its slot in w17.
 //!
-//! A call leaves its return address in a register. So the outermost entry keeps the address in its frame, and that
-//! place stands for the stack pointer that the entries of other processors remember. What lies there once the frame is
-//! gone is not always overwritten by the next call; an exception that passes the frame is therefore noticed at once.
+//! A call stores its return address in a register. The outermost entry therefore keeps the address
+//! in its frame, and that location stands for the stack pointer that the entries of other
+//! processors store. The next call does not always overwrite the contents of a frame that is gone,
+//! so an exception that passes through the frame is detected at once.
 
 #![allow(unsafe_code)]
 
@@ -176,7 +177,7 @@ core::arch::global_asm!(
 static REAL: [AtomicUsize; COUNT * 2] = [const { AtomicUsize::new(0) }; COUNT * 2];
 /// The clock is the function, and not the processor's counter.
 static SLOW: AtomicBool = AtomicBool::new(false);
-/// Functions of [`Observer`]; 0 while nobody observes.
+/// Functions of [`Observer`]; 0 without an observer.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 static CLOCK: AtomicUsize = AtomicUsize::new(0);
 

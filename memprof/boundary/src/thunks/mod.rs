@@ -1,13 +1,14 @@
-//! The entries into MPI. Each function has one of exact arity for its `MPI_` and one for its `PMPI_`
-//! name. Entering writes three words of the thread, leaving writes one:
+//! Entries into MPI. Each function has one with its exact arity for its `MPI_` name and one for its
+//! `PMPI_` name. Entering writes three words of the thread, leaving writes one:
 //!
-//! - Inside MPI already (a callback of the program, a binding on top of another): straight on.
-//! - The entry from outside is remembered with its stack pointer and return address, so that leaving
-//!   MPI by longjmp or by an exception is noticed by whoever looks next ([`Position::is_inside`]
-//!   and the entries themselves).
+//! - If the thread is inside MPI already (a callback of the program, a binding on top of another),
+//!   the call goes straight to the function.
+//! - An entry from outside stores its stack pointer and return address, so that the next check
+//!   notices if MPI was left by longjmp or by an exception ([`Position::is_inside`] and the entries
+//!   themselves).
 //!
-//! They are written out, since they have to know the stack pointer at entry to the byte; they carry the
-//! notes that exceptions need to pass through them.
+//! The entries are written in assembly, since they must know the exact stack pointer at entry; they
+//! contain the unwind information that exceptions need to pass through them.
 //!
 //! [`Position::is_inside`]: crate::thread::Position::is_inside
 

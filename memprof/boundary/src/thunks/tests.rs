@@ -78,7 +78,7 @@ mod calls {
     fn every_entry_hands_its_words_through_and_the_result_back() {
         let mut arities = [0; 14];
         for (index, (symbol, words)) in FUNCTIONS.iter().enumerate() {
-            // Those that other tests lead elsewhere.
+            // Other tests redirect these functions.
             if symbol.starts_with("MPIX_") {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Traces of jobs that never ran: to see how reports look, and how long they take, at sizes nobody has
-//! at hand. Every file goes through the [`crate::write::Writer`] that ranks use.
+//! Traces of jobs that never ran, to see how reports look, and how long they take, at sizes that
+//! are not available. Every file is written by the [`crate::write::Writer`] that ranks use.
 
 mod rank;
 mod reseal;
@@ -45,7 +45,7 @@ pub struct More {
     pub component: u16,
     /// Number of the phase in which it holds more.
     pub phase: usize,
-    /// Number of the node on whose ranks it does.
+    /// Number of the affected node.
     pub node: u32,
     /// Bytes more in each of them; whole pages.
     pub bytes: u64,

@@ -62,7 +62,7 @@ pub(super) fn of(region: Region, rank: u32, elapsed: u64, random: &mut Random) -
     row
 }
 
-/// Writes a loop with a loop inside, in which ranks of even numbers send and those of odd ones receive.
+/// Writes a loop with an inner loop, in which even ranks send and odd ones receive.
 pub(super) fn write_loops(writer: &mut Writer<'_>, rank: u32, main: &TimeRow) {
     let turns = 1000;
     let mpi: u64 = main.mpi_ns.iter().sum();

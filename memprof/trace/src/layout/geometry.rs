@@ -98,15 +98,15 @@ pub struct Geometry {
     pub bitmap_bytes: u32,
     /// Call stacks.
     pub sites: u32,
-    /// Pairs of who owns and who touched.
+    /// Number of pairs of owner and toucher.
     pub touches: u32,
-    /// Regions whose times are taken; 0 for no such section.
+    /// Number of regions whose times are measured; 0 for no such section.
     pub times: u32,
     /// Places that MPI is called from; 0 for no such section.
     pub loops: u32,
 }
 
-/// The timeline has, beside its bins: two places for the bin being filled, one to fold through.
+/// Slots of the timeline other than its bins: two for the bin being filled, one for folding.
 pub(crate) const EXTRA_BINS: u32 = 3;
 /// Blocks without which a ring is of no use.
 const FEWEST_BLOCKS: usize = 4;

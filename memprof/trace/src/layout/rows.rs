@@ -106,7 +106,7 @@ plain! {
         48 page_size: u32,
         /// Zero.
         52 reserved: u32,
-        /// Tells nodes apart, and boots of one.
+        /// Distinguishes nodes, and boots of a node.
         56 boot_id: [u8; 16],
         72 host: Text<64>,
         136 job: Text<64>,
@@ -190,7 +190,7 @@ pub mod flags {
     pub const NO_RESIDENCY: u64 = 1 << 11;
     /// The process has replaced its program by exec.
     pub const REPLACED: u64 = 1 << 12;
-    /// The kernel tells of every page fault.
+    /// The kernel reports every page fault.
     pub const FAULTS: u64 = 1 << 13;
     /// Every process was to be recorded, not only ranks.
     pub const ALL_PROCESSES: u64 = 1 << 14;
@@ -205,11 +205,12 @@ plain! {
         1 flags: u8,
         /// Row of the object it belongs to, or [`NONE_SHORT`].
         2 object: u16,
-        /// Of a stack: the component whose code it runs; else [`NONE_SHORT`].
+        /// For a stack: the component of the code that the thread runs; else [`NONE_SHORT`].
         4 parent: u16,
         /// Zero.
         6 reserved: u16,
-        /// Tells it from others of its class: a file name; empty if it is the only one.
+        /// Distinguishes the component from others of its class: a file name; empty if it is the
+        /// only one.
         8 name: Text<96>,
     }
 }
@@ -339,15 +340,15 @@ pub mod lost {
     pub const OBJECTS: usize = 0;
     /// Mappings of files and of shared memory, at most at once, that a node counts for each process.
     pub const SEGMENTS: usize = 1;
-    /// Sampled blocks whose call stacks were not kept.
+    /// Sampled blocks without a stored call stack.
     pub const SITES: usize = 2;
-    /// Large blocks whose place was not kept: their pages are the allocator's.
+    /// Large blocks without an entry: their pages count as the allocator's.
     pub const BLOCKS: usize = 3;
     /// Times that the place of a small block was not kept: as for `BLOCKS`.
     pub const GRANULES: usize = 4;
-    /// Mappings whose owner is not kept.
+    /// Mappings without a stored owner.
     pub const RANGES: usize = 5;
-    /// Threads whose home and stack are not known.
+    /// Threads with unknown home and stack.
     pub const THREADS: usize = 6;
 }
 
@@ -390,7 +391,7 @@ plain! {
     pub struct TouchRow [32] {
         /// Owner of the memory.
         0 owner: u16,
-        /// Component whose code touched it, or [`NONE_SHORT`].
+        /// Component of the code that touched the memory, or [`NONE_SHORT`].
         2 toucher: u16,
         /// In which function of MPI: a name index plus 1; 0 outside.
         4 function: u32,
@@ -432,8 +433,8 @@ plain! {
 }
 
 plain! {
-    /// Place that MPI is called from, and the loop of the program that begins there. Times are those of the thread that
-    /// began MPI.
+    /// Call site of MPI, and the loop of the program that begins there. Times are those of the
+    /// thread that began MPI.
     pub struct LoopRow [120] {
         /// Row of the object that calls, or [`NONE`].
         0 object: u32,

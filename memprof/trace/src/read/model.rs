@@ -1,4 +1,4 @@
-//! Content of a trace. Rows are those of the newest layout; readers of older ones convert.
+//! Content of a trace. Rows are those of the newest layout; readers of older layouts convert.
 
 use std::ops::Range;
 
@@ -235,7 +235,7 @@ impl Trace {
         named.max(summary).max(bins).max(history.unwrap_or(0)).min(COMPONENTS_LIMIT)
     }
 
-    /// The latest time anything in the trace tells about, in nanoseconds since it began.
+    /// Returns the latest time in the trace, in nanoseconds since it began.
     #[must_use]
     pub fn last_time(&self) -> u64 {
         let summary = self.summary.as_ref().map_or(0, |summary| summary.head.time);

@@ -77,7 +77,7 @@ impl Source<'_> {
             self.read(offset, length)?.chunks(size.max(1)).for_each(each);
             return Ok(());
         }
-        // A size that somebody made up is no more than there is.
+        // A forged size is limited to the length of the file.
         let size = size.min(usize::try_from(length).unwrap_or(usize::MAX));
         let mut bytes = vec![0; size.max(1)];
         let mut done = 0;

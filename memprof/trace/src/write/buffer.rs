@@ -1,4 +1,4 @@
-//! Memory of one's own to write a trace into.
+//! Owned memory to write a trace into.
 
 /// Zeroed and aligned as a [`super::Writer`] wants it: for traces that become files when they are done.
 pub struct Buffer {

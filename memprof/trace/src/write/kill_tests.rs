@@ -1,5 +1,5 @@
 //! The process is killed after single stores of a history, and the trace is read: after each of the
-//! first thousands, which come by everything once, then after every fifth.
+//! first few thousand stores, which include every kind, then after every fifth.
 
 use std::cell::Cell;
 
@@ -41,8 +41,8 @@ fn geometry() -> Geometry {
 const SIZE: usize = 13 * 4096;
 const OPERATIONS: u64 = 220;
 
-/// Operation `number` of a history that comes by every kind of row, fills the ring twice, and folds the
-/// timeline several times.
+/// Performs operation `number` of a history that contains every kind of row, fills the ring twice,
+/// and folds the timeline several times.
 fn operate(writer: &mut Writer<'_>, number: u64) {
     let index = (number / 11 % 2) as u32;
     let time = number << (BIN_SHIFT - 3);

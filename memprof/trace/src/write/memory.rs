@@ -79,7 +79,7 @@ impl<'a> Region<'a> {
         if at.checked_add(length).is_none_or(|end| end > self.length) {
             return &[];
         }
-        // SAFETY: in range, and nobody writes while `self` is borrowed.
+        // SAFETY: in range, and not written while `self` is borrowed.
         unsafe { slice::from_raw_parts(self.base.add(at).as_ptr(), length) }
     }
 }

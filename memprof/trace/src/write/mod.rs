@@ -1,8 +1,9 @@
-//! Writing a trace from inside the process it tells about.
+//! Writing of a trace from inside the process that it describes.
 //!
-//! Nothing here allocates, locks, or calls the system. One thread at a time may use a [`Writer`]; other processes may
-//! read the memory at any time, and this one may be killed between any two stores: parts written before stay readable.
-//! Rows beyond a table are counted, not written.
+//! Nothing here allocates, locks, or makes system calls. One thread at a time may use a [`Writer`].
+//! Other processes may read the memory at any time, and this process may be killed between any two
+//! stores: parts written before stay readable. Rows beyond the capacity of a table are counted, not
+//! written.
 
 mod buffer;
 #[cfg(test)]
@@ -166,7 +167,8 @@ impl<'a> Writer<'a> {
             bitmap_bytes: geometry.bitmap_bytes,
             ..HeaderStart::default()
         };
-        // All but the magic number, which counts for the checksum though it comes last.
+        // Everything except the magic number, which is part of the checksum although it is written
+        // last.
         self.region.copy(8, &start.to_bytes()[8..]);
         let mut at = SECTION_TABLE;
         for kind in present() {
@@ -324,8 +326,8 @@ impl<'a> Writer<'a> {
         self.timeline.beyond(least, most);
     }
 
-    /// A sample with the memory of components: all that have anything if [`sample::FULL`] is set,
-    /// else those that were looked at.
+    /// Writes a sample with the memory of components: all components that have any if
+    /// [`sample::FULL`] is set, otherwise those that were sampled.
     pub fn sample(&mut self, head: &SampleHead, rows: &[ComponentSample]) {
         self.now = self.now.max(head.time);
         let named = |row: &&ComponentSample| !row.is_zero() || head.flags & sample::FULL == 0;
@@ -365,7 +367,8 @@ impl<'a> Writer<'a> {
         self.sample(&SampleHead { flags, ..*head }, &[]);
     }
 
-    /// Tells what components own at a time between samples, in bytes, by number of the component. Only the timeline has it.
+    /// Records what components own at a time between samples, in bytes, by component number. Only
+    /// the timeline stores it.
     pub fn owned(&mut self, time: u64, owned: &[u64]) {
         self.now = self.now.max(time);
         self.timeline.own(&mut self.region, &mut self.sequence, time, owned);

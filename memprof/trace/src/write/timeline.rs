@@ -1,15 +1,15 @@
-//! The whole run in a fixed number of bins. When the last bin is full, pairs of bins become one and
-//! all are twice as wide.
+//! Timeline of the whole run in a fixed number of bins. When the last bin is full, pairs of bins
+//! are merged and all bins become twice as wide.
 //!
-//! A bin says itself which time it stands for, so a reader needs no order of slots: of two bins that
-//! tell about the same time, the wider or newer one counts. That makes folding safe at every store:
-//! bin `k` is written over a bin that is already part of bin `k / 2`, from two bins further on. Only
-//! bin 0 would overwrite one of its own halves, so it goes through a place of its own first. The bin
-//! being filled is written to two places in turn.
+//! A bin contains the time that it covers, so a reader does not depend on the order of slots: of
+//! two bins that cover the same time, the wider or newer one counts. This makes folding safe at
+//! every store: bin `k` is written over a bin that is already part of bin `k / 2`, from two later
+//! bins. Only bin 0 would overwrite one of its own halves, so it first goes through a separate
+//! slot. The bin being filled is written to two slots in turn.
 //!
-//! Between full samples the findings of the earlier one are taken to hold: full samples are taken when something has
-//! changed. So means are over time, a bin begins with the state that held, and from the first full sample on every time
-//! has its bin.
+//! Between full samples, the findings of the earlier one are assumed to hold, since full samples
+//! are taken when something has changed. Means are therefore over time, a bin begins with the state
+//! that held, and from the first full sample on every time has its bin.
 
 use super::memory::Region;
 use super::table::{Filling, Sequence};
@@ -26,7 +26,7 @@ struct Column {
     /// In the sample being folded.
     now: u32,
     owned_now: u32,
-    /// At the last full sample; what is owned, when that was told last.
+    /// Value at the last full sample; owned bytes are those last reported.
     held: u32,
     owned_held: u32,
     /// Of the state that held, by the time it did.
@@ -183,7 +183,7 @@ impl Timeline {
         self.write(region, sequence, slot);
     }
 
-    /// Takes in what components own at a time, by number: it holds until it is told again.
+    /// Records what components own at a time, by number; it holds until the next report.
     pub(super) fn own(
         &mut self,
         region: &mut Region<'_>,
@@ -289,7 +289,7 @@ impl Timeline {
         }
     }
 
-    /// Writes the open bin to its own place: nothing more comes into it.
+    /// Writes the open bin to its final slot: nothing is added to it afterwards.
     fn close(&mut self, region: &mut Region<'_>, sequence: &mut Sequence) {
         let is_empty = self.head.samples == 0 && self.head.others == 0 && self.columns == 0;
         if self.begun.is_none() && is_empty {
@@ -377,7 +377,7 @@ impl Timeline {
         filling.finish();
     }
 
-    /// Makes all closed bins those of `level`, which is one more than they have.
+    /// Folds all closed bins to `level`, which is one above their present level.
     fn fold(&mut self, region: &mut Region<'_>, sequence: &mut Sequence, level: u32) {
         let bins = self.section.capacity;
         let through = self.section.slot(bins + 2);
@@ -518,7 +518,7 @@ fn weighted(left: u64, right: u64, [of_left, of_right]: [u64; 2]) -> (u128, u128
     (sum, (u128::from(of_left) + u128::from(of_right)).max(1))
 }
 
-/// The smaller of two, of those that have a weight.
+/// Returns the smaller of the two values that have a weight.
 fn least<T: Ord>(left: T, right: T, weights: [u64; 2]) -> T {
     match weights {
         [0, _] => right,

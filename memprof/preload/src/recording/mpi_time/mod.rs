@@ -76,7 +76,7 @@ pub struct Totals {
     /// Time outside of MPI while quo waits and other threads use the processors.
     pub lent: u64,
     pub lent_calls: u64,
-    /// Inside MPI in other threads.
+    /// Time inside MPI in other threads.
     pub others: u64,
     pub others_calls: u64,
     /// Time in OpenMP parallel regions, without MPI and lent time in them; and the number of

@@ -57,9 +57,9 @@ plain! {
         216 mappings: u64,
         /// Threads seen.
         224 threads: u64,
-        /// Page faults that the kernel told of; 0 if it was not asked.
+        /// Page faults that the kernel reported; 0 if reports were not requested.
         232 faults: u64,
-        /// Page faults of which the kernel could not tell, for want of room or of rights.
+        /// Page faults that the kernel could not report, for lack of room or permission.
         240 faults_lost: u64,
         /// Rows that found no room in a table of the profiler, by the kind of the table: [`lost`](super::lost).
         248 lost: [u32; 10],

@@ -20,7 +20,7 @@ struct Blocks {
     missing: u64,
 }
 
-/// `begun` is how many blocks have been begun, as far as the state knows.
+/// Reads the ring. `begun` is the number of blocks begun, according to the state.
 pub(super) fn read(decoder: &mut Decoder<'_>, begun: u64) -> Result<History, TraceError> {
     let section = SectionKind::Ring;
     let Some(entry) = decoder.sections.get(section) else { return Ok(History::default()) };
@@ -100,7 +100,7 @@ fn checksum(block: &[u8], used: usize) -> u32 {
 #[derive(Default)]
 struct Reading {
     history: History,
-    /// The sample whose components are being read, and how many records are still to come.
+    /// Sample whose components are being read, and the number of records that remain.
     open: Option<(Sample, u32)>,
     nonsense: u64,
 }

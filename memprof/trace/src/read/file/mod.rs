@@ -75,7 +75,7 @@ pub(super) fn decode(
         decoder.faults.push(Fault::Truncated { length, expected: start.file_size });
     }
     let (state, trusted) = state(&mut decoder)?;
-    // Without a state nobody knows how many rows there have to be.
+    // Without a state, it is not known how many rows there have to be.
     let count = |rows: u32| trusted.then_some(rows);
     let detail = options.detail;
     let trace = Trace {

@@ -12,7 +12,7 @@ use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 /// Granules larger than this are no granules.
 const LARGEST_GRANULE_SHIFT: u32 = 40;
 
-/// The first version whose rows of segments say what is not in their bitmaps any more.
+/// First version whose segment rows contain what is no longer in their bitmaps.
 const SEGMENTS_WITH_HISTORY: u32 = 3;
 /// Bytes of a row of a segment before it.
 const SEGMENT_OF_OLD: usize = 160;
@@ -27,7 +27,7 @@ fn lengthen_segment(payload: &mut Vec<u8>) {
     payload.splice(..SEGMENT_OF_OLD, row.to_bytes());
 }
 
-/// A row that comes from a payload.
+/// A row that is read from a payload.
 pub(super) trait Checked: Sized {
     /// The row, and whether something had to be put right. Nothing if the payload is too short.
     fn checked(payload: &[u8]) -> Option<(Self, bool)>;

@@ -14,7 +14,7 @@ const ATTEMPTS: usize = 4;
 /// Slots read at once. Of a short run most are empty, and room for all of them at once takes longer than their content.
 const PIECE: usize = 16;
 
-/// The first version whose cells say how much is shared.
+/// First version whose cells contain the shared part.
 const CELLS_WITH_SHARES: u32 = 3;
 /// Bytes of a cell before it.
 const CELL_OF_OLD: usize = 24;
@@ -83,7 +83,7 @@ impl Found {
         }
     }
 
-    /// Bins are nested or apart, so the widest of those that begin together covers the others.
+    /// Bins are nested or disjoint, so the widest of those with the same begin covers the others.
     fn bins(self) -> Bins {
         let Found { mut candidates, damaged, nonsense } = self;
         candidates.sort_by_key(|(bin, sequence)| {

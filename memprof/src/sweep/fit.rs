@@ -63,7 +63,7 @@ pub struct Fit {
     pub foretold_within: Option<f64>,
     /// Points beyond those that determine the law; without any, the law fits exactly.
     pub spare: usize,
-    /// The ranks that were measured, fewest and most: it says nothing about others.
+    /// Smallest and largest number of ranks measured; the law is not valid for others.
     pub range: (f64, f64),
     /// The inverse of the normal matrix, for intervals of predictions.
     #[serde(skip)]

@@ -54,8 +54,9 @@ pub struct MemprofHooks {
     pub lend_begin: extern "C" fn(),
     /// Marks the calling thread as using its processors again.
     pub lend_end: extern "C" fn(),
-    /// Calls of MPI by the thread that began it are no part of loops from now on (1), are again (0), or are not until 0
-    /// and the times of loops begin anew (2), as after a change of the number of ranks, or all loops are forgotten (3).
+    /// Controls which MPI calls of the thread that began MPI count for loops: from now on none (1);
+    /// all again (0); none until 0, and the times of loops start again (2), as after a change of
+    /// the number of ranks; or forgets all loops (3).
     pub loops: extern "C" fn(action: u32),
     /// Number of times that loops were copied, for [`Self::outermost_loops`]. Only the thread that
     /// began MPI writes it.

@@ -100,7 +100,7 @@ pub fn is_active() -> bool {
     hooks::find().is_some()
 }
 
-/// Every component of the process, with its memory.
+/// Returns every component of the process, with its memory.
 ///
 /// # Errors
 ///
@@ -110,11 +110,11 @@ pub fn components() -> Result<Vec<Component>, Error> {
     Ok((0..hooks.component_count()).filter_map(|index| hooks.component(index)).map(told).collect())
 }
 
-/// The component of that name.
+/// Returns the component with this name.
 ///
 /// # Errors
 ///
-/// [`Error::NotActive`]; [`Error::NotKnown`] when there is none of that name.
+/// [`Error::NotActive`]; [`Error::NotKnown`] if there is no component with this name.
 pub fn component(name: &str) -> Result<Component, Error> {
     components()?.into_iter().find(|it| it.name == name).ok_or(Error::NotKnown)
 }
@@ -205,12 +205,12 @@ pub fn time() -> Result<Time, Error> {
     })
 }
 
-/// Takes a sample now, in the calling thread: numbers are of this moment afterwards. It costs as long as a
-/// sample does, milliseconds in a process that holds much.
+/// Takes a sample now, in the calling thread: afterwards, all numbers are current. This takes as
+/// long as a sample does, milliseconds in a process with much memory.
 ///
 /// # Errors
 ///
-/// [`Error::NotActive`]; [`Error::NotKnown`] when nothing is recorded, or recording pauses.
+/// [`Error::NotActive`]; [`Error::NotKnown`] if nothing is recorded, or recording is paused.
 pub fn flush() -> Result<(), Error> {
     let hooks = hooks::find().ok_or(Error::NotActive)?;
     if hooks.flush() { Ok(()) } else { Err(Error::NotKnown) }

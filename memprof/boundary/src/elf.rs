@@ -78,8 +78,8 @@ pub struct Relocation<'a> {
 }
 
 impl<'a> Relocation<'a> {
-    /// The name, if it begins with one of these and the slot is the object's: of most names no more is
-    /// read than their first byte.
+    /// Returns the name, if it begins with one of these letters and the slot belongs to the object:
+    /// of most names, only the first byte is read.
     pub fn symbol(&self, firsts: &[u8]) -> Option<&'a [u8]> {
         let image = self.image;
         let at = self.symbol.checked_mul(SYMBOL_SIZE)?;
@@ -123,7 +123,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// An object loaded `base` above its own addresses.
+    /// Creates an image of an object loaded at `base` above the addresses in its file.
     pub fn new(base: usize) -> Image {
         Image { base, ..Image::default() }
     }
@@ -167,8 +167,8 @@ impl Image {
         self.strings_room = self.room(self.strings.address).min(self.strings.bytes);
     }
 
-    /// glibc converts the addresses of a dynamic section into those of the process; other loaders
-    /// do not.
+    /// Converts a value of the dynamic section into an address. glibc has converted these values in
+    /// memory; other loaders do not.
     fn pointer(&self, value: u64) -> usize {
         let value = value as usize;
         if self.within(value, 1) { value } else { self.base.wrapping_add(value) }
@@ -203,7 +203,7 @@ impl Image {
         }
     }
 
-    /// The text at an offset of the string table, without its end mark.
+    /// Returns the text at an offset of the string table, without its terminator.
     fn string(&self, offset: usize) -> Option<&[u8]> {
         let left = self.strings.bytes.checked_sub(offset).filter(|&left| left > 0)?;
         let address = self.strings.address.checked_add(offset)?;
@@ -218,12 +218,12 @@ impl Image {
         Some(&bytes[..length])
     }
 
-    /// The name others need it by.
+    /// Returns the name by which other objects need this one.
     pub fn soname(&self) -> Option<&[u8]> {
         self.string(self.soname?)
     }
 
-    /// The names of the objects it needs.
+    /// Calls `each` with the names of the objects that this one needs.
     pub fn each_needed(&self, mut each: impl FnMut(&[u8])) {
         let (address, bytes) = self.dynamic;
         for index in 0..bytes / DYNAMIC_SIZE {
@@ -240,7 +240,7 @@ impl Image {
         }
     }
 
-    /// Name, and whether it is defined here.
+    /// Returns the name of a symbol, and whether it is defined in this object.
     fn symbol(&self, index: usize) -> Option<(&[u8], bool)> {
         let entry = self.symbols.checked_add(index.checked_mul(SYMBOL_SIZE)?)?;
         let name = self.string(self.read::<u32>(entry)? as usize)?;
@@ -324,7 +324,7 @@ impl Image {
         Some(false)
     }
 
-    /// The slot of procedure linkage that a loader fills in last.
+    /// Returns the slot of the procedure linkage table that a loader fills in last.
     pub fn last_slot(&self, kind: u32) -> Option<usize> {
         let mut last = None;
         let Table { address, bytes } = self.relocations[1];
@@ -361,14 +361,14 @@ impl Image {
         }
     }
 
-    /// Readable bytes from there on.
+    /// Returns the number of readable bytes from an address on.
     fn room(&self, address: usize) -> usize {
         let segments = &self.segments[..self.count];
         let holds = |&&(start, end): &&(usize, usize)| address >= start && address < end;
         segments.iter().find(holds).map_or(0, |&(_, end)| end - address)
     }
 
-    /// The build id in a note segment.
+    /// Returns the build id in a note segment.
     pub fn build_id(&self, notes: usize, bytes: usize) -> Option<&[u8]> {
         let (address, length) = self.note(notes, bytes, b"GNU\0", 3)?;
         // SAFETY: these bytes are in a readable segment.
@@ -383,7 +383,7 @@ impl Image {
         (self.within(word, 8) && word.is_multiple_of(8)).then_some(word)
     }
 
-    /// Place and length of the content of a note.
+    /// Returns the address and length of the content of a note.
     fn note(&self, notes: usize, bytes: usize, who: &[u8], what: u32) -> Option<(usize, usize)> {
         let mut address = notes;
         let end = notes.checked_add(bytes)?;

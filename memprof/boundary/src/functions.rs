@@ -79,7 +79,7 @@ impl Name {
     }
 }
 
-/// The function of this name (`MPI_Send`, `PMPI_Send`).
+/// Returns the function with this name (`MPI_Send`, `PMPI_Send`).
 #[must_use]
 pub fn find(symbol: &[u8]) -> Option<Name> {
     let (name, profiling) = match symbol.strip_prefix(b"P") {
@@ -93,7 +93,7 @@ pub fn find(symbol: &[u8]) -> Option<Name> {
     Some(Name { function, profiling })
 }
 
-/// The name of a function by its number; that of `MPI_Pcontrol` too.
+/// Returns the name of a function by its index, including `MPI_Pcontrol`.
 #[must_use]
 pub fn name(function: usize) -> &'static str {
     match FUNCTIONS.get(function) {

@@ -46,8 +46,8 @@ impl Position {
         false
     }
 
-    /// These addresses are given back. If MPI was called on a stack there, as of a coroutine that will not be gone on
-    /// with, it was left for good.
+    /// Handles the release of a stack. If MPI was called on a stack in this range, for example by a
+    /// coroutine that will not be resumed, MPI was left permanently.
     #[inline]
     pub fn forget_stack(&self, start: usize, length: usize) {
         if self.function.get() != 0 && self.stack.get().wrapping_sub(start) < length {
@@ -56,8 +56,8 @@ impl Position {
     }
 }
 
-/// Return address at the beginning of a frame. Where it is so far off that it may be of another stack, which may be
-/// gone, `peek` is asked.
+/// Returns the return address at the beginning of a frame. If the frame is so far away that it may
+/// be on another stack, which may no longer exist, `peek` reads it.
 #[inline]
 fn return_address(
     entry: usize,

@@ -55,14 +55,15 @@ pub struct Lookup<T: 'static> {
 }
 
 impl<T: Table> Lookup<T> {
-    /// One that was not looked up yet.
+    /// Creates a lookup that has not been done yet.
     #[must_use]
     pub const fn new() -> Lookup<T> {
         Lookup { place: AtomicUsize::new(UNKNOWN), table: PhantomData }
     }
 
-    /// The table of the profiler in this process; none if there is none, or it lacks the used part. Any thread, at any
-    /// time after the program's libraries are loaded.
+    /// Returns the table of the profiler in this process; `None` if there is no profiler, or its
+    /// table lacks the required part. Callable from any thread after the program's libraries are
+    /// loaded.
     #[inline]
     #[must_use]
     pub fn find(&self) -> Option<&'static T> {

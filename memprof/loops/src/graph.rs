@@ -39,7 +39,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the time in MPI by the time of computing (MTCT). None where nothing was computed.
+    /// Returns the ratio of time in MPI to computing time (MTCT). Returns `None` if nothing was
+    /// computed.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let computing = self.time.saturating_sub(self.mpi);
@@ -119,7 +120,7 @@ impl Site {
         after: NONE,
     };
 
-    /// Times of the iterations in the last interval or two.
+    /// Returns the times of the iterations in the last one or two intervals.
     #[must_use]
     pub fn recent(&self) -> Span {
         self.window[0].plus(self.window[1])
@@ -276,14 +277,14 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         step
     }
 
-    /// Site after the previous one when that was last left, if it is this one.
+    /// Returns the site that followed the previous one last time, if it has this address.
     #[inline]
     fn predicted(&self, address: usize) -> Option<u16> {
         let after = self.sites.get(usize::from(self.previous))?.after;
         (self.sites.get(usize::from(after))?.address == address).then_some(after)
     }
 
-    /// Place of an address among the slots: the one it has, or the free one for it.
+    /// Returns the slot of an address: the one that holds it, or the free one for it.
     fn slot(&self, address: usize) -> usize {
         let mut slot = scattered(address as u64) as usize % SLOTS;
         // Slots are twice as many as sites: one is free.
@@ -316,7 +317,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         Some(at)
     }
 
-    /// Innermost loop of a site: its own where it is a head.
+    /// Returns the innermost loop of a site: its own if it is a head.
     fn loop_of(&self, at: u16) -> u16 {
         match self.sites.get(usize::from(at)) {
             Some(site) if site.is_head => at,
@@ -383,7 +384,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         head.window[1] = head.measured;
     }
 
-    /// A loop is left for the body of one that began before: it is inside that.
+    /// Nests a loop that is left for the body of one that began earlier: it is inside that loop.
     fn nest(&mut self, inner: u16, outer: u16) {
         if let Some(head) = self.sites.get_mut(usize::from(inner))
             && parent(head) == NONE
@@ -393,7 +394,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         }
     }
 
-    /// A head is called again: an iteration ends if the loop was not left meanwhile.
+    /// Handles another call of a head: an iteration ends if the loop was not left meanwhile.
     fn turn(&mut self, at: u16, is_turn: bool, now: u64) {
         let interval = self.interval;
         let head = &mut self.sites[usize::from(at)];
@@ -454,7 +455,8 @@ impl<const SITES: usize, const SLOTS: usize> Default for Graph<SITES, SLOTS> {
     }
 }
 
-/// Head of the loop around a head, by detection or by re-entry. It has a lower number, so that ways up end.
+/// Returns the head of the loop around a head, found by detection or by re-entry. Its number is
+/// lower, so that every path upwards ends.
 fn parent(head: &Site) -> u16 {
     if head.head == NONE { head.outer } else { head.head }
 }

@@ -34,7 +34,7 @@ impl Notices {
         self.period = period;
     }
 
-    /// Takes the step of a call that ended now. Returns the notice that is due.
+    /// Handles the step of a call that ended now. Returns the notice that is due.
     #[inline]
     pub fn after(&mut self, step: &Step, now: u64) -> Option<Notice> {
         self.has_changed |= step.event.is_some();

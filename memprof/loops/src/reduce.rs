@@ -46,7 +46,8 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Takes the next call site of the loop, the head first. The key says where it is, in the same way for all processes.
+    /// Adds the next call site of the loop, the head first. The key identifies the site in the same
+    /// way for all processes.
     pub fn push(&mut self, joins: Joins, key: u64) {
         if joins == Joins::Nothing || self.last != Some(joins) {
             self.bare = mixed(self.bare, joins as u64);

@@ -230,12 +230,12 @@ pub fn known(name: &str, executable: bool, tool: bool, of_mpi: OfMpi) -> Option<
     inner.then_some(Class::MpiDependency)
 }
 
-/// The name before `.so`.
+/// Returns the name before `.so`.
 fn stem(name: &str) -> &str {
     name.find(".so").map_or(name, |end| &name[..end])
 }
 
-/// One of the names, or one with a build's mark behind it (`libgomp-a34b3233`).
+/// Returns true for one of the names, also with a build's suffix (`libgomp-a34b3233`).
 fn is_any(stem: &str, names: &[&str]) -> bool {
     names.iter().any(|name| {
         stem.strip_prefix(name).is_some_and(|rest| {
@@ -247,7 +247,7 @@ fn is_any(stem: &str, names: &[&str]) -> bool {
     })
 }
 
-/// Other bindings of an MPI, some of which define none of its functions.
+/// Returns true for other bindings of an MPI, some of which define no MPI function.
 fn is_mpi_part(name: &str, stem: &str) -> bool {
     is_any(
         stem,

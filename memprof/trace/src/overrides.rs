@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The mistake in words.
+    /// Returns the description of the mistake.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ pub fn find<'a>(text: &'a str, path: &str) -> Option<Override<'a>> {
     })
 }
 
-/// `*` is any text, `?` one character (byte).
+/// Matches a pattern, in which `*` is any text and `?` one character (byte).
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut position) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

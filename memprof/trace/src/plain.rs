@@ -56,7 +56,7 @@ impl<T: Field + Default, const N: usize> Field for [T; N] {
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// The beginning of `text`, as much of it as there is room for.
+    /// Returns the beginning of `text`, as much as fits.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut end = text.len().min(N);
@@ -66,7 +66,8 @@ impl<const N: usize> Text<N> {
         Self::bytes(&text.as_bytes()[..end])
     }
 
-    /// The beginning of `bytes`, up to the first zero byte: for names that need not be UTF-8.
+    /// Returns the beginning of `bytes`, up to the first zero byte: for names that may not be
+    /// UTF-8.
     #[must_use]
     pub fn bytes(bytes: &[u8]) -> Self {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()).min(N);
@@ -75,7 +76,8 @@ impl<const N: usize> Text<N> {
         Self(own)
     }
 
-    /// The end of a path that is too long, after `...`: file names say more than top folders.
+    /// Returns the path; only its end, after `...`, if it is too long: file names are more
+    /// informative than top folders.
     #[must_use]
     pub fn path(path: &[u8]) -> Self {
         let path = &path[..path.iter().position(|byte| *byte == 0).unwrap_or(path.len())];
@@ -87,7 +89,7 @@ impl<const N: usize> Text<N> {
         Self(own)
     }
 
-    /// Without the padding.
+    /// Returns the bytes without the padding.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
@@ -179,7 +181,7 @@ macro_rules! plain {
             /// The types of these fields, as they are declared.
             pub const TYPES: &'static [&'static str] = &[ $( stringify!($type), )* ];
 
-            /// As in a file.
+            /// Returns the bytes as in a file.
             #[must_use]
             pub fn to_bytes(&self) -> [u8; $total] {
                 let mut out = [0; $total];
@@ -187,7 +189,7 @@ macro_rules! plain {
                 out
             }
 
-            /// From a file; nothing if there are too few bytes.
+            /// Reads the structure from a file; returns `None` if there are too few bytes.
             #[must_use]
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 let bytes = bytes.get(..$total)?;
@@ -196,7 +198,7 @@ macro_rules! plain {
         }
 
         impl Default for $name {
-            /// All zero.
+            /// Returns a structure of zeros.
             fn default() -> Self {
                 Self { $( $field: $crate::plain::Field::get(&[0; $total]), )* }
             }

@@ -191,7 +191,8 @@ unsafe extern "C" {
     static TIMED: u8;
 }
 
-/// Called by the unwinder for the frame of an entry. An exception that passes the outermost leaves MPI for good.
+/// Personality routine for the frame of an entry. An exception that passes through the outermost
+/// entry leaves MPI permanently.
 unsafe extern "C" fn passes(
     _: c_int,
     actions: c_int,
@@ -208,7 +209,7 @@ unsafe extern "C" fn passes(
     GO_ON
 }
 
-/// See [`super::observe`].
+/// Implements [`super::observe`].
 pub fn observe(observer: Observer) {
     SLOW.store(observer.clock.is_some(), Ordering::Relaxed);
     let clock = observer.clock.map_or(0, |clock| clock as *const () as usize);
@@ -216,7 +217,7 @@ pub fn observe(observer: Observer) {
     LEFT.store(observer.left as *const () as usize, Ordering::Release);
 }
 
-/// See [`super::entry`].
+/// Implements [`super::entry`].
 pub fn entry(name: Name) -> Option<usize> {
     let entries = match LEFT.load(Ordering::Acquire) {
         0 => &raw const ENTRIES,
@@ -225,7 +226,7 @@ pub fn entry(name: Name) -> Option<usize> {
     (name.slot() < COUNT * 2).then(|| entries as usize + DISTANCE * name.slot())
 }
 
-/// See [`super::set_real`].
+/// Implements [`super::set_real`].
 pub fn set_real(name: Name, address: usize) -> bool {
     REAL.get(name.slot()).is_some_and(|cell| super::lead(cell, address))
 }

@@ -3,15 +3,15 @@
 use super::Observer;
 use crate::functions::Name;
 
-/// See [`super::observe`]. Without entries nothing is observed.
+/// Implements [`super::observe`]. Without entries, nothing is observed.
 pub fn observe(_observer: Observer) {}
 
-/// See [`super::entry`].
+/// Implements [`super::entry`].
 pub fn entry(_name: Name) -> Option<usize> {
     None
 }
 
-/// See [`super::set_real`].
+/// Implements [`super::set_real`].
 pub fn set_real(_name: Name, _address: usize) -> bool {
     false
 }

@@ -31,8 +31,8 @@ pub struct Observer {
     pub clock: Option<extern "C" fn() -> u64>,
 }
 
-/// Has calls through entries that are asked for from now on observed: they take some ten instructions more, and two
-/// readings of the clock. To be called before the first is asked for.
+/// Observes calls through all entries requested from now on: they take about ten more instructions
+/// and two clock readings. Called before the first entry is requested.
 pub fn observe(observer: Observer) {
     machine::observe(observer);
 }
@@ -43,12 +43,14 @@ pub fn entry(name: Name) -> Option<usize> {
     machine::entry(name)
 }
 
-/// Makes the entry lead to `address`. False if it leads elsewhere already, or there is none.
+/// Makes the entry call `address`. Returns false if it has another target already, or does not
+/// exist.
 pub fn set_real(name: Name, address: usize) -> bool {
     machine::set_real(name, address)
 }
 
-/// Makes a cell that entries call by hold this address. False if it holds another.
+/// Stores an address in a cell that entries call through. Returns false if the cell holds another
+/// one.
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 fn lead(cell: &AtomicUsize, address: usize) -> bool {
     match cell.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {

@@ -257,7 +257,7 @@ mod timed {
     }
 }
 
-/// See [`super::observe`].
+/// Implements [`super::observe`].
 pub fn observe(observer: Observer) {
     timed::SLOW.store(observer.clock.is_some(), Ordering::Relaxed);
     let clock = observer.clock.map_or(0, |clock| clock as *const () as usize);
@@ -270,7 +270,7 @@ fn cell(name: Name) -> Option<&'static AtomicUsize> {
     unsafe { &*core::ptr::addr_of!(entries::REAL) }.get(name.slot())
 }
 
-/// See [`super::entry`].
+/// Implements [`super::entry`].
 pub fn entry(name: Name) -> Option<usize> {
     if name.slot() < 2 * COUNT && timed::LEFT.load(Ordering::Acquire) != 0 {
         return Some(core::ptr::addr_of!(timed::ENTRIES) as usize + timed::DISTANCE * name.slot());
@@ -279,7 +279,7 @@ pub fn entry(name: Name) -> Option<usize> {
     unsafe { &*core::ptr::addr_of!(entries::ENTRIES) }.get(name.slot()).copied()
 }
 
-/// See [`super::set_real`].
+/// Implements [`super::set_real`].
 pub fn set_real(name: Name, address: usize) -> bool {
     cell(name).is_some_and(|cell| super::lead(cell, address))
 }

@@ -52,7 +52,7 @@ pub struct More {
 }
 
 impl Default for JobShape {
-    /// Sixteen ranks on two nodes, two minutes.
+    /// Returns the shape of a job of two minutes with sixteen ranks on two nodes.
     fn default() -> Self {
         Self {
             ranks: 16,

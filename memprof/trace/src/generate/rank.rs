@@ -78,7 +78,7 @@ struct Course {
 }
 
 impl Course {
-    /// Resident pages at a thousandth of the run.
+    /// Returns the resident pages at a thousandth of the run.
     fn pages(&self, number: u64, part: u64) -> u64 {
         if part < self.begin {
             return 0;
@@ -216,7 +216,8 @@ impl<'s> Rank<'s> {
         writer.set_site(object, &row);
     }
 
-    /// Each rank has its own part of a segment, and all have the first pages.
+    /// Returns a segment, of which each rank has a separate part and all ranks have the first
+    /// pages.
     fn segment(&self, number: u32) -> (SegmentRow, Vec<u8>) {
         let pages = SEGMENT_PAGES;
         let mut bitmap = vec![0_u8; (pages / 8) as usize];
@@ -367,7 +368,7 @@ impl<'r> Run<'r> {
         self.summarise(writer, &head, innermost);
     }
 
-    /// Pages that a component has more than in other jobs of this shape.
+    /// Returns the pages that a component has in addition to other jobs of this shape.
     fn more_pages(&self, component: u16, part: u64) -> u64 {
         let Some(more) = &self.rank.shape.more else { return 0 };
         let open =
@@ -480,7 +481,8 @@ impl<'r> Run<'r> {
         writer.close(time);
     }
 
-    /// The whole is as long as the phase between the beginning and the end of MPI.
+    /// Writes the times. The whole is as long as the phase between the beginning and the end of
+    /// MPI.
     fn write_times(&mut self, writer: &mut Writer<'_>) {
         let number = self.rank.number;
         let lengths: Vec<u64> = self.phases.iter().map(|(row, ..)| row.total_ns).collect();

@@ -14,7 +14,7 @@ const OTHER: usize = 5;
 /// Call of the outer loop in the program's file.
 const OUTER: u64 = 0x2340;
 
-/// Room for the whole, for that many phases, and for the loops.
+/// Returns a geometry with room for the whole, for the phases, and for the loops.
 pub(super) fn room(geometry: Geometry, phases: u32) -> Geometry {
     Geometry { times: phases + 1, loops: LOOPS, ..geometry }
 }

@@ -48,7 +48,7 @@ impl SectionKind {
         SectionKind::Ring,
     ];
 
-    /// For people.
+    /// Returns the name for users.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl SectionKind {
         }
     }
 
-    /// The kind of that number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<SectionKind> {
         Self::ALL.into_iter().find(|kind| *kind as u32 == number)
@@ -263,19 +263,19 @@ pub struct Section {
 impl Section {
     pub(crate) const EMPTY: Section = Section { offset: 0, slot_size: 0, slots: 0, capacity: 0 };
 
-    /// Bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn length(&self) -> usize {
         self.slot_size * self.slots as usize
     }
 
-    /// Place where a slot begins in the file.
+    /// Returns the offset of a slot in the file.
     #[must_use]
     pub const fn slot(&self, slot: u32) -> usize {
         self.offset + slot as usize * self.slot_size
     }
 
-    /// As in the header.
+    /// Returns the entry in the header.
     #[must_use]
     pub fn entry(&self, kind: SectionKind) -> SectionEntry {
         SectionEntry {
@@ -297,7 +297,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Place of that one.
+    /// Returns the section of a kind.
     #[must_use]
     pub const fn section(&self, kind: SectionKind) -> Section {
         self.sections[kind as usize]

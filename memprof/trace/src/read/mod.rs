@@ -34,7 +34,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Everything.
+    /// Reads everything.
     fn default() -> Self {
         Self { history: true, detail: true }
     }

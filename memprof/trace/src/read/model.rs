@@ -96,7 +96,8 @@ impl Bin {
         self.head.samples > 0 || self.head.total_mean > 0
     }
 
-    /// From its first sample to its last, or the whole of it where there is none. A forged one may end first.
+    /// Returns the time from the first sample to the last, or the whole bin if there is no sample.
+    /// A forged bin may end before it begins.
     #[must_use]
     pub fn seen(&self) -> (u64, u64) {
         if self.head.samples == 0 && self.head.others == 0 {
@@ -105,13 +106,13 @@ impl Bin {
         (self.head.first_time, self.head.last_time)
     }
 
-    /// Memory of that component.
+    /// Returns the memory of a component.
     #[must_use]
     pub fn cell(&self, component: usize) -> Cell {
         self.cells.get(component).copied().unwrap_or_default()
     }
 
-    /// When it ends.
+    /// Returns the end of the bin.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.width)
@@ -136,12 +137,12 @@ pub struct History {
 }
 
 impl History {
-    /// Each sample and its rows about components, oldest first.
+    /// Returns each sample and its component rows, oldest first.
     pub fn samples(&self) -> impl DoubleEndedIterator<Item = (&Sample, &[ComponentSample])> {
         self.samples.iter().map(|sample| (sample, &self.rows[sample.rows.clone()]))
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.samples.len()
@@ -186,13 +187,14 @@ pub struct PhaseEdge {
 }
 
 impl Trace {
-    /// The row with that number.
+    /// Returns the row with this number.
     #[must_use]
     pub fn component(&self, index: usize) -> Option<&ComponentRow> {
         find(&self.components, u32::try_from(index).ok()?)
     }
 
-    /// `mpi.dep:libopen-pal.so.40`, or `component 77` if the dictionary does not name it.
+    /// Returns a name such as `mpi.dep:libopen-pal.so.40`, or `component 77` if the dictionary does
+    /// not name it.
     #[must_use]
     pub fn component_name(&self, index: usize) -> String {
         match self.component(index) {
@@ -201,31 +203,32 @@ impl Trace {
         }
     }
 
-    /// The function of MPI that a `*_function` field stands for; nothing for 0.
+    /// Returns the MPI function that a `*_function` field stands for; `None` for 0.
     #[must_use]
     pub fn function(&self, field: u32) -> Option<String> {
         find(&self.names, field.checked_sub(1)?).map(|row| row.name.to_string())
     }
 
-    /// The phase with that number.
+    /// Returns the phase with this number.
     #[must_use]
     pub fn phase(&self, index: u32) -> Option<&PhaseRow> {
         find(&self.phases, index)
     }
 
-    /// The peaks of the phase with that number.
+    /// Returns the peaks of the phase with this number.
     #[must_use]
     pub fn peaks(&self, phase: u32) -> Option<&PhasePeaks> {
         find(&self.phase_peaks, phase)
     }
 
-    /// The object with that number.
+    /// Returns the object with this number.
     #[must_use]
     pub fn object(&self, index: u32) -> Option<&ObjectRow> {
         find(&self.objects, index)
     }
 
-    /// One more than the greatest number of a component anywhere; at most [`COMPONENTS_LIMIT`].
+    /// Returns one more than the highest component number in the trace; at most
+    /// [`COMPONENTS_LIMIT`].
     #[must_use]
     pub fn columns(&self) -> usize {
         let named = self.components.last().map_or(0, |row| row.index as usize + 1);
@@ -268,7 +271,7 @@ impl ComponentRow {
         Class::from_number(self.class)
     }
 
-    /// As reports show it: the class, and the name behind a colon where there is one.
+    /// Returns the name in reports: the class, followed by a colon and the name if there is one.
     #[must_use]
     pub fn display_name(&self) -> String {
         if self.name.is_empty() {

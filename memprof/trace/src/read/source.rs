@@ -46,7 +46,7 @@ impl Source<'_> {
         matches!(self, Source::File { .. })
     }
 
-    /// The bytes from `offset` on: `length` of them, or as many as there are.
+    /// Returns `length` bytes from `offset` on, or as many as there are.
     pub(super) fn read(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>, TraceError> {
         let length = length.min(self.length().saturating_sub(offset));
         let size = usize::try_from(length).unwrap_or(0);
@@ -64,7 +64,7 @@ impl Source<'_> {
         }
     }
 
-    /// The same in pieces of a size, of which the last may be shorter.
+    /// Reads the same range in pieces of a size, of which the last may be shorter.
     pub(super) fn each_piece(
         &self,
         offset: u64,
@@ -93,7 +93,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// As many bytes of a file as there are from `offset` on.
+    /// Reads as many bytes of a file as there are from `offset` on.
     fn fill(&self, bytes: &mut [u8], offset: u64) -> Result<usize, TraceError> {
         let Source::File { file, path, .. } = self else { return Ok(0) };
         let mut filled = 0;

@@ -10,7 +10,7 @@ pub struct Buffer {
 impl Buffer {
     const ALIGNMENT: usize = 8;
 
-    /// Of that many bytes.
+    /// Creates a buffer of that many bytes.
     #[must_use]
     pub fn new(length: usize) -> Self {
         let bytes = vec![0; length + Self::ALIGNMENT - 1];
@@ -18,7 +18,7 @@ impl Buffer {
         Self { bytes, start, length }
     }
 
-    /// All zero again.
+    /// Sets all bytes to zero.
     pub fn clear(&mut self) {
         self.bytes.fill(0);
     }
@@ -29,7 +29,7 @@ impl Buffer {
         &self.bytes[self.start..][..self.length]
     }
 
-    /// For the writer.
+    /// Returns the memory for the writer.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..][..self.length]

@@ -31,7 +31,7 @@ impl<'a> Region<'a> {
         self.base.cast::<u64>().is_aligned()
     }
 
-    /// Plain stores, in any order.
+    /// Copies bytes with plain stores, in any order.
     #[inline]
     pub(super) fn copy(&mut self, at: usize, bytes: &[u8]) {
         if at.checked_add(bytes.len()).is_none_or(|end| end > self.length) {

@@ -40,7 +40,7 @@ impl Ring {
         }
     }
 
-    /// All records so far count from here on.
+    /// Makes all records so far valid.
     pub(super) fn commit(&mut self, region: &mut Region<'_>) {
         if self.begun == 0 {
             return;
@@ -53,7 +53,7 @@ impl Ring {
         region.store(self.block() + COMMIT, u64::from(self.checksum) << 32 | u64::from(used));
     }
 
-    /// Place of a record of the current block.
+    /// Returns the offset of a record of the current block.
     fn record(&self, number: usize) -> usize {
         self.block() + BlockHead::SIZE + number * Record::SIZE
     }

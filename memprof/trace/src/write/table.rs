@@ -36,7 +36,7 @@ pub(super) struct Filling<'r, 'a> {
 }
 
 impl<'r, 'a> Filling<'r, 'a> {
-    /// From here on the slot does not count; `length` bytes have to follow.
+    /// Begins a row, which makes the slot invalid; `length` bytes must follow.
     pub(super) fn begin(
         region: &'r mut Region<'a>,
         slot: usize,
@@ -56,7 +56,7 @@ impl<'r, 'a> Filling<'r, 'a> {
         Self { region, slot, next, end, head, hasher, chunk: [0; CHUNK], filled: 0 }
     }
 
-    /// The next bytes of the payload.
+    /// Writes the next bytes of the payload.
     #[inline]
     pub(super) fn put(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
@@ -78,7 +78,7 @@ impl<'r, 'a> Filling<'r, 'a> {
         self.filled = 0;
     }
 
-    /// From here on the slot counts.
+    /// Ends the row, which makes the slot valid.
     pub(super) fn finish(mut self) {
         self.flush();
         // Zeros, should less have been put than was promised.
@@ -154,7 +154,8 @@ impl<const N: usize> Table<N> {
         written
     }
 
-    /// The payload of a row, with the bytes behind it in its slot; empty if it was never written.
+    /// Returns the payload of a row, with the bytes behind it in its slot; empty if it was never
+    /// written.
     pub(super) fn payload<'r>(&self, region: &'r Region<'_>, index: u32) -> &'r [u8] {
         match self.slots.get(index as usize) {
             None | Some(0) => &[],
@@ -165,7 +166,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Bytes of payload there is room for in a row.
+    /// Returns the number of payload bytes that fit in a row.
     pub(super) fn room(&self) -> usize {
         self.section.slot_size - SlotHead::SIZE
     }

@@ -161,7 +161,7 @@ impl Timeline {
         self.write_open(region, sequence);
     }
 
-    /// Takes in how much more than its share of its private pages the process has.
+    /// Records by how much the process exceeds its share of its private pages.
     pub(super) fn beyond(&mut self, least: u64, most: u64) {
         self.beyond = [least, most];
         let [least, most] = self.beyond_kib();
@@ -335,7 +335,8 @@ impl Timeline {
         }
     }
 
-    /// Time of a closed bin for which its state is known: all of it after the first full sample.
+    /// Returns the time of a closed bin for which its state is known: all of it after the first
+    /// full sample.
     fn known_for(&self, head: &BinHead) -> u64 {
         let begin = bin_start(head.level, head.number);
         let end = begin.saturating_add(1 << (BIN_SHIFT + head.level));
@@ -451,12 +452,12 @@ impl Timeline {
     }
 }
 
-/// When a bin begins.
+/// Returns the begin of a bin.
 fn bin_start(level: u32, number: u32) -> u64 {
     u64::from(number) << (BIN_SHIFT + level)
 }
 
-/// Slot index of a bin.
+/// Returns the slot index of a bin.
 fn bin_index(level: u32, number: u32) -> u32 {
     level << 24 | number
 }
@@ -512,7 +513,7 @@ fn merge_cells(left: &Cell, right: &Cell, weights: [u64; 2], samples: [u32; 2]) 
     }
 }
 
-/// The sum of two by their weights, and the number to divide it by.
+/// Returns the weighted sum of two values, and the number to divide it by.
 fn weighted(left: u64, right: u64, [of_left, of_right]: [u64; 2]) -> (u128, u128) {
     let sum = u128::from(left) * u128::from(of_left) + u128::from(right) * u128::from(of_right);
     (sum, (u128::from(of_left) + u128::from(of_right)).max(1))
@@ -527,7 +528,7 @@ fn least<T: Ord>(left: T, right: T, weights: [u64; 2]) -> T {
     }
 }
 
-/// In KiB, rounded up.
+/// Returns the bytes in KiB, rounded up.
 fn kib(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }

@@ -121,7 +121,7 @@ fn count_blocks(state: &StateRow, trusted: bool) -> u64 {
     if trusted { state.blocks } else { 0 }
 }
 
-/// The state, and whether it can be trusted to be the last one.
+/// Returns the state, and whether it is certain to be the last one.
 fn state(decoder: &mut Decoder<'_>) -> Result<(StateRow, bool), TraceError> {
     let before = decoder.faults.len();
     let rows: Vec<Row<StateRow>> = table(decoder, SectionKind::State, Some(1))?;

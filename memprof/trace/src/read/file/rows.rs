@@ -29,11 +29,12 @@ fn lengthen_segment(payload: &mut Vec<u8>) {
 
 /// A row that is read from a payload.
 pub(super) trait Checked: Sized {
-    /// The row, and whether something had to be put right. Nothing if the payload is too short.
+    /// Returns the row, and whether something had to be corrected. Returns `None` if the payload is
+    /// too short.
     fn checked(payload: &[u8]) -> Option<(Self, bool)>;
 }
 
-/// All rows of a table, by number.
+/// Returns all rows of a table, by number.
 pub(super) fn table<T: Checked>(
     decoder: &mut Decoder<'_>,
     section: SectionKind,
@@ -60,7 +61,7 @@ pub(super) fn table<T: Checked>(
     Ok(rows)
 }
 
-/// The newest whole summary.
+/// Returns the newest valid summary.
 pub(super) fn summary(decoder: &mut Decoder<'_>) -> Result<Option<Summary>, TraceError> {
     let rows: Vec<Row<Summary>> = table(decoder, SectionKind::Summary, None)?;
     Ok(rows.into_iter().next().map(|row| row.row))
@@ -97,7 +98,7 @@ pub(super) fn cut_counted<const N: usize>(values: [&mut u64; N]) -> bool {
     cut(values, MOST_COUNTED)
 }
 
-/// A component's number, or [`NONE`].
+/// Corrects a component's number that is neither valid nor [`NONE`].
 fn mend_component(component: &mut u32) -> bool {
     let wrong = *component != NONE && *component as usize >= COMPONENTS_LIMIT;
     mend(component, wrong, 0)

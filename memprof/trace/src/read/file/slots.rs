@@ -47,8 +47,8 @@ fn check(bytes: &[u8]) -> Found<'_> {
     }
 }
 
-/// All whole slots of some bytes, in their order, and how many are damaged. A part cut off is not
-/// there: the file is known to be shorter than it was.
+/// Returns all valid slots of some bytes, in order, and the number of damaged ones. A truncated
+/// slot does not count: the file is known to be shorter than it was.
 pub(super) fn whole<'a>(bytes: &'a [u8], entry: &SectionEntry) -> (Vec<Slot<'a>>, u64) {
     let (mut slots, mut damaged) = (Vec::new(), 0);
     for bytes in bytes.chunks_exact(entry.slot_size as usize) {
@@ -71,7 +71,8 @@ pub(super) struct Newest {
     pub(super) missing: u64,
 }
 
-/// The newest value of each row. `count` is how many rows there have to be, where that is known.
+/// Returns the newest value of each row. `count` is the expected number of rows, where that is
+/// known.
 pub(super) fn newest(
     decoder: &Decoder<'_>,
     kind: SectionKind,

@@ -68,7 +68,7 @@ struct Found {
 }
 
 impl Found {
-    /// What is in some of the slots.
+    /// Adds the content of some of the slots.
     fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32, cell_size: usize) {
         let (slots, damaged) = whole(bytes, entry);
         self.damaged += damaged;
@@ -99,7 +99,7 @@ impl Found {
     }
 }
 
-/// A cell; of an older one any part may be shared, or none.
+/// Reads a cell; in an older one, any part may be shared, or none.
 fn cell(bytes: &[u8]) -> Option<Cell> {
     if bytes.len() >= Cell::SIZE {
         return Cell::from_bytes(bytes);
@@ -110,8 +110,8 @@ fn cell(bytes: &[u8]) -> Option<Cell> {
     Some(Cell { private_max: cell.resident_max, shared_max: cell.resident_max, ..cell })
 }
 
-/// With whether something had to be put right. Nothing if it differs from its index, or has too
-/// many components.
+/// Reads a bin. Also returns whether something had to be corrected. Returns `None` if the bin does
+/// not match its index, or has too many components.
 fn bin(index: u32, payload: &[u8], bin_shift: u32, cell_size: usize) -> Option<(Bin, bool)> {
     let mut head = BinHead::from_bytes(payload)?;
     let payload = &payload[BinHead::SIZE..];

@@ -154,7 +154,7 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Ranks that have a line each on the terminal.
+/// Returns the number of ranks that fit on the terminal, one per line.
 fn room() -> usize {
     /// Number of lines of [`display`] other than those of ranks.
     const OTHERS: usize = 8;
@@ -173,8 +173,8 @@ fn pause(length: Duration) -> bool {
     !signals::asked_to_end()
 }
 
-/// Returns true if all ranks that can be read have ended. Ranks on other machines cannot be looked at; they are over
-/// when they have closed their files.
+/// Returns true if all readable ranks have ended. Ranks on other machines cannot be checked; they
+/// have ended when they have closed their files.
 fn over(job: &Job) -> bool {
     let ended = |rank: &Rank| {
         matches!(rank.state, State::Closed | State::Killed | State::Gone | State::Replaced)
@@ -204,7 +204,7 @@ impl Unread {
     }
 }
 
-/// One screen.
+/// Returns one screen.
 pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     use Align::{Left, Right};
     let all: Vec<&Rank> = job.ranks().collect();
@@ -322,7 +322,7 @@ struct RankNow<'a> {
     groups: Option<BTreeMap<&'static str, u64>>,
 }
 
-/// One look, for other programs.
+/// Returns one look as JSON, for other programs.
 fn json(job: &Job) -> anyhow::Result<String> {
     let now = |rank: &'_ Rank| {
         let groups = Group::ALL.into_iter().map(|group| (group.label(), held(rank, group)));

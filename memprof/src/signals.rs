@@ -64,8 +64,8 @@ pub fn handle() {
     }
 }
 
-/// From now on signals go to this process; so does one that came since `handle`, while the command
-/// was being started.
+/// Passes signals to this process from now on, including one that arrived since `handle`, while the
+/// command was being started.
 pub fn pass_to(child: u32) {
     let child = i32::try_from(child).unwrap_or(0);
     CHILD.store(child, Ordering::SeqCst);

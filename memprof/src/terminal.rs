@@ -17,29 +17,29 @@ pub struct Look {
 }
 
 impl Look {
-    /// For standard output.
+    /// Returns the look for standard output.
     pub fn stdout() -> Look {
         let out = std::io::stdout();
         Look::of(out.is_terminal(), width(&out))
     }
 
-    /// For standard error.
+    /// Returns the look for standard error.
     pub fn stderr() -> Look {
         let out = std::io::stderr();
         Look::of(out.is_terminal(), width(&out))
     }
 
-    /// Without colour, for lines of any length.
+    /// Returns the look without colour, for lines of any length.
     pub fn plain() -> Look {
         Look { colour: false, width: None }
     }
 
-    /// For lines of at most so many characters.
+    /// Returns the look for lines of at most `width` characters.
     pub fn narrow(self, width: usize) -> Look {
         Look { width: Some(width), ..self }
     }
 
-    /// Number of characters a line may have, where that is a limit.
+    /// Returns the maximum number of characters of a line, if there is a limit.
     pub fn width(self) -> Option<usize> {
         self.width
     }
@@ -77,17 +77,17 @@ impl Look {
         self.paint("1", text)
     }
 
-    /// Text that matters less.
+    /// Formats text that matters less.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// Text that should be looked at.
+    /// Formats text that needs attention.
     pub fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }
 
-    /// Text of a good state.
+    /// Formats text for a good state.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
@@ -118,7 +118,7 @@ pub fn columns(text: &str) -> usize {
     text.chars().map(of).sum()
 }
 
-/// Lines of the terminal at standard output; nothing where it does not say how many.
+/// Returns the number of lines of the terminal at standard output; `None` if it is not known.
 pub fn height() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_row > 0).then_some(usize::from(size.ws_row))
@@ -162,7 +162,7 @@ impl Drop for Screen {
     }
 }
 
-/// Of a terminal that says how wide it is.
+/// Returns the width of a terminal that reports it.
 fn width(out: &impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(out).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
@@ -194,7 +194,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For work of this name.
+    /// Creates the progress of work with this name.
     pub fn new(what: &str) -> Progress {
         Progress {
             what: what.to_owned(),
@@ -214,7 +214,7 @@ impl Progress {
         self.last = usize::MAX;
     }
 
-    /// Says that `done` of `total` is done; nothing within the first half second.
+    /// Shows that `done` of `total` is done; nothing within the first half second.
     pub fn at(&mut self, done: usize, total: usize) {
         let percent = (done * 100).checked_div(total).unwrap_or(100);
         if !self.shown || percent == self.last || self.begun.elapsed().as_millis() < 500 {

@@ -39,12 +39,12 @@ impl Change {
         }
     }
 
-    /// By how many bytes it grew.
+    /// Returns the growth in bytes.
     pub fn bytes(&self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
     }
 
-    /// By how many percent it grew; nothing where there was nothing before.
+    /// Returns the growth in percent; `None` where there was nothing before.
     pub fn percent(&self) -> Option<f64> {
         match self.before.unwrap_or(0) {
             0 => None,
@@ -133,19 +133,19 @@ impl Floors {
     /// Number of components whose noise adds up in a process.
     const COMPONENTS: u64 = 4;
 
-    /// Of what a whole process has resident.
+    /// Returns the floor for the resident bytes of a whole process.
     pub fn of_process(&self) -> u64 {
         self.noise.saturating_mul(Floors::COMPONENTS)
     }
 
-    /// Of what the ranks of a node have resident together.
+    /// Returns the floor for the resident bytes of all ranks of a node.
     pub fn of_node(&self, comparison: &Comparison) -> u64 {
         let ranks = comparison.ranks.into_iter().max().unwrap_or(1);
         let nodes = comparison.nodes.into_iter().min().unwrap_or(1).max(1);
         self.of_process().saturating_mul(ranks.div_ceil(nodes) as u64)
     }
 
-    /// Of what all ranks have resident together.
+    /// Returns the floor for the resident bytes of all ranks.
     pub fn of_job(&self, comparison: &Comparison) -> u64 {
         let ranks = comparison.ranks.into_iter().max().unwrap_or(1);
         self.of_process().saturating_mul(ranks as u64)

@@ -19,11 +19,11 @@ struct Document<'a> {
     verdict: Option<&'a Verdict>,
 }
 
-/// The comparison as a document, with the findings of `--fail-above`.
+/// Returns the comparison as a document, with the findings of `--fail-above`.
 ///
 /// # Errors
 ///
-/// It cannot be written as JSON.
+/// The document cannot be written as JSON.
 pub fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Result<String> {
     let document = Document { memprof_diff: VERSION, comparison, verdict };
     Ok(serde_json::to_string(&document)? + "\n")
@@ -139,7 +139,7 @@ fn is_same(one: &Who, other: &Who) -> bool {
     (one.rank, one.spawned, one.child) == (other.rank, other.spawned, other.child)
 }
 
-/// A change; one of less than `noise` is called that.
+/// Returns the row of a change, which is marked if it is less than `noise`.
 fn row(name: &str, change: &Change, show: fn(u64) -> String, noise: u64) -> Vec<String> {
     let side = |value: Option<u64>| value.map_or("-".to_owned(), show);
     let by = change.bytes();

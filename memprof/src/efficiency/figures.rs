@@ -16,7 +16,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Time outside of MPI, without the time in which the processors were lent.
+    /// Returns the time outside of MPI, without the time in which the processors were lent.
     pub fn useful(&self) -> u64 {
         self.elapsed.saturating_sub(self.mpi).saturating_sub(self.lent)
     }

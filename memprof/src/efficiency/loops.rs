@@ -126,7 +126,7 @@ impl Places {
     }
 }
 
-/// Merges the loops of ranks; none where they were not looked for.
+/// Merges the loops of ranks. Returns `None` if loops were not searched for.
 pub fn join<'a>(traces: impl Iterator<Item = &'a Trace>) -> Option<Loops> {
     let mut places = Places::default();
     let (mut lost, mut started) = (0_u64, u64::MAX);
@@ -204,7 +204,7 @@ pub fn lines(loops: &Loops) -> Vec<Line<'_>> {
 }
 
 impl Line<'_> {
-    /// Cells; the first begins with `indent` once for each loop around.
+    /// Returns the cells; the first begins with `indent` once for each enclosing loop.
     pub fn cells(&self, indent: &str) -> Vec<String> {
         let mut cells =
             vec![indent.repeat(self.depth) + &clean(&self.call.function), clean(&self.call.place)];
@@ -235,14 +235,14 @@ fn ranks_told(ranges: &[(u32, u32)]) -> String {
     format!("{},… {ranks} ranks", told.join(","))
 }
 
-/// The mean, with the least and the greatest where they differ.
+/// Returns the mean, followed by the least and the greatest value where they differ.
 fn spread(of: Option<Spread>, text: impl Fn(f64) -> String) -> String {
     let Some(Spread { min, mean, max }) = of else { return "-".to_owned() };
     let (min, mean, max) = (text(min), text(mean), text(max));
     if min == max { mean } else { format!("{mean} ({min} to {max})") }
 }
 
-/// The table.
+/// Returns the table.
 pub fn text(loops: &Loops, look: Look) -> String {
     if loops.loops.is_empty() {
         return "no rank called MPI from one place twice\n".to_owned();

@@ -103,12 +103,12 @@ pub fn page(times: &Times) -> String {
     page.finish("{}")
 }
 
-/// Ranks in a row of bars.
+/// Returns the number of ranks in a row of bars.
 fn per_row(region: &Region) -> usize {
     region.ranks.len().div_ceil(ROWS).max(1)
 }
 
-/// Meaning of the rows.
+/// Returns the description of the rows.
 fn rows_told(region: &Region) -> String {
     let rows = match per_row(region) {
         1 => "One bar for each rank".to_owned(),
@@ -119,12 +119,12 @@ fn rows_told(region: &Region) -> String {
     format!("{rows}; its parts stand in the order of the legend.")
 }
 
-/// Time of a rank in a part.
+/// Returns the time of a rank in a part.
 fn time_of(part: &Part, rank: &RankTime) -> u64 {
     COLUMNS.iter().find(|(name, _)| *name == part.column).map_or(0, |(_, of)| of(rank))
 }
 
-/// Names of the colours, of the parts that some bar has.
+/// Returns the names of the colours for all parts that occur in a bar.
 fn legend(times: &Times) -> String {
     let mut out = "<p class=legend aria-label=\"colours of the bars\">".to_owned();
     for part in &PARTS {
@@ -137,7 +137,7 @@ fn legend(times: &Times) -> String {
     out + "</p>\n"
 }
 
-/// The bars of a region.
+/// Returns the bars of a region.
 fn bars(region: &Region, times: &Times) -> String {
     let busiest = |ranks: &[RankTime]| ranks.iter().max_by_key(|rank| rank.useful_ns).cloned();
     let rows = region.ranks.chunks(per_row(region)).filter_map(|ranks| {

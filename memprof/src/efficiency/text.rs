@@ -22,7 +22,7 @@ pub const COLUMNS: [(&str, Part); 10] = [
     ("other", |time| time.other_ns),
 ];
 
-/// `12.3` of a hundred.
+/// Formats a share as a percentage, `12.3`.
 fn percent(part: f64) -> String {
     format!("{:.1}", part * 100.0)
 }
@@ -58,7 +58,7 @@ pub fn head(times: &Times) -> String {
     format!("{}: {} on {nodes}", clean(&times.program), count(ranks, "rank"))
 }
 
-/// The table of regions; with `ranks` each rank of each.
+/// Returns the table of regions; with `ranks`, also each rank of each region.
 pub fn text(times: &Times, ranks: bool, look: Look) -> String {
     let mut columns = vec![Align::Left; 1];
     columns.extend([Align::Right; 16]);
@@ -79,7 +79,7 @@ pub fn text(times: &Times, ranks: bool, look: Look) -> String {
     look.bold(&head(times)) + "\n\n" + &grid.text(look) + &notes(times, look)
 }
 
-/// The notes, a line each.
+/// Returns the notes, one per line.
 pub fn notes(times: &Times, look: Look) -> String {
     times.notes.iter().map(|note| look.warn(&clean(note)) + "\n").collect()
 }

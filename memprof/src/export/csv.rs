@@ -60,7 +60,7 @@ pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::
     Ok(())
 }
 
-/// A field as RFC 4180 wants it.
+/// Formats a field as required by RFC 4180.
 pub(super) fn field(text: &str) -> Cow<'_, str> {
     // A table calculator would run these.
     let text: Cow<'_, str> = match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {

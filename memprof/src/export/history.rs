@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written.
+    /// Returns the name in the output.
     pub fn label(self) -> &'static str {
         match self {
             Kind::Sample => "sample",
@@ -125,7 +125,7 @@ impl History {
         History { names: names.list, points, phases: Vec::new() }
     }
 
-    /// Of each name the points that have it, with its memory.
+    /// Returns, for each name, the points that have it, with its memory.
     pub(super) fn by_name(&self) -> Vec<Vec<(usize, &Row)>> {
         let mut found = vec![Vec::new(); self.names.len()];
         for (at, point) in self.points.iter().enumerate() {
@@ -136,7 +136,7 @@ impl History {
         found
     }
 
-    /// The innermost phase at a time.
+    /// Returns the innermost phase at a time.
     pub fn phase_at(&self, time_ns: u64) -> &str {
         let open =
             self.phases.iter().filter(|span| span.begin_ns <= time_ns && time_ns < span.end_ns);
@@ -161,8 +161,9 @@ impl Names {
     }
 }
 
-/// Every sample as a whole. One that names only changes is completed by earlier ones; those before the first whole one
-/// say too little. Where they could be more than `most` rows, only some of them.
+/// Returns every complete sample. A sample that contains only changes is completed from earlier
+/// ones; samples before the first complete one are left out. If there could be more than `most`
+/// rows, only some of the samples are returned.
 fn samples(trace: &Trace, places: &[usize], most: usize) -> Vec<Point> {
     let mut totals = Vec::new();
     each(trace, &mut |_, state| totals.push(state.total));
@@ -210,7 +211,7 @@ impl State {
     }
 }
 
-/// Goes through the samples at which the memory of every component is known.
+/// Visits the samples at which the memory of every component is known.
 fn each(trace: &Trace, visit: &mut dyn FnMut(&Sample, &State)) {
     let mut known: Option<State> = None;
     for (head, rows) in trace.history.samples() {

@@ -69,7 +69,7 @@ fn tree(out: &mut impl Write, history: &History, point: &Point, total: u64) -> i
     Ok(())
 }
 
-/// The moment of the peak, where only a bin is left of that time: a bin has means.
+/// Returns the moment of the peak if only a bin is left of that time: a bin has means.
 fn lost_peak(rank: &Rank, history: &History) -> Option<Point> {
     let most = history.points.iter().map(|point| point.total).max()?;
     if most >= rank.peak.bytes {
@@ -91,7 +91,7 @@ fn lost_peak(rank: &Rank, history: &History) -> Option<Point> {
     })
 }
 
-/// At most so many points, evenly over time, the largest of its neighbours each.
+/// Returns at most [`MOST_SNAPSHOTS`] points, evenly over time, each the largest of its neighbours.
 fn thinned<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let span = last.time_ns.saturating_sub(first.time_ns).max(1);
@@ -113,7 +113,7 @@ fn thinned<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     kept
 }
 
-/// Text that cannot end a line or begin a comment, as `#` does there.
+/// Returns text that cannot end a line or begin a comment, as `#` does in this format.
 fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '#' { '_' } else { c }).collect()
 }

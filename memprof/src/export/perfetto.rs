@@ -193,7 +193,8 @@ impl Tracks {
     }
 }
 
-/// At which of so many points a counter has another value than before, and which; of those without a row it is 0.
+/// Returns at which of `points` points a counter changes, and its new value; the value is 0 at
+/// points without a row.
 fn changes(
     rows: &[(usize, &super::Row)],
     points: usize,

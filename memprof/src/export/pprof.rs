@@ -71,7 +71,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Of so many processes, in a job that began then.
+    /// Creates a profile of `processes` processes, in a job that began at `began`.
     pub fn new(processes: usize, began: u64) -> Self {
         Self {
             apart: processes <= RANKS_APART,
@@ -84,7 +84,7 @@ impl Profile {
         }
     }
 
-    /// One more process.
+    /// Adds a process.
     pub fn rank(&mut self, rank: &Rank) -> anyhow::Result<()> {
         let (objects, sites) = rank.sites()?;
         self.duration = self.duration.max(rank.offset_ns.saturating_add(rank.duration_ns));
@@ -113,7 +113,7 @@ impl Profile {
         Ok(())
     }
 
-    /// The file.
+    /// Writes the file.
     pub fn write(self, out: impl Write) -> std::io::Result<()> {
         // No time in the head: the same job gives the same bytes.
         let mut out = GzBuilder::new().mtime(0).write(out, Compression::default());
@@ -208,7 +208,7 @@ impl Profile {
     }
 }
 
-/// The most there is, instead of a negative number: values are signed there.
+/// Limits a value to the largest signed number, since values are signed in this format.
 fn signed(value: u64) -> u64 {
     value.min(i64::MAX as u64)
 }

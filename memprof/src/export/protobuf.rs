@@ -7,24 +7,24 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// A number.
+    /// Appends a number.
     pub fn number(mut self, field: u32, value: u64) -> Self {
         self.varint(u64::from(field) << 3);
         self.varint(value);
         self
     }
 
-    /// Text.
+    /// Appends a text.
     pub fn text(self, field: u32, text: &str) -> Self {
         self.block(field, text.as_bytes())
     }
 
-    /// A message within.
+    /// Appends a nested message.
     pub fn message(self, field: u32, inner: Message) -> Self {
         self.block(field, &inner.bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

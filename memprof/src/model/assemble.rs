@@ -78,7 +78,7 @@ struct Lived {
 const APART_NS: u64 = 2_000_000_000;
 
 impl Axis {
-    /// From the clocks of all processes.
+    /// Creates the axis from the clocks of all processes.
     pub fn new(clocks: &[Clock]) -> Axis {
         let mut boots: HashMap<[u8; 16], Boot> = HashMap::new();
         for clock in clocks {
@@ -116,7 +116,7 @@ impl Axis {
             })
     }
 
-    /// Start of a process after the start of the job.
+    /// Returns the start of a process relative to the start of the job.
     pub fn offset_ns(&self, clock: &Clock) -> u64 {
         let Some(boot) = self.boots.get(&clock.boot_id) else {
             return 0;
@@ -201,7 +201,7 @@ fn own_peak(rank: &Rank, own: &Timeline, claims: &HashMap<Arc<str>, Claim>) -> O
 }
 
 impl Assembler {
-    /// For processes on this axis.
+    /// Creates an assembler for processes on this axis.
     pub fn new(axis: Axis) -> Assembler {
         Assembler {
             axis,
@@ -213,7 +213,7 @@ impl Assembler {
         }
     }
 
-    /// One process; each once.
+    /// Adds a process, which must be added only once.
     pub fn add(&mut self, clock: &Clock, reduced: Reduced) {
         let Reduced { mut rank, mut timeline, totals, shared, objects, sites, notes } = reduced;
         rank.offset_ns = self.axis.offset_ns(clock);
@@ -256,7 +256,7 @@ impl Assembler {
         node.ranks.push(rank);
     }
 
-    /// The job.
+    /// Returns the job.
     pub fn finish(self, folder: PathBuf, unread: Vec<Unread>) -> Job {
         let mut peaks = Peaks::default();
         let mut nodes: Vec<Node> = (self.nodes.into_iter())
@@ -325,7 +325,7 @@ fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Pe
     Node { host, boot_id, ranks, timeline, joined, mapped: mapped.finish() }
 }
 
-/// The largest total of the process in each bin of the job's axis.
+/// Returns the largest total of the process in each bin of the job's axis.
 fn heat(axis: &Timeline, timeline: &Timeline, totals: &[u64]) -> Vec<u64> {
     let values = match totals.len() == timeline.bins {
         true => totals.to_vec(),

@@ -76,7 +76,7 @@ impl Group {
         }
     }
 
-    /// As it is shown.
+    /// Returns the displayed name.
     pub fn label(self) -> &'static str {
         match self {
             Group::Application => "application",
@@ -97,7 +97,7 @@ impl Group {
         Group::ALL.into_iter().find(|group| group.label() == label)
     }
 
-    /// The name of its combined components, `other mpi` for example.
+    /// Returns the name of its combined components, `other mpi` for example.
     pub fn others(self) -> Arc<str> {
         format!("{OTHER}{}", self.label()).into()
     }

@@ -28,7 +28,7 @@ pub struct Belongs {
     pub start: Option<u32>,
 }
 
-/// The name of a job, and whether the rank with it was started by another one.
+/// Returns the name of a job, and whether another rank started the rank with this name.
 pub fn name(text: &str) -> (&str, bool) {
     text.strip_suffix(SPAWNED).map_or((text, false), |name| (name, true))
 }

@@ -56,7 +56,7 @@ pub struct Claim {
     pub doubled: u64,
 }
 
-/// Bytes of segments that were counted in another component earlier, whichever that was.
+/// Returns the bytes of segments that earlier counted for another component, whichever it was.
 pub fn moved(segments: &[Shared]) -> u64 {
     let moved = segments.iter().filter(|segment| segment.is_moved);
     moved.fold(0, |sum, segment| sum.saturating_add(segment.ever()))
@@ -187,7 +187,7 @@ impl Join {
         }
     }
 
-    /// The node's view.
+    /// Returns the sums of the node.
     pub fn finish(self) -> Joined {
         let mut joined = Joined::default();
         let mut moved = 0;
@@ -246,7 +246,7 @@ impl Join {
 }
 
 impl Shared {
-    /// Bytes present in any sample; a page that is mapped twice counts twice.
+    /// Returns the bytes present in any sample; a page that is mapped twice counts twice.
     fn ever(&self) -> u64 {
         self.present.saturating_add(self.dropped).saturating_add(self.doubled)
     }
@@ -290,7 +290,7 @@ impl Shared {
         self.exact = false;
     }
 
-    /// Bytes of the granules that are set.
+    /// Returns the bytes of the granules that are set.
     fn covered(&self) -> u64 {
         let granules: u64 = self.bitmap.iter().map(|w| u64::from(w.count_ones())).sum();
         granules.saturating_mul(1 << self.granule_shift)

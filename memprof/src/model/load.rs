@@ -85,7 +85,8 @@ pub struct Unread {
     pub why: String,
 }
 
-/// The traces in a folder, by name. Links, folders and other things of that name are left alone.
+/// Returns the traces in a folder, by name. Ignores links, folders and other entries with such
+/// names.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let list = || -> std::io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
@@ -121,7 +122,7 @@ impl Job {
         Job::read(folder, only, Part::Everything, progress)
     }
 
-    /// The same without timelines and call stacks: the part that a display needs which refreshes
+    /// Does what [`load`] does, without timelines and call stacks, for a display that refreshes
     /// itself.
     pub fn load_summaries(
         folder: &Path,
@@ -248,7 +249,7 @@ struct Found {
     parent: Option<u32>,
 }
 
-/// The traces that count, and how many others there are.
+/// Returns the traces that count, and the number of the others.
 fn without_helpers(traces: Vec<Found>) -> (Vec<Found>, usize) {
     let all: Vec<Who> = traces.iter().map(|found| found.first.who.clone()).collect();
     let count = traces.len();
@@ -262,7 +263,7 @@ fn without_helpers(traces: Vec<Found>) -> (Vec<Found>, usize) {
     (kept, helpers)
 }
 
-/// Says of each trace which job it is of.
+/// Sets the job of each trace.
 fn number(traces: &mut [Found]) {
     let begun = |found: &Found| found.first.clock.realtime_ns;
     let all: Vec<_> = traces.iter().map(|found| (&found.first.who, begun(found))).collect();
@@ -312,7 +313,8 @@ fn belong(rank: &mut Rank, found: &Found) {
 /// Number of nodes whose phases are searched for in the history of one of their ranks.
 const SHADED: usize = 8;
 
-/// Takes the phases of sums from their first rank: ranks of a job go through the same phases.
+/// Copies the phases of sums from their first rank, since ranks of a job go through the same
+/// phases.
 fn shade(job: &mut Job) {
     // Each job of several has its own.
     let first = |part: &JobPart| job.ranks().find(|rank| rank.job == Some(part.number));
@@ -337,7 +339,8 @@ fn shade(job: &mut Job) {
     }
 }
 
-/// When phases were open, on the axis of the job, as far back as the history goes.
+/// Returns the periods in which phases were open, on the axis of the job, as far back as the
+/// history goes.
 pub fn spans(rank: &Rank) -> Vec<Span> {
     match reduce::spans(&rank.file) {
         Ok(spans) => placed(spans, rank),
@@ -345,7 +348,7 @@ pub fn spans(rank: &Rank) -> Vec<Span> {
     }
 }
 
-/// The same from its trace, which was read with its history.
+/// Returns the same for a trace that was read with its history.
 pub fn spans_of(rank: &Rank, trace: &Trace) -> Vec<Span> {
     placed(reduce::all_spans(trace), rank)
 }
@@ -363,7 +366,7 @@ fn placed(mut spans: Vec<Span>, rank: &Rank) -> Vec<Span> {
     spans
 }
 
-/// The timeline of a rank, on the axis of its job.
+/// Returns the timeline of a rank, on the axis of its job.
 pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     let Reduced { mut timeline, .. } =
         reduce::reduce(&rank.file, Part::Everything, &RunningProcesses::new())
@@ -382,12 +385,13 @@ pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     Ok(timeline)
 }
 
-/// The sampled call stacks of a rank, and the objects they are in.
+/// Returns the sampled call stacks of a rank, and the objects that they refer to.
 pub fn sites(rank: &Rank) -> Result<(Vec<Object>, Vec<Site>), LoadError> {
     reduce::sites(&rank.file).map_err(|why| LoadError::Trace { file: rank.file.clone(), why })
 }
 
-/// Asked once: the answer is in several files of the kernel.
+/// Returns the number of worker threads. Queried once, since the kernel provides it in several
+/// files.
 fn workers() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT

@@ -30,7 +30,8 @@ pub struct Refused {
     pub why: String,
 }
 
-/// The words in a folder: empty files named `HOST.PID.START.RANK.ERROR.missing`, in containers
+/// Returns the ranks without a trace, from empty files in a folder named
+/// `HOST.PID.START.RANK.ERROR.missing`, in containers
 /// `HOST.PID-NAMESPACE.START.RANK.ERROR.missing`.
 pub fn refused(folder: &Path) -> Vec<Refused> {
     let Ok(entries) = std::fs::read_dir(folder) else {
@@ -42,7 +43,8 @@ pub fn refused(folder: &Path) -> Vec<Refused> {
     refused
 }
 
-/// Ranks of which such words say that children were not recorded: empty files named `HOST.PID.START.RANK.children`.
+/// Returns the ranks whose children were not recorded, from empty files named
+/// `HOST.PID.START.RANK.children`.
 pub fn forked(folder: &Path) -> Vec<Option<u32>> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -58,7 +60,7 @@ pub fn forked(folder: &Path) -> Vec<Option<u32>> {
     ranks
 }
 
-/// A sentence on children that were not recorded; nothing where there are none.
+/// Returns a sentence about children that were not recorded; `None` if there are none.
 pub fn forked_told(forked: &[Option<u32>]) -> Option<String> {
     let ranks: Vec<String> = forked.iter().flatten().take(8).map(u32::to_string).collect();
     let more = if forked.iter().flatten().count() > ranks.len() { ", ..." } else { "" };
@@ -73,7 +75,7 @@ pub fn forked_told(forked: &[Option<u32>]) -> Option<String> {
     ))
 }
 
-/// These in sentences, one for each reason.
+/// Returns sentences about these ranks, one for each reason.
 pub fn told(refused: &[Refused]) -> Vec<String> {
     let sentence = |group: &[Refused]| {
         let ranks: Vec<String> =

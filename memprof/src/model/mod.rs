@@ -96,8 +96,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Number of its ranks that have not left, and their memory in all at their last samples: shared pages in each, those
-    /// that forks have left by their shares.
+    /// Returns the number of ranks that have not left, and the sum of their memory at their last
+    /// samples: shared pages count in each rank, pages that forks have left count by shares.
     pub fn present(&self) -> (usize, u64) {
         let present = self.ranks.iter().filter(|rank| !rank.left);
         present.fold((0, 0), |(count, sum), rank| {
@@ -106,7 +106,8 @@ impl Node {
         })
     }
 
-    /// Number of its ranks, for people; and the number of those left, where some have gone.
+    /// Returns the number of ranks as text, followed by the number of those left, if some have
+    /// gone.
     pub fn ranks_told(&self) -> String {
         match (self.ranks.len(), self.present().0) {
             (all, present) if all == present => all.to_string(),
@@ -129,18 +130,19 @@ pub struct Note {
 }
 
 impl Job {
-    /// All ranks of all nodes.
+    /// Returns all ranks of all nodes.
     pub fn ranks(&self) -> impl Iterator<Item = &Rank> + Clone {
         self.nodes.iter().flat_map(|node| &node.ranks)
     }
 
-    /// The first process with this rank; one that was launched rather than one that others have started.
+    /// Returns the first process with this rank, preferably one that was launched rather than
+    /// started by other ranks.
     pub fn rank(&self, number: u32) -> Option<&Rank> {
         let all = self.ranks().filter(|rank| rank.identity.rank == Some(number));
         all.min_by_key(|rank| rank.identity.spawned)
     }
 
-    /// The last program of a process by its number, on whichever node.
+    /// Returns the last program of the process with this number, on any node.
     pub fn process(&self, pid: u32) -> Option<&Rank> {
         self.ranks().filter(|rank| rank.identity.pid == pid).max_by_key(|rank| rank.offset_ns)
     }
@@ -150,7 +152,7 @@ impl Job {
         noun(self.ranks())
     }
 
-    /// That there are several jobs, in words; nothing where there is one.
+    /// Returns a sentence that there are several jobs; `None` if there is one.
     pub fn several(&self) -> Option<String> {
         let count = self.jobs.len();
         (count > 1).then(|| {
@@ -160,7 +162,7 @@ impl Job {
         })
     }
 
-    /// Says that pages of forks are counted by shares, in words; nothing where none are.
+    /// Returns a sentence that pages of forks count by shares; `None` if none do.
     pub fn by_shares(&self) -> Option<String> {
         let least = |node: &Node| node.timeline.forked[0].iter().max().copied().unwrap_or(0);
         let is_forked = |node: &Node| node.timeline.forked[1].iter().any(|bytes| *bytes > 0);
@@ -182,7 +184,7 @@ impl Job {
         }
     }
 
-    /// The node a rank is on.
+    /// Returns the node of a rank.
     pub fn node_of(&self, rank: &Rank) -> Option<&Node> {
         self.nodes.iter().find(|node| node.ranks.iter().any(|other| other.file == rank.file))
     }
@@ -193,7 +195,7 @@ impl Job {
         self.missing.is_empty() && self.unread.is_empty() && !self.ranks().any(|rank| rank.damaged)
     }
 
-    /// Says that traces are damaged, in words; nothing where none are.
+    /// Returns a sentence that traces are damaged; `None` if none are.
     pub fn damage(&self) -> Option<String> {
         let mut damaged = self.ranks().filter(|rank| rank.damaged);
         let first = damaged.next()?;
@@ -202,12 +204,13 @@ impl Job {
         Some(format!("{traces} damaged; {}: {}", first.label(), clean(fault)))
     }
 
-    /// The rank with the largest resident peak.
+    /// Returns the rank with the largest resident peak.
     pub fn largest(&self) -> Option<&Rank> {
         self.ranks().max_by_key(|rank| rank.peak.bytes)
     }
 
-    /// Name of the program most ranks ran, without its folder; without MPI that of the first process.
+    /// Returns the name of the program that most ranks ran, without its folder; without MPI, that
+    /// of the first process.
     pub fn program(&self) -> &str {
         if self.noun() == "process" {
             let first = self.ranks().min_by_key(|rank| rank.offset_ns);
@@ -224,7 +227,7 @@ impl Job {
         best.0
     }
 
-    /// Time that the job's processes were watched, first to last, in nanoseconds.
+    /// Returns the time that the job's processes were recorded, first to last, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.ranks().map(|rank| rank.offset_ns.saturating_add(rank.duration_ns)).max().unwrap_or(0)
     }

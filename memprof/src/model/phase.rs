@@ -143,7 +143,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
     nested(phases)
 }
 
-/// Each phase with those inside it behind it. A phase around no known one is outermost.
+/// Returns each phase followed by those inside it. A phase whose parent is not known is outermost.
 fn nested(mut phases: Vec<PhaseAcross>) -> Vec<PhaseAcross> {
     let names: HashSet<Arc<str>> = phases.iter().map(|phase| phase.name.clone()).collect();
     for phase in &mut phases {

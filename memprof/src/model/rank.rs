@@ -108,7 +108,7 @@ pub enum State {
 }
 
 impl State {
-    /// As it is shown.
+    /// Returns the displayed name.
     pub fn label(self) -> &'static str {
         match self {
             State::Closed => "closed",
@@ -230,7 +230,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Share of one processor the sampler took, over a second at least: its cost once, at the start, is no rate.
+    /// Returns the share of one processor that the sampler used, over at least one second: its cost
+    /// at the start is not a rate.
     pub fn duty(&self, duration_ns: u64) -> f64 {
         self.cpu_ns as f64 / duration_ns.max(1_000_000_000) as f64
     }
@@ -244,7 +245,7 @@ pub fn noun<'a>(mut ranks: impl Iterator<Item = &'a Rank>) -> &'static str {
     }
 }
 
-/// Bytes of the kernel's own peak that no sample saw; 0 where samples saw 95 % of it.
+/// Returns the bytes of the kernel's own peak that no sample saw; 0 if samples saw 95 % of it.
 pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
     let missed = kernel_peak.saturating_sub(seen);
     if missed > kernel_peak / 20 { missed } else { 0 }
@@ -263,8 +264,8 @@ impl Rank {
         (who.rank.is_none(), who.spawned, who.rank, who.child, who.pid)
     }
 
-    /// `rank 3`, `rank 0 of start 2` of one that other ranks have started, `child 1 of rank 0` of a process that a rank has
-    /// started, or `process 4711 (solver) on host` where there is no rank.
+    /// Returns `rank 3`, `rank 0 of start 2` for a rank that other ranks started, `child 1 of rank
+    /// 0` for a process that a rank started, or `process 4711 (solver) on host` without a rank.
     pub fn label(&self) -> String {
         match (self.identity.rank, &self.identity.child) {
             (Some(_), _) => format!("rank {}", Who::of(self)),
@@ -273,7 +274,7 @@ impl Rank {
         }
     }
 
-    /// The same for a column of ranks: `3`, or `4711 (solver)` where there is no rank.
+    /// Returns the same for a column of ranks: `3`, or `4711 (solver)` without a rank.
     pub fn short(&self) -> String {
         match (self.identity.rank, &self.identity.child) {
             (None, None) => format!("{} ({})", self.identity.pid, self.program()),
@@ -281,18 +282,18 @@ impl Rank {
         }
     }
 
-    /// Name of the program without its folder.
+    /// Returns the name of the program without its folder.
     pub fn program(&self) -> &str {
         let path = &*self.identity.program;
         path.rsplit('/').next().unwrap_or(path)
     }
 
-    /// The component of this name.
+    /// Returns the component with this name.
     pub fn held(&self, name: &str) -> Option<&Held> {
         self.held.iter().find(|held| &*held.name == name)
     }
 
-    /// When phases were open, on the axis of the job.
+    /// Returns the periods in which phases were open, on the axis of the job.
     pub fn spans(&self) -> Vec<Span> {
         let shift = |time: u64| time.saturating_add(self.offset_ns);
         self.open
@@ -307,7 +308,8 @@ impl Rank {
             .collect()
     }
 
-    /// When phases were open, those entered several times too, by the trace of this rank with its history.
+    /// Returns the periods of all phases, including those entered several times, from the trace of
+    /// this rank with its history.
     pub fn all_spans(&self, trace: &Trace) -> Vec<Span> {
         super::load::spans_of(self, trace)
     }

@@ -23,7 +23,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 const SILENCE: Duration = Duration::from_millis(2000);
 
 impl RunningProcesses {
-    /// As of now.
+    /// Reads the present state.
     pub fn new() -> RunningProcesses {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let namespace = std::fs::read_link("/proc/self/ns/pid");
@@ -71,7 +71,7 @@ fn goes_on(wrote: &dyn Fn() -> Option<u64>) -> bool {
     false
 }
 
-/// The monotonic clock.
+/// Returns the time of the monotonic clock.
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -82,7 +82,7 @@ fn boot_id(text: &str) -> Option<[u8; 16]> {
     Some(u128::from_str_radix(&digits, 16).ok()?.to_be_bytes())
 }
 
-/// When a process that lives began: the 22nd field, counted after the name in parentheses.
+/// Returns the start time of a live process: the 22nd field, counted after the name in parentheses.
 fn start_ticks(pid: u32) -> Option<u64> {
     let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = line.rsplit_once(')')?;
@@ -119,7 +119,7 @@ fn nested() -> HashMap<(u32, u64), Vec<u32>> {
     nested
 }
 
-/// The number of a process in the innermost of its namespaces; nothing where that is the reader's.
+/// Returns the number of a process in its innermost namespace; `None` if that is the reader's.
 fn innermost(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_ascii_whitespace().skip(1).last()?.parse().ok()

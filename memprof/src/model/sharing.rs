@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// The least of `values` that the node held: what is shared counts once.
+    /// Returns the part of `value` that the node held at least: shared pages count once.
     fn at_least(&self, shares: &Shares, union: Option<&Union>, bin: usize, value: u64) -> u64 {
         let once = self.union_at_least(union, bin).max(shares.most[bin]).min(shares.sum[bin]);
         value.saturating_sub(shares.sum[bin] - once)
@@ -79,12 +79,12 @@ impl Part {
         union.map_or(0, |union| union.least.saturating_sub(self.missing[bin]))
     }
 
-    /// Bytes that were counted more than once at every time of a bin.
+    /// Returns the bytes that were counted more than once at every time of a bin.
     fn repeated(&self, union: Option<&Union>, bin: usize) -> u64 {
         union.map_or(0, |union| self.certain[bin].saturating_sub(union.most))
     }
 
-    /// Bytes by which the sum of what processes had at most is above what the node had.
+    /// Returns the bytes by which the sum of the processes' maxima exceeds the maximum of the node.
     fn beyond(&self, union: Option<&Union>, bin: usize) -> u64 {
         let shared = union.map_or(u64::MAX, |union| union.most).min(self.shared[bin]);
         self.high[bin].saturating_sub(self.private[bin].saturating_add(shared))
@@ -107,7 +107,7 @@ pub struct Then {
 }
 
 impl Sharing {
-    /// For a timeline of so many bins.
+    /// Creates the state for a timeline of `bins` bins.
     pub fn new(bins: usize) -> Sharing {
         Sharing { parts: HashMap::new(), bins }
     }
@@ -153,7 +153,7 @@ impl Sharing {
         }
     }
 
-    /// A component of a process at its peak, which lies in a bin of the component's memory.
+    /// Returns a component of a process at its peak, which lies in a bin of the component's memory.
     pub fn then(own: &Series, claims: &HashMap<Arc<str>, Claim>, bytes: u64, bin: usize) -> Then {
         let (low, shared) = (own.low[bin], own.shared_high[bin]);
         Then {

@@ -81,7 +81,7 @@ impl Collect {
         }
     }
 
-    /// Index of an object in the result.
+    /// Returns the index of an object in the result.
     fn object(&mut self, object: Object) -> u32 {
         let objects = &mut self.sites.objects;
         *self.objects.entry(object).or_insert_with_key(|object| {
@@ -124,7 +124,7 @@ impl Collect {
             .collect();
     }
 
-    /// The sites of all processes.
+    /// Returns the sites of all processes.
     pub fn finish(mut self) -> Sites {
         self.prune(KEPT);
         self.sites

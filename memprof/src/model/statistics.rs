@@ -25,7 +25,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// Names a process.
+    /// Returns the identity of a process.
     pub fn of(rank: &Rank) -> Who {
         let from = &rank.identity;
         Who {
@@ -44,7 +44,8 @@ impl Who {
         self.rank.is_some() || self.child.is_some()
     }
 
-    /// The process in a sentence: `rank 3`, `rank 0 of start 2`, `child 1 of rank 0`, or `process 4711 on host`.
+    /// Returns the process as it is named in a sentence: `rank 3`, `rank 0 of start 2`, `child 1 of
+    /// rank 0`, or `process 4711 on host`.
     pub fn label(&self) -> String {
         match (self.rank, &self.child) {
             (Some(_), _) => format!("rank {self}"),
@@ -83,7 +84,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// One more process.
+    /// Adds a process.
     pub fn add(&mut self, value: u64, who: &Who) {
         if self.count == 0 || value < self.min {
             self.min = value;
@@ -97,7 +98,7 @@ impl Spread {
         self.count += 1;
     }
 
-    /// The mean, 0 of none.
+    /// Returns the mean, 0 without values.
     pub fn mean(&self) -> u64 {
         match self.count {
             0 => 0,

@@ -91,7 +91,7 @@ impl Held {
     }
 }
 
-/// What a mapping says that is of no object.
+/// Returns the component of a mapping that belongs to no object.
 fn of_mapping(mapping: &Mapping) -> &'static str {
     match &*mapping.path {
         "[stack]" => "stack:main",

@@ -106,7 +106,7 @@ pub struct Seen {
 }
 
 impl Process {
-    /// Finds a process, and whether it may be looked at.
+    /// Finds a process, and checks whether it may be observed.
     pub fn open(pid: u32) -> Result<Process, Refusal> {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let name =
@@ -169,7 +169,7 @@ impl Process {
         }))
     }
 
-    /// A file of the kernel about it.
+    /// Returns a kernel file about the process.
     fn text(&self, name: &str) -> Result<String, Refusal> {
         let pid = self.pid;
         match std::fs::read(self.folder.join(name)) {
@@ -187,7 +187,7 @@ impl Process {
         }
     }
 
-    /// The folders of its threads, the main one first.
+    /// Returns the folders of the threads, the main one first.
     fn threads(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.folder.join("task")).into_iter().flatten().flatten();
         let mut threads: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -197,7 +197,7 @@ impl Process {
     }
 }
 
-/// State and start of a process, behind its name in parentheses.
+/// Returns state and start time of a process, which follow its name in parentheses.
 fn stat(folder: &Path) -> Option<(char, u64)> {
     let line = std::fs::read_to_string(folder.join("stat")).ok()?;
     let (_, fields) = line.rsplit_once(')')?;
@@ -205,7 +205,7 @@ fn stat(folder: &Path) -> Option<(char, u64)> {
     Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
-/// Where a thread's stack is, while it waits in the kernel and that may be known.
+/// Returns the stack pointer of a thread, if it waits in the kernel and the value is accessible.
 fn stack_pointer(thread: &Path) -> Option<u64> {
     let line = std::fs::read_to_string(thread.join("syscall")).ok()?;
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -213,14 +213,14 @@ fn stack_pointer(thread: &Path) -> Option<u64> {
     u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }
 
-/// `VmPTE: 52 kB`
+/// Parses an amount such as `VmPTE: 52 kB`.
 fn amount(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|text| text.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     number.unwrap_or(0).saturating_mul(1024)
 }
 
-/// One screen.
+/// Returns one screen.
 pub fn display(seen: &Seen, look: Look) -> String {
     use Align::{Left, Right};
     let program = seen.program.rsplit('/').next().unwrap_or_default();
@@ -280,7 +280,7 @@ pub fn display(seen: &Seen, look: Look) -> String {
     out + &format!("{}\n", look.dim(&peak))
 }
 
-/// One look, for other programs.
+/// Returns one look as JSON, for other programs.
 pub fn json(seen: &Seen) -> anyhow::Result<String> {
     Ok(serde_json::to_string(seen)? + "\n")
 }

@@ -89,7 +89,7 @@ pub(super) fn value(values: &[u64], index: usize) -> u64 {
     values.get(index).copied().unwrap_or(0)
 }
 
-/// The sum of all components at each time.
+/// Returns the sum of all components at each time.
 pub(super) fn totals(picture: &Timeline) -> Vec<u64> {
     (0..picture.times.len())
         .map(|index| {

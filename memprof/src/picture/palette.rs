@@ -85,7 +85,7 @@ pub(super) fn inks(theme: Theme) -> Inks {
     }
 }
 
-/// The group of a component by its display name: the first word decides.
+/// Returns the group of a component by the first word of its display name.
 pub fn group_of(component: &str) -> &'static str {
     let class = component.split([':', '.']).next().unwrap_or_default();
     if class == "app" {
@@ -95,7 +95,7 @@ pub fn group_of(component: &str) -> &'static str {
     GROUPS.iter().copied().find(|group| *group == class).unwrap_or("unattributed")
 }
 
-/// Place of a group in the stack.
+/// Returns the index of a group in the stack.
 pub(super) fn place_of(group: &str) -> usize {
     GROUPS.iter().position(|known| *known == group).unwrap_or(GROUPS.len() - 1)
 }
@@ -137,7 +137,7 @@ impl Shades {
         Self { chosen }
     }
 
-    /// The colour of a component as `#rrggbb`.
+    /// Returns the colour of a component as `#rrggbb`.
     pub fn colour(&self, name: &str, group: &str) -> String {
         match self.chosen.binary_search_by(|(known, _)| known.as_str().cmp(name)) {
             Ok(index) => self.chosen[index].1.clone(),
@@ -146,7 +146,8 @@ impl Shades {
     }
 }
 
-/// The members that every job has are recognised by colour alone.
+/// Returns the fixed shade of components that every job has, which readers recognize by colour
+/// alone.
 fn own_shade(name: &str) -> Option<usize> {
     match name {
         "app.exe" | "mpi.core" | "stack.main" | "unattributed" | "tool" | "slack" | "kernel"
@@ -168,7 +169,7 @@ fn colour(place: usize, shade: usize) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(red), mix(green), mix(blue))
 }
 
-/// FNV-1a: the same on every machine and in every version.
+/// Computes FNV-1a, which is the same on every machine and in every version.
 fn hash(name: &str) -> usize {
     let hash = name
         .bytes()
@@ -176,7 +177,7 @@ fn hash(name: &str) -> usize {
     (hash >> 8) as usize
 }
 
-/// Black or white, whichever can be read on that colour.
+/// Returns black or white, whichever is readable on a colour.
 pub(super) fn text_on(colour: &str) -> &'static str {
     let channel = |at: usize| {
         colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0)
@@ -187,7 +188,8 @@ pub(super) fn text_on(colour: &str) -> &'static str {
     if light > 0.2 { "#14171a" } else { "#ffffff" }
 }
 
-/// The scale of heat maps: dark violet to yellow (viridis, seven stops), even in lightness.
+/// Returns a colour of the heat map scale: dark violet to yellow (viridis, seven stops), uniform in
+/// lightness.
 pub(super) fn heat_colour(share: f64) -> String {
     const STOPS: [(u8, u8, u8); 7] = [
         (0x44, 0x01, 0x54),

@@ -101,7 +101,8 @@ pub(super) fn hatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f6
     svg.element("path", &[("d", &path), ("stroke", &inks.muted), ("stroke-width", &0.8)]);
 }
 
-/// The name as it is written in so much room: whole, else without the words it has in common with others, else cut.
+/// Returns the name as it fits into `room`: whole, otherwise without the words shared with others,
+/// otherwise cut.
 fn label(name: &str, prefix: &str, room: f64) -> String {
     if text_width(name, SIZE) <= room {
         return name.to_owned();
@@ -111,7 +112,8 @@ fn label(name: &str, prefix: &str, room: f64) -> String {
     if cut.ends_with('…') && cut.chars().count() < 4 { String::new() } else { cut }
 }
 
-/// The words that all names of a lane begin with that have not enough room; nothing where there is one span of them.
+/// Returns the words that all names in a lane without enough room begin with; empty if there is
+/// only one such span.
 fn common_prefix<'a>(spans: &[(f64, f64, Option<&'a str>)]) -> &'a str {
     let narrow = spans.iter().filter_map(|(begin, end, name)| {
         name.filter(|name| text_width(name, SIZE) > end - begin - 7.0)

@@ -47,7 +47,7 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, PictureError> {
     pixels.encode_png().map_err(|error| PictureError::Png(error.to_string()))
 }
 
-/// The font brought along; for scripts it does not have, also the machine's.
+/// Returns the built-in font and, for scripts that it lacks, also the machine's fonts.
 fn fonts(svg: &str) -> Arc<fontdb::Database> {
     static BROUGHT: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
     static WITH_MACHINE: OnceLock<Arc<fontdb::Database>> = OnceLock::new();

@@ -31,7 +31,7 @@ pub(super) struct Axis {
     pub end: f64,
 }
 
-/// An axis of bytes from 0 to at least `most`, with about `wanted` marks.
+/// Returns an axis of bytes from 0 to at least `most`, with about `wanted` marks.
 pub(super) fn byte_axis(most: u64, wanted: usize) -> Axis {
     let most = (most.max(1) as f64).max(16.0);
     let (size, unit) = unit(most, &BYTE_UNITS);
@@ -47,7 +47,8 @@ pub(super) fn byte_axis(most: u64, wanted: usize) -> Axis {
     }
 }
 
-/// From the first of some times to the last, a nanosecond apart at least: also at the end of all time.
+/// Returns the first and the last of some times, at least a nanosecond apart, also at the largest
+/// time.
 pub(super) fn span(times: &[u64]) -> (u64, u64) {
     let from = times.first().copied().unwrap_or(0).min(u64::MAX - 1);
     (from, times.last().copied().unwrap_or(0).max(from + 1))
@@ -75,7 +76,8 @@ pub(super) fn time_axis(from: u64, to: u64, wanted: usize) -> Axis {
     Axis { ticks, unit, end: to }
 }
 
-/// The smallest round number that is at least `rough`: one of `choices` times a power of ten.
+/// Returns the smallest round number that is at least `rough`: one of `choices` times a power of
+/// ten.
 fn round_step(rough: f64, choices: &[f64]) -> f64 {
     let largest = choices.iter().copied().fold(1.0, f64::max);
     let power =
@@ -89,8 +91,8 @@ fn round_step(rough: f64, choices: &[f64]) -> f64 {
         .unwrap_or(largest * power)
 }
 
-/// Rows from one that has its name to the next, at least so many, so that the names of ranks are round numbers; `per_row`
-/// ranks are in a row.
+/// Returns the number of rows from one named row to the next, at least `least`, so that the named
+/// ranks are round numbers; a row has `per_row` ranks.
 pub(super) fn row_step(per_row: usize, least: usize) -> usize {
     let mut ranks = per_row * least;
     while ranks <= 4 * per_row * least {

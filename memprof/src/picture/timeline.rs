@@ -248,8 +248,9 @@ impl Plot {
         path
     }
 
-    /// The line that parts an area from the next. Not where all areas rise together, for there many such lines
-    /// would make a gap, and not over areas that are hardly more than a line themselves.
+    /// Returns the line that separates an area from the next. It is omitted where all areas rise
+    /// together, since many such lines would look like a gap, and over areas that are hardly
+    /// thicker than a line.
     fn edge(&self, points: &[(f64, usize)], below: &[f64], above: &[f64]) -> String {
         let mut path = String::new();
         let thick = |index: usize| self.y(below[index]) - self.y(above[index]) > 1.5;
@@ -270,7 +271,8 @@ impl Plot {
         path
     }
 
-    /// The place in an area where its name has most room; none if it has not enough anywhere.
+    /// Returns the place in an area where its name has most room; `None` if it does not fit
+    /// anywhere.
     fn label(
         &self,
         points: &[(f64, usize)],
@@ -328,7 +330,7 @@ impl Plot {
         svg.close("path");
     }
 
-    /// A line through these values; what is beyond the axis lies at the top.
+    /// Returns a line through these values; values beyond the axis are drawn at the top.
     fn line_of(&self, picture: &Timeline, values: &[u64]) -> String {
         let mut path = String::new();
         for (order, (x, index)) in self.points(picture).into_iter().enumerate() {
@@ -339,7 +341,8 @@ impl Plot {
         path
     }
 
-    /// The most that may have been there between samples: a thin line, not shown until the legend is asked for it.
+    /// Draws the upper bound between samples: a thin line, hidden until it is selected in the
+    /// legend.
     fn possible(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
         let Some(values) = &picture.possible else { return };
         svg.element(
@@ -420,7 +423,7 @@ impl Plot {
     }
 }
 
-/// The value at a place between points.
+/// Returns the value at a position between points.
 fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
     let next = points.partition_point(|point| point.0 < x).clamp(1, points.len() - 1);
     let ((left, one), (right, other)) = (points[next - 1], points[next]);
@@ -428,7 +431,7 @@ fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
     values[one] + (values[other] - values[one]) * part
 }
 
-/// The index of the time that is nearest.
+/// Returns the index of the nearest time.
 pub(super) fn nearest(times: &[u64], time: u64) -> usize {
     (0..times.len()).min_by_key(|index| times[*index].abs_diff(time)).unwrap_or(0)
 }

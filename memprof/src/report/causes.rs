@@ -29,14 +29,14 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// Phase and function of MPI.
+    /// Returns phase and MPI function.
     pub fn place(&self) -> String {
         let parts = [&self.moment.phase, &self.moment.mpi_function];
         let parts: Vec<String> = parts.into_iter().flatten().map(|name| clean(name)).collect();
         parts.join(" · ")
     }
 
-    /// `app.exe:solver 80.0 MiB, mpi.core:libmpi.so 12.0 MiB`
+    /// Returns text such as `app.exe:solver 80.0 MiB, mpi.core:libmpi.so 12.0 MiB`.
     pub fn holders(&self) -> String {
         let named =
             self.largest.iter().map(|(name, held)| format!("{} {}", clean(name), bytes(*held)));
@@ -44,7 +44,7 @@ impl Peak {
     }
 }
 
-/// The peaks of the whole job, and of that many of the fullest nodes and of the fullest ranks.
+/// Returns the peaks of the whole job, and of `shown` of the fullest nodes and ranks.
 pub fn peaks(job: &Job, shown: usize) -> Vec<Peak> {
     let mut peaks = Vec::new();
     if job.ranks().count() > 1 {
@@ -72,7 +72,7 @@ fn of_timeline(of: String, timeline: &Timeline) -> Option<Peak> {
     Some(Peak { of, moment, resident: peak_between(timeline), largest })
 }
 
-/// The peak of a rank, which is named with its job where there are several.
+/// Returns the peak of a rank, which is named with its job if there are several.
 fn of_rank(rank: &Rank, several: bool) -> Peak {
     let held = rank.held.iter().map(|held| (held.name.to_string(), held.resident_at_peak));
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
@@ -111,14 +111,14 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// `2 processes`, `at least 2 processes`
+    /// Returns text such as `2 processes` or `at least 2 processes`.
     pub fn processes(&self) -> String {
         let processes = count(self.processes as usize, "process");
         if self.or_more { format!("at least {processes}") } else { processes }
     }
 }
 
-/// The calls with most that lived at the peaks, at most `limit`.
+/// Returns at most `limit` calls, those with most live memory at the peaks.
 pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     let mut sites: Vec<_> = job.sites.sites.iter().filter(|site| site.at_peak > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.at_peak));
@@ -181,7 +181,8 @@ fn merged(
     causes
 }
 
-/// The innermost function of the owner's own code, that of its compiler's libraries left out; else the innermost one.
+/// Returns the innermost function of the owner's own code, without its compiler's libraries;
+/// otherwise the innermost one.
 fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
     let owner = site.component.split_once(':').map_or("", |(_, object)| object);
     let own = |frame: &&Frame| {
@@ -204,7 +205,7 @@ fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
     called.or(first).or_else(innermost).unwrap_or_default()
 }
 
-/// For the terminal.
+/// Returns the table for the terminal.
 pub fn text(job: &Job, limit: usize, look: Look) -> String {
     use Align::{Left, Right};
     let mut grid = Grid::new(&[Left, Right, Right, Left, Left]);

@@ -43,7 +43,7 @@ struct Document<'a, T> {
     named_sites: Option<Vec<sites::Named>>,
 }
 
-/// The part that is asked for.
+/// Returns the requested part.
 pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
         View::Job => document(job, Some(sites::named(&job.sites, job.started_ns, SITES))),

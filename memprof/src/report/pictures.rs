@@ -8,7 +8,7 @@ use crate::terminal::clean;
 use crate::units::{count, time};
 use std::path::Path;
 
-/// All ranks together.
+/// Returns the picture of all ranks together.
 pub fn job(job: &Job) -> picture::Timeline {
     let title = format!(
         "{}: {} on {}, resident",
@@ -19,19 +19,19 @@ pub fn job(job: &Job) -> picture::Timeline {
     timeline(&job.timeline, title, None)
 }
 
-/// One node, shared pages counted once.
+/// Returns the picture of one node, with shared pages counted once.
 pub fn node(node: &Node) -> picture::Timeline {
     let ranks = count(node.ranks.len(), noun(node.ranks.iter()));
     let title = format!("{}: {ranks}, resident, shared pages once", clean(&node.host));
     timeline(&node.timeline, title, None)
 }
 
-/// One rank, with its owned memory as a line.
+/// Returns the picture of one rank, with its owned memory as a line.
 pub fn rank(rank: &Rank) -> anyhow::Result<picture::Timeline> {
     Ok(timeline(&rank.timeline()?, rank_title(rank), Some("owned")))
 }
 
-/// The line above the picture of a rank.
+/// Returns the title of a rank's picture.
 pub fn rank_title(rank: &Rank) -> String {
     format!(
         "{}: {} on {}, resident",
@@ -41,7 +41,7 @@ pub fn rank_title(rank: &Rank) -> String {
     )
 }
 
-/// Any timeline; `owned` names a line for the owned memory.
+/// Returns the picture of any timeline; `owned` names a line for the owned memory.
 pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture::Timeline {
     let drawn = with_peak(from);
     let outline = owned.map(|name| {
@@ -123,7 +123,7 @@ impl PeakPoint<'_> {
     }
 }
 
-/// The flag of a peak of `resident`, which is an amount or an interval.
+/// Returns the flag of a peak of `resident`, which is an amount or an interval.
 fn peak(moment: &Moment, resident: &str) -> Peak {
     let mut label = format!("{resident} at {}", time(moment.time_ns));
     for part in [&moment.phase, &moment.mpi_function].into_iter().flatten() {

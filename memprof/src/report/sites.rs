@@ -15,7 +15,8 @@ pub struct Named {
     pub names: Vec<String>,
 }
 
-/// The largest sites with the names of their functions, in objects that have not changed since `started_ns`.
+/// Returns the largest sites with the names of their functions, in objects that have not changed
+/// since `started_ns`.
 pub fn named(of: &Sites, started_ns: u64, limit: usize) -> Vec<Named> {
     let sites = of.sites.iter().take(limit);
     let mut symbols = Symbols::new(&of.objects, started_ns);
@@ -32,7 +33,7 @@ pub fn named(of: &Sites, started_ns: u64, limit: usize) -> Vec<Named> {
         .collect()
 }
 
-/// As text.
+/// Returns the sites as text.
 pub fn text(of: &Sites, started_ns: u64, limit: usize, look: Look) -> String {
     let mut out = String::new();
     let sites = named(of, started_ns, limit);

@@ -51,7 +51,8 @@ pub struct Symbols<'a> {
 }
 
 impl<'a> Symbols<'a> {
-    /// Of these objects, loaded in a job that began so many nanoseconds after 1970.
+    /// Creates the lookup for these objects, loaded in a job that began `began_ns` nanoseconds
+    /// after 1970.
     pub fn new(objects: &'a [Object], began_ns: u64) -> Symbols<'a> {
         Symbols {
             objects,
@@ -62,7 +63,7 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Names of a return address, the innermost inlined function first; at least one.
+    /// Returns the names of a return address, the innermost inlined function first; at least one.
     pub fn names(&mut self, frame: Frame) -> Vec<Name> {
         if let Some(names) = self.names.get(&frame) {
             return names.clone();
@@ -158,7 +159,7 @@ fn is_compilers(name: &str) -> bool {
     is_below(&function)
 }
 
-/// The last part of a path of sources, with the folder where many have the same.
+/// Returns the last part of a source path, with the folder where the file name is common.
 fn source(path: &Path) -> String {
     let name = short(path);
     let folder = path.parent().and_then(Path::file_name);
@@ -168,7 +169,7 @@ fn source(path: &Path) -> String {
     }
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn short(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
@@ -187,13 +188,13 @@ fn load(object: &Object, began_ns: u64) -> Option<addr2line::Loader> {
     addr2line::Loader::new(&object.path).ok()
 }
 
-/// The time of the last change of a file or its status, which no copy takes over from its original.
+/// Returns the time of the last change of a file or its status, which copies do not inherit.
 fn changed_ns(data: &std::fs::Metadata) -> u64 {
     let ns = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
     u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
 }
 
-/// In hexadecimal; empty where there is none.
+/// Returns the build id in hexadecimal; `None` if there is none.
 fn build_id(path: &Path) -> Option<String> {
     let file = BufReader::new(File::open(path).ok()?);
     let cache = object::ReadCache::new(file);

@@ -18,7 +18,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Nothing was recorded: an empty folder of ours does not stay.
+    /// Removes the folder if it was created here and nothing was recorded.
     pub fn drop_if_made(&self) {
         if self.made {
             let _ = std::fs::remove_dir(&self.path);
@@ -75,7 +75,7 @@ fn private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// A file name without surprises.
+/// Returns a file name without special characters.
 fn name_of(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name

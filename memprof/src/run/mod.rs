@@ -301,7 +301,7 @@ fn variables(
     Ok(variables)
 }
 
-/// The short table, on standard error: standard output is the command's.
+/// Prints the short table to standard error: standard output is the command's.
 fn summarize(recorded: &Recorded) {
     let mut progress = Progress::new("reading");
     let job = Job::load(&recorded.folder.path, None, &mut |done, total| progress.at(done, total));
@@ -329,7 +329,8 @@ fn summarize(recorded: &Recorded) {
     }
 }
 
-/// The table of times, on standard error. Where nothing was recorded, that has been said.
+/// Prints the table of times to standard error. If nothing was recorded, that has been reported
+/// already.
 fn summarize_time(recorded: &Recorded) {
     if !recorded.folder.path.exists() {
         return;

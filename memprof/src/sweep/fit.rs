@@ -109,7 +109,7 @@ impl Law {
     }
 }
 
-/// The law that fits best; nothing without points, or with numbers that are none.
+/// Returns the law that fits best; `None` without points, or with invalid numbers.
 pub fn fit(points: &[Measured]) -> Option<Fit> {
     let sound =
         |point: &Measured| point.ranks >= 1.0 && point.ranks.is_finite() && point.bytes.is_finite();
@@ -147,7 +147,7 @@ pub fn fit(points: &[Measured]) -> Option<Fit> {
     Some(best)
 }
 
-/// Least squares; nothing where the points do not determine the law.
+/// Fits a law by least squares. Returns `None` if the points do not determine it.
 fn fit_law(law: Law, points: &[Measured], counts: &[f64]) -> Option<Fit> {
     let solved = solve(law, points)?;
     let residuals: Vec<f64> = points
@@ -266,7 +266,7 @@ fn solve(law: Law, points: &[Measured]) -> Option<Solved> {
     Some(Solved { coefficients, spread })
 }
 
-/// The 97.5 % quantile of Student's distribution.
+/// Returns the 97.5 % quantile of Student's distribution.
 fn student(freedom: usize) -> f64 {
     const FEW: [f64; 12] =
         [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179];
@@ -279,7 +279,7 @@ fn student(freedom: usize) -> f64 {
 }
 
 impl Fit {
-    /// Bytes the law says.
+    /// Returns the bytes that the law predicts.
     pub fn at(&self, ranks: f64) -> f64 {
         let coefficients: Vec<f64> =
             [Some(self.fixed), self.per_rank, self.per_doubling, self.divided]
@@ -290,7 +290,8 @@ impl Fit {
         value(self.law, &coefficients, ranks)
     }
 
-    /// The same with its uncertainty, and whether it was ever measured so far out.
+    /// Returns the prediction with its uncertainty, and whether the number of ranks is within the
+    /// measured range.
     pub fn predict(&self, ranks: f64) -> Prediction {
         let terms = self.law.terms(ranks);
         let leverage: f64 = (0..terms.len())

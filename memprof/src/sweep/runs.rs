@@ -140,7 +140,7 @@ fn clear(job: &Path, ours: bool) -> anyhow::Result<()> {
     std::fs::remove_dir(job).with_context(cannot)
 }
 
-/// The command for so many ranks.
+/// Returns the command for `count` ranks.
 fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<run::Options> {
     Ok(run::Options {
         output: Some(folder),
@@ -160,7 +160,7 @@ fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<r
     })
 }
 
-/// Launcher, its options, and the program.
+/// Returns launcher, its options, and the program.
 pub(super) fn command(
     mpirun: &str,
     count: u32,

@@ -138,7 +138,7 @@ fn parts(bins: &[Bin], timeline: &Timeline) -> Vec<std::ops::Range<usize>> {
     parts
 }
 
-/// `begun` is when the first of them began to be known.
+/// Folds bins into one bin of a series. `begun` is the time from which the first of them is known.
 fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u64) {
     let (mut sum, mut length) = (0u128, 0u128);
     let mut low = u32::MAX;

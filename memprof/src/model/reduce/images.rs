@@ -4,7 +4,7 @@ use memprof_trace::layout::{Class, segment};
 use memprof_trace::read::Trace;
 use std::collections::{HashMap, HashSet};
 
-/// Bytes by number of the component.
+/// Returns the mapped bytes by component number.
 pub fn images(trace: &Trace) -> HashMap<usize, u64> {
     let mut images: HashMap<usize, u64> = HashMap::new();
     let mut objects = HashSet::new();
@@ -29,7 +29,8 @@ pub fn images(trace: &Trace) -> HashMap<usize, u64> {
     images
 }
 
-/// `libc` of `/lib/libc.so.6` and of `/usr/lib/libc-2.31.so`: links to a file have other names than it.
+/// Returns `libc` for `/lib/libc.so.6` and for `/usr/lib/libc-2.31.so`: links to a file have other
+/// names than the file.
 fn stem(path: &str) -> &str {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split(['.', '-']).next().unwrap_or(file)

@@ -52,7 +52,7 @@ pub struct First {
     pub reduced: Option<Box<Reduced>>,
 }
 
-/// The first look at a trace.
+/// Reads the first facts of a trace.
 pub fn first(file: &Path, part: Part, living: &RunningProcesses) -> Result<First, String> {
     // A timeline is most of what there is to read: it is read once.
     let detail = part == Part::Summary;
@@ -83,7 +83,7 @@ fn clock_of(trace: &Trace) -> Clock {
     }
 }
 
-/// The last that is known of a process.
+/// Returns the last time known of a process.
 fn end_of(trace: &Trace) -> u64 {
     let summary = trace.summary.as_ref().map_or(0, |summary| summary.head.time);
     let sample = trace.timeline.last().map_or(0, |bin| bin.head.last_time);
@@ -261,7 +261,7 @@ fn state(file: &Path, trace: &Trace, living: &RunningProcesses) -> State {
     }
 }
 
-/// When the process of a trace last wrote into it, on its machine's monotonic clock.
+/// Returns the time when the process of a trace last wrote to it, on its machine's monotonic clock.
 fn wrote(file: &Path) -> Option<u64> {
     let trace = open(file, Options { history: false, detail: false }).ok()?;
     trace.identity.monotonic_ns.checked_add(end_of(&trace))
@@ -316,7 +316,8 @@ fn held(trace: &Trace, names: &Names) -> Vec<Held> {
     held
 }
 
-/// The most a component can have had resident at any time; 0 where that is not known.
+/// Returns an upper bound of the resident bytes of a component at any time; 0 where it is not
+/// known.
 fn resident_bound(trace: &Trace, index: usize, name: &str) -> u64 {
     if !Group::of(name).has_ledger() {
         return 0;

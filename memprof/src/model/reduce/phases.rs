@@ -29,7 +29,8 @@ fn is_sampled(trace: &Trace, index: u32) -> bool {
     trace.peaks(index).is_some_and(|peaks| peaks.iter().any(|peak| peak.resident > 0))
 }
 
-/// The full samples between the end of `init` and the begin of `finalize`, without that at the end of `init` itself.
+/// Returns the number of full samples between the end of `init` and the begin of `finalize`,
+/// without the one at the end of `init`.
 pub fn samples_in_main(trace: &Trace) -> u64 {
     let automatic = |name: &str| {
         let mut rows = trace.phases.iter().map(|phase| &phase.row);
@@ -58,7 +59,7 @@ pub fn samples_in_main(trace: &Trace) -> u64 {
     found.saturating_sub(u64::from(begin.is_some()))
 }
 
-/// Names of the program's regions that were open when the process ended by itself.
+/// Returns the names of the program's regions that were open when the process ended normally.
 pub fn left_open(trace: &Trace) -> Vec<String> {
     let is_over = trace.has(flags::CLOSED);
     let open = trace
@@ -69,7 +70,7 @@ pub fn left_open(trace: &Trace) -> Vec<String> {
     open.map(|row| row.name.to_string()).collect()
 }
 
-/// `most` is what the process had resident at most, ever.
+/// Returns the phases of a rank. `most` is the highest resident memory of the process.
 pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
     let end = end_of(trace);
     trace
@@ -130,14 +131,14 @@ pub fn whole_spans(trace: &Trace, names: &Names) -> Vec<Span> {
     spans
 }
 
-/// When phases were open: from the rows, and of those entered several times as far back as the
-/// history goes. Nanoseconds since the process started.
+/// Returns the periods in which phases were open, in nanoseconds since the process started: from
+/// the rows, and for phases entered several times as far back as the history goes.
 pub fn spans(file: &Path) -> Result<Vec<Span>, String> {
     let trace = open(file, Options { history: true, detail: false })?;
     Ok(all_spans(&trace))
 }
 
-/// The same of a trace that was read with its history.
+/// Returns the same for a trace that was read with its history.
 pub fn all_spans(trace: &Trace) -> Vec<Span> {
     let names = Names::of(trace);
     let mut spans = whole_spans(trace, &names);

@@ -16,7 +16,7 @@ pub fn read(file: &Path) -> Result<(Vec<Object>, Vec<Site>), String> {
     Ok(sites(&trace, &Names::of(&trace)))
 }
 
-/// The stacks, and the objects their frames are in.
+/// Returns the stacks, and the objects that their frames refer to.
 pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut own = HashSet::new();

@@ -26,7 +26,7 @@ pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
     output::write(file, page(job)?.as_bytes())
 }
 
-/// The page.
+/// Returns the page.
 pub fn page(job: &Job) -> anyhow::Result<String> {
     let mut page = Page::new(&format!("{} · memory", clean(job.program())));
     page.header(&clean(job.program()), &head(job));
@@ -109,7 +109,7 @@ fn head(job: &Job) -> String {
     parts.join(" · ")
 }
 
-/// The figures one looks for first.
+/// Returns the most important figures.
 fn tiles(job: &Job) -> String {
     let mut tiles = Vec::new();
     if let Some(rank) = job.largest() {
@@ -180,7 +180,8 @@ fn heat(job: &Job) -> String {
     format!("<div class=scroll>{}</div>", picture::heat(&picture, &style))
 }
 
-/// All where they are few; else the first, and those around the smallest, median and largest peak.
+/// Returns all ranks if they are few; otherwise the first, and those around the smallest, median
+/// and largest peak.
 fn detailed(job: &Job) -> Vec<(&Rank, &'static str)> {
     let mut order: Vec<&Rank> = job.ranks().collect();
     if order.len() <= DETAILED {
@@ -218,7 +219,7 @@ fn largest_nodes(job: &Job) -> Vec<&Node> {
     nodes
 }
 
-/// A choice between figures of one kind; nothing where there is one.
+/// Returns a choice between figures of one kind; empty if there is only one.
 fn chooser(kind: &str, names: impl Iterator<Item = String>) -> String {
     let options: Vec<String> = names
         .enumerate()
@@ -274,13 +275,13 @@ impl Charts {
         )
     }
 
-    /// JSON that can stand in a script element.
+    /// Returns JSON that can be embedded in a script element.
     fn data(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string(&self.data)?.replace("</", "<\\/").replace("<!", "<\\!"))
     }
 }
 
-/// In KiB, and only where the value changes: `[bin, value, bin, value, ...]`.
+/// Returns values in KiB, only where they change: `[bin, value, bin, value, ...]`.
 fn kib(values: &[u64]) -> Vec<u64> {
     let mut out = Vec::new();
     let mut last = None;

@@ -164,7 +164,7 @@ pub fn causes(job: &Job) -> String {
     )
 }
 
-/// First touches by owner and toucher; nothing where the kernel was not asked.
+/// Returns first touches by owner and toucher; empty if page faults were not recorded.
 pub fn touches(job: &Job) -> String {
     let matrix = &job.touches;
     if matrix.processes == 0 {
@@ -231,7 +231,7 @@ pub fn phases(job: &Job) -> String {
     )
 }
 
-/// Nodes.
+/// Returns the table of nodes.
 pub fn nodes(job: &Job) -> String {
     let ranks = table::plural(job.noun());
     let heads = ["node", ranks, "added up now", "now, shared once", "of it shared", "peak", "at"];
@@ -259,7 +259,7 @@ pub fn nodes(job: &Job) -> String {
     section("Memory of nodes", "", &body)
 }
 
-/// Memory that the ranks of the fullest node share.
+/// Returns the memory that the ranks of the fullest node share.
 pub fn shared(job: &Job) -> String {
     let fullest = job.nodes.iter().max_by_key(|node| node.joined.repeated);
     let Some(node) = fullest.filter(|node| !node.joined.files.is_empty()) else {
@@ -288,7 +288,7 @@ pub fn shared(job: &Job) -> String {
     section("Shared pages", &about, &out.finish())
 }
 
-/// Sampled call stacks.
+/// Returns the sampled call stacks.
 pub fn sites(job: &Job, limit: usize) -> String {
     let named = stacks::named(&job.sites, job.started_ns, limit);
     if named.is_empty() {
@@ -314,7 +314,7 @@ pub fn sites(job: &Job, limit: usize) -> String {
     )
 }
 
-/// Balance of the numbers.
+/// Returns the checks of the numbers.
 pub fn balance(job: &Job) -> String {
     let balance = &job.balance;
     let mut out = Table::new(1, &["check", "value", "worst at"]);

@@ -103,7 +103,8 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     loop {
         let job = match Job::load_summaries(folder, options.job, &mut |_, _| {}) {
             Ok(job) => Some(job),
-            // A job that has just been started has no ranks yet, or one that is being made.
+            // A job that has just been started has no ranks yet, or only one whose trace is being
+            // created.
             Err(
                 LoadError::Empty { .. } | LoadError::Unreadable { .. } | LoadError::NoJob { .. },
             ) if !options.once && (has_ranks || std::time::Instant::now() < until) => None,
@@ -116,7 +117,7 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
                 if goes_on && screen.is_none() {
                     screen = Screen::open()?;
                 }
-                // The last look stays where the commands are.
+                // The last look is printed on the main screen, where the commands are.
                 if !goes_on {
                     screen = None;
                 }
@@ -182,7 +183,7 @@ fn over(job: &Job) -> bool {
     job.ranks().all(ended)
 }
 
-/// Files that cannot be read, which may be because they are being made.
+/// Files that cannot be read, possibly because they are being created.
 #[derive(Default)]
 struct Unread {
     sizes: Vec<(PathBuf, u64)>,
@@ -242,7 +243,7 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
                 cells.extend(groups.iter().map(|group| bytes(held(rank, *group))));
             }
             false => {
-                // Resident, peak, and a cell for each group.
+                // Columns: resident, peak, and one for each group.
                 cells.extend(std::iter::repeat_n("-".to_owned(), 2 + groups.len()));
             }
         }
@@ -295,7 +296,7 @@ struct Document<'a> {
     memprof_live: u32,
     program: &'a str,
     duration_ns: u64,
-    /// Nothing before the first sample of any rank that is there; as `unattributed`.
+    /// `None` before the first sample of any present rank; the same holds for `unattributed`.
     resident: Option<u64>,
     unattributed: Option<u64>,
     unread: usize,
@@ -313,7 +314,7 @@ struct RankNow<'a> {
     pid: u32,
     state: State,
     duration_ns: u64,
-    /// Nothing where no sample is left of the rank; as `unattributed`, `peak` and `groups`.
+    /// `None` if the rank has no sample; the same holds for `unattributed`, `peak` and `groups`.
     resident: Option<u64>,
     unattributed: Option<u64>,
     peak: Option<u64>,

@@ -1,4 +1,4 @@
-//! The comparison itself: plain numbers of two jobs side by side.
+//! The comparison: numbers of two jobs side by side.
 
 use crate::model::{Group, Job, Spread, Who};
 use crate::units;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// A number before and after.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Before; nothing where it did not exist.
+    /// Value before; `None` where it did not exist.
     pub before: Option<u64>,
-    /// After; nothing where it does not exist any more.
+    /// Value after; `None` where it no longer exists.
     pub after: Option<u64>,
-    /// The rank that had it before, of a largest one.
+    /// For a largest value, the rank that had it before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_at: Option<Who>,
     /// The rank that has it now.
@@ -62,11 +62,11 @@ pub struct Component {
     pub group: Group,
     /// Mean over ranks of the highest resident bytes.
     pub resident_mean: Change,
-    /// The rank with most.
+    /// Rank with the highest resident bytes.
     pub resident_max: Change,
-    /// Mean over ranks of the highest owned bytes: exact.
+    /// Mean over ranks of the highest owned bytes, which are exact.
     pub owned_mean: Change,
-    /// The rank with most.
+    /// Rank with the highest owned bytes.
     pub owned_max: Change,
 }
 
@@ -77,9 +77,9 @@ pub struct PhaseChange {
     pub name: Arc<str>,
     /// Mean over ranks of the highest resident bytes in it.
     pub resident_mean: Change,
-    /// The rank with most.
+    /// Rank with the highest resident bytes.
     pub resident_max: Change,
-    /// Time that it was open, the mean over ranks, in nanoseconds.
+    /// Mean over ranks of the time that the phase was open, in nanoseconds.
     pub time_ns: Change,
 }
 
@@ -88,7 +88,7 @@ pub struct PhaseChange {
 pub struct NodeChange {
     /// Its name.
     pub host: Arc<str>,
-    /// The highest memory of its ranks together, shared pages once.
+    /// Highest memory of its ranks together, with shared pages counted once.
     pub peak: Change,
 }
 
@@ -101,15 +101,15 @@ pub struct Comparison {
     pub ranks: [usize; 2],
     /// Number of nodes.
     pub nodes: [usize; 2],
-    /// The mean over ranks of the peak of all components together.
+    /// Mean over ranks of the peak of all components together.
     pub rank_mean: Change,
     /// The rank with the largest peak.
     pub rank_max: Change,
     /// The node with the largest peak.
     pub node_max: Change,
-    /// True if the traces of all ranks are there, before and after.
+    /// True if the traces of all ranks are present, before and after.
     pub whole: [bool; 2],
-    /// Everything together at the moment of its peak.
+    /// Total of the job at its peak.
     pub job: Change,
     /// Largest change first.
     pub components: Vec<Component>,
@@ -119,13 +119,13 @@ pub struct Comparison {
     pub by_node: Vec<NodeChange>,
 }
 
-/// Bytes below which a change counts for nothing.
+/// Bytes below which a change does not count.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floors {
-    /// Of any change.
+    /// Floor of any change.
     pub least: u64,
-    /// Of what is resident of one component in one process: which pages of its file a library has in memory differs
-    /// from run to run. What is owned has no noise.
+    /// Floor of the resident bytes of one component in one process: which pages of its file a
+    /// library has in memory differs from run to run. Owned bytes have no noise.
     pub noise: u64,
 }
 
@@ -152,7 +152,7 @@ impl Floors {
     }
 }
 
-/// What `--fail-above` found.
+/// Findings of `--fail-above`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The limit.
@@ -161,9 +161,10 @@ pub struct Verdict {
     pub least_bytes: u64,
     /// Threshold below which resident bytes of a component do not count either.
     pub noise_bytes: u64,
-    /// What grew by more, in words; empty if nothing did.
+    /// Descriptions of everything that grew by more; empty if nothing did.
     pub grown: Vec<String>,
-    /// Of which jobs traces are missing or damaged, so that less may be seen than there was: no verdict.
+    /// Jobs with missing or damaged traces, for which there is no verdict, since part of the memory
+    /// may be missing.
     pub incomplete: Vec<String>,
 }
 

@@ -29,7 +29,7 @@ pub fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Resul
     Ok(serde_json::to_string(&document)? + "\n")
 }
 
-/// Components that changed by more than these floors, all where `all` is said.
+/// Returns the components that changed by more than these floors; all components with `all`.
 pub fn table(comparison: &Comparison, floors: Floors, all: bool, look: Look) -> String {
     let mut out = String::new();
     for (at, which) in ["before", "after"].into_iter().enumerate() {
@@ -88,7 +88,7 @@ pub fn table(comparison: &Comparison, floors: Floors, all: bool, look: Look) -> 
         }
         let name = clean(&component.name);
         components.row(Weight::Sum, row(&name, resident, bytes, floors.noise));
-        // What is owned says more only where it changed otherwise.
+        // Owned bytes are shown only where they changed differently.
         if all || changed(owned, 0) && owned.bytes() != resident.bytes() {
             components.row(Weight::Plain, row("  owned", owned, bytes, 0));
         }

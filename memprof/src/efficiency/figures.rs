@@ -25,15 +25,16 @@ impl Share {
 /// Efficiencies of a region, from 0 to 1.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Efficiency {
-    /// Useful time of the time that all ranks had: `load_balance * communication`.
+    /// Ratio of useful time to the time that all ranks had: `load_balance * communication`.
     pub parallel: f64,
-    /// Useful time of a mean rank by that of the busiest: `balance_within * balance_between`.
+    /// Ratio of the useful time of a mean rank to that of the busiest: `balance_within *
+    /// balance_between`.
     pub load_balance: f64,
-    /// Useful time of the busiest rank by the time of the region.
+    /// Ratio of the useful time of the busiest rank to the time of the region.
     pub communication: f64,
-    /// Mean rank of the busiest node by the busiest rank.
+    /// Ratio of the mean rank of the busiest node to the busiest rank.
     pub balance_within: f64,
-    /// Mean rank by mean rank of the busiest node.
+    /// Ratio of the mean rank to the mean rank of the busiest node.
     pub balance_between: f64,
 }
 

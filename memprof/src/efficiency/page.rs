@@ -1,4 +1,4 @@
-//! The times as one page that needs nothing else.
+//! The times as one self-contained page.
 
 use super::gather::{RankTime, Region, Times};
 use super::loops;
@@ -19,7 +19,8 @@ const fn part(column: &'static str, colour: &'static str, name: &'static str) ->
     Part { column, colour, name }
 }
 
-/// Parts of a bar from left to right: all columns but the sum of MPI's kinds and the part of useful time in OpenMP.
+/// Parts of a bar from left to right: all columns except the sum of MPI's kinds and the part of
+/// useful time in OpenMP.
 const PARTS: [Part; 8] = [
     part("useful", "#2a9d57", "useful: outside of MPI"),
     part("lent", "#9aa5b1", "lent: processors are for others"),
@@ -31,9 +32,9 @@ const PARTS: [Part; 8] = [
     part("other", "#6b4f3a", "other MPI"),
 ];
 
-/// Rows of bars at most; of more ranks, each row is the busiest of neighbours.
+/// Maximum number of rows of bars; with more ranks, each row is the busiest of neighbouring ranks.
 const ROWS: usize = 1024;
-/// Regions that have bars.
+/// Number of regions with bars.
 const DRAWN: usize = 32;
 
 /// Meaning of the columns of regions.

@@ -1,13 +1,13 @@
-//! massif.out: one process for `ms_print` and massif-visualizer. Bytes are resident bytes; the tree of groups and
-//! components stands in for call stacks.
+//! massif.out: one process for `ms_print` and massif-visualizer. Bytes are resident bytes; the tree
+//! of groups and components replaces call stacks.
 
 use super::{History, Kind, Point, Row};
 use crate::model::{Group, Rank};
 use std::io::{self, Write};
 
-/// Massif itself keeps at most about so many.
+/// Maximum number of snapshots, about as many as Massif itself keeps.
 const MOST_SNAPSHOTS: usize = 100;
-/// One of so many has its tree; so has the peak.
+/// One in this many snapshots has its tree, and so has the peak.
 const DETAILED_EVERY: usize = 10;
 
 pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::Result<()> {

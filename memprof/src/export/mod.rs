@@ -1,4 +1,4 @@
-//! `memprof export`: the recorded data, for other programs.
+//! `memprof export`: the recorded data in formats for other programs.
 //!
 //! One rank is in memory at a time, whatever the size of the job.
 
@@ -147,7 +147,7 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
     Ok(ranks)
 }
 
-/// Writes the ranks in a form.
+/// Writes the ranks in a format.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! The few words of protocol buffers' wire format that are needed to write them.
+//! The parts of the wire format of protocol buffers that are needed for writing.
 
-/// A message being made.
+/// A message under construction.
 #[derive(Default)]
 pub(super) struct Message {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! From processes to a job: one clock, one axis, sums per node.
+//! Combination of processes into a job: one clock, one axis, sums per node.
 
 use super::join::{self, Claim, Join};
 use super::sharing::Sharing;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Facts of every process that are needed before the first is added.
+/// Facts about every process that are needed before the first process is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Identifies a boot of a machine.
@@ -22,18 +22,18 @@ pub struct Clock {
     pub realtime_ns: u64,
     /// Monotonic clock at the same moment.
     pub monotonic_ns: u64,
-    /// From its start to the last that is known of it.
+    /// Time from its start to the last known moment.
     pub duration_ns: u64,
 }
 
-/// One process, reduced to the needs of reports.
+/// One process, reduced to what reports need.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     /// Its summary; `offset_ns` and `heat` are set here.
     pub rank: Rank,
     /// Components over time, nanoseconds since the process started.
     pub timeline: Timeline,
-    /// Largest total in each bin of `timeline`, where the trace knows it better than the sum.
+    /// Largest total in each bin of `timeline`, where the trace has a better value than the sum.
     pub totals: Vec<u64>,
     /// Its shared mappings.
     pub shared: Vec<Shared>,
@@ -47,8 +47,8 @@ pub struct Reduced {
 
 /// Starts of processes on one clock.
 ///
-/// Processes of one boot share a monotonic clock, which is exact; boots are placed by realtime,
-/// which is as good as the machines' clocks agree.
+/// Processes of one boot share a monotonic clock, which is exact. Boots are aligned by realtime, as
+/// exactly as the machines' clocks agree.
 #[derive(Debug, Default)]
 pub struct Axis {
     boots: HashMap<[u8; 16], Boot>,
@@ -67,14 +67,14 @@ struct Boot {
 /// boot.
 #[derive(Debug, Default)]
 struct Lived {
-    /// When the last of its processes began, after the start of the job.
+    /// Start of the last of its processes, relative to the start of the job.
     last_begin_ns: u64,
-    /// The last that is known of any.
+    /// Last known moment of any process.
     last_end_ns: u64,
 }
 
-/// Time before the last of a node had left; processes that ended earlier ended apart, later ones
-/// with the job.
+/// Time before the end of the last process of a node: processes that ended earlier ended
+/// separately, later ones with the job.
 const APART_NS: u64 = 2_000_000_000;
 
 impl Axis {
@@ -126,7 +126,7 @@ impl Axis {
     }
 }
 
-/// Takes processes one after the other.
+/// Accepts processes one after another.
 #[derive(Debug)]
 pub struct Assembler {
     axis: Axis,
@@ -151,9 +151,9 @@ struct Collecting {
 #[derive(Debug, Default)]
 struct Peaks {
     own: Vec<OwnPeak>,
-    /// Largest totals of the processes added up, by bin.
+    /// Sums of the processes' largest totals, by bin.
     most: Vec<u64>,
-    /// Bytes that the processes may have held beyond that, added up, by bin.
+    /// Sums of the bytes that the processes may have held beyond that, by bin.
     unseen: Vec<u64>,
 }
 
@@ -304,7 +304,8 @@ impl Assembler {
     }
 }
 
-/// What the profiler calls the limit of a control group, `MemoryLimit` in `preload/src/base/diagnostics.rs`.
+/// The profiler's note code for the limit of a control group, `MemoryLimit` in
+/// `preload/src/base/diagnostics.rs`.
 const MEMORY_LIMIT: u32 = 16;
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The first level of every table and picture, in the order in which they are shown.
+/// Groups of components, the first level of every table and picture, in the order in which they are
+/// shown.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// The program and the libraries it brought.
+    /// The program and its libraries.
     Application,
     /// The MPI library, the libraries it depends on, and its segments.
     Mpi,
@@ -31,11 +32,11 @@ pub enum Group {
     Unattributed,
 }
 
-/// Beginning of the name of the combined components of a group.
+/// Prefix of the name of the combined components of a group.
 const OTHER: &str = "other ";
 
 impl Group {
-    /// All, in the order in which they are shown.
+    /// All groups, in the order in which they are shown.
     pub const ALL: [Group; 11] = [
         Group::Application,
         Group::Mpi,
@@ -70,7 +71,7 @@ impl Group {
             "kernel" => Group::Kernel,
             "tool" => Group::Tool,
             "unattributed" => Group::Unattributed,
-            // What a damaged trace no longer has a name for.
+            // Component whose name is missing in a damaged trace.
             class if class.starts_with("component ") => Group::Unattributed,
             _ => Group::Application,
         }

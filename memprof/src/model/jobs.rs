@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// One job among those of a folder: the processes of one `mpirun`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobPart {
-    /// From 1 on, in the order in which they began.
+    /// Number from 1, in the order in which the jobs began.
     pub number: u32,
-    /// Name by the launcher or scheduler, empty where it gave none.
+    /// Name given by the launcher or scheduler, empty if there is none.
     pub name: String,
     /// Number of its ranks with a trace.
     pub ranks: u32,
@@ -19,12 +19,12 @@ pub struct JobPart {
     pub missing: Vec<u32>,
 }
 
-/// Place of a rank in jobs.
+/// Job and start of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belongs {
     /// Number of the job.
     pub job: u32,
-    /// Which start of the job it came with; none where it was launched.
+    /// Number of the start in the job; `None` for launched ranks.
     pub start: Option<u32>,
 }
 
@@ -77,7 +77,8 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
                 *next += 1;
                 *next - 1
             }
-            // It never came to MPI, as a tool that a rank has started: it is with the ranks before it.
+            // The process never called MPI, like a tool that a rank started: it belongs to the
+            // ranks before it.
             (false, None) => latest.get(text).copied().unwrap_or(0),
         };
         if who.mpi {
@@ -108,7 +109,8 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
 
 /// Returns the facts of each job: its number, name, ranks, and missing ranks.
 pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>) -> Vec<JobPart> {
-    /// All jobs of a folder together are not larger; hostile sizes must not make lists of four thousand million ranks.
+    /// Upper bound of the ranks of all jobs of a folder, so that forged sizes cannot create lists
+    /// of four billion ranks.
     const LARGEST: usize = 1 << 20;
     let mut jobs: BTreeMap<u32, (JobPart, u32, HashSet<u32>)> = BTreeMap::new();
     for (number, identity) in ranks {
@@ -116,7 +118,8 @@ pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>
         let (part, size, known) = jobs.entry(number).or_default();
         part.number = number;
         part.ranks += 1;
-        // Ranks that were started later count from 0 again. A start that failed is nothing that is missing.
+        // Ranks that were started later count from 0 again. The ranks of a failed start are not
+        // missing.
         if identity.spawned.is_none() || part.name.is_empty() {
             part.name = identity.job.to_string();
         }
@@ -154,7 +157,8 @@ mod tests {
 
     #[test]
     fn spawned_ranks_are_of_their_parents_job() {
-        // A launcher's number counts in its lower half; its name has the count behind it; or there is no name.
+        // A launcher's number counts in its lower half; its name is followed by the count; or there
+        // is no name.
         for names in [
             ["65537", "65538+spawned", "65539+spawned", "131073"],
             [
@@ -185,7 +189,7 @@ mod tests {
     fn jobs_of_a_scheduler_with_neighbouring_numbers_are_several() {
         let all = [(who("4711", 1, Some(0), true), 10), (who("4712", 2, Some(0), true), 20)];
         assert_eq!(of(&all), [Some(1), Some(2)]);
-        // MPICH's launcher has no name for its jobs, and the scheduler's stands in.
+        // MPICH's launcher has no name for its jobs, so the scheduler's is used.
         let mut all = all.to_vec();
         all.push((who("4711+spawned", 3, Some(0), true), 30));
         assert_eq!(of(&all), [Some(1), Some(2), Some(1)]);

@@ -1,4 +1,4 @@
-//! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
+//! Loading of a folder of traces as a job: each trace is reduced as it is read, several at a time.
 
 use super::children::{self, Child, Relation};
 use super::jobs::Belongs;
@@ -27,15 +27,15 @@ pub enum LoadError {
         /// The system's error.
         cause: std::io::Error,
     },
-    /// There is no trace in it.
+    /// The folder contains no trace.
     #[error("no traces (*.memprof) in {folder}{}", words.iter().map(|word| format!("\n  {word}")).collect::<String>())]
     Empty {
         /// The folder.
         folder: PathBuf,
-        /// Words left by processes that could make no trace.
+        /// Reports left by processes that could not write a trace.
         words: Vec<String>,
     },
-    /// None of its traces could be read.
+    /// None of the traces could be read.
     #[error("no trace in {folder} can be read, of {count}; the first, {first}: {why}")]
     Unreadable {
         /// The folder.
@@ -44,10 +44,10 @@ pub enum LoadError {
         count: usize,
         /// One of them.
         first: PathBuf,
-        /// The fault.
+        /// Its fault.
         why: String,
     },
-    /// There is no job of this number.
+    /// There is no job with this number.
     #[error("no job {number} in {folder}; there are {count}")]
     NoJob {
         /// The folder.
@@ -57,7 +57,7 @@ pub enum LoadError {
         /// Number of the job's ranks.
         count: u32,
     },
-    /// The question is about one job, and there are several.
+    /// The request is for one job, and there are several.
     #[error("{folder} holds {count} jobs, and this is of one: name it with --job")]
     SeveralJobs {
         /// The folder.
@@ -189,7 +189,7 @@ impl Job {
         let clocks: Vec<Clock> = readable.iter().map(|found| found.first.clock.clone()).collect();
         let mut assembler = Assembler::new(Axis::new(&clocks));
         let mut done = count - readable.len();
-        // A few at a time: what a trace is reduced to is small, its timeline is not.
+        // A few at a time: a reduced trace is small, but its timeline is not.
         for some in readable.chunks_mut(2 * workers()) {
             let reduced = in_parallel(some, |found| match found.first.reduced {
                 Some(_) => None,
@@ -230,7 +230,7 @@ impl Job {
     }
 }
 
-/// Traces between two words of progress where they are quickly read.
+/// Number of traces between two progress reports where traces are read quickly.
 const STRETCH: usize = 256;
 
 /// A trace that can be read.
@@ -239,9 +239,9 @@ struct Found {
     first: First,
     /// Its job.
     job: Option<Belongs>,
-    /// Its process became another program.
+    /// True if its process became another program.
     replaced: bool,
-    /// It has the variables of a rank that another process is.
+    /// True if it has the variables of a rank that is another process.
     is_no_rank: bool,
     /// The rank that started it.
     child: Option<Child>,
@@ -316,7 +316,7 @@ const SHADED: usize = 8;
 /// Copies the phases of sums from their first rank, since ranks of a job go through the same
 /// phases.
 fn shade(job: &mut Job) {
-    // Each job of several has its own.
+    // Each of several jobs has its own phases.
     let first = |part: &JobPart| job.ranks().find(|rank| rank.job == Some(part.number));
     let mut firsts: Vec<&Rank> = job.jobs.iter().take(SHADED).filter_map(first).collect();
     if firsts.is_empty() {
@@ -330,7 +330,7 @@ fn shade(job: &mut Job) {
             node.timeline.name_peak();
         }
     }
-    // Other ranks may have been looked at in phases in which the first was not.
+    // Other ranks may have been sampled in phases in which the first rank was not.
     let seen = job.phases.iter().filter(|phase| phase.resident_peak.count > 0);
     let seen: HashSet<&str> = seen.map(|phase| &*phase.name).collect();
     let timelines = job.nodes.iter_mut().map(|node| &mut node.timeline);
@@ -398,7 +398,8 @@ fn workers() -> usize {
         .get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get().min(16)))
 }
 
-/// Results in the order of the items, made by as many threads as there are processors, of which this is one.
+/// Returns results in the order of the items, computed by as many threads as there are processors,
+/// including this one.
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
@@ -420,6 +421,6 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
         }
         take();
     });
-    // A worker that panicked has ended the scope with its panic: every result is there.
+    // The panic of a worker ends the scope, so every result is present here.
     (results.into_iter()).filter_map(|result| result.into_inner().ok().flatten()).collect()
 }

@@ -1,5 +1,5 @@
-//! Processes that a report lacks: ranks that could make no trace, helper programs that ranks started, programs that
-//! became others.
+//! Processes that are missing in a report: ranks that could not write a trace, helper programs that
+//! ranks started, programs that were replaced by others.
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -8,16 +8,16 @@ use std::path::Path;
 /// Processes left out of a job, and the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MissingRanks {
-    /// Ranks that could make no trace, in their order.
+    /// Ranks that could not write a trace, in ascending order.
     pub refused: Vec<Refused>,
-    /// Ranks with children by fork that held memory and were not recorded, in their order; nothing in the place of a
-    /// process without a rank.
+    /// Ranks with forked children that held memory and were not recorded, in ascending order;
+    /// `None` for a process without a rank.
     pub forked: Vec<Option<u32>>,
     /// Traces of other programs around the ranks that never called MPI: not counted.
     pub helpers: usize,
 }
 
-/// A process that could make no trace, by the word it left.
+/// A process that could not write a trace, from the report it left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// Its rank, if it had one.
@@ -113,16 +113,16 @@ pub struct Who {
     pub image: u32,
     /// Name of the job and number in it.
     pub rank: Option<(String, u32)>,
-    /// MPI was called.
+    /// True if MPI was called.
     pub mpi: bool,
-    /// Every process was to be recorded.
+    /// True if every process was to be recorded.
     pub all: bool,
 }
 
 /// Role of a trace in the job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It is a rank, or a process that was asked for.
+    /// A rank, or a requested process.
     Member,
     /// A program around the ranks that never called MPI and was not requested: one that a rank
     /// started, with the rank's variables, or one around a launcher.
@@ -131,7 +131,7 @@ pub enum Part {
     Replaced,
 }
 
-/// Judges all traces of a job.
+/// Determines the role of each trace of a job.
 pub fn parts(all: &[Who]) -> Vec<Part> {
     let ranks: HashSet<_> =
         all.iter().filter(|who| who.mpi).filter_map(|who| who.rank.as_ref()).collect();

@@ -1,7 +1,7 @@
 //! A job as it is reported: nodes, their ranks, the memory of each component, when, and why.
 //!
-//! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory than
-//! their summaries. Everything in here is plain data with pure functions over it.
+//! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory
+//! than their summaries. The types here are plain data with pure functions.
 
 mod assemble;
 mod balance;
@@ -51,15 +51,15 @@ pub struct Job {
     pub folder: PathBuf,
     /// Sorted by their lowest rank.
     pub nodes: Vec<Node>,
-    /// Memory of all ranks together, shared pages once per node.
+    /// Memory of all ranks together, with shared pages counted once per node.
     pub timeline: Timeline,
-    /// Over all ranks; sorted by group, then by the largest resident peak.
+    /// Components over all ranks, sorted by group, then by the largest resident peak.
     pub components: Vec<Across>,
-    /// Over all ranks, in the order in which they first began.
+    /// Phases over all ranks, in the order of their first begin.
     pub phases: Vec<PhaseAcross>,
     /// Sampled allocation sites of all ranks, largest peak first.
     pub sites: Sites,
-    /// First touches by owner and toucher, over all ranks; empty where the kernel was not asked.
+    /// First touches by owner and toucher, over all ranks; empty if page faults were not recorded.
     pub touches: Touches,
     /// Balance of the numbers.
     pub balance: Balance,
@@ -85,13 +85,14 @@ pub struct Node {
     pub host: Arc<str>,
     /// Distinguishes machines with the same name, and boots of the same machine.
     pub boot_id: String,
-    /// In the order of their ranks; processes without a rank last.
+    /// Ranks in ascending order; processes without a rank are last.
     pub ranks: Vec<Rank>,
     /// Memory of its ranks together, shared pages counted once.
     pub timeline: Timeline,
-    /// Pages that several ranks share, as last seen; segments that were unmapped since included.
+    /// Pages that several ranks share, as last seen, including segments that have been unmapped
+    /// since.
     pub joined: Joined,
-    /// Only memory still mapped at the last sample of each that has not left.
+    /// Only memory still mapped at the last sample of each rank that has not left.
     pub mapped: Joined,
 }
 
@@ -121,9 +122,9 @@ impl Node {
 pub struct Note {
     /// Stable name.
     pub code: u32,
-    /// For people.
+    /// Text for users.
     pub text: Arc<str>,
-    /// In how many processes.
+    /// Number of processes with this note.
     pub processes: u32,
     /// One of them.
     pub example: String,
@@ -176,7 +177,7 @@ impl Job {
         })
     }
 
-    /// Refuses the number of a rank that several jobs have.
+    /// Refuses a rank number that several jobs have.
     pub fn one_job(&self) -> Result<(), LoadError> {
         match self.jobs.len() {
             0 | 1 => Ok(()),

@@ -1,4 +1,4 @@
-//! Which processes run on this machine, those in containers too.
+//! Processes that run on this machine, including those in containers.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -7,19 +7,19 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Processes of this machine, looked at once.
+/// Processes of this machine, read once.
 pub struct RunningProcesses {
     boot: Option<[u8; 16]>,
-    /// Processes in pid namespaces below ours, by number in the innermost and start. In two of them there may be two
-    /// that have both in common.
+    /// Processes in PID namespaces below ours, by number in the innermost namespace and start time.
+    /// Processes in two namespaces may have both in common.
     nested: OnceLock<HashMap<(u32, u64), Vec<u32>>>,
     /// True if no process of this machine is in a PID namespace other than ours.
     sees_all: bool,
 }
 
-/// The first pid namespace of every kernel has this number.
+/// Number of the initial PID namespace of every kernel.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
-/// A running process writes within a second; this is that and the delay of a busy machine.
+/// A running process writes within a second; this adds the delay of a busy machine.
 const SILENCE: Duration = Duration::from_millis(2000);
 
 impl RunningProcesses {
@@ -161,7 +161,7 @@ mod tests {
     fn invisible_process_runs_as_long_as_it_writes() {
         let written = std::cell::Cell::new(now_ns());
         assert!(goes_on(&|| Some(written.replace(written.get() + 1))));
-        // What was forged is not waited for, however it changes.
+        // A forged value is not waited for, however it changes.
         let written = std::cell::Cell::new(u64::MAX / 2);
         assert!(!goes_on(&|| Some(written.replace(written.get() + 1))), "of the future");
         assert!(!goes_on(&|| Some(7)), "of long ago");

@@ -1,12 +1,14 @@
 //! Bounds of a node's memory over time, where its processes share pages.
 //!
-//! What a process has resident (R) is its own or in pages that others may map, too (S). A node holds Σ(R − S) + U, with
-//! U the union of the shared pages. Of a bin S is known between two bounds, from samples; which pages they were is known
-//! of the last sample of each process alone, together with the number of pages that were there before it. So U is
-//! bounded at every time:
+//! The resident memory of a process (R) is private or in pages that other processes may map, too
+//! (S). A node holds Σ(R − S) + U, where U is the union of the shared pages. In a bin, S is known
+//! between two bounds, from samples. Which pages they were is only known for the last sample of
+//! each process, together with the number of pages that were present before it. So U is bounded at
+//! every time:
 //!
-//! - it has what one process has, and all pages of the last samples but those that a process had not at that time;
-//! - it has no page but those of the last samples, and those that were dropped before.
+//! - it contains the pages of one process, and all pages of the last samples except those that a
+//!   process did not have at that time;
+//! - it contains no pages except those of the last samples, and those that were dropped before.
 
 use super::join::{Claim, Joined, Union};
 use super::timeline::place_of;
@@ -14,7 +16,7 @@ use super::{OwnPeak, Series, Timeline};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The smallest page there is.
+/// The smallest possible page.
 const PAGE: u64 = 4096;
 
 /// Sums over the processes of a node, by component.
@@ -30,17 +32,18 @@ struct Part {
     mean: Shares,
     low: Shares,
     floor: Shares,
-    /// Most of all, most in private and most in shared pages, added up over the processes.
+    /// Upper bounds of the total, in private pages, and in shared pages, added up over the
+    /// processes.
     high: Vec<u64>,
     private: Vec<u64>,
     shared: Vec<u64>,
-    /// Shared at least, added up.
+    /// Lower bounds of the shared part, added up.
     certain: Vec<u64>,
-    /// Pages that processes had in some sample and may not have had here, added up.
+    /// Pages that processes had in some sample and may not have had in this bin, added up.
     missing: Vec<u64>,
 }
 
-/// The part of a value that may be shared: over all processes, and the most of one.
+/// Part of a value that may be shared: over all processes, and the largest of one.
 #[derive(Debug, Default)]
 struct Shares {
     sum: Vec<u64>,
@@ -98,11 +101,11 @@ pub struct Then {
     pub name: Arc<str>,
     /// Resident at the peak.
     bytes: u64,
-    /// Of it, shared at most.
+    /// Upper bound of its shared part.
     shared: u64,
     /// Pages of `shared` that may have been counted twice.
     doubled: u64,
-    /// In no other process, at any time of the bin of the peak.
+    /// Lower bound of the bytes in no other process, at any time of the peak's bin.
     private: u64,
 }
 
@@ -130,7 +133,7 @@ impl Sharing {
                 ] {
                     shares.add(bin, values[bin].min(shared), claim.doubled);
                 }
-                // In whole pages, which the rounded values of bins are not.
+                // In whole pages, since the values of bins are rounded.
                 let certain =
                     series.low[bin].saturating_sub(series.private_high[bin]) & !(PAGE - 1);
                 let missing = claim.ever.saturating_add(moved).saturating_sub(certain);
@@ -205,7 +208,7 @@ impl Sharing {
         all_repeated
     }
 
-    /// Adds what the others of the node held at least at the peak of a process.
+    /// Adds what the other processes of the node held at least at the peak of a process.
     fn around(
         &self,
         peak: &mut OwnPeak,

@@ -7,7 +7,7 @@ use memprof_trace::read::{Bin, Trace};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bins of equal width, and the largest total in each.
+/// Returns bins of equal width, and the largest total in each.
 pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     let bins = &trace.timeline;
     let (Some(first), Some(last)) = (bins.first(), bins.last()) else {
@@ -32,12 +32,12 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     let mut totals = vec![0u64; timeline.bins];
     let mut before = 0;
     for (total, range) in totals.iter_mut().zip(&parts) {
-        // What is not known has no total; what was before still held.
+        // Unknown times have no total; otherwise, the previous total still held.
         let bins = bins[range.clone()].iter().filter(|bin| bin.is_known());
         before = bins.map(|bin| bin.head.total_max).max().unwrap_or(before);
         *total = before;
     }
-    // After the last of them what the last sample found still held.
+    // After the last bin, the findings of the last sample still held.
     let tail = (timeline.bin_at(last.start) + 1)..timeline.bins;
     let now = trace.summary.as_ref();
     if let Some(now) = now {
@@ -176,8 +176,8 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u
     (series.floor[at], series.ceiling[at]) = (series.low[at], series.high[at]);
 }
 
-/// Bounds the times between full samples by the trace's bins. Such a time counts there for the bin of the later sample,
-/// and may have begun bins before.
+/// Bounds the times between full samples with the trace's bins. Such a time counts there for the
+/// bin of the later sample, and may have begun several bins earlier.
 fn bound(series: &mut Series, bins: &[Bin], parts: &[std::ops::Range<usize>], component: usize) {
     let mut later: Option<(u64, u64)> = None;
     for (at, range) in parts.iter().enumerate().rev() {

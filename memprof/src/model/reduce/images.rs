@@ -16,7 +16,8 @@ pub fn images(trace: &Trace) -> HashMap<usize, u64> {
         add(object.row.component, object.row.size);
         objects.insert(stem(&object.row.path.to_string()).to_owned());
     }
-    // Locales and tables of character sets: no call is seen, since the C library maps them for itself.
+    // Locales and character set tables: no call is seen, since the C library maps them for its own
+    // use.
     for segment in trace.segments.iter().map(|segment| &segment.row.row) {
         let class = trace.component(segment.component as usize).map(|row| row.class());
         if class == Some(Class::System)

@@ -7,7 +7,7 @@ use memprof_trace::read::Trace;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// The object that stands between a program and MPI: its frames say nothing about the program.
+/// Object between a program and MPI, whose frames are not informative about the program.
 const OWN: &str = "libmemprof_preload.so";
 
 /// Reads only the stacks of a trace.

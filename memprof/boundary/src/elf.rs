@@ -1,13 +1,13 @@
-//! A loaded object's own description: its dynamic section, symbols and relocations, read in memory. Everything an
-//! address or length leads to is checked against the object's segments, so that a damaged object yields less, and no
-//! fault.
+//! Description of a loaded object: its dynamic section, symbols and relocations, read in memory.
+//! Every address and length is checked against the object's segments, so that a damaged object
+//! yields fewer results, and no fault.
 
 #![allow(unsafe_code)]
 
-/// More segments than any linker writes.
+/// Maximum number of segments, more than any linker writes.
 const SEGMENTS: usize = 16;
 
-/// An unmeasured table is taken to have no more entries.
+/// Maximum number of entries of a table without a known size.
 const LIMIT: usize = 1 << 22;
 
 mod tag {
@@ -27,29 +27,29 @@ mod tag {
     pub const GNU_HASH: u64 = 0x6fff_fef5;
 }
 
-/// Entries of the program header table that matter here.
+/// Relevant entries of the program header table.
 pub mod segment {
-    /// Is loaded.
+    /// Segment that is loaded.
     pub const LOAD: u32 = 1;
-    /// Has the dynamic section.
+    /// Contains the dynamic section.
     pub const DYNAMIC: u32 = 2;
-    /// Has notes.
+    /// Contains notes.
     pub const NOTE: u32 = 4;
-    /// Is read-only once relocated.
+    /// Read-only after relocation.
     pub const RELRO: u32 = 0x6474_e552;
-    /// Flag of a segment that can be read.
+    /// Flag of a readable segment.
     pub const READABLE: u32 = 4;
 }
 
-/// Kinds of relocations by the ABI of the processor that this is built for.
+/// Relocation kinds in the ABI of the target processor.
 pub mod relocation {
     const KINDS: [u32; 3] =
         if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
-    /// Of a function that is called.
+    /// For a called function.
     pub const JUMP_SLOT: u32 = KINDS[0];
-    /// Of an address in the table of the object.
+    /// For an address in the object's table.
     pub const GLOBAL_DATA: u32 = KINDS[1];
-    /// Of an address anywhere in the data.
+    /// For an address anywhere in the data.
     pub const ADDRESS: u32 = KINDS[2];
 }
 
@@ -69,9 +69,10 @@ struct Table {
 pub struct Relocation<'a> {
     image: &'a Image,
     symbol: usize,
-    /// Address of the word that is filled in; not known to be the object's before the name is.
+    /// Address of the word that is filled in; not checked to be in the object until the name is
+    /// read.
     pub slot: usize,
-    /// Type by the processor's ABI.
+    /// Type in the processor's ABI.
     pub kind: u32,
     /// Number added to the symbol's address.
     pub addend: u64,
@@ -86,12 +87,12 @@ impl<'a> Relocation<'a> {
         if at.checked_add(SYMBOL_SIZE)? > image.symbols_room {
             return None;
         }
-        // SAFETY: in the readable segment that the symbols are in, as the room says.
+        // SAFETY: in the readable segment of the symbols, as checked above.
         let offset = unsafe { core::ptr::read_unaligned((image.symbols + at) as *const u32) };
         if offset as usize >= image.strings_room {
             return None;
         }
-        // SAFETY: as before, of the strings.
+        // SAFETY: as above, for the strings.
         let first = unsafe { *((image.strings.address + offset as usize) as *const u8) };
         let fits = firsts.contains(&first) && image.within(self.slot, 8);
         fits.then(|| image.string(offset as usize))?
@@ -105,7 +106,7 @@ pub struct Image {
     segments: [(usize, usize); SEGMENTS],
     count: usize,
     dynamic: (usize, usize),
-    /// Addresses that are read-only once the object is ready.
+    /// Range that is read-only after relocation.
     pub read_only: (usize, usize),
     strings: Table,
     symbols: usize,
@@ -115,10 +116,10 @@ pub struct Image {
     hash: usize,
     gnu_hash: usize,
     relocations: [Table; 2],
-    /// So many at the beginning of the first table name no symbol.
+    /// Number of entries at the beginning of the first table that name no symbol.
     relative: usize,
     soname: Option<usize>,
-    /// Its own folders are searched for objects that it opens by name.
+    /// True if the object specifies directories to search for objects that it opens by name.
     pub has_search_path: bool,
 }
 
@@ -128,11 +129,11 @@ impl Image {
         Image { base, ..Image::default() }
     }
 
-    /// Addresses (of this process) that may be read.
+    /// Adds a range of readable addresses in this process.
     ///
     /// # Safety
     ///
-    /// They stay mapped and readable while this image is used.
+    /// The range stays mapped and readable while this image is used.
     pub unsafe fn add_segment(&mut self, start: usize, end: usize) {
         if start < end && self.count < SEGMENTS {
             self.segments[self.count] = (start, end);
@@ -140,7 +141,7 @@ impl Image {
         }
     }
 
-    /// Sets the place of the dynamic section, and reads it.
+    /// Sets the address of the dynamic section, and reads it.
     pub fn set_dynamic(&mut self, address: usize, bytes: usize) {
         self.dynamic = (address, bytes.min(DYNAMIC_SIZE * 4096));
         let mut offsets = (0, 0);
@@ -180,9 +181,9 @@ impl Image {
             .any(|&(start, end)| address >= start && address < end && bytes <= end - address)
     }
 
-    /// Reads `T`, which any bytes are a valid value of.
+    /// Reads a `T`, for which any bytes are a valid value.
     fn read<T: Number>(&self, address: usize) -> Option<T> {
-        // SAFETY: the bytes are in a readable segment, and a number needs no more.
+        // SAFETY: the bytes are in a readable segment, and a number has no other requirement.
         self.within(address, size_of::<T>())
             .then(|| unsafe { core::ptr::read_unaligned(address as *const T) })
     }
@@ -347,7 +348,8 @@ impl Image {
                 count = self.room(table.address) / RELOCATION_SIZE;
             }
             for index in first.min(count)..count {
-                // SAFETY: all of them are in one readable segment, and any bytes are three numbers.
+                // SAFETY: all relocations are in one readable segment, and any bytes are three
+                // valid numbers.
                 let [offset, information, addend] = unsafe {
                     let entry = (table.address + index * RELOCATION_SIZE) as *const [u64; 3];
                     core::ptr::read_unaligned(entry)
@@ -416,7 +418,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An object in a buffer: strings at 0, symbols at 256, dynamic section at 512, the rest after.
+    /// Returns an object in a buffer: strings at 0, symbols at 256, dynamic section at 512, then
+    /// the rest.
     fn object(words: &[(u64, u64)], fill: impl Fn(&mut [u8])) -> (Vec<u64>, Image) {
         let mut memory = vec![0u64; 256];
         let base = memory.as_ptr() as usize;
@@ -488,8 +491,8 @@ mod tests {
         let base = file.as_ptr() as usize;
         let half = |at: usize| u16::from_le_bytes([file[at], file[at + 1]]);
         let mut image = Image::new(base);
-        // As a file, not as loaded: strings and symbols are where they would be loaded, since the first
-        // segment starts at 0.
+        // As a file, not as loaded: strings and symbols are where they would be loaded, since the
+        // first segment starts at 0.
         // SAFETY: the file's bytes outlive the image.
         unsafe { image.add_segment(base, base + file.len()) };
         let headers = u64::from_le_bytes(file[32..40].try_into().expect("eight")) as usize;

@@ -1,7 +1,8 @@
-//! Place of the table of functions of a process's memory profiler, which `memprof.h` describes.
+//! Lookup of the function table of a process's memory profiler, which `memprof.h` describes.
 //!
-//! The profiler exports `memprof_hooks` and is loaded or linked before the program runs, or not at all: it is looked up
-//! once, and without it a look costs one load and one branch. Nothing here prints, fails or allocates.
+//! The profiler exports `memprof_hooks` and is loaded or linked before the program runs, or not at
+//! all: it is looked up once, and without it a lookup costs one load and one branch. Nothing here
+//! prints, fails or allocates.
 //!
 //! ```
 //! use memprof_hooks::{Lookup, Table};
@@ -31,7 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub use lent::Lent;
 pub use region::{Origin, Region};
 
-/// The version of the table that is asked for.
+/// Requested version of the table.
 pub const VERSION: u32 = 1;
 
 /// Beginning of a table of [`VERSION`].
@@ -44,7 +45,7 @@ pub unsafe trait Table: Sync + 'static {}
 
 /// Not looked up yet.
 const UNKNOWN: usize = 0;
-/// There is no profiler. No table is at this address.
+/// There is no profiler. No table has this address.
 const ABSENT: usize = 1;
 
 /// A table that is looked up once.
@@ -72,13 +73,13 @@ impl<T: Table> Lookup<T> {
             UNKNOWN => self.look(),
             place => place,
         };
-        // SAFETY: `look` found a table there, which is never freed.
+        // SAFETY: `look` found a table at this address, which is never freed.
         (place != ABSENT).then(|| unsafe { &*(place as *const T) })
     }
 
     #[cold]
     fn look(&self) -> usize {
-        // SAFETY: the name ends with a zero; looking a name up has no other effect.
+        // SAFETY: the name is zero-terminated; the lookup has no other effect.
         let loaded =
             || unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"memprof_hooks".as_ptr()) } as usize;
         let used = size_of::<T>();
@@ -94,11 +95,12 @@ impl<T: Table> Default for Lookup<T> {
     }
 }
 
-/// The profiler that is linked into a static program, where no name can be looked up; else the one that was loaded
-/// before. 0 where there is none, and where the linker has not waited to know.
+/// Access to the profiler that is linked into a static program, where no name can be looked up,
+/// otherwise to the loaded one. 0 if there is none, or if the linker resolved the weak reference
+/// before it saw the profiler.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod linked {
-    // Rust has no weak references. Several libraries may bring this along into one program.
+    // Rust has no weak references. Several libraries may contain this in one program.
     std::arch::global_asm!(
         ".weak memprof_hooks",
         ".pushsection .data.rel.ro.memprof_hooks_linked, \"aw\"",
@@ -143,7 +145,7 @@ fn table(function: usize, used: usize) -> Option<usize> {
     }
     // SAFETY: a function exported under this name has this type.
     let give: Give = unsafe { std::mem::transmute(function as *const ()) };
-    // SAFETY: it gives null or a table of the version asked for, which stays.
+    // SAFETY: the function returns null or a table of the requested version, which is never freed.
     let head = unsafe { give(VERSION).as_ref() }?;
     (head.version == VERSION && head.size as usize >= used)
         .then(|| std::ptr::from_ref(head) as usize)
@@ -153,7 +155,7 @@ fn table(function: usize, used: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    // SAFETY: what a table begins with.
+    // SAFETY: the beginning of every table.
     unsafe impl Table for Head {}
 
     static SMALL: Head = Head { version: VERSION, size: 16 };

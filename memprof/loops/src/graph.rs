@@ -1,14 +1,14 @@
 //! Call sites of one process, and the loops among them.
 
-/// Number of no site.
+/// Number that stands for no site.
 pub const NONE: u16 = u16::MAX;
 
-/// A call of MPI that has returned.
+/// An MPI call that has returned.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// Address that the call returns to, which is not 0.
+    /// Return address of the call, which is not 0.
     pub address: usize,
-    /// Function that was called, by a number of the caller's choice.
+    /// Called function, by a number of the caller's choice.
     pub function: u16,
     /// Time of entry.
     pub began: u64,
@@ -25,16 +25,17 @@ pub enum Event {
     Exit(u16, u16),
     /// A loop was entered at its head from outside, for the first time from there: the head.
     HeadReentry(u16),
-    /// A loop was entered inside its body from outside, for the first time from there: the site in the body.
+    /// A loop was entered inside its body from outside, for the first time from there: the site in
+    /// the body.
     BodyReentry(u16),
 }
 
 /// Time of a loop's iterations, and its part inside MPI.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// From one call of the head to the next, in sum.
+    /// Total time from one call of the head to the next.
     pub time: u64,
-    /// Inside MPI, also in nested loops.
+    /// Part inside MPI, also in nested loops.
     pub mpi: u64,
 }
 
@@ -57,7 +58,7 @@ impl Span {
 /// A call site.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
-    /// Address that calls return to.
+    /// Return address of the calls.
     pub address: usize,
     /// Function of the first call.
     pub function: u16,
@@ -65,11 +66,13 @@ pub struct Site {
     pub is_head: bool,
     /// Returns true if the site is in the body of a loop.
     pub is_body: bool,
-    /// Head of the innermost loop that the site is in the body of, or [`NONE`].
+    /// Head of the innermost loop whose body contains the site, or [`NONE`].
     pub head: u16,
-    /// Of a head found by re-entry to be in the body of another loop: the head of that loop, or [`NONE`].
+    /// For a head that re-entry showed to be in the body of another loop: the head of that loop, or
+    /// [`NONE`].
     pub outer: u16,
-    /// Last site of the loop, of a head; source of the last re-entry, of a site that was re-entered; or [`NONE`].
+    /// For a head: last site of the loop; for a re-entered site: source of the last re-entry; or
+    /// [`NONE`].
     pub tail: u16,
     /// Entries into the loop at this site of its body.
     pub reentries: u64,
@@ -81,23 +84,23 @@ pub struct Site {
     pub last: u64,
     /// Time inside the calls, since the last reset.
     pub spent: u64,
-    /// Iterations that were measured since the last reset, of a head.
+    /// For a head: iterations measured since the last reset.
     pub turns: u64,
-    /// Their times.
+    /// Times of these iterations.
     pub measured: Span,
-    /// The latest whole interval of [`Graph::set_window`], and the present one.
+    /// The last complete interval of [`Graph::set_window`], and the present one.
     window: [Span; 2],
     /// Beginning of the present interval.
     window_began: u64,
     /// Time in MPI since the last call of the head.
     pending: u64,
-    /// Source of an edge to this site that is known, and the target of one from it: the latest of each.
+    /// Source of the latest known edge to this site, and target of the latest one from it.
     before: u16,
     after: u16,
 }
 
 impl Site {
-    /// A site that nothing was called from.
+    /// A site without calls.
     pub const NEW: Site = Site {
         address: 0,
         function: 0,
@@ -138,8 +141,9 @@ pub struct Step {
     pub is_turn: bool,
 }
 
-/// Call sites in the order of their first calls, and the edges between them. `SITES` is the most that are kept; `SLOTS`, a
-/// power of two and at least twice as many, bounds the edges: of those beyond three quarters of it re-entries are no events.
+/// Call sites in the order of their first calls, and the edges between them. `SITES` is the maximum
+/// number of sites. `SLOTS`, a power of two and at least twice as large, bounds the edges:
+/// re-entries by edges beyond three quarters of it are not reported as events.
 #[derive(Debug)]
 pub struct Graph<const SITES: usize, const SLOTS: usize> {
     sites: [Site; SITES],
@@ -149,7 +153,7 @@ pub struct Graph<const SITES: usize, const SLOTS: usize> {
     /// Edges, as source and target plus one.
     edges: [u32; SLOTS],
     edge_count: usize,
-    /// Site of the call before, or [`NONE`].
+    /// Site of the previous call, or [`NONE`].
     previous: u16,
     /// Length of an interval of recent times.
     interval: u64,
@@ -159,7 +163,7 @@ pub struct Graph<const SITES: usize, const SLOTS: usize> {
 impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
     const EDGES: usize = SLOTS / 4 * 3;
 
-    /// Makes an empty graph.
+    /// Creates an empty graph.
     #[must_use]
     pub const fn new() -> Self {
         const {
@@ -177,7 +181,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         }
     }
 
-    /// Sets how far back recent times go: between one and two of these intervals.
+    /// Sets the length of the recent past: between one and two of these intervals.
     pub fn set_window(&mut self, interval: u64) {
         self.interval = interval;
     }
@@ -194,8 +198,8 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         self.lost
     }
 
-    /// Forgets the times, as after a change of the number of ranks; sites and loops stay. The call before is no source of
-    /// an edge.
+    /// Resets the times, as after a change of the number of ranks; sites and loops stay. The
+    /// previous call is not the source of an edge.
     pub fn reset(&mut self, now: u64) {
         for site in &mut self.sites[..self.count] {
             (site.spent, site.turns, site.pending, site.window_began) = (0, 0, 0, now);
@@ -247,7 +251,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         }
     }
 
-    /// Enters a call that has returned.
+    /// Adds a call that has returned.
     pub fn call(&mut self, call: Call) -> Step {
         let previous = self.previous;
         let known = self.predicted(call.address).or_else(|| self.find(call.address));
@@ -287,7 +291,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
     /// Returns the slot of an address: the one that holds it, or the free one for it.
     fn slot(&self, address: usize) -> usize {
         let mut slot = scattered(address as u64) as usize % SLOTS;
-        // Slots are twice as many as sites: one is free.
+        // There are twice as many slots as sites, so one is free.
         while let Some(at) = self.places[slot].checked_sub(1)
             && self.sites[usize::from(at)].address != address
         {
@@ -304,7 +308,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         let slot = self.slot(call.address);
         let at = self.count as u16;
         let site = self.sites.get_mut(self.count)?;
-        // One that was forgotten may have been here.
+        // A forgotten site may have been here.
         *site = Site {
             address: call.address,
             function: call.function,
@@ -461,7 +465,7 @@ fn parent(head: &Site) -> u16 {
     if head.head == NONE { head.outer } else { head.head }
 }
 
-/// Spreads numbers that are close to each other.
+/// Spreads numbers that are close together.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }

@@ -39,7 +39,7 @@ pub struct Region {
     pub origin: &'static str,
     /// Longest time of any rank, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Efficiencies; none where no time was useful.
+    /// Efficiencies; `None` where no time was useful.
     pub efficiency: Option<Efficiency>,
     /// Times by rank.
     pub ranks: Vec<RankTime>,

@@ -1,4 +1,4 @@
-//! Axes: round steps, in the unit that suits.
+//! Axes with round steps, in a suitable unit.
 
 const KIB: f64 = 1024.0;
 
@@ -16,16 +16,16 @@ const TIME_UNITS: [(f64, &str); 6] =
     [(3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
 fn unit(value: f64, units: &[(f64, &'static str)]) -> (f64, &'static str) {
-    // 999.6 would be written as 1000: the next unit is for it.
+    // 999.6 would be written as 1000, so the next unit is used.
     units.iter().copied().find(|(size, _)| value >= size * 0.9995).unwrap_or(units[units.len() - 1])
 }
 
 /// Marks of an axis from 0 or from a start, all in one unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
-    /// Place and label of each mark.
+    /// Position and label of each mark.
     pub ticks: Vec<(f64, String)>,
-    /// The unit the labels are in.
+    /// Unit of the labels.
     pub unit: &'static str,
     /// End of the axis.
     pub end: f64,

@@ -17,13 +17,14 @@ const BOTTOM: f64 = 40.0;
 const RIGHT: f64 = 18.0;
 pub(super) const LEGEND: f64 = 262.0;
 pub(super) const ROW: f64 = 17.0;
-/// Name of the line of what is possible, in the legend and for the page's script.
+/// Name of the line of possible memory, in the legend and for the page's script.
 pub(super) const POSSIBLE: &str = "possible between samples";
 /// Name of the marks on the axis.
 pub(super) const SAMPLES: &str = "samples were taken";
-/// The line of what is owned may make the picture this much higher; beyond that it is cut off at the top.
+/// Factor by which the line of owned memory may increase the height; beyond that it is cut off at
+/// the top.
 const OWNED_ROOM: f64 = 1.3;
-/// Distance of the columns in which places for labels are looked for.
+/// Distance of the columns in which positions for labels are searched.
 const COLUMN: f64 = 4.0;
 
 /// Draws stacked components over time.
@@ -73,7 +74,7 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
     svg.finish()
 }
 
-/// The rectangle of the areas and the meaning of its sides.
+/// The rectangle of the areas and the scale of its sides.
 pub(super) struct Plot {
     pub(super) left: f64,
     pub(super) top: f64,
@@ -93,7 +94,7 @@ impl Plot {
         let most = totals(picture).into_iter().max().unwrap_or(0);
         let most = most.max(picture.peak.as_ref().map_or(0, |peak| peak.bytes));
         let most = most.max(outline.unwrap_or(0).min((most as f64 * OWNED_ROOM) as u64));
-        // The label of the peak needs a place above it.
+        // The label of the peak needs room above it.
         let room = most.saturating_add(most / 16);
         let height = (style.height - top - BOTTOM).max(40.0);
         let (from, to) = span(&picture.times);
@@ -386,7 +387,7 @@ impl Plot {
         let width = text_width(&label, 12.0) + 8.0;
         let start = (x - width / 2.0)
             .clamp(self.left + 1.0, (self.left + self.width - width - 1.0).max(self.left + 1.0));
-        // Above the dashed line too, where the two are near.
+        // Also above the dashed line, if both are close.
         let over = picture.outline.as_ref().map(|outline| {
             let owned = value(&outline.values, nearest(&picture.times, peak.time)) as f64;
             self.y(owned.min(self.axis.end))

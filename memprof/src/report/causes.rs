@@ -10,9 +10,9 @@ use crate::model::{Frame, Job, Moment, Rank, Site, Timeline};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
-/// Nodes and ranks that have a line on the page, those with the largest peaks.
+/// Number of nodes and ranks with a line on the page, those with the largest peaks.
 pub const SHOWN: usize = 4;
-/// Components named of each.
+/// Number of components named for each.
 const NAMED: usize = 2;
 
 /// A peak of a job, a node or a rank.
@@ -20,11 +20,11 @@ const NAMED: usize = 2;
 pub struct Peak {
     /// Owner of the peak.
     pub of: String,
-    /// When, how much, in which phase and function of MPI.
+    /// Time, amount, phase and MPI function.
     pub moment: Moment,
-    /// The amount in words: an interval where it is not known well.
+    /// The amount as text: an interval where it is not known well.
     pub resident: String,
-    /// The largest components then.
+    /// Largest components at that time.
     pub largest: Vec<(String, u64)>,
 }
 
@@ -97,13 +97,13 @@ fn largest(mut held: Vec<(String, u64)>) -> Vec<(String, u64)> {
 /// Memory at the peaks of the ranks, by the call that allocated it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Estimated from samples, all ranks together.
+    /// Estimate from samples, over all ranks.
     pub at_peak: u64,
     /// Owner of the memory.
     pub component: String,
-    /// Function and line, of the owner where its own code is on the stack.
+    /// Function and line, in the owner's own code if that is on the stack.
     pub place: String,
-    /// In how many processes.
+    /// Number of processes.
     pub processes: u32,
     /// True if there may be more: the call was reached in several ways, and it is not known whether
     /// by the same processes.
@@ -134,7 +134,7 @@ pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     merged(&peaks, limit, all, cause)
 }
 
-/// Stacks after which one looks whether the rest may change anything.
+/// Number of stacks after which the function checks whether the rest can change the result.
 const STEP: usize = 32;
 
 /// Adds up the memory of equal calls, largest first, from stacks of decreasing size. Ends when the
@@ -239,7 +239,7 @@ pub fn text(job: &Job, limit: usize, look: Look) -> String {
 mod tests {
     use super::*;
 
-    /// Stacks of so much each, and by which call.
+    /// Returns the causes for stacks with these amounts and calls.
     fn told(stacks: &[(u64, &str)], limit: usize, all: u32) -> Vec<Cause> {
         let peaks: Vec<u64> = stacks.iter().map(|stack| stack.0).collect();
         let cause = |index: usize| {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(causes[0].processes(), "at least 1 process");
         assert_eq!((causes[1].at_peak, causes[1].processes()), (1_100, "1 process".to_owned()));
         assert_eq!(causes.len(), 3);
-        // There is but one process.
+        // There is only one process.
         assert_eq!(told(&stacks, 3, 1)[0].processes(), "1 process");
         assert!(told(&stacks, 0, 1).is_empty());
     }

@@ -1,5 +1,6 @@
-//! Columns of text: widths by content, numbers to the right, nothing at the ends of lines. On a terminal that is too
-//! narrow long names are shortened and the columns that say least are left out.
+//! Columns of text: widths by content, numbers to the right, no spaces at the ends of lines. On a
+//! terminal that is too narrow, long names are shortened and the least important columns are
+//! omitted.
 
 use crate::terminal::{Look, columns};
 
@@ -19,11 +20,11 @@ pub enum Weight {
     Head,
     /// A group or a sum.
     Sum,
-    /// One of many.
+    /// One of many rows.
     Plain,
 }
 
-/// A table being made.
+/// A table under construction.
 #[derive(Debug)]
 pub struct Grid {
     align: Vec<Align>,
@@ -56,7 +57,7 @@ impl Grid {
     /// Returns the text, with two spaces between columns.
     pub fn text(&self, look: Look) -> String {
         let room = look.width().unwrap_or(usize::MAX);
-        // The first column of words; the last of all is cut with its line.
+        // The first text column; the last column is cut with its line.
         let names = self.align.iter().position(|align| *align == Align::Left);
         let names = names.filter(|column| column + 1 < self.align.len());
         let cell = |cells: &[String], column: usize| {
@@ -106,7 +107,7 @@ impl Grid {
     }
 }
 
-/// Columns of a terminal that a name keeps, however narrow the terminal is.
+/// Minimum width that a name keeps, however narrow the terminal is.
 const LEAST_NAME: usize = 24;
 
 /// Cuts a line to fit.

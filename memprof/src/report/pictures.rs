@@ -91,10 +91,10 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
     }
 }
 
-/// The point of the curve that the peak lies on: bins have means alone, which are lower.
+/// Point of the curve at the peak: bins have only means, which are lower.
 struct PeakPoint<'a> {
     from: &'a Timeline,
-    /// Bins before it; nothing where what was held is not known.
+    /// Number of bins before it; `None` if its components are not known.
     at: Option<usize>,
     time_ns: u64,
     bytes: u64,
@@ -109,7 +109,7 @@ fn with_peak(from: &Timeline) -> PeakPoint<'_> {
 }
 
 impl PeakPoint<'_> {
-    /// Inserts a value at the peak, made of that of its bin.
+    /// Inserts a value at the peak, computed from that of its bin.
     fn insert(&self, values: &mut Vec<u64>, value: impl Fn(u64) -> u64) {
         if let Some(at) = self.at {
             let of_bin = values.get(self.from.bin_at(self.time_ns)).copied().unwrap_or(0);
@@ -132,12 +132,12 @@ fn peak(moment: &Moment, resident: &str) -> Peak {
     Peak { time: moment.time_ns, bytes: moment.bytes, label }
 }
 
-/// Writes vectors; how many bytes.
+/// Writes a vector picture. Returns its number of bytes.
 pub fn svg(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     output::write(file, picture::timeline(drawn, &Style::default()).as_bytes())
 }
 
-/// Writes pixels, two for each unit; how many bytes.
+/// Writes a pixel picture with two pixels per unit. Returns its number of bytes.
 pub fn png(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     let style = Style { theme: Theme::Light, ..Style::default() };
     output::write(file, &picture::png(&picture::timeline(drawn, &style), 2.0)?)

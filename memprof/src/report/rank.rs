@@ -6,7 +6,7 @@ use crate::model::{Group, Held, Job, PhaseAcross, Rank, noun};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
-/// Number of components of a group that stand by themselves before the rest is put together.
+/// Number of components of a group with a separate line before the rest is merged.
 const KEPT: usize = 10;
 
 /// Returns the table of one process: every component, and when and where it peaked.

@@ -1,4 +1,4 @@
-//! Where memory was allocated: the largest sampled call stacks of a job or of one rank.
+//! Allocation sites: the largest sampled call stacks of a job or of one rank.
 
 use super::symbols::Symbols;
 use crate::model::{Site, Sites};
@@ -11,7 +11,7 @@ pub struct Named {
     /// The sampled stack.
     #[serde(flatten)]
     pub site: Site,
-    /// One line for each frame, innermost first; functions that were inlined have their own.
+    /// One line for each frame, innermost first; inlined functions have separate lines.
     pub names: Vec<String>,
 }
 

@@ -1,8 +1,9 @@
 //! Names of functions and lines, from the objects on this machine.
 //!
-//! A path in a trace is only a hint: the file there has to be the one that was loaded, by its build
-//! id, or its names would mislead; where neither has one, it must not have changed since the job began.
-//! Work is bounded, since debug information can be large.
+//! A path in a trace is only a hint: the build id must show that the file there is the one that was
+//! loaded, since its names would otherwise be misleading. Where neither has a build id, the file
+//! must not have changed since the job began. Work is bounded, since debug information can be
+//! large.
 
 use crate::model::{Frame, Object};
 use object::Object as _;
@@ -13,11 +14,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// After so long the rest is shown as addresses.
+/// Time after which the rest is shown as addresses.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Larger files are not opened.
 const LARGEST: u64 = 4 << 30;
-/// Functions for one address: the deepest inlining worth reading.
+/// Maximum number of functions for one address: the deepest useful inlining.
 const INLINED: usize = 16;
 /// Parts of the paths of sources that are distributed with a compiler and compiled into programs.
 const OF_COMPILERS: [&str; 6] = [
@@ -28,7 +29,7 @@ const OF_COMPILERS: [&str; 6] = [
     "/library/std/src/",
     "/include/c++/",
 ];
-/// The names that all of it is below.
+/// Namespaces of the functions in these sources.
 const SPACES: [&str; 4] = ["std::", "core::", "alloc::", "__gnu_cxx::"];
 
 /// A function at an address.
@@ -41,7 +42,7 @@ pub struct Name {
     pub is_of_compiler: bool,
 }
 
-/// Looks names up.
+/// Lookup of names.
 pub struct Symbols<'a> {
     objects: &'a [Object],
     began_ns: u64,
@@ -90,7 +91,7 @@ impl<'a> Symbols<'a> {
         let Some(loader) = loaded else {
             return Vec::new();
         };
-        // The call is before the address it returns to.
+        // The call lies before its return address.
         let probe = frame.offset.saturating_sub(1);
         let mut names = Vec::new();
         if let Ok(mut frames) = loader.find_frames(probe) {
@@ -101,7 +102,7 @@ impl<'a> Symbols<'a> {
                 let Ok(name) = function.demangle() else {
                     continue;
                 };
-                // An inlined closure of Rust has no name of the function it is in.
+                // The name of an inlined Rust closure does not contain the function that it is in.
                 let name = if name.starts_with("{closure") { "closure".into() } else { name };
                 let place =
                     found.location.and_then(|location| Some((location.file?, location.line)));
@@ -175,7 +176,7 @@ fn short(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Opens an object if it is the one that was loaded.
+/// Opens an object if it is the loaded one.
 fn load(object: &Object, began_ns: u64) -> Option<addr2line::Loader> {
     let data = object.path.metadata().ok()?;
     if !data.is_file() || data.len() > LARGEST {
@@ -242,11 +243,11 @@ mod tests {
             offsets.map(|at| symbols.names(Frame { object: 0, offset: at + 2 }).remove(0)).collect()
         };
         let (of_compiler, own) = (names("raw_vec"), names("compiler_sources_are_told"));
-        // Some of them without a line, where a library was built without.
+        // Some of them have no line, where a library was built without lines.
         assert!(of_compiler.iter().any(|name| name.text.contains(".rs:")), "{of_compiler:?}");
         let told = of_compiler.iter().filter(|name| name.text.contains(".rs:"));
         assert!(told.into_iter().all(|name| name.is_of_compiler), "{of_compiler:?}");
-        // And what the compiler's own was made of it.
+        // So do functions that the compiler's own libraries were built from.
         let mut own = own.iter().filter(|name| name.text.starts_with("memprof::")).peekable();
         assert!(own.peek().is_some());
         assert!(own.all(|name| !name.is_of_compiler));
@@ -300,7 +301,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let path = place.path().join("object");
         let mut content = std::fs::read(here().path).expect("read");
-        // The note of the linker, made one of another kind.
+        // The note of the linker, changed to another kind.
         let note = [4, 0, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0];
         let at = content.windows(note.len()).position(|bytes| bytes == note).expect("a note");
         content[at + 8] = 0x33;

@@ -1,4 +1,4 @@
-//! The report as text: one screen.
+//! The report as text on one screen.
 
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
@@ -8,15 +8,15 @@ use crate::model::{
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
-/// Call stacks named among the causes of peaks.
+/// Number of call stacks named among the causes of peaks.
 const CAUSES: usize = 3;
-/// Owners and touchers that have a line.
+/// Number of owners and touchers with a line.
 const TOUCHES: usize = 8;
 /// Meaning of the columns of tables of components, and of `slack`, in one line.
 const GLOSSARY: &str = "owned: not freed, exact; resident: seen in memory; peak: the most; \
     at peak: when its rank held most; at most: a bound; slack: free in the allocator\n";
 
-/// Number of components of a group that stand by themselves before the rest is put together.
+/// Number of components of a group with a separate line before the rest is merged.
 const KEPT: usize = 6;
 
 /// Returns the line that explains the columns, of ranks or of processes.
@@ -225,10 +225,10 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
     grid.text(look)
 }
 
-/// What is left of a component is not named where it is less.
+/// Minimum slack of a component that is named.
 const LEFT: u64 = 256 << 10;
 
-/// Components that have left a tenth of the slack at the peak or more, largest first.
+/// Returns the components that have left at least a tenth of the slack at the peak, largest first.
 pub fn left_by<'a>(rows: &'a [Across], slack: &Across) -> Vec<(&'a str, u64)> {
     let all = slack.resident_at_peak.mean();
     let mut left: Vec<(&str, u64)> = (rows.iter())
@@ -273,7 +273,7 @@ fn spread(spread: &Spread, several: bool) -> [String; 3] {
     }
 }
 
-/// Number of nodes that stand by themselves.
+/// Number of nodes with a separate line.
 const NODES: usize = 4;
 
 fn nodes(nodes: &[Node], look: Look) -> String {
@@ -345,7 +345,7 @@ fn shared(node: &Node, everything: bool, look: Look) -> String {
             Weight::Plain,
             [
                 clean(&file.path),
-                // No process maps it any more.
+                // No process maps it any longer.
                 match file.mapped {
                     0 => format!("{}, unmapped", file.processes),
                     _ => file.processes.to_string(),
@@ -524,7 +524,7 @@ pub fn unseen<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<String> {
     ))
 }
 
-/// Why a rank may have left neither a trace nor a word in the folder.
+/// Reason why a rank may have left neither a trace nor a report in the folder.
 const NO_WORD: &str = "; perhaps the folder is not there where they ran, LD_PRELOAD and MEMPROF_DIR were not \
                        passed on to them, or MPI_Init did not return";
 

@@ -1,19 +1,19 @@
-//! The folder a job's traces go to: new, private, never one that is already used.
+//! The folder for a job's traces: new, private, and never one that is already in use.
 
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The longest path that the object in the ranks takes.
+/// Longest path that the object in the ranks accepts.
 const LONGEST: usize = 1023;
 
 /// A folder for traces.
 #[derive(Debug)]
 pub struct Folder {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// It was not there before.
+    /// True if it did not exist before.
     pub made: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `memprof run`: a command, its ranks watched.
+//! `memprof run`: runs a command and records its ranks.
 
 mod folder;
 mod no_trace_diagnosis;
@@ -96,7 +96,7 @@ fn period(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the command; its exit status is ours.
+/// Runs the command and returns its exit status.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let recorded = match record(options) {
         Ok(recorded) => recorded,
@@ -152,9 +152,9 @@ pub struct Recorded {
     pub status: ExitStatus,
     /// Program of the ranks, if the command shows it.
     program: PathBuf,
-    /// Processes without MPI are recorded, too.
+    /// True if processes without MPI are recorded, too.
     without_mpi: bool,
-    /// What was done to have the ranks recorded, in words.
+    /// Description of how the ranks were to be recorded.
     tried: String,
 }
 
@@ -190,7 +190,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
         command = preload::merge(&preload, &command);
         let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
         variables.push(("LD_PRELOAD", list));
-        // It refuses to run where anything was loaded before it.
+        // AddressSanitizer refuses to run if anything was loaded before it.
         variables.push(("ASAN_OPTIONS", unordered(std::env::var_os("ASAN_OPTIONS"))));
     }
 
@@ -201,7 +201,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     }
     signals::handle();
     let mut child = spawn(&command, &variables).map_err(|error| {
-        // Nothing was recorded: nothing stays behind.
+        // Nothing was recorded, so nothing is left behind.
         folder.drop_if_made();
         NotRun { command: clean(&command[0].to_string_lossy()), cause: error }
     })?;
@@ -223,7 +223,7 @@ fn tried(command: &[OsString], variables: &[(&str, OsString)]) -> String {
     format!("tried: {} in the environment of: {}", set.join(" "), words.join(" "))
 }
 
-/// Starts a command; a script that does not name its interpreter is run as shells do.
+/// Starts a command; a script without an interpreter line is run as shells do.
 fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> std::io::Result<Child> {
     let with = |mut starting: Command| starting.envs(variables.iter().cloned()).spawn();
     let mut starting = Command::new(&command[0]);
@@ -265,7 +265,8 @@ fn variables(
     let mut set = |name, value: Option<String>| {
         variables.extend(value.map(|value| (name, OsString::from(value))));
     };
-    // What a launcher starts are ranks. Anything else may be a program without MPI, or a script that calls a launcher.
+    // A launcher starts ranks. Any other command may be a program without MPI, or a script that
+    // calls a launcher.
     let record = match (options.all, launcher, std::env::var_os("MEMPROF_RECORD")) {
         (true, ..) => Some("all".to_owned()),
         (false, Launcher::None, None) => Some(format!("command:{}", std::process::id())),

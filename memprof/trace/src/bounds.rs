@@ -14,24 +14,24 @@
 /// Known numbers of a component at a sample, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Owned: allocated and not given back.
+    /// Bytes allocated and not freed.
     pub owned: u64,
-    /// Seen resident.
+    /// Bytes found resident.
     pub resident: u64,
-    /// Ever allocated.
+    /// Total bytes ever allocated.
     pub allocated: u64,
-    /// Most ever owned.
+    /// Highest bytes ever owned.
     pub owned_peak: u64,
-    /// Mapped without being owned.
+    /// Bytes mapped without being owned.
     pub image: u64,
 }
 
-/// At least and at most, in bytes.
+/// Lower and upper bound, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// At least.
+    /// Lower bound.
     pub low: u64,
-    /// At most.
+    /// Upper bound.
     pub high: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Bounds {
 pub fn between(before: &Known, after: &Known) -> Bounds {
     let allocated = after.allocated.saturating_sub(before.allocated);
     let reached = before.owned.saturating_add(allocated);
-    // What is owned is what was allocated less what was freed, at both ends.
+    // At both ends, owned bytes are the allocated ones minus the freed ones.
     let freed = reached.saturating_sub(after.owned);
     let owned = match after.owned_peak {
         // Not known.
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A component of a process: blocks of pages, each with its pages that were touched.
+    /// A component of a process: blocks of pages, each with its touched pages.
     #[derive(Default)]
     struct Process {
         blocks: Vec<(u64, u64)>,

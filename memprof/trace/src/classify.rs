@@ -9,22 +9,22 @@ use crate::layout::Class;
 /// An object as a node of the graph.
 #[derive(Copy, Clone, Debug)]
 pub struct Node<'a> {
-    /// The class by its name or its definitions.
+    /// Class by its name or its definitions.
     pub known: Option<Class>,
     /// Objects that it needs, by index.
     pub needs: &'a [u16],
-    /// MPI opened it while the program ran.
+    /// True if MPI opened it while the program ran.
     pub opened_by_mpi: bool,
-    /// The program opened it.
+    /// True if the program opened it.
     pub opened_by_program: bool,
 }
 
-/// Another object needs it.
+/// Mark of an object that another object needs.
 const NEEDED: u8 = 1;
-/// MPI needs it, or an object that MPI needs does.
+/// Mark of an object that MPI needs, directly or indirectly.
 const OF_MPI: u8 = 2;
 
-/// Sets the class of each node. `marks` is as long; it is worked in.
+/// Sets the class of each node. `marks` has the same length and is working memory.
 pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], marks: &mut [u8]) {
     let count = classes.len().min(marks.len());
     marks.fill(0);
@@ -41,7 +41,8 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
             }
         }
     }
-    // What the program opened is its own, and all else while there is no MPI.
+    // An object that the program opened is the program's, and so is everything else while there is
+    // no MPI.
     for (index, class) in classes.iter_mut().enumerate().take(count) {
         let this = node(index);
         if this.known.is_none() && (!any_mpi || this.opened_by_program) {
@@ -70,7 +71,7 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
     spread(&node, &mut classes[..count]);
 }
 
-/// Marks the objects that are reached from MPI.
+/// Marks the objects that MPI needs, directly or indirectly.
 fn mark_mpi<'a>(node: &impl Fn(usize) -> Node<'a>, marks: &mut [u8]) {
     let mut again = true;
     while again {
@@ -92,7 +93,7 @@ fn mark_mpi<'a>(node: &impl Fn(usize) -> Node<'a>, marks: &mut [u8]) {
     }
 }
 
-/// Spreads the program's class over the objects that it needs, but not through MPI.
+/// Spreads the program's class to the objects that it needs, but not through MPI.
 fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     let count = classes.len();
     let mut again = true;
@@ -109,7 +110,7 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
                     && node(need).known.is_none()
                 {
                     classes[need] = Class::AppLibrary;
-                    // One that was passed already has to spread as well.
+                    // An object that was passed already has to spread its class as well.
                     again |= need < index;
                 }
             }
@@ -117,19 +118,20 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     }
 }
 
-/// What an object defines of MPI.
+/// MPI symbols that an object defines.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OfMpi {
-    /// Nothing.
+    /// None.
     #[default]
     Nothing,
-    /// Predefined handles without the functions: programs need the object for the addresses of these alone.
+    /// Predefined handles without the functions: programs need the object only for their addresses.
     Handles,
     /// Functions for C or Fortran.
     Functions,
 }
 
-/// The function that a library with MPI's functions for C defines; one for other languages does not.
+/// Function that a library with the MPI functions for C defines, and a library for other languages
+/// does not.
 pub const FUNCTION_IN_C: &str = "PMPI_Init";
 
 /// Symbols that identify an object.
@@ -403,7 +405,7 @@ mod tests {
         for name in ["mca_pmix_ext3x.so", "libpmix.so.2", "mca_btl_vader.so"] {
             assert_eq!(class(name), Some("mpi.dep"), "{name}");
         }
-        // The program needs it too.
+        // The program needs it, too.
         assert_eq!(class("libhwloc.so.15"), Some("app.lib"));
         assert_eq!(class("libudev.so.1"), Some("app.lib"));
         assert_eq!(class("libc.so.6"), Some("system"));

@@ -14,8 +14,9 @@ use super::Observer;
 use crate::functions::{COUNT, Name, WORDS};
 use crate::thread::{BEGAN, block};
 
-// x9 to x17 are nobody's at a call. The thread's words are at 0 (function plus one), 8 (place of the return address)
-// and 16 (that address) of its block. The frame: x29, x30, x19, and the result while a call is observed.
+// x9 to x17 are free at a call. The thread's words are at 0 (function plus one), 8 (place of the
+// return address) and 16 (that address) of its block. The frame: x29, x30, x19, and the result
+// while a call is observed.
 core::arch::global_asm!(
     // The block of the thread in x16.
     ".macro memprof_block",
@@ -173,9 +174,9 @@ core::arch::global_asm!(
     clock = sym CLOCK,
 );
 
-/// The functions that the entries lead to.
+/// The functions that the entries call.
 static REAL: [AtomicUsize; COUNT * 2] = [const { AtomicUsize::new(0) }; COUNT * 2];
-/// The clock is the function, and not the processor's counter.
+/// True if the clock is the function, and not the processor's counter.
 static SLOW: AtomicBool = AtomicBool::new(false);
 /// Functions of [`Observer`]; 0 without an observer.
 static LEFT: AtomicUsize = AtomicUsize::new(0);

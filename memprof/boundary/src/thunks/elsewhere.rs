@@ -1,4 +1,4 @@
-//! Processors without entries: MPI is not entered through the tool.
+//! Processors without entries, on which calls of MPI do not pass through the tool.
 
 use super::Observer;
 use crate::functions::Name;

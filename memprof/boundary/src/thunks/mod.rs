@@ -21,11 +21,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::functions::Name;
 
-/// Functions that are called around calls of MPI from outside, by any thread.
+/// Functions that are called around MPI calls from outside, by any thread.
 #[derive(Copy, Clone, Debug)]
 pub struct Observer {
-    /// A call of the function of this index returns now. It began at the time in the thread's block, and the thread's
-    /// position still is inside.
+    /// The call of the function with this index returns now. It began at the time in the thread's
+    /// block, and the thread's position is still inside.
     pub left: extern "C" fn(function: usize),
     /// Reads the clock; `None` for the processor's time-stamp counter.
     pub clock: Option<extern "C" fn() -> u64>,

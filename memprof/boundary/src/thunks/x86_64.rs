@@ -1,4 +1,4 @@
-//! The entries of x86-64.
+//! Entries for x86-64.
 
 #![allow(unsafe_code)]
 
@@ -242,7 +242,7 @@ mod timed {
         clock = sym CLOCK,
     );
 
-    /// The clock is the function, and not the time-stamp counter.
+    /// True if the clock is the function, and not the time-stamp counter.
     pub static SLOW: AtomicBool = AtomicBool::new(false);
     /// Functions of [`super::Observer`]; 0 without an observer.
     pub static LEFT: AtomicUsize = AtomicUsize::new(0);
@@ -266,7 +266,7 @@ pub fn observe(observer: Observer) {
 }
 
 fn cell(name: Name) -> Option<&'static AtomicUsize> {
-    // SAFETY: the array is there for as long as the object is loaded, which is for good.
+    // SAFETY: the array exists as long as the object is loaded, which is permanently.
     unsafe { &*core::ptr::addr_of!(entries::REAL) }.get(name.slot())
 }
 

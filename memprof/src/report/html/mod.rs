@@ -14,14 +14,14 @@ use crate::units::{bytes, count, millionths, share, time};
 pub use page::{Page, Table};
 use std::path::Path;
 
-/// Ranks shown in detail where not all are.
+/// Maximum number of ranks shown in detail.
 const DETAILED: usize = 8;
-/// Nodes shown in detail.
+/// Number of nodes shown in detail.
 const NODES: usize = 4;
-/// Call stacks named.
+/// Number of call stacks with names.
 const SITES: usize = 25;
 
-/// Writes the page; how many bytes it has.
+/// Writes the page. Returns its number of bytes.
 pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
     output::write(file, page(job)?.as_bytes())
 }
@@ -69,7 +69,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
                     pictures::timeline(&timeline, pictures::rank_title(rank), Some("owned"));
                 charts.figure(&format!("rank-{index}"), &drawn, &timeline, index > 0)
             }
-            // The file went away since it was summarized.
+            // The file was removed after it was summarized.
             Err(error) => format!("<p class=note>{}</p>", markup(&error.to_string())),
         };
         page.push(&shown);
@@ -233,14 +233,14 @@ fn chooser(kind: &str, names: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// The timelines of the page, with the numbers behind them for the pointer.
+/// Timelines of the page, with the numbers shown under the pointer.
 #[derive(Default)]
 struct Charts {
     data: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Charts {
-    /// Components by name under the pointer; the others are one number.
+    /// Number of components named under the pointer; the others are one number.
     const NAMED: usize = 12;
 
     fn figure(

@@ -1,9 +1,9 @@
-//! The frame of the page: style, script, sections.
+//! Frame of the page: style, script, sections.
 
 use crate::picture::PAGE_CSS;
 use crate::terminal::markup;
 
-/// A page being written.
+/// A page under construction.
 #[derive(Debug)]
 pub struct Page {
     text: String,
@@ -46,7 +46,7 @@ impl Page {
         }
     }
 
-    /// Ends it.
+    /// Ends a section.
     pub fn end(&mut self) {
         self.text += "</section>\n";
     }

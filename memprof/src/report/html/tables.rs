@@ -1,4 +1,4 @@
-//! The tables of the page.
+//! Tables of the page.
 
 use super::page::Table;
 use crate::model::{Across, Group, Job, Spread};
@@ -8,11 +8,11 @@ use crate::units::{bytes, count, millionths, share, time};
 
 /// Number of components of a group that have their own row; the terminal shows all with --all.
 const KEPT: usize = 12;
-/// Rows after which a table ends; the omission is said.
+/// Maximum number of rows of a table; the omission is stated.
 const ROWS: usize = 400;
-/// Owners and touchers that have a row.
+/// Number of owners and touchers with a row.
 const CELLS: usize = 60;
-/// Call stacks named among the causes of peaks.
+/// Number of call stacks named among the causes of peaks.
 const CAUSES: usize = 10;
 
 fn section(title: &str, about: &str, body: &str) -> String {
@@ -23,14 +23,14 @@ fn section(title: &str, about: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{about}{body}</section>\n", markup(title))
 }
 
-/// Warnings to be read before the numbers.
+/// Returns warnings that must be read before the numbers.
 pub fn alerts(job: &Job) -> String {
     let text = table::remarks(job, Look::plain());
     let lines = text.lines().map(|line| line.trim_start_matches("note: "));
     lines.map(|line| format!("<p class=note>{}</p>\n", markup(line))).collect()
 }
 
-/// Components over ranks.
+/// Returns the table of components over ranks.
 pub fn components(job: &Job) -> String {
     let mut out = Table::new(
         1,
@@ -137,7 +137,7 @@ fn who(spread: &Spread) -> String {
     }
 }
 
-/// Peaks and their causes.
+/// Returns the table of peaks and their causes.
 pub fn causes(job: &Job) -> String {
     let mut out = Table::new(3, &["peak of", "in", "largest then", "resident", "at"]);
     for peak in causes::peaks(job, causes::SHOWN) {
@@ -178,7 +178,7 @@ pub fn touches(job: &Job) -> String {
     section("Who touched whose memory first", &first_touches::note(matrix), &out.finish())
 }
 
-/// Phases over ranks.
+/// Returns the table of phases over ranks.
 pub fn phases(job: &Job) -> String {
     if job.phases.is_empty() {
         return String::new();

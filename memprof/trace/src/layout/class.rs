@@ -1,7 +1,7 @@
 //! Kind of a component that owns memory.
 
-/// The tree of components, from its leaves. A component is a class and, where there are several of a
-/// class, a name: `mpi.dep:libopen-pal.so.40`.
+/// Leaves of the tree of components. A component is a class and, if there are several of a class, a
+/// name: `mpi.dep:libopen-pal.so.40`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "`name` says it")]
@@ -24,7 +24,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, in the order of their numbers.
+    /// All classes, in the order of their numbers.
     pub const ALL: [Class; 15] = [
         Class::Unattributed,
         Class::Tool,

@@ -1,4 +1,4 @@
-//! Sizes of the sections, and their places.
+//! Sizes and positions of the sections.
 
 use super::rows::{
     BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, LoopRow, NameRow,
@@ -29,7 +29,7 @@ pub enum SectionKind {
 }
 
 impl SectionKind {
-    /// All of them, in the order of the file.
+    /// All kinds, in the order of the file.
     pub const ALL: [SectionKind; 15] = [
         SectionKind::State,
         SectionKind::Components,
@@ -77,7 +77,7 @@ impl SectionKind {
     }
 }
 
-/// Number of rows each table can have. The ring gets the rest of the file.
+/// Number of rows of each table. The ring gets the rest of the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// At most [`COMPONENTS_LIMIT`].
@@ -102,19 +102,19 @@ pub struct Geometry {
     pub touches: u32,
     /// Number of regions whose times are measured; 0 for no such section.
     pub times: u32,
-    /// Places that MPI is called from; 0 for no such section.
+    /// Number of call sites of MPI; 0 for no such section.
     pub loops: u32,
 }
 
 /// Slots of the timeline other than its bins: two for the bin being filled, one for folding.
 pub(crate) const EXTRA_BINS: u32 = 3;
-/// Blocks without which a ring is of no use.
+/// Minimum number of blocks of a useful ring.
 const FEWEST_BLOCKS: usize = 4;
-/// No table has more rows: writers keep two bytes for each in private memory.
+/// Maximum number of rows of a table: writers keep two bytes for each in private memory.
 pub(crate) const ROWS_LIMIT: usize = 512;
 
 impl Geometry {
-    /// The size of a file if nothing else is asked for.
+    /// Default file size.
     pub const DEFAULT_FILE: usize = 4 << 20;
     /// The smallest file with room for all components.
     pub const SMALLEST_FILE: usize = 512 << 10;
@@ -247,16 +247,16 @@ impl Geometry {
     }
 }
 
-/// Place of a section.
+/// Position of a section.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// From the beginning of the file.
+    /// Offset from the beginning of the file.
     pub offset: usize,
-    /// Bytes of each slot, with its head.
+    /// Size of each slot in bytes, with its head.
     pub slot_size: usize,
     /// Number of slots.
     pub slots: u32,
-    /// Different rows there can be.
+    /// Maximum number of different rows.
     pub capacity: u32,
 }
 
@@ -289,10 +289,10 @@ impl Section {
     }
 }
 
-/// Places of all sections in a file.
+/// Positions of all sections in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// By number of their kind.
+    /// By the number of the kind.
     sections: [Section; SECTIONS_LIMIT],
 }
 

@@ -8,40 +8,40 @@ pub use measured::*;
 
 /// The first eight bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"MEMPROF\0";
-/// Of this layout.
+/// Version of this layout.
 pub const VERSION: u32 = 3;
-/// The oldest version that is read: its cells and rows of segments are shorter.
+/// Oldest version that is read: its cells and segment rows are shorter.
 pub const OLDEST_VERSION: u32 = 2;
-/// Follows the version; another order of bytes would show here.
+/// Follows the version and reveals another byte order.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 /// The header fills the first page; its last four bytes are the checksum of the others.
 pub const HEADER_SIZE: usize = 4096;
-/// Place of that checksum.
+/// Offset of that checksum.
 pub const HEADER_CHECKSUM: usize = HEADER_SIZE - 4;
-/// Place of the first section entry in the header.
+/// Offset of the first section entry in the header.
 pub const SECTION_TABLE: usize = 64;
-/// Entries there is room for.
+/// Capacity of the section table.
 pub const SECTIONS_LIMIT: usize = 16;
-/// Place of the identity in the header.
+/// Offset of the identity in the header.
 pub const IDENTITY: usize = SECTION_TABLE + SECTIONS_LIMIT * SectionEntry::SIZE;
-/// Components, in any table, have smaller numbers.
+/// Component numbers in any table are smaller.
 pub const COMPONENTS_LIMIT: usize = 256;
-/// Stands for no object, no component, no phase.
+/// Value for no object, no component, no phase.
 pub const NONE: u32 = u32::MAX;
-/// The same where there are two bytes.
+/// The same in two bytes.
 pub const NONE_SHORT: u16 = u16::MAX;
-/// Bins of the timeline begin with a width of this power of two, in nanoseconds: 16.8 ms.
+/// Initial width of the timeline's bins as a power of two, in nanoseconds: 16.8 ms.
 pub const BIN_SHIFT: u32 = 24;
 /// A ring block: its head and its records.
 pub const BLOCK_SIZE: usize = 4096;
-/// Records in one.
+/// Number of records in a block.
 pub const BLOCK_RECORDS: usize = (BLOCK_SIZE - BlockHead::SIZE) / Record::SIZE;
 /// Upper bits of the sequence number of every slot and block in use; no single flipped bit makes
 /// such a number zero, the number of an unused slot.
 pub const SEQUENCE_MARK: u64 = 0xC0DE << 48;
 /// Upper bit of `used` in a block head that has been committed.
 pub const COMMITTED: u32 = 1 << 31;
-/// Frames kept of a call stack.
+/// Number of frames kept of a call stack.
 pub const FRAMES: usize = 16;
 
 plain! {
@@ -51,7 +51,7 @@ plain! {
         8 version: u32,
         /// [`ENDIAN_MARK`].
         12 endian: u32,
-        /// Of the whole file, as made.
+        /// Size of the whole file, as created.
         16 file_size: u64,
         /// [`HEADER_SIZE`].
         24 header_size: u32,
@@ -75,9 +75,9 @@ plain! {
         4 slot_size: u32,
         /// Number of slots.
         8 slots: u32,
-        /// Number of different rows there can be; fewer than slots.
+        /// Maximum number of different rows; less than `slots`.
         12 capacity: u32,
-        /// From the beginning of the file.
+        /// Offset from the beginning of the file.
         16 offset: u64,
         /// `slot_size * slots`.
         24 length: u64,
@@ -85,19 +85,19 @@ plain! {
 }
 
 plain! {
-    /// Which process this is. Written once.
+    /// Identity of the process. Written once.
     pub struct Identity [544] {
-        /// In the job; -1 if this is not a rank.
+        /// Rank in the job; -1 if this is not a rank.
         0 rank: i32,
         /// Ranks in the job; -1 if not known.
         4 size: i32,
-        /// On its node; -1 if not known.
+        /// Rank on its node; -1 if not known.
         8 local_rank: i32,
         12 pid: u32,
         16 parent_pid: u32,
         /// 0 for the first program this process ran with a trace, 1 after an exec, and so on.
         20 image: u32,
-        /// When the process began: field 22 of `/proc/PID/stat`.
+        /// Start time of the process: field 22 of `/proc/PID/stat`.
         24 start_ticks: u64,
         /// Realtime clock when the trace began, in nanoseconds since 1970.
         32 realtime_ns: u64,

@@ -53,7 +53,7 @@ pub fn handle() {
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);
-            // What was ignored for us (nohup) stays ignored, for the command too.
+            // A signal that was ignored on entry (nohup) stays ignored, for the command too.
             if before.sa_sigaction == libc::SIG_IGN {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Writing for people: colour only where it helps, and a reader that goes away is no error.
+//! Output for users: colour only where it helps; a reader that goes away is not an error.
 
 use anyhow::Context;
 use std::ffi::OsString;

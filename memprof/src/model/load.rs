@@ -122,7 +122,7 @@ impl Job {
         Job::read(folder, only, Part::Everything, progress)
     }
 
-    /// Does what [`load`] does, without timelines and call stacks, for a display that refreshes
+    /// Does what [`Job::load`] does, without timelines and call stacks, for a display that refreshes
     /// itself.
     pub fn load_summaries(
         folder: &Path,

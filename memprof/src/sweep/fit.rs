@@ -38,7 +38,7 @@ pub enum Law {
 pub struct Coefficient {
     /// The value.
     pub value: f64,
-    /// Half of its 95 % interval; nothing where there are no points to spare.
+    /// Half of its 95 % interval; `None` if there are no points to spare.
     pub plus_minus: Option<f64>,
 }
 
@@ -53,13 +53,14 @@ pub struct Fit {
     pub per_rank: Option<Coefficient>,
     /// For each doubling of the ranks.
     pub per_doubling: Option<Coefficient>,
-    /// Bytes that the ranks share out among them, all together.
+    /// Total bytes that the ranks divide among them.
     pub divided: Option<Coefficient>,
     /// Root of the mean square of the residuals.
     pub residual: f64,
     /// The largest that is left.
     pub largest_residual: f64,
-    /// Error of the prediction of left-out numbers of ranks, root mean square; nothing where none could be.
+    /// Root mean square error of the prediction of left-out numbers of ranks; `None` if none could
+    /// be left out.
     pub foretold_within: Option<f64>,
     /// Points beyond those that determine the law; without any, the law fits exactly.
     pub spare: usize,
@@ -81,7 +82,7 @@ pub struct Prediction {
     pub ranks: f64,
     /// Bytes.
     pub bytes: f64,
-    /// Half of the 95 % interval of a further measurement; nothing where there are no points to spare.
+    /// Half of the 95 % interval of a further measurement; `None` if there are no points to spare.
     pub plus_minus: Option<f64>,
     /// True if it lies outside the measurements: then it holds only if the law does.
     pub extrapolated: bool,

@@ -45,7 +45,7 @@ pub struct Growth {
     pub group: Option<Group>,
     /// One for each job.
     pub points: Vec<Measured>,
-    /// The law; nothing where numbers were none.
+    /// The law; `None` where numbers were invalid.
     pub fit: Option<Fit>,
 }
 
@@ -87,7 +87,7 @@ pub struct Study {
     pub rank: Growth,
     /// Peak of the largest node.
     pub node: Growth,
-    /// Components, those first that hold most at the largest number of ranks.
+    /// Components, in descending order of memory at the largest number of ranks.
     pub growths: Vec<Growth>,
     /// Notes on the jobs, in words.
     pub notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! Structures with a fixed place for every field, and how they become bytes.
+//! Structures with a fixed offset for every field, and their conversion to bytes.
 
 use std::fmt;
 
@@ -115,8 +115,8 @@ impl<const N: usize> From<&str> for Text<N> {
     }
 }
 
-/// Bytes that are not UTF-8 show as replacement characters, control characters as `?`: the text of
-/// a file must not steer a terminal.
+/// Bytes that are not UTF-8 are shown as replacement characters, control characters as `?`: the
+/// text of a file must not control a terminal.
 impl<const N: usize> fmt::Display for Text<N> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
@@ -150,7 +150,7 @@ impl<const N: usize> Field for Text<N> {
     }
 }
 
-/// Place of a field: name, first byte, number of bytes.
+/// Position of a field: name, first byte, number of bytes.
 pub type FieldPlace = (&'static str, usize, usize);
 
 /// Declares a structure whose fields are at the given offsets; a gap, an overlap or a wrong total
@@ -178,7 +178,7 @@ macro_rules! plain {
                 $( (stringify!($field), $offset, <$type as $crate::plain::Field>::SIZE), )*
             ];
 
-            /// The types of these fields, as they are declared.
+            /// Types of these fields, as declared.
             pub const TYPES: &'static [&'static str] = &[ $( stringify!($type), )* ];
 
             /// Returns the bytes as in a file.

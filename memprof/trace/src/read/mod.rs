@@ -19,7 +19,7 @@ use source::Source;
 
 use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC, OLDEST_VERSION, VERSION};
 
-/// A file larger than this is not taken for a trace.
+/// Size up to which a file is accepted as a trace.
 pub const LARGEST_FILE: u64 = 1 << 30;
 
 /// Parts of a trace to read.
@@ -28,8 +28,9 @@ pub struct Options {
     /// The ring: every sample of the last part of the run. It is most of a file; the timeline,
     /// which is always read, covers the whole run.
     pub history: bool,
-    /// The timeline and the large tables: peaks of phases, segments, sites, touches. Without them it has the identity
-    /// of the process, its last and highest memory, and its phases.
+    /// The timeline and the large tables: peaks of phases, segments, sites, touches. Without them
+    /// the result contains the identity of the process, its last and highest memory, and its
+    /// phases.
     pub detail: bool,
 }
 
@@ -41,7 +42,7 @@ impl Default for Options {
 }
 
 impl Trace {
-    /// Reads the trace in a file, which may be written meanwhile.
+    /// Reads the trace in a file, which may be written at the same time.
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, TraceError> {
         Self::open_with(path, Options::default())
     }

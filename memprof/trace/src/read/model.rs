@@ -13,25 +13,25 @@ use crate::write::ComponentSample;
 /// A row and its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<T> {
-    /// The number others refer to it by.
+    /// Number by which other rows refer to it.
     pub index: u32,
     /// The row.
     pub row: T,
 }
 
-/// The greatest each component had during a phase, by number of the component.
+/// Highest memory of each component during a phase, by component number.
 pub type PhasePeaks = Vec<PhasePeak>;
 
 /// Everything in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Of the format.
+    /// Version of the format.
     pub version: u32,
-    /// As made; a file cut off is shorter.
+    /// Size as created; a truncated file is shorter.
     pub file_size: u64,
-    /// Which process.
+    /// Identity of the process.
     pub identity: Identity,
-    /// Flags, and the other changing state of the whole.
+    /// Flags, and the other changing state of the whole trace.
     pub state: StateRow,
     /// By number.
     pub components: Vec<Row<ComponentRow>>,
@@ -41,38 +41,39 @@ pub struct Trace {
     pub notes: Vec<Row<NoteRow>>,
     /// By number.
     pub names: Vec<Row<NameRow>>,
-    /// The last memory, and the peaks; nothing if the process ended before its first sample.
+    /// The last memory, and the peaks; `None` if the process ended before its first sample.
     pub summary: Option<Summary>,
     /// By number.
     pub phases: Vec<Row<PhaseRow>>,
     /// By number of the phase.
     pub phase_peaks: Vec<Row<PhasePeaks>>,
-    /// The whole run, by time. No two overlap; times without a sample have no bin, and the state before still held
-    /// then. Widths may differ where the process was killed while it folded them.
+    /// The whole run, in order of time. Bins do not overlap; times without a sample have no bin,
+    /// and the previous state still held then. Widths may differ if the process was killed while
+    /// it folded the bins.
     pub timeline: Vec<Bin>,
     /// By number.
     pub segments: Vec<Row<Segment>>,
     /// By number.
     pub sites: Vec<Row<SiteRow>>,
-    /// First touches by owner and toucher, where the kernel was asked; by number.
+    /// First touches by owner and toucher, if page faults were recorded; by number.
     pub touches: Vec<Row<TouchRow>>,
-    /// Times of regions, where they were taken: row 0 is the part of the run in which MPI was ready, and a phase has the
-    /// row after its number.
+    /// Times of regions, if they were measured: row 0 is the part of the run in which MPI was
+    /// ready, and a phase has the row after its number.
     pub times: Vec<Row<TimeRow>>,
-    /// Places that MPI is called from, where loops were asked for; by number.
+    /// Call sites of MPI, if loops were requested; by number.
     pub loops: Vec<Row<LoopRow>>,
-    /// The last part of the run, sample by sample; empty if it was not asked for.
+    /// The last part of the run, sample by sample; empty if it was not requested.
     pub history: History,
     /// Parts that could not be read.
     pub faults: Vec<Fault>,
 }
 
-/// The last summary that is whole.
+/// The last valid summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Totals.
     pub head: SummaryHead,
-    /// By number of the component.
+    /// By component number.
     pub rows: Vec<SummaryRow>,
 }
 
@@ -85,7 +86,7 @@ pub struct Bin {
     pub width: u64,
     /// Totals.
     pub head: BinHead,
-    /// By number of the component; those beyond have nothing.
+    /// By component number; components beyond have no memory.
     pub cells: Vec<Cell>,
 }
 
@@ -128,7 +129,7 @@ pub struct Segment {
     pub bitmap: Vec<u8>,
 }
 
-/// Samples and events, in the order they were written.
+/// Samples and events, in the order in which they were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     pub(crate) samples: Vec<Sample>,
@@ -175,14 +176,14 @@ pub struct Sample {
     pub(crate) rows: Range<usize>,
 }
 
-/// A phase begins or ends.
+/// The begin or end of a phase.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PhaseEdge {
     /// Nanoseconds since the trace began.
     pub time: u64,
     /// Number of the phase.
     pub phase: u32,
-    /// Or ends.
+    /// True if the phase begins, false if it ends.
     pub begins: bool,
 }
 

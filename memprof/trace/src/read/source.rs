@@ -1,4 +1,4 @@
-//! Source of the bytes.
+//! Source of the bytes of a trace.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::{LARGEST_FILE, TraceError};
 
-/// A trace as bytes, or as a file that may change while it is read. The file is not mapped: it may
-/// become shorter, and a read then only ends early.
+/// A trace as bytes, or as a file that may change while it is read. The file is not mapped: if it
+/// becomes shorter, a read only ends early.
 pub(super) enum Source<'a> {
     Bytes(&'a [u8]),
     File { file: File, length: u64, path: PathBuf },
@@ -17,7 +17,7 @@ pub(super) enum Source<'a> {
 impl Source<'_> {
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         let failed = |cause| TraceError::Io { path: path.to_owned(), cause };
-        // A pipe of that name must not stop the reader before it is known to be one.
+        // A pipe with this name must not block the reader before it is recognized.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)

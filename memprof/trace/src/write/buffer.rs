@@ -1,6 +1,7 @@
 //! Owned memory to write a trace into.
 
-/// Zeroed and aligned as a [`super::Writer`] wants it: for traces that become files when they are done.
+/// Zeroed memory with the alignment that a [`super::Writer`] requires, for traces that become files
+/// when they are complete.
 pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,

@@ -1,4 +1,5 @@
-//! Rows of the tables, made safe to use: numbers that lead elsewhere are in range or stand for nothing.
+//! Rows of the tables, made safe to use: numbers that refer to other rows are in range or stand for
+//! nothing.
 
 use super::Decoder;
 use super::slots::newest;
@@ -9,15 +10,15 @@ use crate::layout::{
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
-/// Granules larger than this are no granules.
+/// Maximum size of a granule, as a power of two.
 const LARGEST_GRANULE_SHIFT: u32 = 40;
 
 /// First version whose segment rows contain what is no longer in their bitmaps.
 const SEGMENTS_WITH_HISTORY: u32 = 3;
-/// Bytes of a row of a segment before it.
+/// Bytes of a segment row before that version.
 const SEGMENT_OF_OLD: usize = 160;
 
-/// Makes a row of today of one that says nothing of the past of a segment.
+/// Converts a row without the past of a segment to the present format.
 fn lengthen_segment(payload: &mut Vec<u8>) {
     let Some(old) = payload.get(..SEGMENT_OF_OLD) else { return };
     let mut whole = [0; SegmentRow::SIZE];
@@ -67,7 +68,7 @@ pub(super) fn summary(decoder: &mut Decoder<'_>) -> Result<Option<Summary>, Trac
     Ok(rows.into_iter().next().map(|row| row.row))
 }
 
-/// Puts `value` right if `wrong`, and says so.
+/// Corrects `value` if `wrong` is true. Returns `wrong`.
 fn mend<T>(value: &mut T, wrong: bool, right: T) -> bool {
     if wrong {
         *value = right;
@@ -75,10 +76,10 @@ fn mend<T>(value: &mut T, wrong: bool, right: T) -> bool {
     wrong
 }
 
-/// Amounts of memory in one process, in bytes: more than any address space of 48 bits. A larger
-/// number of a file is cut to it, so that readers can add up many.
+/// Maximum amount of memory in one process, in bytes: more than any address space of 48 bits.
+/// Larger numbers in a file are reduced to it, so that readers can add up many.
 const MOST_BYTES: u64 = 1 << 48;
-/// Times in nanoseconds, 36 years, and things counted since the start.
+/// Maximum of times in nanoseconds, 36 years, and of things counted since the start.
 const MOST_COUNTED: u64 = 1 << 60;
 
 fn cut<const N: usize>(values: [&mut u64; N], most: u64) -> bool {
@@ -88,12 +89,12 @@ fn cut<const N: usize>(values: [&mut u64; N], most: u64) -> bool {
     })
 }
 
-/// Cuts amounts of memory that cannot be.
+/// Reduces impossible amounts of memory.
 pub(super) fn cut_bytes<const N: usize>(values: [&mut u64; N]) -> bool {
     cut(values, MOST_BYTES)
 }
 
-/// Cuts times and counts that cannot be.
+/// Reduces impossible times and counts.
 pub(super) fn cut_counted<const N: usize>(values: [&mut u64; N]) -> bool {
     cut(values, MOST_COUNTED)
 }
@@ -267,7 +268,7 @@ impl Checked for TouchRow {
     }
 }
 
-/// Tables by component have no more columns than there can be components.
+/// Limits tables by component to as many columns as there can be components.
 fn at_most_components<T>(mut rows: Vec<T>) -> (Vec<T>, bool) {
     let wrong = rows.len() > COMPONENTS_LIMIT;
     rows.truncate(COMPONENTS_LIMIT);

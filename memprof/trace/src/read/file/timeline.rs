@@ -1,5 +1,5 @@
-//! Bins of the timeline: each says which time it is for; of two for the same time the wider one holds
-//! the other, and of equal ones the newer counts.
+//! Bins of the timeline. Each contains the time that it covers; of two for the same time the wider
+//! one includes the other, and of equal ones the newer counts.
 
 use crc32fast::Hasher;
 
@@ -9,14 +9,15 @@ use super::slots::whole;
 use crate::layout::{BinHead, COMPONENTS_LIMIT, Cell, SectionEntry, SectionKind};
 use crate::read::{Bin, Fault, TraceError};
 
-/// While the process folds, bins move; then the section is read again.
+/// Number of attempts to read the section, since bins move while the process folds.
 const ATTEMPTS: usize = 4;
-/// Slots read at once. Of a short run most are empty, and room for all of them at once takes longer than their content.
+/// Number of slots read at once. In a short run most are empty, and memory for all of them at once
+/// would cost more time than their content.
 const PIECE: usize = 16;
 
 /// First version whose cells contain the shared part.
 const CELLS_WITH_SHARES: u32 = 3;
-/// Bytes of a cell before it.
+/// Bytes of a cell before that version.
 const CELL_OF_OLD: usize = 24;
 
 #[derive(Default)]
@@ -61,7 +62,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
 /// Content of the slots.
 #[derive(Default)]
 struct Found {
-    /// Bins, and the sequence of each.
+    /// Bins, and the sequence number of each.
     candidates: Vec<(Bin, u64)>,
     damaged: u64,
     nonsense: u64,

@@ -1,4 +1,4 @@
-//! Slots of an object's global offset table, including those that have been made read-only.
+//! Slots of an object's global offset table, even if the table has been made read-only.
 
 #![allow(unsafe_code)]
 

@@ -191,7 +191,7 @@ impl Job {
     }
 
     /// Returns true if the traces of all ranks are present and undamaged. Otherwise the figures are
-    /// those of a part.
+    /// incomplete.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.unread.is_empty() && !self.ranks().any(|rank| rank.damaged)
     }

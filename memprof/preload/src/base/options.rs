@@ -50,7 +50,7 @@ pub enum Record {
     /// Processes that are ranks of an MPI job.
     Ranks,
     /// As `Ranks`; if no launcher started ranks, also the command of this `memprof run` process,
-    /// and those of its descendants that hold much memory.
+    /// and its descendants that hold much memory.
     Command {
         of: u32,
     },

@@ -65,7 +65,7 @@ pub fn at_least(table: Table, count: u64) {
     LOST[table as usize].fetch_max(count.min(u32::MAX.into()) as u32, Ordering::Relaxed);
 }
 
-/// Returns the numbers for the summary, and reports those that are not zero.
+/// Returns the numbers for the summary, and reports all that are not zero.
 pub fn all() -> [u32; PLACES] {
     let numbers = core::array::from_fn(|place| LOST[place].load(Ordering::Relaxed));
     for (_, text) in TABLES.iter().filter(|(table, _)| numbers[*table as usize] > 0) {

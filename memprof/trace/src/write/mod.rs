@@ -330,7 +330,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a sample with the memory of components: all components that have any if
-    /// [`sample::FULL`] is set, otherwise those that were sampled.
+    /// [`sample::FULL`] is set, otherwise only the sampled ones.
     pub fn sample(&mut self, head: &SampleHead, rows: &[ComponentSample]) {
         self.now = self.now.max(head.time);
         let named = |row: &&ComponentSample| !row.is_zero() || head.flags & sample::FULL == 0;

@@ -9,7 +9,7 @@ use super::{large, next_allocator, tag};
 pub fn seems_a_block(address: usize) -> bool {
     let Some(header) = read_anywhere(address.wrapping_sub(8)) else { return false };
     let usable = (header as usize & !7).wrapping_sub(8);
-    // Small blocks are never in a mapping of their own.
+    // Small blocks never have a separate mapping.
     if header & 2 != 0 || !(tag::SIZE..=4 * large::FROM).contains(&usable) {
         return false;
     }

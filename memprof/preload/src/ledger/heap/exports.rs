@@ -1,4 +1,4 @@
-//! Exported functions, which the program calls in place of those of the C library.
+//! Exported functions, which the program calls instead of the C library's.
 
 #![allow(unsafe_code)]
 

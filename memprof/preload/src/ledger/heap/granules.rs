@@ -87,7 +87,7 @@ pub struct Front {
     pub beyond: Beyond,
 }
 
-/// Live bytes in one granule, apart from those of its first slot.
+/// Live bytes in one granule, without the bytes in its first slot.
 #[repr(C)]
 struct Granule {
     own: [Slot; OWN_SLOTS],

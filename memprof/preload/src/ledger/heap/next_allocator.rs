@@ -208,7 +208,7 @@ unsafe fn header_of(block: *const u8) -> usize {
     if crate::base::kernel::peek(before as usize, &mut word) {
         return usize::from_ne_bytes(word);
     }
-    // SAFETY: allocators keep data of their own before a block.
+    // SAFETY: allocators keep metadata before a block.
     unsafe { before.cast::<usize>().read() }
 }
 

@@ -19,7 +19,7 @@ use crate::base::thread::Guard;
 use crate::owners::dladdr;
 
 const UNKNOWN: u32 = 0;
-/// The operators are those of a C++ library, and the tool's do the same.
+/// The operators are a C++ library's, and the tool's do the same.
 const OURS: u32 = 1;
 /// The program or another object replaced the operators.
 const REPLACED: u32 = 2;

@@ -18,7 +18,7 @@ static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 pub static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 
 /// Numbers of mapping changes begun and done. Together with the folds of all threads
-/// ([`folding`](super::PendingCounters::folding)) they tell a reader that a change was in progress
+/// ([`folding`](super::PendingCounters::folding)) they show a reader that a change was in progress
 /// or has happened since, so that it reads again.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -136,7 +136,7 @@ impl Reader {
     }
 }
 
-/// Returns the bytes in the sums, without those that threads keep.
+/// Returns the bytes in the sums, without the bytes that threads keep.
 #[cfg(test)]
 pub fn owned_beyond_threads(index: usize) -> i64 {
     OWNED[index].load(Relaxed)

@@ -119,7 +119,7 @@ impl Sampler {
     /// Handles the begin or end of a phase. If much has changed and there is budget, a sample shows
     /// the memory that the phase finds or leaves. If a phase ends in which no sample was taken, and
     /// much has changed or MPI was initialized, the sample is taken before it is earned. Otherwise
-    /// the next sample shows the memory at the edge, if it comes before much changes.
+    /// the next sample shows the memory at the edge, if little has changed until then.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let is_own = super::is_automatic(index);
         // Freed memory may stay resident, as the allocator's.

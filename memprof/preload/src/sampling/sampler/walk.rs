@@ -97,7 +97,7 @@ pub struct LastSample {
     pub in_flight: heap::in_flight::Before<LIMIT>,
     /// Bytes by which the process's private pages exceed its share of them.
     pub beyond: u64,
-    /// Resident bytes without an owner, and those of the allocator.
+    /// Resident bytes without an owner, and the allocator's.
     pub nobodys: u64,
     pub slack: u64,
 }

@@ -122,8 +122,8 @@ impl Job {
         Job::read(folder, only, Part::Everything, progress)
     }
 
-    /// Does what [`Job::load`] does, without timelines and call stacks, for a display that refreshes
-    /// itself.
+    /// Does what [`Job::load`] does, without timelines and call stacks, for a display that
+    /// refreshes itself.
     pub fn load_summaries(
         folder: &Path,
         only: Option<u32>,

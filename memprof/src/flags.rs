@@ -1,4 +1,4 @@
-//! `memprof flags`: how to link a static program so that it can be watched.
+//! `memprof flags`: how to link a static program so that it can be profiled.
 
 use crate::{run, terminal};
 use anyhow::{Context, bail};
@@ -14,9 +14,9 @@ pub struct Options {
     pub lines: bool,
 }
 
-/// The archive's file name.
+/// File name of the archive.
 const ARCHIVE: &str = "libmemprof_static.a";
-/// Words for the linker, one on each line; `-LDIR` is the archive's folder.
+/// Options for the linker, one per line; `-LDIR` is the archive's folder.
 const WORDS: &str = include_str!("../preload/link-flags.txt");
 
 /// Runs the command.
@@ -48,7 +48,8 @@ fn words(folder: &str) -> Vec<String> {
         .collect()
 }
 
-/// `MEMPROF_ARCHIVE`, beside the program, or in the `lib` folders of its installation.
+/// Returns `MEMPROF_ARCHIVE`, or the archive next to the program or in the `lib` folders of its
+/// installation.
 fn archive() -> anyhow::Result<PathBuf> {
     let places = match std::env::var_os("MEMPROF_ARCHIVE") {
         Some(named) if !named.is_empty() => vec![PathBuf::from(named)],

@@ -1,4 +1,4 @@
-//! `memprof generate`: traces of jobs that never ran, for tests and for trying things out.
+//! `memprof generate`: traces of jobs that never ran, for tests and experiments.
 
 use crate::terminal::{Progress, say};
 use crate::units::count;

@@ -103,7 +103,8 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     loop {
         let job = match Job::load_summaries(folder, options.job, &mut |_, _| {}) {
             Ok(job) => Some(job),
-            // A job that has just been started has no ranks yet, or one that is being made.
+            // A job that has just been started has no ranks yet, or only one whose trace is being
+            // created.
             Err(
                 LoadError::Empty { .. } | LoadError::Unreadable { .. } | LoadError::NoJob { .. },
             ) if !options.once && (has_ranks || std::time::Instant::now() < until) => None,
@@ -116,7 +117,7 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
                 if goes_on && screen.is_none() {
                     screen = Screen::open()?;
                 }
-                // The last look stays where the commands are.
+                // The last look is printed on the main screen, where the commands are.
                 if !goes_on {
                     screen = None;
                 }
@@ -154,14 +155,14 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Ranks that have a line each on the terminal.
+/// Returns the number of ranks that fit on the terminal, one per line.
 fn room() -> usize {
-    /// Lines of [`display`] beside those of ranks.
+    /// Number of lines of [`display`] other than those of ranks.
     const OTHERS: usize = 8;
     terminal::height().map_or(usize::MAX, |height| height.saturating_sub(OTHERS).max(1))
 }
 
-/// Waits, and says whether to go on: not once a signal has come, or nobody listens any more.
+/// Waits. Returns false if a signal has arrived, or the reader of standard output is gone.
 fn pause(length: Duration) -> bool {
     let until = std::time::Instant::now() + length;
     while std::time::Instant::now() < until {
@@ -173,8 +174,8 @@ fn pause(length: Duration) -> bool {
     !signals::asked_to_end()
 }
 
-/// Returns true if all ranks that can be read have ended. Ranks on other machines cannot be looked at; they are over
-/// when they have closed their files.
+/// Returns true if all readable ranks have ended. Ranks on other machines cannot be checked; they
+/// have ended when they have closed their files.
 fn over(job: &Job) -> bool {
     let ended = |rank: &Rank| {
         matches!(rank.state, State::Closed | State::Killed | State::Gone | State::Replaced)
@@ -182,7 +183,7 @@ fn over(job: &Job) -> bool {
     job.ranks().all(ended)
 }
 
-/// Files that cannot be read, which may be because they are being made.
+/// Files that cannot be read, possibly because they are being created.
 #[derive(Default)]
 struct Unread {
     sizes: Vec<(PathBuf, u64)>,
@@ -190,7 +191,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// Looks at the same sizes after which nobody is at work on such files any more.
+    /// Number of looks at unchanged sizes after which such files are considered abandoned.
     const LOOKS: u32 = 3;
 
     /// Returns true if none of them will become a trace any more.
@@ -204,7 +205,7 @@ impl Unread {
     }
 }
 
-/// One screen.
+/// Returns one screen.
 pub fn display(job: &Job, ranks: usize, look: Look) -> String {
     use Align::{Left, Right};
     let all: Vec<&Rank> = job.ranks().collect();
@@ -242,7 +243,7 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
                 cells.extend(groups.iter().map(|group| bytes(held(rank, *group))));
             }
             false => {
-                // Resident, peak, and a cell for each group.
+                // Columns: resident, peak, and one for each group.
                 cells.extend(std::iter::repeat_n("-".to_owned(), 2 + groups.len()));
             }
         }
@@ -278,7 +279,7 @@ pub fn display(job: &Job, ranks: usize, look: Look) -> String {
         line += &format!("; {} cannot be read yet", count(job.unread.len(), "file"));
     }
     out += &format!("\n{}\n", look.dim(&line));
-    // Of those that run, what is being written may look like it.
+    // While ranks run, a trace that is being written may look damaged.
     if running == 0
         && let Some(damage) = job.damage()
     {
@@ -295,7 +296,7 @@ struct Document<'a> {
     memprof_live: u32,
     program: &'a str,
     duration_ns: u64,
-    /// Nothing before the first sample of any rank that is there; as `unattributed`.
+    /// `None` before the first sample of any present rank; the same holds for `unattributed`.
     resident: Option<u64>,
     unattributed: Option<u64>,
     unread: usize,
@@ -313,7 +314,7 @@ struct RankNow<'a> {
     pid: u32,
     state: State,
     duration_ns: u64,
-    /// Nothing where no sample is left of the rank; as `unattributed`, `peak` and `groups`.
+    /// `None` if the rank has no sample; the same holds for `unattributed`, `peak` and `groups`.
     resident: Option<u64>,
     unattributed: Option<u64>,
     peak: Option<u64>,
@@ -322,7 +323,7 @@ struct RankNow<'a> {
     groups: Option<BTreeMap<&'static str, u64>>,
 }
 
-/// One look, for other programs.
+/// Returns one look as JSON, for other programs.
 fn json(job: &Job) -> anyhow::Result<String> {
     let now = |rank: &'_ Rank| {
         let groups = Group::ALL.into_iter().map(|group| (group.label(), held(rank, group)));
@@ -356,7 +357,7 @@ fn json(job: &Job) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&document)? + "\n")
 }
 
-/// Returns the sum over the ranks that are there, as far as a sample is left of them; nothing if none is.
+/// Returns the sum over the present ranks that have a sample; `None` if no rank has one.
 fn present(job: &Job, of: &dyn Fn(&Rank) -> u64) -> Option<u64> {
     job.ranks().filter(|rank| !rank.left && rank.is_seen()).map(of).reduce(u64::saturating_add)
 }

@@ -40,7 +40,7 @@ enum Command {
     Generate(generate::Options),
 }
 
-/// Words of the manual pages beside that.
+/// Further text of the manual pages.
 const PAGES: Words<'_> = Words {
     status: "0 when all went well, 1 when something failed, 2 for a wrong command line; \
         of memprof run that of the command.",

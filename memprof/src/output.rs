@@ -25,13 +25,13 @@ fn is_abandoned(error: &anyhow::Error) -> bool {
     cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// A path in JSON. Bytes in it that are not Unicode are shown as such, as in tables, and are no reason to have no
-/// report.
+/// Writes a path in JSON. Bytes that are not Unicode are replaced, as in tables, and do not prevent
+/// a report.
 pub fn path<S: serde::Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error> {
     out.collect_str(&path.display())
 }
 
-/// The same of several.
+/// Writes several paths in the same way.
 pub fn paths<S: serde::Serializer>(paths: &[PathBuf], out: S) -> Result<S::Ok, S::Error> {
     out.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }

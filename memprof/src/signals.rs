@@ -1,18 +1,18 @@
-//! Signals while a command runs under us, and while a display refreshes itself.
+//! Signals while a command runs as a child, and while a display refreshes itself.
 #![allow(unsafe_code)]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// The command that signals are passed to; 0: none.
+/// The command that receives signals; 0 for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// A signal that came before there was a command to pass it to.
+/// A signal that arrived before there was a command to pass it to.
 static EARLY: AtomicI32 = AtomicI32::new(0);
-/// One came that asks us to end.
+/// True if a signal has requested the end.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Signals that ask a program to end or to act.
+/// Signals that request the end or an action of a program.
 const PASSED: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -32,7 +32,8 @@ extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let from_process = unsafe { (*info).si_code } <= 0;
     let child = CHILD.load(Ordering::SeqCst);
-    // What a terminal sends, the kernel, has reached the command already: it is in the same group.
+    // A signal from a terminal, that is from the kernel, has reached the command already, which is
+    // in the same group.
     if from_process && child == 0 {
         EARLY.store(signal, Ordering::SeqCst);
     }
@@ -43,8 +44,8 @@ extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     }
 }
 
-/// Handles the signals; before the command is started, so that none ends us alone. The command
-/// itself starts with the defaults: handlers do not survive exec.
+/// Installs the handlers before the command is started, so that no signal ends only this process.
+/// The command itself starts with the defaults: handlers do not survive exec.
 pub fn handle() {
     for signal in PASSED {
         // SAFETY: an all-zero sigaction is valid; the handler has the signature SA_SIGINFO asks for
@@ -52,7 +53,7 @@ pub fn handle() {
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);
-            // What was ignored for us (nohup) stays ignored, for the command too.
+            // A signal that was ignored on entry (nohup) stays ignored, for the command too.
             if before.sa_sigaction == libc::SIG_IGN {
                 continue;
             }
@@ -64,8 +65,8 @@ pub fn handle() {
     }
 }
 
-/// From now on signals go to this process; so does one that came since `handle`, while the command
-/// was being started.
+/// Passes signals to this process from now on, including one that arrived since `handle`, while the
+/// command was being started.
 pub fn pass_to(child: u32) {
     let child = i32::try_from(child).unwrap_or(0);
     CHILD.store(child, Ordering::SeqCst);
@@ -95,7 +96,7 @@ pub fn wait(child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// Returns true if somebody asked us to end.
+/// Returns true if a signal requested the end of the program.
 pub fn asked_to_end() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Writing for people: colour only where it helps, and a reader that goes away is no error.
+//! Output for users: colour only where it helps; a reader that goes away is not an error.
 
 use anyhow::Context;
 use std::ffi::OsString;
@@ -17,29 +17,29 @@ pub struct Look {
 }
 
 impl Look {
-    /// For standard output.
+    /// Returns the look for standard output.
     pub fn stdout() -> Look {
         let out = std::io::stdout();
         Look::of(out.is_terminal(), width(&out))
     }
 
-    /// For standard error.
+    /// Returns the look for standard error.
     pub fn stderr() -> Look {
         let out = std::io::stderr();
         Look::of(out.is_terminal(), width(&out))
     }
 
-    /// Without colour, for lines of any length.
+    /// Returns the look without colour, for lines of any length.
     pub fn plain() -> Look {
         Look { colour: false, width: None }
     }
 
-    /// For lines of at most so many characters.
+    /// Returns the look for lines of at most `width` characters.
     pub fn narrow(self, width: usize) -> Look {
         Look { width: Some(width), ..self }
     }
 
-    /// Number of characters a line may have, where that is a limit.
+    /// Returns the maximum number of characters of a line, if there is a limit.
     pub fn width(self) -> Option<usize> {
         self.width
     }
@@ -77,17 +77,17 @@ impl Look {
         self.paint("1", text)
     }
 
-    /// Text that matters less.
+    /// Formats text that matters less.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// Text that should be looked at.
+    /// Formats text that needs attention.
     pub fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }
 
-    /// Text of a good state.
+    /// Formats text for a good state.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
@@ -118,13 +118,13 @@ pub fn columns(text: &str) -> usize {
     text.chars().map(of).sum()
 }
 
-/// Lines of the terminal at standard output; nothing where it does not say how many.
+/// Returns the number of lines of the terminal at standard output; `None` if it is not known.
 pub fn height() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_row > 0).then_some(usize::from(size.ws_row))
 }
 
-/// Returns true if whoever read standard output has gone.
+/// Returns true if the reader of standard output is gone.
 pub fn is_abandoned() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = std::io::stdout();
@@ -140,12 +140,14 @@ pub fn is_abandoned() -> bool {
 pub struct Screen(());
 
 impl Screen {
-    /// Turns to it, without a cursor, and has long lines cut. Nothing when nobody listens any more.
+    /// Switches to the alternate screen, without a cursor, and has long lines cut. Returns `None`
+    /// if the reader of standard output is gone.
     pub fn open() -> anyhow::Result<Option<Screen>> {
         Ok(print("\x1b[?1049h\x1b[?25l\x1b[?7l")?.then_some(Screen(())))
     }
 
-    /// Shows as many lines as there is room for. False, and no error, when nobody listens any more.
+    /// Shows as many lines as fit. Returns false, and no error, if the reader of standard output is
+    /// gone.
     pub fn show(&self, text: &str) -> anyhow::Result<bool> {
         let lines = text.lines().take(height().unwrap_or(usize::MAX));
         let lines: Vec<&str> = lines.collect();
@@ -160,13 +162,14 @@ impl Drop for Screen {
     }
 }
 
-/// Of a terminal that says how wide it is.
+/// Returns the width of a terminal that reports it.
 fn width(out: &impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(out).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Writes to standard output. False, and no error, when nobody listens any more.
+/// Writes to standard output. Returns false, and no error, if the reader of standard output is
+/// gone.
 pub fn print(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -175,13 +178,13 @@ pub fn print(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// One line on standard error, beginning with the name of the program; more, where an error has several. Names in it
-/// may come from a trace, and file names from anywhere.
+/// Writes one line to standard error, beginning with the name of the program; several lines for an
+/// error with several. Names in it may be from a trace, and file names from anywhere.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "memprof: {}", clean_lines(text));
 }
 
-/// A line on standard error that says how far long work is, where somebody looks at it.
+/// A line on standard error that shows the progress of long work, on a terminal only.
 #[derive(Debug)]
 pub struct Progress {
     what: String,
@@ -191,7 +194,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For work of this name.
+    /// Creates the progress of work with this name.
     pub fn new(what: &str) -> Progress {
         Progress {
             what: what.to_owned(),
@@ -201,7 +204,7 @@ impl Progress {
         }
     }
 
-    /// Begins the next part of the same work, which has a name of its own.
+    /// Begins the next part of the same work, which has a separate name.
     pub fn part(&mut self, what: &str) {
         self.what = what.to_owned();
         if self.is_there() {
@@ -211,7 +214,7 @@ impl Progress {
         self.last = usize::MAX;
     }
 
-    /// Says that `done` of `total` is done; nothing within the first half second.
+    /// Shows that `done` of `total` is done; nothing within the first half second.
     pub fn at(&mut self, done: usize, total: usize) {
         let percent = (done * 100).checked_div(total).unwrap_or(100);
         if !self.shown || percent == self.last || self.begun.elapsed().as_millis() < 500 {
@@ -237,7 +240,8 @@ impl Drop for Progress {
     }
 }
 
-/// Returns true for a terminal that knows colours and whose user has not forbidden them (<https://no-color.org>).
+/// Returns true for a terminal that supports colours and whose user has not disabled them
+/// (<https://no-color.org>).
 fn is_colour_wanted(terminal: bool, value: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_dumb = value("TERM").is_some_and(|term| term == "dumb");
     let is_forbidden = value("NO_COLOR").is_some_and(|text| !text.is_empty());

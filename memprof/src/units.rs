@@ -1,6 +1,6 @@
 //! Bytes, times and shares as people read them.
 
-/// `812 B`, `40.0 KiB`, `1.25 GiB`: three digits or four.
+/// Formats bytes as `812 B`, `40.0 KiB`, `1.25 GiB`: three or four digits.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -21,7 +21,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// `850 ns`, `3.20 ms`, `12.5 s`, `3 min 20 s`, `2 h 05 min`, `3 d 07 h`.
+/// Formats a time as `850 ns`, `3.20 ms`, `12.5 s`, `3 min 20 s`, `2 h 05 min`, `3 d 07 h`.
 pub fn time(ns: u64) -> String {
     let three = |value: f64, unit: &str| {
         let digits = match value {
@@ -52,7 +52,7 @@ pub fn millionths(value: u32) -> String {
     format!("{:.2} %", f64::from(value) / 1e4)
 }
 
-/// `part` of `whole` in millionths; 0 of nothing.
+/// Returns `part` of `whole` in millionths; 0 if `whole` is 0.
 pub fn share(part: u64, whole: u64) -> u32 {
     match whole {
         0 => 0,
@@ -60,7 +60,7 @@ pub fn share(part: u64, whole: u64) -> u32 {
     }
 }
 
-/// `1 rank`, `4 ranks`.
+/// Formats a number with a noun: `1 rank`, `4 ranks`.
 pub fn count(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),

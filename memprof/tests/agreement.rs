@@ -1,4 +1,5 @@
-//! All forms of export say the same as the traces: who held how much when, owned and resident.
+//! All export formats contain the same as the traces: memory by process and time, owned and
+//! resident.
 
 mod protobuf;
 
@@ -14,7 +15,7 @@ use std::process::Command;
 
 /// Memory of a component, owned and resident.
 type Held = BTreeMap<String, (u64, u64)>;
-/// Of ranks, by nanoseconds since the job began; of components only those that hold anything.
+/// Data of ranks by nanoseconds since the job began; only components that hold memory.
 type Job = BTreeMap<(u64, u64), Held>;
 
 fn said(arguments: &[&str]) -> String {
@@ -24,7 +25,7 @@ fn said(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Ranks that began at different moments, of whose beginnings only bins are left where samples are many.
+/// Makes ranks that began at different times; of long ones, only bins remain of the beginning.
 fn made(place: &Path, samples: u32) -> PathBuf {
     let folder = place.join(format!("job-{samples}"));
     let shape =
@@ -89,7 +90,7 @@ fn of_json(folder: &Path) -> Job {
     job
 }
 
-/// A counter keeps its value until the next; all times of a rank are those of its sum.
+/// A counter keeps its value until the next; the times of a rank are those of its total.
 fn of_perfetto(folder: &Path) -> Job {
     let bytes = fs::read(exported(folder, "perfetto")).expect("values");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
@@ -140,8 +141,8 @@ fn traces(folder: &Path) -> Vec<Trace> {
     files.map(|file| Trace::open(file).expect("a trace")).collect()
 }
 
-/// Returns the figures of the traces themselves; those of bins have the times that the export gives them, which have to
-/// be within them.
+/// Returns the figures of the traces themselves. Bins have the times that the export gives them,
+/// which must be within the bins.
 fn of_traces(folder: &Path, times: &Job) -> Job {
     let traces = traces(folder);
     let begun = traces.iter().map(|trace| trace.identity.realtime_ns).min().expect("a trace");
@@ -193,7 +194,7 @@ fn every_form_agrees_with_the_traces_by_rank_time_component() {
     for (samples, lost) in [(60, false), (900, true)] {
         let folder = made(place.path(), samples);
         let csv = of_csv(&folder);
-        // Both are told apart by what is there: different values of different components, of all ranks.
+        // The contents distinguish both: different values of different components, of all ranks.
         assert!(csv.len() > 3 * 50 && csv.values().all(|held| held.len() > 4));
         assert!(csv.values().flat_map(BTreeMap::values).any(|(owned, resident)| owned != resident));
         let written = fs::read_to_string(folder.with_extension("csv")).expect("values");

@@ -43,7 +43,7 @@ fn peak(place: &Path, arguments: &[&str]) -> u64 {
     let id = libc::pid_t::try_from(child.id()).expect("a process");
     let mut status = 0;
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: both are written to, and a child of ours is reaped that nobody else waits for; zeros are a usage.
+    // SAFETY: both are written, and the child is reaped only here; zeros are a valid usage.
     let (reaped, usage) = unsafe {
         let reaped = libc::wait4(id, &raw mut status, 0, usage.as_mut_ptr());
         (reaped, usage.assume_init())

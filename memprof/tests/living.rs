@@ -1,4 +1,4 @@
-//! `memprof live`: a screen on a terminal, and an end when nobody listens any more.
+//! `memprof live`: a screen on a terminal, and the end when the reader is gone.
 
 use memprof_trace::Text;
 use memprof_trace::layout::{Class, ComponentRow, Geometry, Identity, SummaryHead, SummaryRow};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const TOOL: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A rank on another machine, of which nobody can tell that it has ended; with or without a sample.
+/// A rank on another machine, whose end cannot be detected; with or without a sample.
 fn rank(folder: &Path, number: i32, size: i32, is_sampled: bool) {
     let bytes = Geometry::SMALLEST_FILE;
     let mut memory = Buffer::new(bytes);
@@ -129,7 +129,7 @@ fn ranks_without_a_sample_are_left_out_of_figures() {
 
 /// A display on a terminal of so many lines, until it has shown so many frames.
 fn on_a_terminal(folder: &Path, lines: u32, frames: usize) -> Option<String> {
-    // Who starts tests in the background has processes ignore the key.
+    // A user who starts tests in the background makes processes ignore the key.
     let command = format!(
         "stty rows {lines} cols 80; exec env --default-signal=INT {} live --every 0.05 {}",
         env!("CARGO_BIN_EXE_memprof"),

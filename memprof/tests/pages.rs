@@ -141,7 +141,8 @@ impl Figure<'_> {
     }
 }
 
-/// The figures of the job and of nodes, those of the largest peaks first, each with its place in the report.
+/// Checks the figures of the job and of nodes, largest peaks first, each with its position in the
+/// report.
 fn check_job_and_nodes(made: &Made, shown: usize) {
     let figures = made.figures();
     let find = |id: &str| {
@@ -245,7 +246,7 @@ fn page_of_many_ranks_shows_four_nodes_and_four_ranks() {
 fn page_of_times_has_all_ranks_axis_and_legend() {
     let page = times(100, 10);
     let bars: Vec<&str> = page.split("class=\"memprof-bars\"").skip(1).collect();
-    // The whole, and six phases; its own longest is open beside the whole.
+    // The whole run, and six phases; its longest phase is open in addition to the whole run.
     assert_eq!(bars.len(), 7);
     assert_eq!(page.matches("<details open>").count(), 2);
     assert!(page.contains("<details open><summary><h2>solve</h2>"));

@@ -1,4 +1,4 @@
-//! Long work says how far it is where somebody looks at it, takes that back at its end, and is silent elsewhere.
+//! Long work shows its progress on a terminal, removes it at the end, and is silent elsewhere.
 
 use memprof_trace::generate::{self, JobShape};
 use quo_tests::suite::skip;

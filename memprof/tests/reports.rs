@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// A job in a folder of its own.
+/// A job in a separate folder.
 struct Made {
     _place: tempfile::TempDir,
     folder: PathBuf,

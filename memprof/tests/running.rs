@@ -272,7 +272,7 @@ fn a_display_that_nobody_looks_at_any_more_ends() {
     let output = memprof(place.path()).args(live).output().expect("memprof runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("cannot be read yet"), "{}", text(&output.stdout));
-    // One rank that is still at work on another machine, as far as anybody can tell from here.
+    // One rank that still runs on another machine, according to what is known here.
     let mut open = Buffer::new(1 << 20);
     let geometry = Geometry::for_file(1 << 20).expect("it fits");
     Writer::create(open.bytes_mut(), &Identity::default(), &geometry).expect("a trace");

@@ -1,4 +1,5 @@
-//! Sweeps over numbers of ranks: their findings in jobs that were made up, and how they go on after an end.
+//! Sweeps over numbers of ranks: their findings in generated jobs, and how they resume after an
+//! interruption.
 
 use memprof_trace::generate::{self, JobShape};
 use serde_json::Value;
@@ -52,7 +53,8 @@ fn what_ranks_keep_for_each_of_their_peers_is_found() {
             .output()
             .expect("memprof runs");
         let document: Value = serde_json::from_str(&succeeded(&output)).expect("JSON");
-        // Ranks of a made-up job differ by some hundred KiB, which is little beside 60 peers more.
+        // Ranks of a generated job differ by some hundred KiB, which is little compared to 60 more
+        // peers.
         for (component, bytes) in
             [("mpi.core:libmpi.so.40", 16384.0), ("mpi.dep:libopen-pal.so.40", 4096.0)]
         {
@@ -131,7 +133,7 @@ fn interrupted_sweep_goes_on_and_finds_the_same() {
         assert!(sent.expect("kill").success());
         drop(child.stdin.take());
         assert!(!child.wait().expect("ended").success(), "{signal}");
-        // The launcher has ended when nobody can write there any more.
+        // The launcher has ended when its pipe is closed.
         assert!(lines.next().is_none(), "{signal}");
         assert!(!place.path().join("out/sweep.json").exists(), "{signal}");
 

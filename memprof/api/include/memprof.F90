@@ -33,14 +33,14 @@ module memprof
       import :: c_int
     end function memprof_active
 
-    ! Writes the time of this process, up to now. Local: it is no MPI call. MEMPROF_NOT_KNOWN where no times are taken, as
-    ! without `memprof run --time`, and before MPI is ready.
+    ! Writes the times of this process until now. Local: makes no MPI call. Returns MEMPROF_NOT_KNOWN if times are not
+    ! measured, as without `memprof run --time`, and before MPI is ready.
     integer(c_int) function memprof_time(time) bind(c)
       import :: c_int, memprof_time_t
       type(memprof_time_t), intent(out) :: time
     end function memprof_time
 
-    ! Ends a region, and those that were begun inside it and not ended. 0 means nothing.
+    ! Ends a region and all regions that are open inside it. Does nothing for 0.
     subroutine memprof_region_end(region) bind(c)
       import :: c_int32_t
       integer(c_int32_t), value :: region

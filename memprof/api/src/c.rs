@@ -1,4 +1,4 @@
-//! The same for C: the functions of `memprof.h`.
+//! The C interface: the functions of `memprof.h`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -16,7 +16,8 @@ pub extern "C" fn memprof_active() -> c_int {
     hooks::find().is_some().into()
 }
 
-/// Number of components; 0 without the profiler. It only grows.
+/// Returns one more than the highest index of a component; 0 without the profiler. The number only
+/// grows.
 #[unsafe(no_mangle)]
 pub extern "C" fn memprof_component_count() -> u32 {
     hooks::find().map_or(0, hooks::Hooks::component_count)
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn memprof_time(out: *mut Time) -> c_int {
     unsafe { give(out, |_| hooks::time()) }
 }
 
-/// Writes an answer; nothing where there is none.
+/// Writes the value that `told` returns, if there is one.
 ///
 /// # Safety
 ///
@@ -95,7 +96,7 @@ unsafe fn give<T>(out: *mut T, told: impl Fn(&hooks::Hooks) -> Option<T>) -> c_i
     OK
 }
 
-/// Begins a region; 0 when it is not recorded.
+/// Begins a region. Returns 0 if it is not recorded.
 ///
 /// # Safety
 ///
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn memprof_region_begin(name: *const c_char) -> u32 {
     hooks.region_begin(name.to_bytes())
 }
 
-/// Ends a region; 0 is understood and means nothing.
+/// Ends a region. Does nothing for 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn memprof_region_end(id: u32) {
     if id != 0
@@ -121,7 +122,7 @@ pub extern "C" fn memprof_region_end(id: u32) {
     }
 }
 
-/// Asks for a sample now.
+/// Takes a sample now.
 #[unsafe(no_mangle)]
 pub extern "C" fn memprof_flush() -> c_int {
     match hooks::find() {

@@ -1,4 +1,4 @@
-//! The profiler's own side: a table of functions.
+//! The profiler's side: a table of functions.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -8,7 +8,7 @@ use memprof_hooks::{Lookup, Table};
 /// Kind of a region: one of the program.
 const USER: u32 = 0;
 
-/// As in memprof.h.
+/// Layout of `memprof_component_t` in memprof.h.
 #[repr(C)]
 #[derive(Clone)]
 pub struct Component {
@@ -31,7 +31,7 @@ impl Component {
     };
 }
 
-/// As in memprof.h.
+/// Layout of `memprof_totals_t` in memprof.h.
 #[repr(C)]
 #[derive(Copy, Clone, Default)]
 pub struct Totals {
@@ -42,7 +42,7 @@ pub struct Totals {
     pub sample_time_ns: u64,
 }
 
-/// The table. Later versions of the profiler append to it.
+/// Table of functions. Later versions of the profiler append to it.
 #[repr(C)]
 pub struct Hooks {
     version: u32,
@@ -57,12 +57,12 @@ pub struct Hooks {
 
 impl Hooks {
     pub fn region_begin(&self, name: &[u8]) -> u32 {
-        // SAFETY: the profiler reads so many bytes and keeps none of them.
+        // SAFETY: the profiler reads `length` bytes and keeps none of them.
         unsafe { (self.region_begin)(name.as_ptr().cast(), name.len(), USER) }
     }
 
     pub fn region_end(&self, id: u32) {
-        // SAFETY: any number is understood.
+        // SAFETY: any number is valid.
         unsafe { (self.region_end)(id) }
     }
 
@@ -73,7 +73,7 @@ impl Hooks {
 
     pub fn component(&self, index: u32) -> Option<Component> {
         let mut out = Component::EMPTY;
-        // SAFETY: it fills what it is given, which has the layout of this version.
+        // SAFETY: the function fills the structure, which has the layout of this version.
         let status = unsafe { (self.component)(index, &raw mut out) };
         (status == 0).then_some(out)
     }
@@ -94,7 +94,7 @@ impl Hooks {
 // SAFETY: the layout of memprof.h.
 unsafe impl Table for Hooks {}
 
-/// As in memprof.h, in nanoseconds.
+/// Layout of `memprof_time_t` in memprof.h, in nanoseconds.
 #[repr(C)]
 #[derive(Copy, Clone, Default)]
 pub struct Time {
@@ -111,7 +111,7 @@ pub struct Time {
     pub calls: u64,
 }
 
-/// The table of profilers that know of times.
+/// Table of profilers that measure times.
 #[repr(C)]
 struct Timed {
     hooks: Hooks,
@@ -123,18 +123,18 @@ unsafe impl Table for Timed {}
 
 static TIMED: Lookup<Timed> = Lookup::new();
 
-/// Time of the process; nothing where it is not taken.
+/// Returns the times of the process; `None` where they are not measured.
 pub fn time() -> Option<Time> {
     let time = TIMED.find()?.time?;
     let mut out = Time::default();
-    // SAFETY: it fills what it is given, which has the layout of this version.
+    // SAFETY: the function fills the structure, which has the layout of this version.
     let status = unsafe { time(&raw mut out) };
     (status == 0).then_some(out)
 }
 
 static PROFILER: Lookup<Hooks> = Lookup::new();
 
-/// The table of the profiler in this process.
+/// Returns the table of the profiler in this process.
 #[inline]
 pub fn find() -> Option<&'static Hooks> {
     PROFILER.find()

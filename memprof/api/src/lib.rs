@@ -1,7 +1,7 @@
 //! Memory per component and time in MPI at run time, and named regions, for programs that run under `memprof run`.
 //!
-//! Without the profiler every call answers [`Error::NotActive`] and costs one load and one branch, so
-//! a program can keep its calls in production.
+//! Without the profiler every call returns [`Error::NotActive`] and costs one load and one branch,
+//! so a program can keep its calls in production.
 //!
 //! ```
 //! let region = memprof_api::region("assemble matrix");
@@ -21,16 +21,16 @@
 //! # Threads
 //!
 //! Every function may be called by any thread at any time after the start of `main`, but not in a
-//! signal handler. Regions are those of the process: they nest in the order in which threads begin and
-//! end them, so begin and end them where one thread is in charge, as between parallel parts. A
-//! [`Region`] stays in its thread. In a child after `fork` nothing is recorded unless
-//! `memprof run --all` was said.
+//! signal handler. Regions belong to the process: they nest in the order in which threads begin and
+//! end them, so begin and end them where one thread is in charge, for example between parallel
+//! parts. A [`Region`] stays in its thread. In a child after `fork` nothing is recorded without
+//! `memprof run --all`.
 //!
 //! # What numbers mean
 //!
-//! `owned` counts bytes that the component has allocated or mapped, to the byte and at once; threads add theirs in
-//! steps of at most 256 KiB. `resident` is the part of it that was in memory when the sampler last looked, at
-//! `sample_time`; [`flush`] asks for a look now.
+//! `owned` counts the bytes that the component has allocated or mapped, exactly and at once;
+//! threads add theirs in steps of at most 256 KiB. `resident` is the part of the component's memory
+//! that was resident at the last sample, at `sample_time`; [`flush`] takes a sample now.
 #![deny(missing_docs)]
 
 mod c;
@@ -47,7 +47,7 @@ use std::time::Duration;
 pub enum Error {
     /// The process does not run under the profiler, or under one of another version.
     NotActive,
-    /// The profiler is there but has nothing to tell, as before its first sample.
+    /// The profiler is active but has no data, as before its first sample.
     NotKnown,
 }
 
@@ -100,7 +100,7 @@ pub fn is_active() -> bool {
     hooks::find().is_some()
 }
 
-/// Every component of the process, with its memory.
+/// Returns every component of the process, with its memory.
 ///
 /// # Errors
 ///
@@ -110,11 +110,11 @@ pub fn components() -> Result<Vec<Component>, Error> {
     Ok((0..hooks.component_count()).filter_map(|index| hooks.component(index)).map(told).collect())
 }
 
-/// The component of that name.
+/// Returns the component with this name.
 ///
 /// # Errors
 ///
-/// [`Error::NotActive`]; [`Error::NotKnown`] when there is none of that name.
+/// [`Error::NotActive`]; [`Error::NotKnown`] if there is no component with this name.
 pub fn component(name: &str) -> Result<Component, Error> {
     components()?.into_iter().find(|it| it.name == name).ok_or(Error::NotKnown)
 }
@@ -205,19 +205,20 @@ pub fn time() -> Result<Time, Error> {
     })
 }
 
-/// Takes a sample now, in the calling thread: numbers are of this moment afterwards. It costs as long as a
-/// sample does, milliseconds in a process that holds much.
+/// Takes a sample now, in the calling thread: afterwards, all numbers are current. This takes as
+/// long as a sample does, milliseconds in a process with much memory.
 ///
 /// # Errors
 ///
-/// [`Error::NotActive`]; [`Error::NotKnown`] when nothing is recorded, or recording pauses.
+/// [`Error::NotActive`]; [`Error::NotKnown`] if nothing is recorded, or recording is paused.
 pub fn flush() -> Result<(), Error> {
     let hooks = hooks::find().ok_or(Error::NotActive)?;
     if hooks.flush() { Ok(()) } else { Err(Error::NotKnown) }
 }
 
-/// A region of the program, from its making to its drop: a phase of its own in reports, with the peaks
-/// inside it. Regions nest; names longer than 47 bytes are cut. Does nothing without the profiler.
+/// A region of the program, from its creation to its drop: a separate phase in reports, with the
+/// peaks inside it. Regions nest; names longer than 47 bytes are cut. Does nothing without the
+/// profiler.
 #[derive(Debug)]
 #[must_use = "the region ends as soon as it is dropped"]
 pub struct Region {

@@ -117,7 +117,7 @@ fn a_profiler_of_another_version_is_none() {
 fn c_programs_get_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let executable = std::env::current_exe().unwrap();
-    // Cargo puts the libraries beside the programs that test them.
+    // Cargo puts the libraries in the directory of the programs that test them.
     let build = executable.parent().unwrap();
     let library = format!("-L{}", build.display());
     let path = format!("-Wl,-rpath,{}", build.display());

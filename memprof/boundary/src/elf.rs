@@ -1,13 +1,13 @@
-//! A loaded object's own description: its dynamic section, symbols and relocations, read in memory. Everything an
-//! address or length leads to is checked against the object's segments, so that a damaged object yields less, and no
-//! fault.
+//! Description of a loaded object: its dynamic section, symbols and relocations, read in memory.
+//! Every address and length is checked against the object's segments, so that a damaged object
+//! yields fewer results, and no fault.
 
 #![allow(unsafe_code)]
 
-/// More segments than any linker writes.
+/// Maximum number of segments, more than any linker writes.
 const SEGMENTS: usize = 16;
 
-/// An unmeasured table is taken to have no more entries.
+/// Maximum number of entries of a table without a known size.
 const LIMIT: usize = 1 << 22;
 
 mod tag {
@@ -27,29 +27,29 @@ mod tag {
     pub const GNU_HASH: u64 = 0x6fff_fef5;
 }
 
-/// Entries of the program header table that matter here.
+/// Relevant entries of the program header table.
 pub mod segment {
-    /// Is loaded.
+    /// Segment that is loaded.
     pub const LOAD: u32 = 1;
-    /// Has the dynamic section.
+    /// Contains the dynamic section.
     pub const DYNAMIC: u32 = 2;
-    /// Has notes.
+    /// Contains notes.
     pub const NOTE: u32 = 4;
-    /// Is read-only once relocated.
+    /// Read-only after relocation.
     pub const RELRO: u32 = 0x6474_e552;
-    /// Flag of a segment that can be read.
+    /// Flag of a readable segment.
     pub const READABLE: u32 = 4;
 }
 
-/// Kinds of relocations by the ABI of the processor that this is built for.
+/// Relocation kinds in the ABI of the target processor.
 pub mod relocation {
     const KINDS: [u32; 3] =
         if cfg!(target_arch = "aarch64") { [1026, 1025, 257] } else { [7, 6, 1] };
-    /// Of a function that is called.
+    /// For a called function.
     pub const JUMP_SLOT: u32 = KINDS[0];
-    /// Of an address in the table of the object.
+    /// For an address in the object's table.
     pub const GLOBAL_DATA: u32 = KINDS[1];
-    /// Of an address anywhere in the data.
+    /// For an address anywhere in the data.
     pub const ADDRESS: u32 = KINDS[2];
 }
 
@@ -69,43 +69,44 @@ struct Table {
 pub struct Relocation<'a> {
     image: &'a Image,
     symbol: usize,
-    /// Address of the word that is filled in; not known to be the object's before the name is.
+    /// Address of the word that is filled in; not checked to be in the object until the name is
+    /// read.
     pub slot: usize,
-    /// Type by the processor's ABI.
+    /// Type in the processor's ABI.
     pub kind: u32,
     /// Number added to the symbol's address.
     pub addend: u64,
 }
 
 impl<'a> Relocation<'a> {
-    /// The name, if it begins with one of these and the slot is the object's: of most names no more is
-    /// read than their first byte.
+    /// Returns the name, if it begins with one of these letters and the slot belongs to the object:
+    /// of most names, only the first byte is read.
     pub fn symbol(&self, firsts: &[u8]) -> Option<&'a [u8]> {
         let image = self.image;
         let at = self.symbol.checked_mul(SYMBOL_SIZE)?;
         if at.checked_add(SYMBOL_SIZE)? > image.symbols_room {
             return None;
         }
-        // SAFETY: in the readable segment that the symbols are in, as the room says.
+        // SAFETY: in the readable segment of the symbols, as checked above.
         let offset = unsafe { core::ptr::read_unaligned((image.symbols + at) as *const u32) };
         if offset as usize >= image.strings_room {
             return None;
         }
-        // SAFETY: as before, of the strings.
+        // SAFETY: as above, for the strings.
         let first = unsafe { *((image.strings.address + offset as usize) as *const u8) };
         let fits = firsts.contains(&first) && image.within(self.slot, 8);
         fits.then(|| image.string(offset as usize))?
     }
 }
 
-/// A loaded object, as far as it can be read.
+/// The readable parts of a loaded object.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     base: usize,
     segments: [(usize, usize); SEGMENTS],
     count: usize,
     dynamic: (usize, usize),
-    /// Addresses that are read-only once the object is ready.
+    /// Range that is read-only after relocation.
     pub read_only: (usize, usize),
     strings: Table,
     symbols: usize,
@@ -115,24 +116,24 @@ pub struct Image {
     hash: usize,
     gnu_hash: usize,
     relocations: [Table; 2],
-    /// So many at the beginning of the first table name no symbol.
+    /// Number of entries at the beginning of the first table that name no symbol.
     relative: usize,
     soname: Option<usize>,
-    /// Its own folders are searched for objects that it opens by name.
+    /// True if the object specifies directories to search for objects that it opens by name.
     pub has_search_path: bool,
 }
 
 impl Image {
-    /// An object loaded `base` above its own addresses.
+    /// Creates an image of an object loaded at `base` above the addresses in its file.
     pub fn new(base: usize) -> Image {
         Image { base, ..Image::default() }
     }
 
-    /// Addresses (of this process) that may be read.
+    /// Adds a range of readable addresses in this process.
     ///
     /// # Safety
     ///
-    /// They stay mapped and readable while this image is used.
+    /// The range stays mapped and readable while this image is used.
     pub unsafe fn add_segment(&mut self, start: usize, end: usize) {
         if start < end && self.count < SEGMENTS {
             self.segments[self.count] = (start, end);
@@ -140,7 +141,7 @@ impl Image {
         }
     }
 
-    /// Sets the place of the dynamic section, and reads it.
+    /// Sets the address of the dynamic section, and reads it.
     pub fn set_dynamic(&mut self, address: usize, bytes: usize) {
         self.dynamic = (address, bytes.min(DYNAMIC_SIZE * 4096));
         let mut offsets = (0, 0);
@@ -167,7 +168,8 @@ impl Image {
         self.strings_room = self.room(self.strings.address).min(self.strings.bytes);
     }
 
-    /// glibc turns the addresses of a dynamic section into those of the process, other loaders do not.
+    /// Converts a value of the dynamic section into an address. glibc has converted these values in
+    /// memory; other loaders do not.
     fn pointer(&self, value: u64) -> usize {
         let value = value as usize;
         if self.within(value, 1) { value } else { self.base.wrapping_add(value) }
@@ -179,9 +181,9 @@ impl Image {
             .any(|&(start, end)| address >= start && address < end && bytes <= end - address)
     }
 
-    /// Reads `T`, which any bytes are a valid value of.
+    /// Reads a `T`, for which any bytes are a valid value.
     fn read<T: Number>(&self, address: usize) -> Option<T> {
-        // SAFETY: the bytes are in a readable segment, and a number needs no more.
+        // SAFETY: the bytes are in a readable segment, and a number has no other requirement.
         self.within(address, size_of::<T>())
             .then(|| unsafe { core::ptr::read_unaligned(address as *const T) })
     }
@@ -202,7 +204,7 @@ impl Image {
         }
     }
 
-    /// The text at an offset of the string table, without its end mark.
+    /// Returns the text at an offset of the string table, without its terminator.
     fn string(&self, offset: usize) -> Option<&[u8]> {
         let left = self.strings.bytes.checked_sub(offset).filter(|&left| left > 0)?;
         let address = self.strings.address.checked_add(offset)?;
@@ -217,12 +219,12 @@ impl Image {
         Some(&bytes[..length])
     }
 
-    /// The name others need it by.
+    /// Returns the name by which other objects need this one.
     pub fn soname(&self) -> Option<&[u8]> {
         self.string(self.soname?)
     }
 
-    /// The names of the objects it needs.
+    /// Calls `each` with the names of the objects that this one needs.
     pub fn each_needed(&self, mut each: impl FnMut(&[u8])) {
         let (address, bytes) = self.dynamic;
         for index in 0..bytes / DYNAMIC_SIZE {
@@ -239,7 +241,7 @@ impl Image {
         }
     }
 
-    /// Name, and whether it is defined here.
+    /// Returns the name of a symbol, and whether it is defined in this object.
     fn symbol(&self, index: usize) -> Option<(&[u8], bool)> {
         let entry = self.symbols.checked_add(index.checked_mul(SYMBOL_SIZE)?)?;
         let name = self.string(self.read::<u32>(entry)? as usize)?;
@@ -263,7 +265,7 @@ impl Image {
         let hash = name
             .iter()
             .fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
-        // Most objects do not define it, which one word tells.
+        // Most objects do not define the symbol, which one word of the filter shows.
         let filter = |bit: u32| 1_u64 << (bit % 64);
         let wanted = filter(hash) | filter(hash >> (word(3)? % 32));
         if bloom > 0 {
@@ -323,7 +325,7 @@ impl Image {
         Some(false)
     }
 
-    /// The slot of procedure linkage that a loader fills in last.
+    /// Returns the slot of the procedure linkage table that a loader fills in last.
     pub fn last_slot(&self, kind: u32) -> Option<usize> {
         let mut last = None;
         let Table { address, bytes } = self.relocations[1];
@@ -337,7 +339,8 @@ impl Image {
         last.filter(|&slot| self.within(slot, 8))
     }
 
-    /// The relocations of these kinds that name a symbol, those of procedure linkage last.
+    /// Calls `each` with the relocations of these kinds that name a symbol, those of the procedure
+    /// linkage table last.
     pub fn each_relocation(&self, kinds: &[u32], mut each: impl FnMut(Relocation<'_>)) {
         for (table, first) in self.relocations.into_iter().zip([self.relative, 0]) {
             let mut count = (table.bytes / RELOCATION_SIZE).min(LIMIT);
@@ -345,7 +348,8 @@ impl Image {
                 count = self.room(table.address) / RELOCATION_SIZE;
             }
             for index in first.min(count)..count {
-                // SAFETY: all of them are in one readable segment, and any bytes are three numbers.
+                // SAFETY: all relocations are in one readable segment, and any bytes are three
+                // valid numbers.
                 let [offset, information, addend] = unsafe {
                     let entry = (table.address + index * RELOCATION_SIZE) as *const [u64; 3];
                     core::ptr::read_unaligned(entry)
@@ -359,28 +363,29 @@ impl Image {
         }
     }
 
-    /// Readable bytes from there on.
+    /// Returns the number of readable bytes from an address on.
     fn room(&self, address: usize) -> usize {
         let segments = &self.segments[..self.count];
         let holds = |&&(start, end): &&(usize, usize)| address >= start && address < end;
         segments.iter().find(holds).map_or(0, |&(_, end)| end - address)
     }
 
-    /// The build id in a note segment.
+    /// Returns the build id in a note segment.
     pub fn build_id(&self, notes: usize, bytes: usize) -> Option<&[u8]> {
         let (address, length) = self.note(notes, bytes, b"GNU\0", 3)?;
         // SAFETY: these bytes are in a readable segment.
         (length <= 64).then(|| unsafe { core::slice::from_raw_parts(address as *const u8, length) })
     }
 
-    /// The word that the archive of the tool has for a preloaded one, if a note segment tells of it.
+    /// Returns the address of the word that the tool's archive provides for a preloaded tool, if a
+    /// note segment contains it.
     pub fn archive_word(&self, notes: usize, bytes: usize) -> Option<usize> {
         let (address, _) = self.note(notes, bytes, b"memprof\0", 1)?;
         let word = address.wrapping_add(self.read::<u64>(address)? as usize);
         (self.within(word, 8) && word.is_multiple_of(8)).then_some(word)
     }
 
-    /// Place and length of the content of a note.
+    /// Returns the address and length of the content of a note.
     fn note(&self, notes: usize, bytes: usize, who: &[u8], what: u32) -> Option<(usize, usize)> {
         let mut address = notes;
         let end = notes.checked_add(bytes)?;
@@ -413,7 +418,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An object in a buffer: strings at 0, symbols at 256, dynamic section at 512, the rest after.
+    /// Returns an object in a buffer: strings at 0, symbols at 256, dynamic section at 512, then
+    /// the rest.
     fn object(words: &[(u64, u64)], fill: impl Fn(&mut [u8])) -> (Vec<u64>, Image) {
         let mut memory = vec![0u64; 256];
         let base = memory.as_ptr() as usize;
@@ -485,8 +491,8 @@ mod tests {
         let base = file.as_ptr() as usize;
         let half = |at: usize| u16::from_le_bytes([file[at], file[at + 1]]);
         let mut image = Image::new(base);
-        // As a file, not as loaded: strings and symbols are where they would be loaded, since the first
-        // segment starts at 0.
+        // As a file, not as loaded: strings and symbols are where they would be loaded, since the
+        // first segment starts at 0.
         // SAFETY: the file's bytes outlive the image.
         unsafe { image.add_segment(base, base + file.len()) };
         let headers = u64::from_le_bytes(file[32..40].try_into().expect("eight")) as usize;

@@ -1,6 +1,6 @@
-//! Functions of MPI: their names and the machine words that each takes.
+//! MPI functions: their names and the number of machine words that each takes.
 
-/// The functions and their words, as the assembler reads it.
+/// The functions and their words, in the form that the assembler reads.
 pub(crate) const TEXT: &str = include_str!("functions.s");
 
 const fn count(text: &[u8]) -> usize {
@@ -18,7 +18,7 @@ const fn count(text: &[u8]) -> usize {
 /// Number of functions.
 pub const COUNT: usize = count(TEXT.as_bytes());
 
-/// Name and words of each.
+/// Name and number of words of each function.
 pub(crate) static FUNCTIONS: [(&str, u8); COUNT] = {
     let text = TEXT.as_bytes();
     let mut functions = [("", 0); COUNT];
@@ -50,7 +50,7 @@ pub(crate) static FUNCTIONS: [(&str, u8); COUNT] = {
     functions
 };
 
-/// Words of each, for entries that look them up.
+/// Number of words of each function, for entries that look it up.
 pub(crate) static WORDS: [u8; COUNT] = {
     let mut words = [0; COUNT];
     let mut index = 0;
@@ -61,15 +61,15 @@ pub(crate) static WORDS: [u8; COUNT] = {
     words
 };
 
-/// The words of `MPI_Pcontrol`, which has no entry here but is a function of MPI.
+/// Index of `MPI_Pcontrol`, which has no entry here but is an MPI function.
 pub const PCONTROL: usize = COUNT;
 
-/// An entry: function and which of its names.
+/// An entry: a function and one of its two names.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Its index.
+    /// Index of the function.
     pub function: usize,
-    /// By its `PMPI_` name.
+    /// True for its `PMPI_` name.
     pub profiling: bool,
 }
 
@@ -79,7 +79,7 @@ impl Name {
     }
 }
 
-/// The function of this name (`MPI_Send`, `PMPI_Send`).
+/// Returns the function with this name (`MPI_Send`, `PMPI_Send`).
 #[must_use]
 pub fn find(symbol: &[u8]) -> Option<Name> {
     let (name, profiling) = match symbol.strip_prefix(b"P") {
@@ -93,7 +93,7 @@ pub fn find(symbol: &[u8]) -> Option<Name> {
     Some(Name { function, profiling })
 }
 
-/// The name of a function by its number; that of `MPI_Pcontrol` too.
+/// Returns the name of a function by its index, including `MPI_Pcontrol`.
 #[must_use]
 pub fn name(function: usize) -> &'static str {
     match FUNCTIONS.get(function) {
@@ -103,17 +103,17 @@ pub fn name(function: usize) -> &'static str {
     }
 }
 
-/// Purpose of a function, as times are summed up.
+/// Purpose of a function, for sums of times.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Sends, receives and probes, also those that only begin.
+    /// Sends, receives and probes, including nonblocking ones.
     PointToPoint = 0,
-    /// Collective operations on a communicator, also those that only begin.
+    /// Collective operations on a communicator, including nonblocking ones.
     Collective = 1,
     /// Windows, and access to the memory of other ranks.
     OneSided = 2,
-    /// Files.
+    /// File operations.
     File = 3,
     /// Completion of requests: `MPI_Wait`, `MPI_Test` and their relatives.
     Wait = 4,
@@ -127,7 +127,7 @@ impl Kind {
         [Kind::PointToPoint, Kind::Collective, Kind::OneSided, Kind::File, Kind::Wait, Kind::Other];
 }
 
-/// Collective operations in lower case, without the letter of those that do not block.
+/// Collective operations in lower case, without the prefix of nonblocking ones.
 const COLLECTIVES: [&str; 17] = [
     "allgather",
     "allgatherv",
@@ -148,7 +148,7 @@ const COLLECTIVES: [&str; 17] = [
     "scatterv",
 ];
 
-/// Operations between two ranks, as above.
+/// Operations between two ranks, in the same form.
 const POINT_TO_POINT: [&str; 19] = [
     "bsend",
     "improbe",
@@ -200,7 +200,7 @@ pub fn kind_of(name: &str) -> Kind {
     lower.copy_from_slice(rest);
     lower.make_ascii_lowercase();
     let mut short = core::str::from_utf8(lower).unwrap_or("");
-    // Large counts, streams and threads of extensions, and persistent operations.
+    // Suffixes of large counts, of stream and thread extensions, and of persistent operations.
     for end in ["_c", "_enqueue", "_init"] {
         short = short.strip_suffix(end).unwrap_or(short);
     }

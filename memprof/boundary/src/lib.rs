@@ -1,8 +1,9 @@
 //! Boundary between a program and its MPI library, for tools that are loaded into the process.
 //!
-//! No MPI symbol is defined and no code is written: [`slots`] redirects the calls of a loaded object by the
-//! addresses in its global offset table, which [`elf`] finds, to the entries of [`thunks`]. Each thread has
-//! a block ([`thread`]) that begins with its position in MPI. [`functions`] is the table of MPI's functions.
+//! No MPI symbol is defined and no code is written: [`slots`] redirects the calls of a loaded
+//! object to the entries of [`thunks`], by the addresses in its global offset table, which [`elf`]
+//! finds. Each thread has a block ([`thread`]) that begins with its position in MPI. [`functions`]
+//! is the table of MPI functions.
 //!
 //! Nothing here allocates, locks or prints.
 //!

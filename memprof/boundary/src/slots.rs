@@ -1,4 +1,4 @@
-//! Slots of an object's global offset table, also where the object has been made read-only.
+//! Slots of an object's global offset table, even if the table has been made read-only.
 
 #![allow(unsafe_code)]
 
@@ -11,21 +11,21 @@ use crate::elf::Image;
 ///
 /// # Safety
 ///
-/// A word that lives on, is aligned and only read and written whole.
+/// `address` is that of an aligned word that stays valid and is only read and written as a whole.
 #[must_use]
 pub unsafe fn word(address: usize) -> &'static AtomicUsize {
-    // SAFETY: as promised.
+    // SAFETY: guaranteed by the caller.
     unsafe { &*(address as *const AtomicUsize) }
 }
 
-/// Writer of the slots of one object. The page of the last slot stays writable until another is written to or the
-/// writer is dropped, since most slots are in one page.
+/// Writer of the slots of one object. The page of the last slot stays writable until a slot in
+/// another page is written or the writer is dropped, since most slots are in one page.
 #[derive(Debug)]
 pub struct SlotWriter<'i> {
     image: &'i Image,
-    /// Bytes of a page.
+    /// Size of a page.
     page_size: usize,
-    /// The page that may be written to for now.
+    /// Page that is writable at present.
     page: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ fn protect(page: usize, length: usize, rights: c_int) -> bool {
 }
 
 impl<'i> SlotWriter<'i> {
-    /// Makes a writer for an object that stays loaded while the writer lives.
+    /// Creates a writer for an object that stays loaded while the writer lives.
     #[must_use]
     pub fn new(image: &'i Image, page_size: usize) -> SlotWriter<'i> {
         SlotWriter { image, page_size, page: None }
@@ -62,7 +62,7 @@ impl<'i> SlotWriter<'i> {
     }
 
     fn close(&mut self) {
-        // The last page may hold writable data behind what is read-only.
+        // The last page may contain writable data behind the read-only range.
         if let Some(page) = self.page.take()
             && page + self.page_size <= self.image.read_only.1
         {
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn read_only_slot_is_written_and_protected_again() {
         let size = 4096;
-        // SAFETY: a mapping of our own, used by this test only.
+        // SAFETY: a separate mapping, used by this test only.
         let start = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             libc::mmap(core::ptr::null_mut(), 2 * size, libc::PROT_READ, flags, -1, 0)

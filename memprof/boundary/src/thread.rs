@@ -1,31 +1,31 @@
-//! Block of each thread, so that entries into MPI touch nothing that others write. It begins with the thread's position in
-//! MPI; the rest belongs to the tool.
+//! Block of each thread, separate so that entries into MPI touch nothing that other threads write.
+//! It begins with the thread's position in MPI; the rest belongs to the tool.
 
 #![allow(unsafe_code)]
 
 use core::cell::Cell;
 
-/// Bytes of the block, which is aligned to a line of the cache and zero when a thread begins.
+/// Size of the block, which is aligned to a cache line and zero when a thread begins.
 pub const BLOCK: usize = 256;
 
-/// Place of the word in the block that a timed entry writes the time of entry to.
+/// Offset of the word in the block into which a timed entry writes the time of entry.
 pub const BEGAN: usize = BLOCK - 8;
 
-/// Position of the thread in MPI. All zero is outside.
+/// Position of the thread in MPI. All zeros is outside.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Position {
     /// Index of the outermost function plus one; 0 outside.
     pub function: Cell<usize>,
-    /// Place of the return address of the outermost entry: the stack pointer there, or a word of its frame where calls
-    /// leave the address in a register. A look from a shallower frame means that MPI was left by longjmp or an
-    /// exception.
+    /// Address of the return address of the outermost entry: the stack pointer there, or a word of
+    /// its frame where calls leave the address in a register. A check from a shallower frame shows
+    /// that MPI was left by longjmp or an exception.
     pub stack: Cell<usize>,
-    /// Return address found there; when it is no longer, the frame is gone too.
+    /// Return address found there; if it changes, the frame is gone.
     pub return_address: Cell<usize>,
 }
 
-/// Stacks that are less than this above a place in use are taken to be the same.
+/// Distance below which an address above another one is taken to be on the same stack.
 const SAME_STACK: usize = 1 << 20;
 
 impl Position {
@@ -46,8 +46,8 @@ impl Position {
         false
     }
 
-    /// These addresses are given back. If MPI was called on a stack there, as of a coroutine that will not be gone on
-    /// with, it was left for good.
+    /// Handles the release of a stack. If MPI was called on a stack in this range, for example by a
+    /// coroutine that will not be resumed, MPI was left permanently.
     #[inline]
     pub fn forget_stack(&self, start: usize, length: usize) {
         if self.function.get() != 0 && self.stack.get().wrapping_sub(start) < length {
@@ -56,8 +56,8 @@ impl Position {
     }
 }
 
-/// Return address at the beginning of a frame. Where it is so far off that it may be of another stack, which may be
-/// gone, `peek` is asked.
+/// Returns the return address at the beginning of a frame. If the frame is so far away that it may
+/// be on another stack, which may no longer exist, `peek` reads it.
 #[inline]
 fn return_address(
     entry: usize,
@@ -65,8 +65,8 @@ fn return_address(
     peek: fn(usize) -> Option<usize>,
 ) -> Option<usize> {
     if distance < SAME_STACK {
-        // SAFETY: at `entry` an MPI function was called, and the stack has grown beyond it since; one that
-        // this thread has given back was forgotten then.
+        // SAFETY: an MPI function was called at `entry`, and the stack has grown beyond it since; a
+        // stack that this thread has released was forgotten then.
         return Some(unsafe { *(entry as *const usize) });
     }
     peek(entry)

@@ -1,4 +1,5 @@
-//! Observed entries: they hand words and results through, and tell each call from outside once.
+//! Tests of observed entries, which pass words and results through and report each call from
+//! outside once.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #![allow(unsafe_code)]
 
@@ -140,7 +141,7 @@ fn observed_entries_hand_words_through_and_tell_each_call() {
     assert!(counter > before && began() > counter, "the time-stamp counter rises");
     LEFT.take();
 
-    // A call inside is not told.
+    // An inner call is not reported.
     INNER.set(1);
     call("MPI_Allreduce");
     assert_eq!(LEFT.take().map_names(), ["MPI_Allreduce"]);

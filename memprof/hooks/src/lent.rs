@@ -1,9 +1,9 @@
-//! Waiting as lent time of a profile.
+//! Marks waiting as lent time in a profile.
 #![allow(unsafe_code)]
 
 use crate::{Lookup, Table};
 
-/// The table of profilers that take times.
+/// Table of profilers that measure times.
 #[repr(C)]
 struct Timed {
     version: u32,
@@ -13,19 +13,19 @@ struct Timed {
     lend_end: Option<extern "C" fn()>,
 }
 
-// SAFETY: the layout of memprof.h as far as it goes.
+// SAFETY: the layout of the beginning of memprof.h's table.
 unsafe impl Table for Timed {}
 
 static TIMED: Lookup<Timed> = Lookup::new();
 
-/// Time in which the calling thread waits and its processors are for others, from its making to its drop: a profiler
-/// counts it as lent. Without a profiler it costs one load and one branch.
+/// Time in which the calling thread waits and lends its processors, from the creation of the value
+/// to its drop: a profiler counts it as lent. Without a profiler it costs one load and one branch.
 #[derive(Debug)]
 #[must_use = "the time ends as soon as it is dropped"]
 pub struct Lent(());
 
 impl Lent {
-    /// Begins it.
+    /// Begins the lent time.
     #[inline]
     pub fn begin() -> Lent {
         if let Some(begin) = TIMED.find().and_then(|table| table.lend_begin) {

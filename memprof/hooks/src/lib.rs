@@ -1,7 +1,8 @@
-//! Place of the table of functions of a process's memory profiler, which `memprof.h` describes.
+//! Lookup of the function table of a process's memory profiler, which `memprof.h` describes.
 //!
-//! The profiler exports `memprof_hooks` and is loaded or linked before the program runs, or not at all: it is looked up
-//! once, and without it a look costs one load and one branch. Nothing here prints, fails or allocates.
+//! The profiler exports `memprof_hooks` and is loaded or linked before the program runs, or not at
+//! all: it is looked up once, and without it a lookup costs one load and one branch. Nothing here
+//! prints, fails or allocates.
 //!
 //! ```
 //! use memprof_hooks::{Lookup, Table};
@@ -31,19 +32,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub use lent::Lent;
 pub use region::{Origin, Region};
 
-/// The version of the table that is asked for.
+/// Requested version of the table.
 pub const VERSION: u32 = 1;
 
 /// Beginning of a table of [`VERSION`].
 ///
 /// # Safety
 ///
-/// The layout is that of `memprof.h` as far as it goes, which is at least to the fields `version` and `size`.
+/// The layout is the beginning of that in `memprof.h`, and contains at least the fields `version`
+/// and `size`.
 pub unsafe trait Table: Sync + 'static {}
 
 /// Not looked up yet.
 const UNKNOWN: usize = 0;
-/// There is no profiler. No table is at this address.
+/// There is no profiler. No table has this address.
 const ABSENT: usize = 1;
 
 /// A table that is looked up once.
@@ -54,14 +56,15 @@ pub struct Lookup<T: 'static> {
 }
 
 impl<T: Table> Lookup<T> {
-    /// One that was not looked up yet.
+    /// Creates a lookup that has not been done yet.
     #[must_use]
     pub const fn new() -> Lookup<T> {
         Lookup { place: AtomicUsize::new(UNKNOWN), table: PhantomData }
     }
 
-    /// The table of the profiler in this process; none if there is none, or it lacks the used part. Any thread, at any
-    /// time after the program's libraries are loaded.
+    /// Returns the table of the profiler in this process; `None` if there is no profiler, or its
+    /// table lacks the required part. Callable from any thread after the program's libraries are
+    /// loaded.
     #[inline]
     #[must_use]
     pub fn find(&self) -> Option<&'static T> {
@@ -70,13 +73,13 @@ impl<T: Table> Lookup<T> {
             UNKNOWN => self.look(),
             place => place,
         };
-        // SAFETY: `look` found a table there, which is never freed.
+        // SAFETY: `look` found a table at this address, which is never freed.
         (place != ABSENT).then(|| unsafe { &*(place as *const T) })
     }
 
     #[cold]
     fn look(&self) -> usize {
-        // SAFETY: the name ends with a zero; looking a name up has no other effect.
+        // SAFETY: the name is zero-terminated; the lookup has no other effect.
         let loaded =
             || unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"memprof_hooks".as_ptr()) } as usize;
         let used = size_of::<T>();
@@ -92,11 +95,12 @@ impl<T: Table> Default for Lookup<T> {
     }
 }
 
-/// The profiler that is linked into a static program, where no name can be looked up; else the one that was loaded
-/// before. 0 where there is none, and where the linker has not waited to know.
+/// Access to the profiler that is linked into a static program, where no name can be looked up,
+/// otherwise to the loaded one. 0 if there is none, or if the linker resolved the weak reference
+/// before it saw the profiler.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod linked {
-    // Rust has no weak references. Several libraries may bring this along into one program.
+    // Rust has no weak references. Several libraries may contain this in one program.
     std::arch::global_asm!(
         ".weak memprof_hooks",
         ".pushsection .data.rel.ro.memprof_hooks_linked, \"aw\"",
@@ -113,7 +117,7 @@ mod linked {
     }
 
     pub fn find() -> usize {
-        // SAFETY: the word above, which nobody writes once the process runs.
+        // SAFETY: the word above, which is not written once the process runs.
         unsafe { HOOKS }
     }
 }
@@ -139,9 +143,9 @@ fn table(function: usize, used: usize) -> Option<usize> {
     if function == 0 {
         return None;
     }
-    // SAFETY: whoever exports this name promises this type.
+    // SAFETY: a function exported under this name has this type.
     let give: Give = unsafe { std::mem::transmute(function as *const ()) };
-    // SAFETY: it gives null or a table of the version asked for, which stays.
+    // SAFETY: the function returns null or a table of the requested version, which is never freed.
     let head = unsafe { give(VERSION).as_ref() }?;
     (head.version == VERSION && head.size as usize >= used)
         .then(|| std::ptr::from_ref(head) as usize)
@@ -151,7 +155,7 @@ fn table(function: usize, used: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    // SAFETY: what a table begins with.
+    // SAFETY: the beginning of every table.
     unsafe impl Table for Head {}
 
     static SMALL: Head = Head { version: VERSION, size: 16 };

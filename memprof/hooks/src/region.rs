@@ -5,7 +5,7 @@ use std::ffi::c_char;
 
 use crate::{Lookup, Table};
 
-/// Whoever a region is of, as reports tell it.
+/// Origin of a region, as shown in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Origin {
@@ -28,12 +28,12 @@ unsafe impl Table for Regions {}
 
 static PROFILER: Lookup<Regions> = Lookup::new();
 
-/// A region of the process, from [`Region::begin`] to its drop; nothing without a profiler, and then it costs one load
-/// and one branch.
+/// A region of the process, from [`Region::begin`] to its drop. Without a profiler it does nothing,
+/// at the cost of one load and one branch.
 #[derive(Debug)]
 #[must_use = "the region ends as soon as it is dropped"]
 pub struct Region {
-    /// 0: not recorded.
+    /// 0 if not recorded.
     id: u32,
 }
 
@@ -52,7 +52,7 @@ impl Region {
     #[inline]
     pub fn begin(name: &str, of: Origin) -> Region {
         let Some(hooks) = PROFILER.find() else { return Region::NONE };
-        // SAFETY: the profiler reads so many bytes and keeps none of them.
+        // SAFETY: the profiler reads the name's bytes and keeps none of them.
         let id = unsafe { (hooks.begin)(name.as_ptr().cast(), name.len(), of as u32) };
         Region { id }
     }
@@ -63,7 +63,7 @@ impl Drop for Region {
         if self.id != 0
             && let Some(hooks) = PROFILER.find()
         {
-            // SAFETY: any number is understood.
+            // SAFETY: any number is valid.
             unsafe { (hooks.end)(self.id) }
         }
     }

@@ -1,14 +1,14 @@
 //! Call sites of one process, and the loops among them.
 
-/// Number of no site.
+/// Number that stands for no site.
 pub const NONE: u16 = u16::MAX;
 
-/// A call of MPI that has returned.
+/// An MPI call that has returned.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// Address that the call returns to, which is not 0.
+    /// Return address of the call, which is not 0.
     pub address: usize,
-    /// Function that was called, by a number of the caller's choice.
+    /// Called function, by a number of the caller's choice.
     pub function: u16,
     /// Time of entry.
     pub began: u64,
@@ -25,21 +25,23 @@ pub enum Event {
     Exit(u16, u16),
     /// A loop was entered at its head from outside, for the first time from there: the head.
     HeadReentry(u16),
-    /// A loop was entered inside its body from outside, for the first time from there: the site in the body.
+    /// A loop was entered inside its body from outside, for the first time from there: the site in
+    /// the body.
     BodyReentry(u16),
 }
 
 /// Time of a loop's iterations, and its part inside MPI.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// From one call of the head to the next, in sum.
+    /// Total time from one call of the head to the next.
     pub time: u64,
-    /// Inside MPI, also in nested loops.
+    /// Part inside MPI, also in nested loops.
     pub mpi: u64,
 }
 
 impl Span {
-    /// Returns the time in MPI by the time of computing (MTCT). None where nothing was computed.
+    /// Returns the ratio of time in MPI to computing time (MTCT). Returns `None` if nothing was
+    /// computed.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let computing = self.time.saturating_sub(self.mpi);
@@ -56,7 +58,7 @@ impl Span {
 /// A call site.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
-    /// Address that calls return to.
+    /// Return address of the calls.
     pub address: usize,
     /// Function of the first call.
     pub function: u16,
@@ -64,11 +66,13 @@ pub struct Site {
     pub is_head: bool,
     /// Returns true if the site is in the body of a loop.
     pub is_body: bool,
-    /// Head of the innermost loop that the site is in the body of, or [`NONE`].
+    /// Head of the innermost loop whose body contains the site, or [`NONE`].
     pub head: u16,
-    /// Of a head found by re-entry to be in the body of another loop: the head of that loop, or [`NONE`].
+    /// For a head that re-entry showed to be in the body of another loop: the head of that loop, or
+    /// [`NONE`].
     pub outer: u16,
-    /// Last site of the loop, of a head; source of the last re-entry, of a site that was re-entered; or [`NONE`].
+    /// For a head: last site of the loop; for a re-entered site: source of the last re-entry; or
+    /// [`NONE`].
     pub tail: u16,
     /// Entries into the loop at this site of its body.
     pub reentries: u64,
@@ -80,23 +84,23 @@ pub struct Site {
     pub last: u64,
     /// Time inside the calls, since the last reset.
     pub spent: u64,
-    /// Iterations that were measured since the last reset, of a head.
+    /// For a head: iterations measured since the last reset.
     pub turns: u64,
-    /// Their times.
+    /// Times of these iterations.
     pub measured: Span,
-    /// The latest whole interval of [`Graph::set_window`], and the present one.
+    /// The last complete interval of [`Graph::set_window`], and the present one.
     window: [Span; 2],
     /// Beginning of the present interval.
     window_began: u64,
     /// Time in MPI since the last call of the head.
     pending: u64,
-    /// Source of an edge to this site that is known, and the target of one from it: the latest of each.
+    /// Source of the latest known edge to this site, and target of the latest one from it.
     before: u16,
     after: u16,
 }
 
 impl Site {
-    /// A site that nothing was called from.
+    /// A site without calls.
     pub const NEW: Site = Site {
         address: 0,
         function: 0,
@@ -119,7 +123,7 @@ impl Site {
         after: NONE,
     };
 
-    /// Times of the iterations in the last interval or two.
+    /// Returns the times of the iterations in the last one or two intervals.
     #[must_use]
     pub fn recent(&self) -> Span {
         self.window[0].plus(self.window[1])
@@ -137,8 +141,9 @@ pub struct Step {
     pub is_turn: bool,
 }
 
-/// Call sites in the order of their first calls, and the edges between them. `SITES` is the most that are kept; `SLOTS`, a
-/// power of two and at least twice as many, bounds the edges: of those beyond three quarters of it re-entries are no events.
+/// Call sites in the order of their first calls, and the edges between them. `SITES` is the maximum
+/// number of sites. `SLOTS`, a power of two and at least twice as large, bounds the edges:
+/// re-entries by edges beyond three quarters of it are not reported as events.
 #[derive(Debug)]
 pub struct Graph<const SITES: usize, const SLOTS: usize> {
     sites: [Site; SITES],
@@ -148,7 +153,7 @@ pub struct Graph<const SITES: usize, const SLOTS: usize> {
     /// Edges, as source and target plus one.
     edges: [u32; SLOTS],
     edge_count: usize,
-    /// Site of the call before, or [`NONE`].
+    /// Site of the previous call, or [`NONE`].
     previous: u16,
     /// Length of an interval of recent times.
     interval: u64,
@@ -158,7 +163,7 @@ pub struct Graph<const SITES: usize, const SLOTS: usize> {
 impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
     const EDGES: usize = SLOTS / 4 * 3;
 
-    /// Makes an empty graph.
+    /// Creates an empty graph.
     #[must_use]
     pub const fn new() -> Self {
         const {
@@ -176,7 +181,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         }
     }
 
-    /// Sets how far back recent times go: between one and two of these intervals.
+    /// Sets the length of the recent past: between one and two of these intervals.
     pub fn set_window(&mut self, interval: u64) {
         self.interval = interval;
     }
@@ -193,8 +198,8 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         self.lost
     }
 
-    /// Forgets the times, as after a change of the number of ranks; sites and loops stay. The call before is no source of
-    /// an edge.
+    /// Resets the times, as after a change of the number of ranks; sites and loops stay. The
+    /// previous call is not the source of an edge.
     pub fn reset(&mut self, now: u64) {
         for site in &mut self.sites[..self.count] {
             (site.spent, site.turns, site.pending, site.window_began) = (0, 0, 0, now);
@@ -208,8 +213,8 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         *self = Self { interval: self.interval, ..Self::new() };
     }
 
-    /// Calls were not told: the next one is no successor of the last. Sites in no loop are forgotten, since
-    /// one that comes again may have come any way.
+    /// Handles calls that were not reported: the next one is not a successor of the last. Sites in
+    /// no loop are forgotten, since the path to a repeated site would be unknown.
     pub fn interrupt(&mut self) {
         self.previous = NONE;
         let mut numbers = [NONE; SITES];
@@ -246,7 +251,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         }
     }
 
-    /// Enters a call that has returned.
+    /// Adds a call that has returned.
     pub fn call(&mut self, call: Call) -> Step {
         let previous = self.previous;
         let known = self.predicted(call.address).or_else(|| self.find(call.address));
@@ -276,17 +281,17 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         step
     }
 
-    /// Site after the previous one when that was last left, if it is this one.
+    /// Returns the site that followed the previous one last time, if it has this address.
     #[inline]
     fn predicted(&self, address: usize) -> Option<u16> {
         let after = self.sites.get(usize::from(self.previous))?.after;
         (self.sites.get(usize::from(after))?.address == address).then_some(after)
     }
 
-    /// Place of an address among the slots: the one it has, or the free one for it.
+    /// Returns the slot of an address: the one that holds it, or the free one for it.
     fn slot(&self, address: usize) -> usize {
         let mut slot = scattered(address as u64) as usize % SLOTS;
-        // Slots are twice as many as sites: one is free.
+        // There are twice as many slots as sites, so one is free.
         while let Some(at) = self.places[slot].checked_sub(1)
             && self.sites[usize::from(at)].address != address
         {
@@ -303,7 +308,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         let slot = self.slot(call.address);
         let at = self.count as u16;
         let site = self.sites.get_mut(self.count)?;
-        // One that was forgotten may have been here.
+        // A forgotten site may have been here.
         *site = Site {
             address: call.address,
             function: call.function,
@@ -316,7 +321,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         Some(at)
     }
 
-    /// Innermost loop of a site: its own where it is a head.
+    /// Returns the innermost loop of a site: its own if it is a head.
     fn loop_of(&self, at: u16) -> u16 {
         match self.sites.get(usize::from(at)) {
             Some(site) if site.is_head => at,
@@ -340,7 +345,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         let mut is_turn = false;
         self.sites[usize::from(at)].revisits += 1;
         if previous == NONE {
-            // Nobody knows which way it came.
+            // The path to this site is not known.
         } else if site.is_head {
             is_turn = self.is_within(previous, at);
             let is_expected = previous == site.tail || self.loop_of(previous) == at;
@@ -366,7 +371,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         Step { site: at, event, is_turn }
     }
 
-    /// A site comes again and is in no loop: the sites since then are its loop.
+    /// Handles a repeated site that is in no loop: the sites since its last visit are its loop.
     fn detect(&mut self, at: u16, previous: u16, now: u64) {
         let from = usize::from(at);
         let mut mpi = self.sites[from].spent;
@@ -383,7 +388,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         head.window[1] = head.measured;
     }
 
-    /// A loop is left for the body of one that began before: it is inside that.
+    /// Nests a loop that is left for the body of one that began earlier: it is inside that loop.
     fn nest(&mut self, inner: u16, outer: u16) {
         if let Some(head) = self.sites.get_mut(usize::from(inner))
             && parent(head) == NONE
@@ -393,7 +398,7 @@ impl<const SITES: usize, const SLOTS: usize> Graph<SITES, SLOTS> {
         }
     }
 
-    /// A head is called again: an iteration ends if the loop was not left meanwhile.
+    /// Handles another call of a head: an iteration ends if the loop was not left meanwhile.
     fn turn(&mut self, at: u16, is_turn: bool, now: u64) {
         let interval = self.interval;
         let head = &mut self.sites[usize::from(at)];
@@ -454,12 +459,13 @@ impl<const SITES: usize, const SLOTS: usize> Default for Graph<SITES, SLOTS> {
     }
 }
 
-/// Head of the loop around a head, by detection or by re-entry. It has a lower number, so that ways up end.
+/// Returns the head of the loop around a head, found by detection or by re-entry. Its number is
+/// lower, so that every path upwards ends.
 fn parent(head: &Site) -> u16 {
     if head.head == NONE { head.outer } else { head.head }
 }
 
-/// Spreads numbers that are close to each other.
+/// Spreads numbers that are close together.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 type Small = Graph<16, 64>;
 
-/// Calls sites in this order, one each ten units of time, of which a call takes four. Returns the events with the places
-/// in the order that they came at.
+/// Calls sites in this order, one every ten units of time, of which a call takes four. Returns the
+/// events with their positions in the order.
 fn run<const N: usize, const S: usize>(
     graph: &mut Graph<N, S>,
     order: &[usize],
@@ -21,7 +21,7 @@ fn run<const N: usize, const S: usize>(
     events
 }
 
-/// The site that was called by this name.
+/// Returns the site that was called under this name.
 fn site<const N: usize, const S: usize>(graph: &Graph<N, S>, name: usize) -> Site {
     let found = graph.sites().iter().find(|site| site.address == name + 1);
     *found.expect("a site of this name")
@@ -68,7 +68,7 @@ fn log_and_table_of_the_published_example_are_reproduced() {
         assert_eq!((found.tail, found.head), (place(tail), place(head)), "{name}");
         assert_eq!((found.created, found.last), (10 * created, 10 * last), "{name}");
     }
-    // Left for the second loop and come back to: that one is inside.
+    // The loop was left for the second one and resumed: the second one is inside.
     assert_eq!(site(&graph, 9).outer, named(6));
 }
 
@@ -95,7 +95,8 @@ fn iterations_are_timed_from_head_call_to_head_call() {
     let outer = site(&graph, 1);
     assert_eq!((outer.turns, outer.measured), (2, Span { time: 120, mpi: 48 }));
     assert_eq!(outer.measured.ratio(), Some(48.0 / 72.0));
-    // The inner loop's second iteration has no end, and what lies between two entries is none.
+    // The second iteration of the inner loop has no end, and the time between two entries is not an
+    // iteration.
     let inner = site(&graph, 2);
     assert_eq!((inner.turns, inner.measured), (2, Span { time: 40, mpi: 16 }));
     assert_eq!((site(&graph, 3).spent, site(&graph, 3).revisits), (16, 3));
@@ -137,9 +138,9 @@ fn interruption_keeps_the_ways_between_sites_of_loops() {
     assert_eq!(events.last(), Some(&(9, Event::BodyReentry(number(&graph, 2)))));
     assert_eq!(graph.edge_count, 7);
     graph.interrupt();
-    // The way from the site that was forgotten is forgotten as well.
+    // The edge from the forgotten site is forgotten as well.
     assert_eq!(graph.edge_count, 6);
-    // A known way in is no entry once more.
+    // A known entry is not reported again.
     assert_eq!(run(&mut graph, &[3, 4, 2], 100), []);
 }
 
@@ -150,7 +151,7 @@ fn cleared_graph_finds_loops_as_a_new_one() {
     run(&mut graph, &[1, 2, 1, 2], 0);
     graph.clear();
     assert_eq!(graph.sites().len(), 0);
-    // A site of the loop before begins one of its own.
+    // A site of the previous loop begins a new loop.
     assert_eq!(run(&mut graph, &[2; 40], 1000), [(1, Event::Detected(0))]);
     assert!((100..=200).contains(&site(&graph, 2).recent().time));
 }
@@ -175,7 +176,7 @@ fn sites_beyond_the_room_are_counted_and_left_out() {
     assert_eq!(site(&graph, 1).tail, number(&graph, 2));
 }
 
-/// The rules as they are written down, by maps and lists.
+/// The rules as specified, with maps and lists.
 #[derive(Default)]
 struct Plain {
     path: Vec<usize>,

@@ -1,12 +1,15 @@
-//! Loops of a program, found while it runs by the places that it calls MPI from.
+//! Loops of a program, found while it runs from its call sites of MPI.
 //!
-//! [`Graph`](graph::Graph) is told each call of MPI as it returns: the address that called, and the times. A call site
-//! that comes a second time closes a loop, whose body are the sites since the first. From then on the graph is verified:
-//! a call along a known edge costs one comparison, and only what is new changes it. [`notice`] bounds how often others
-//! are told, and [`reduce`] makes a tree of each process's loops and merges the trees of all.
+//! [`Graph`](graph::Graph) receives each MPI call when it returns: the return address, and the
+//! times. A call site that is reached a second time closes a loop, whose body consists of the sites
+//! since the first visit. From then on the graph is verified: a call along a known edge costs one
+//! comparison, and only new edges change the graph. [`notice`] limits how often the graph is
+//! reported, and [`reduce`] makes a tree of each process's loops and merges the trees of all
+//! processes.
 //!
-//! Nothing here makes a system call or reads a clock; times are in any unit. The graph allocates nothing. The method is
-//! that of Wei et al., "A new algorithm for identifying loops in decompilation" (SAS 2007), on line.
+//! Nothing here makes a system call or reads a clock; times are in any unit. The graph allocates
+//! nothing. The method is an online version of Wei et al., "A new algorithm for identifying loops
+//! in decompilation" (SAS 2007).
 //!
 //! floors: graph < notice < reduce
 

@@ -1,40 +1,40 @@
-//! How often others are told of a graph.
+//! Limits on how often a graph is reported.
 
 use crate::graph::Step;
 
-/// Reason to tell others.
+/// Reason for a report.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Loops have changed.
     Graph,
-    /// Times have.
+    /// Times have changed.
     Times,
 }
 
-/// At most one notice in a period: of a change of loops at once or as soon as the period is over, of times when a loop
-/// begins an iteration after it.
+/// Allows at most one notice per period: for a change of loops at once or when the period is over,
+/// for times when a loop begins an iteration after it.
 #[derive(Debug)]
 pub struct Notices {
     period: u64,
-    /// Time before which nobody is told.
+    /// Time of the next possible report.
     next: u64,
     has_changed: bool,
 }
 
 impl Notices {
-    /// Makes notices that are at least a period apart.
+    /// Creates notices that are at least a period apart.
     #[must_use]
     pub const fn every(period: u64) -> Notices {
         Notices { period, next: 0, has_changed: false }
     }
 
-    /// Sets the period from the last notice on.
+    /// Sets the period, counted from the last notice.
     pub fn set_period(&mut self, period: u64) {
         self.next = self.next.saturating_sub(self.period).saturating_add(period);
         self.period = period;
     }
 
-    /// Takes the step of a call that ended now. Returns the notice that is due.
+    /// Handles the step of a call that ended now. Returns the notice that is due.
     #[inline]
     pub fn after(&mut self, step: &Step, now: u64) -> Option<Notice> {
         self.has_changed |= step.event.is_some();

@@ -1,20 +1,21 @@
-//! Trees of loops: of each process, and of all processes together.
+//! Trees of loops, of each process and of all processes together.
 //!
-//! Of a process, call sites outside of loops are dropped, and consecutive calls between two ranks, or of windows, become
-//! one block. Loops of processes are merged where they have the same blocks inside the same loop: a rank that sends where
-//! others receive is in the same loop. One that has nothing but such blocks is known by its call sites.
+//! In each process, call sites outside of loops are dropped, and consecutive calls between two
+//! ranks, or of windows, become one block. Loops of processes are merged if they have the same
+//! blocks inside the same loop: a rank that sends where others receive is in the same loop. A loop
+//! that has only such blocks is identified by its call sites.
 
 use crate::graph::Span;
 use std::collections::BTreeMap;
 
-/// Calls that may become one block with others of their kind.
+/// Kinds of calls that may be joined into one block.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Joins {
     /// Calls between two ranks, and completions of requests.
     PointToPoint,
     /// Access to windows.
     OneSided,
-    /// None: each is a block of its own.
+    /// None: each call is a separate block.
     Nothing,
 }
 
@@ -33,20 +34,21 @@ impl Joins {
     }
 }
 
-/// Number of a loop, by which processes that run find out that they are in one loop: of equal numbers are the loops that
-/// [`merge`] takes for one. It allocates nothing.
+/// Number of a loop, by which running processes determine that they are in the same loop: loops
+/// with equal numbers are those that [`merge`] merges. It allocates nothing.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Digest {
-    /// Of the blocks; of joined ones without their sites.
+    /// Hash of the blocks, of joined ones without their sites.
     bare: u64,
-    /// With their sites.
+    /// Hash with their sites.
     full: u64,
     last: Option<Joins>,
     has_call: bool,
 }
 
 impl Digest {
-    /// Takes the next call site of the loop, the head first. The key says where it is, in the same way for all processes.
+    /// Adds the next call site of the loop, the head first. The key identifies the site in the same
+    /// way for all processes.
     pub fn push(&mut self, joins: Joins, key: u64) {
         if joins == Joins::Nothing || self.last != Some(joins) {
             self.bare = mixed(self.bare, joins as u64);
@@ -67,7 +69,7 @@ impl Digest {
     }
 }
 
-/// Mixes a word into a number, as one step of a hash.
+/// Mixes a word into a number, one step of a hash.
 fn mixed(into: u64, word: u64) -> u64 {
     let word = (word ^ into.rotate_left(27)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -78,26 +80,27 @@ fn mixed(into: u64, word: u64) -> u64 {
 /// Times of a loop in one process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Calls of the head.
+    /// Number of calls of the head.
     pub iterations: u64,
-    /// Iterations that were measured.
+    /// Number of measured iterations.
     pub turns: u64,
-    /// Their times.
+    /// Times of these iterations.
     pub measured: Span,
-    /// The same of the last interval or two.
+    /// Times in the last one or two intervals.
     pub recent: Span,
 }
 
-/// A call site of a process. `K` says where in the program it is, in the same way for all processes.
+/// A call site of a process. `K` identifies it in the program, in the same way for all processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallSite<K> {
-    /// Place in the program.
+    /// Address in the program.
     pub key: K,
     /// Kind of its function.
     pub joins: Joins,
-    /// Head of the loop around it, or around its loop where it is a head: a smaller number than its own.
+    /// Head of the enclosing loop; for a head, of the loop that encloses its loop. A smaller number
+    /// than its own.
     pub around: Option<usize>,
-    /// Times of its loop, where it is a head.
+    /// Times of its loop, for a head.
     pub figures: Option<Figures>,
 }
 
@@ -106,7 +109,7 @@ pub struct CallSite<K> {
 pub enum Block<K> {
     /// A call.
     Call(K),
-    /// Consecutive calls of a kind that joins: their sites.
+    /// Consecutive calls of a kind that is joined: their sites.
     Joined(Joins, Vec<K>),
 }
 
@@ -123,11 +126,11 @@ impl<K> Block<K> {
 /// A loop of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop<K> {
-    /// Its own calls, without those of loops inside, the head's block first.
+    /// Calls directly in the loop, without those of inner loops; the head's block is first.
     pub blocks: Vec<Block<K>>,
     /// Times.
     pub figures: Figures,
-    /// Loops inside.
+    /// Inner loops.
     pub inner: Vec<Loop<K>>,
 }
 
@@ -154,7 +157,8 @@ pub fn of_process<K: Clone>(sites: &[CallSite<K>]) -> Vec<Loop<K>> {
             of.push(site);
         }
     }
-    // Heads of outer loops have smaller numbers: when one is taken, all inside it are there, the last first.
+    // Heads of outer loops have smaller numbers: when one is taken, all inner loops are complete,
+    // the last first.
     let mut outermost = Vec::new();
     for at in (0..sites.len()).rev() {
         let Some(mut of) = loops[at].take() else { continue };
@@ -178,7 +182,7 @@ impl<K: Clone> Loop<K> {
     }
 }
 
-/// Least, mean and greatest of the processes.
+/// Least, mean and greatest value over the processes.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Spread {
     /// Least.
@@ -206,29 +210,29 @@ impl Spread {
 /// A loop of several processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged<K> {
-    /// Its own calls, those of joined blocks from all processes.
+    /// Calls directly in the loop, with the joined blocks of all processes.
     pub blocks: Vec<Block<K>>,
-    /// Ranks that are in it, as first and last of each range.
+    /// Ranks that run it, as first and last of each range.
     pub ranks: Vec<(u32, u32)>,
     /// Number of these ranks.
     pub count: usize,
-    /// Iterations that most ranks have made.
+    /// Number of iterations of most ranks.
     pub iterations: u64,
-    /// Sum of all ranks.
+    /// Sums over all ranks.
     pub total: Figures,
-    /// Times of an iteration, by rank; none where nothing was measured.
+    /// Times of an iteration, by rank; `None` if nothing was measured.
     pub iteration: Option<Spread>,
-    /// Parts of the iterations' time that were inside MPI, by rank.
+    /// Parts of the iterations' time inside MPI, by rank.
     pub mpi_share: Option<Spread>,
-    /// Times in MPI by times of computing, by rank.
+    /// Ratios of time in MPI to computing time, by rank.
     pub ratio: Option<Spread>,
-    /// The same of the last interval or two.
+    /// Same ratios for the last one or two intervals.
     pub recent_ratio: Option<Spread>,
-    /// Loops inside.
+    /// Inner loops.
     pub inner: Vec<Merged<K>>,
 }
 
-/// Merges the loops of processes, each with its rank, in the order in which the first that has a loop has it.
+/// Merges the loops of processes, each with its rank, in the order of their first occurrence.
 pub fn merge<K: Clone + Ord>(processes: Vec<(u32, Vec<Loop<K>>)>) -> Vec<Merged<K>> {
     let mut order: BTreeMap<Vec<Block<K>>, usize> = BTreeMap::new();
     let mut groups: Vec<Vec<(u32, Loop<K>)>> = Vec::new();
@@ -244,7 +248,8 @@ pub fn merge<K: Clone + Ord>(processes: Vec<(u32, Vec<Loop<K>>)>) -> Vec<Merged<
     groups.into_iter().map(one).collect()
 }
 
-/// Returns what tells a loop from others: its blocks, joined ones without their sites if any other is there.
+/// Returns the identity of a loop: its blocks; joined blocks count without their sites if there is
+/// any other block.
 fn identity<K: Clone>(blocks: &[Block<K>]) -> Vec<Block<K>> {
     let has_call = blocks.iter().any(|block| matches!(block, Block::Call(_)));
     let bare = |block: &Block<K>| match block {
@@ -254,7 +259,7 @@ fn identity<K: Clone>(blocks: &[Block<K>]) -> Vec<Block<K>> {
     blocks.iter().map(bare).collect()
 }
 
-/// Merges loops that are one.
+/// Merges equal loops into one.
 fn one<K: Clone + Ord>(mut loops: Vec<(u32, Loop<K>)>) -> Merged<K> {
     loops.sort_by_key(|(rank, _)| *rank);
     let mut blocks: Vec<Block<K>> = Vec::new();
@@ -287,7 +292,7 @@ fn one<K: Clone + Ord>(mut loops: Vec<(u32, Loop<K>)>) -> Merged<K> {
         blocks,
         count: loops.len(),
         ranks,
-        // Of equally many the most iterations.
+        // If several are equally frequent, the largest.
         iterations: counts.iter().max_by_key(|(_, count)| **count).map_or(0, |(of, _)| *of),
         total,
         iteration: by_rank(|of| (of.turns > 0).then(|| of.measured.time as f64 / of.turns as f64)),
@@ -300,7 +305,7 @@ fn one<K: Clone + Ord>(mut loops: Vec<(u32, Loop<K>)>) -> Merged<K> {
     }
 }
 
-/// Ranges of ascending numbers; a number twice counts once.
+/// Returns the ranges of ascending numbers; repeated numbers count once.
 fn ranges(numbers: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers {

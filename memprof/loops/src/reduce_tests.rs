@@ -1,12 +1,13 @@
 use super::*;
 use crate::graph::{Call, Graph, NONE};
 
-/// Sites of a process that calls in this order, each call of 4 in every 10 units of time.
+/// Returns the sites of a process that makes calls in this order, each of 4 in every 10 units of
+/// time.
 fn process(order: &[usize]) -> Vec<CallSite<usize>> {
     joining(order, &[])
 }
 
-/// The same; the sites of these names are calls between two ranks.
+/// Returns the same; sites with these names are calls between two ranks.
 fn joining(order: &[usize], point_to_point: &[usize]) -> Vec<CallSite<usize>> {
     let mut graph = Graph::<32, 128>::new();
     for (place, name) in order.iter().enumerate() {
@@ -49,7 +50,7 @@ fn published_example_is_reduced_to_its_loops_and_ranks() {
     let outer = &merged[0];
     assert_eq!(outer.blocks, call(&[6, 3, 1]));
     assert_eq!((&outer.ranks, outer.count), (&vec![(0, 3)], 4));
-    // Calls of the head: five each. Those that follow the loop inside at once are no iterations.
+    // Calls of the head: five each. Those that directly follow the inner loop are not iterations.
     assert_eq!(outer.iterations, 5);
     let inner = &outer.inner[..];
     assert_eq!((inner.len(), &inner[0].blocks), (1, &call(&[9, 7])));
@@ -133,7 +134,7 @@ fn heads_that_cannot_be_are_none() {
     assert_eq!((loops.len(), loops[0].blocks.len(), loops[1].blocks.len()), (2, 1, 2));
 }
 
-/// A loop of these sites, and its number.
+/// Returns a loop of these sites, and its number.
 fn loop_of(sites: &[(u8, u64)]) -> (Vec<Block<u64>>, u64) {
     let mut of = Loop { blocks: Vec::new(), figures: Figures::default(), inner: Vec::new() };
     let mut digest = Digest::default();

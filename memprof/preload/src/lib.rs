@@ -1,13 +1,14 @@
-//! The object that is loaded into the ranks of a program. It keeps two ledgers, of bytes (who allocated which block)
-//! and of ranges (who mapped which addresses), asks the kernel which of them are resident, and writes its findings into
-//! a file of fixed size that outlives the process.
+//! The object that is loaded into the ranks of a program. It keeps two ledgers, of blocks (which
+//! component allocated which bytes) and of ranges (which component mapped which addresses),
+//! determines with the kernel which of them are resident, and writes its findings into a file of
+//! fixed size that outlives the process.
 //!
-//! It defines no MPI symbol, makes no MPI call, and where it cannot work it says so once and stands
-//! aside. After start it allocates nothing from the heap of the program.
+//! It defines no MPI symbol and makes no MPI call, and where it cannot work it reports this once
+//! and disables itself. After startup it allocates nothing from the heap of the program.
 //!
 //! floors: base < owners < ledger < recording < sampling < interpose < lifecycle
 
-// As an archive (memprof/archive), and in tests, which interpose nothing, it uses less of itself.
+// As an archive (memprof/archive), and in tests, which interpose nothing, only a part is used.
 #![cfg_attr(any(test, feature = "archive"), allow(unused_imports, dead_code))]
 
 mod base;

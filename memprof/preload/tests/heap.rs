@@ -32,7 +32,7 @@ fn compiled(into: &Path, compiler: &str, source: &str, options: &[&str]) -> Path
     }
 }
 
-/// Runs a command to its end, which comes within a minute.
+/// Runs a command to its end, with a limit of one minute.
 fn run(command: &mut Command) -> Output {
     use std::process::Stdio;
     let mut child = command
@@ -74,7 +74,7 @@ fn same_with_and_without(program: &str, arguments: &[&str], folder: &Path) {
     same_with(program, arguments, folder, &[]);
 }
 
-/// As a rank whose trace goes to a folder.
+/// Runs a program as a rank whose trace is written to a folder.
 fn same_as_a_rank(program: &str, arguments: &[&str], folder: &Path) {
     let traces = self::folder();
     let traces = traces.path().to_string_lossy().into_owned();

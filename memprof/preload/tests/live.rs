@@ -30,7 +30,7 @@ fn compiled(into: &Path, compiler: &str, source: &str) -> PathBuf {
     }
 }
 
-/// A command whose processes are all recorded.
+/// Returns a command whose processes are all recorded.
 fn recorded(program: impl AsRef<std::ffi::OsStr>, into: &Path) -> Command {
     let mut command = Command::new(program);
     command

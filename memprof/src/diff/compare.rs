@@ -1,4 +1,4 @@
-//! The comparison itself: plain numbers of two jobs side by side.
+//! The comparison: numbers of two jobs side by side.
 
 use crate::model::{Group, Job, Spread, Who};
 use crate::units;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// A number before and after.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Before; nothing where it did not exist.
+    /// Value before; `None` where it did not exist.
     pub before: Option<u64>,
-    /// After; nothing where it does not exist any more.
+    /// Value after; `None` where it no longer exists.
     pub after: Option<u64>,
-    /// The rank that had it before, of a largest one.
+    /// For a largest value, the rank that had it before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_at: Option<Who>,
     /// The rank that has it now.
@@ -39,12 +39,12 @@ impl Change {
         }
     }
 
-    /// By how many bytes it grew.
+    /// Returns the growth in bytes.
     pub fn bytes(&self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
     }
 
-    /// By how many percent it grew; nothing where there was nothing before.
+    /// Returns the growth in percent; `None` where there was nothing before.
     pub fn percent(&self) -> Option<f64> {
         match self.before.unwrap_or(0) {
             0 => None,
@@ -62,11 +62,11 @@ pub struct Component {
     pub group: Group,
     /// Mean over ranks of the highest resident bytes.
     pub resident_mean: Change,
-    /// The rank with most.
+    /// Rank with the highest resident bytes.
     pub resident_max: Change,
-    /// Mean over ranks of the highest owned bytes: exact.
+    /// Mean over ranks of the highest owned bytes, which are exact.
     pub owned_mean: Change,
-    /// The rank with most.
+    /// Rank with the highest owned bytes.
     pub owned_max: Change,
 }
 
@@ -77,9 +77,9 @@ pub struct PhaseChange {
     pub name: Arc<str>,
     /// Mean over ranks of the highest resident bytes in it.
     pub resident_mean: Change,
-    /// The rank with most.
+    /// Rank with the highest resident bytes.
     pub resident_max: Change,
-    /// Time that it was open, the mean over ranks, in nanoseconds.
+    /// Mean over ranks of the time that the phase was open, in nanoseconds.
     pub time_ns: Change,
 }
 
@@ -88,7 +88,7 @@ pub struct PhaseChange {
 pub struct NodeChange {
     /// Its name.
     pub host: Arc<str>,
-    /// The highest memory of its ranks together, shared pages once.
+    /// Highest memory of its ranks together, with shared pages counted once.
     pub peak: Change,
 }
 
@@ -101,74 +101,75 @@ pub struct Comparison {
     pub ranks: [usize; 2],
     /// Number of nodes.
     pub nodes: [usize; 2],
-    /// The mean over ranks of the peak of all components together.
+    /// Mean over ranks of the peak of all components together.
     pub rank_mean: Change,
     /// The rank with the largest peak.
     pub rank_max: Change,
     /// The node with the largest peak.
     pub node_max: Change,
-    /// True if the traces of all ranks are there, before and after.
+    /// True if the traces of all ranks are present, before and after.
     pub whole: [bool; 2],
-    /// Everything together at the moment of its peak.
+    /// Total of the job at its peak.
     pub job: Change,
     /// Largest change first.
     pub components: Vec<Component>,
-    /// In the order of the job after, then those that are gone.
+    /// Phases in the order of the later job, then those that are gone.
     pub phases: Vec<PhaseChange>,
-    /// Nodes of the job after, then those that are gone.
+    /// Nodes of the later job, then those that are gone.
     pub by_node: Vec<NodeChange>,
 }
 
-/// Bytes below which a change counts for nothing.
+/// Bytes below which a change does not count.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floors {
-    /// Of any change.
+    /// Floor of any change.
     pub least: u64,
-    /// Of what is resident of one component in one process: which pages of its file a library has in memory differs
-    /// from run to run. What is owned has no noise.
+    /// Floor of the resident bytes of one component in one process: which pages of its file a
+    /// library has in memory differs from run to run. Owned bytes have no noise.
     pub noise: u64,
 }
 
 impl Floors {
-    /// Components whose noise comes together in a process.
+    /// Number of components whose noise adds up in a process.
     const COMPONENTS: u64 = 4;
 
-    /// Of what a whole process has resident.
+    /// Returns the floor for the resident bytes of a whole process.
     pub fn of_process(&self) -> u64 {
         self.noise.saturating_mul(Floors::COMPONENTS)
     }
 
-    /// Of what the ranks of a node have resident together.
+    /// Returns the floor for the resident bytes of all ranks of a node.
     pub fn of_node(&self, comparison: &Comparison) -> u64 {
         let ranks = comparison.ranks.into_iter().max().unwrap_or(1);
         let nodes = comparison.nodes.into_iter().min().unwrap_or(1).max(1);
         self.of_process().saturating_mul(ranks.div_ceil(nodes) as u64)
     }
 
-    /// Of what all ranks have resident together.
+    /// Returns the floor for the resident bytes of all ranks.
     pub fn of_job(&self, comparison: &Comparison) -> u64 {
         let ranks = comparison.ranks.into_iter().max().unwrap_or(1);
         self.of_process().saturating_mul(ranks as u64)
     }
 }
 
-/// What `--fail-above` found.
+/// Findings of `--fail-above`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The limit.
     pub fail_above_percent: f64,
     /// Changes of fewer bytes do not count.
     pub least_bytes: u64,
-    /// Nor do those of fewer resident bytes of a component.
+    /// Threshold below which resident bytes of a component do not count either.
     pub noise_bytes: u64,
-    /// What grew by more, in words; empty if nothing did.
+    /// Descriptions of everything that grew by more; empty if nothing did.
     pub grown: Vec<String>,
-    /// Of which jobs traces are missing or damaged, so that less may be seen than there was: no verdict.
+    /// Jobs with missing or damaged traces, for which there is no verdict, since part of the memory
+    /// may be missing.
     pub incomplete: Vec<String>,
 }
 
 impl Verdict {
-    /// Returns true if nothing grew, as far as all ranks of both jobs can tell.
+    /// Returns true if nothing grew and all ranks of both jobs were compared.
     pub fn is_good(&self) -> bool {
         self.grown.is_empty() && self.incomplete.is_empty()
     }
@@ -203,7 +204,8 @@ pub fn compare(before: &Job, after: &Job) -> Comparison {
     }
 }
 
-/// Pairs by name: those of the second in their order, then those only the first has.
+/// Pairs items by name: items of the second list in their order, then those that only the first
+/// has.
 fn paired<'a, T>(
     before: &'a [T],
     after: &'a [T],
@@ -267,9 +269,9 @@ fn nodes(before: &Job, after: &Job) -> Vec<NodeChange> {
 }
 
 impl Comparison {
-    /// What grew by more than so many percent, and not by less than these floors. What is new counts, whatever
-    /// the percentage. What nobody owns, as free chunks of the allocator, depends on when it was looked at: it
-    /// counts only in sums.
+    /// Returns everything that grew by more than `percent`, and by at least these floors. New items
+    /// count whatever the percentage. Unattributed memory, such as free chunks of the allocator,
+    /// depends on the time of the sample, so it counts only in sums.
     pub fn judge(&self, percent: f64, floors: Floors) -> Verdict {
         let mut grown = Vec::new();
         let mut check = |what: &str, change: &Change, noise: u64| {

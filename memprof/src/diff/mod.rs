@@ -81,7 +81,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number of bytes with or without a unit.
+/// Parses a number of bytes with or without a unit.
 fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || "bytes, as 65536, 64K or 1.5M".to_owned();
     let text = text.trim();

@@ -19,17 +19,17 @@ struct Document<'a> {
     verdict: Option<&'a Verdict>,
 }
 
-/// The comparison as a document, with the findings of `--fail-above`.
+/// Returns the comparison as a document, with the findings of `--fail-above`.
 ///
 /// # Errors
 ///
-/// It cannot be written as JSON.
+/// The document cannot be written as JSON.
 pub fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Result<String> {
     let document = Document { memprof_diff: VERSION, comparison, verdict };
     Ok(serde_json::to_string(&document)? + "\n")
 }
 
-/// Components that changed by more than these floors, all where `all` is said.
+/// Returns the components that changed by more than these floors; all components with `all`.
 pub fn table(comparison: &Comparison, floors: Floors, all: bool, look: Look) -> String {
     let mut out = String::new();
     for (at, which) in ["before", "after"].into_iter().enumerate() {
@@ -88,7 +88,7 @@ pub fn table(comparison: &Comparison, floors: Floors, all: bool, look: Look) -> 
         }
         let name = clean(&component.name);
         components.row(Weight::Sum, row(&name, resident, bytes, floors.noise));
-        // What is owned says more only where it changed otherwise.
+        // Owned bytes are shown only where they changed differently.
         if all || changed(owned, 0) && owned.bytes() != resident.bytes() {
             components.row(Weight::Plain, row("  owned", owned, bytes, 0));
         }
@@ -133,13 +133,13 @@ fn cells<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// Returns true if it is the same rank or child; of processes without a number two jobs have nothing in common to tell
-/// them by.
+/// Returns true if both are the same rank or child. Processes without a number cannot be matched
+/// between two jobs.
 fn is_same(one: &Who, other: &Who) -> bool {
     (one.rank, one.spawned, one.child) == (other.rank, other.spawned, other.child)
 }
 
-/// A change; one of less than `noise` is called that.
+/// Returns the row of a change, which is marked if it is less than `noise`.
 fn row(name: &str, change: &Change, show: fn(u64) -> String, noise: u64) -> Vec<String> {
     let side = |value: Option<u64>| value.map_or("-".to_owned(), show);
     let by = change.bytes();

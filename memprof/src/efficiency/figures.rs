@@ -16,7 +16,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Time outside of MPI, without the time in which the processors were lent.
+    /// Returns the time outside of MPI, without the time in which the processors were lent.
     pub fn useful(&self) -> u64 {
         self.elapsed.saturating_sub(self.mpi).saturating_sub(self.lent)
     }
@@ -25,20 +25,22 @@ impl Share {
 /// Efficiencies of a region, from 0 to 1.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Efficiency {
-    /// Useful time of the time that all ranks had: `load_balance * communication`.
+    /// Ratio of useful time to the time that all ranks had: `load_balance * communication`.
     pub parallel: f64,
-    /// Useful time of a mean rank by that of the busiest: `balance_within * balance_between`.
+    /// Ratio of the useful time of a mean rank to that of the busiest: `balance_within *
+    /// balance_between`.
     pub load_balance: f64,
-    /// Useful time of the busiest rank by the time of the region.
+    /// Ratio of the useful time of the busiest rank to the time of the region.
     pub communication: f64,
-    /// Mean rank of the busiest node by the busiest rank.
+    /// Ratio of the mean rank of the busiest node to the busiest rank.
     pub balance_within: f64,
-    /// Mean rank by mean rank of the busiest node.
+    /// Ratio of the mean rank to the mean rank of the busiest node.
     pub balance_between: f64,
 }
 
-/// Computes the efficiencies of a region. A rank had the longest time of any, less the time in which it lent its
-/// processors; with nothing lent the figures are those of POP. `None` where no time was useful.
+/// Computes the efficiencies of a region. Each rank had the longest time of all ranks, less the
+/// time in which it lent its processors; if nothing was lent, the figures are those of POP. Returns
+/// `None` where no time was useful.
 pub fn efficiency(shares: &[Share]) -> Option<Efficiency> {
     let longest = shares.iter().map(|share| share.elapsed).max()?;
     let had = |share: &Share| longest.saturating_sub(share.lent) as f64;

@@ -21,12 +21,12 @@ pub struct Times {
     pub program: String,
     /// Hosts, by number of the node.
     pub nodes: Vec<String>,
-    /// The whole first, then regions in the order in which they first began.
+    /// The whole first, then regions in the order of their first begin.
     pub regions: Vec<Region>,
-    /// Loops of the program, outermost first; none where they were not looked for.
+    /// Loops of the program, outermost first; `None` if they were not searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loops: Option<Loops>,
-    /// Traces without times, and files that cannot be read, in words.
+    /// Descriptions of traces without times, and of files that cannot be read.
     pub notes: Vec<String>,
 }
 
@@ -39,9 +39,9 @@ pub struct Region {
     pub origin: &'static str,
     /// Longest time of any rank, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Efficiencies; none where no time was useful.
+    /// Efficiencies; `None` where no time was useful.
     pub efficiency: Option<Efficiency>,
-    /// By rank.
+    /// Times by rank.
     pub ranks: Vec<RankTime>,
 }
 
@@ -60,29 +60,29 @@ pub struct RankTime {
     pub elapsed_ns: u64,
     /// Outside of MPI, and not lent.
     pub useful_ns: u64,
-    /// Part of it inside OpenMP's parallel regions; the rest is serial.
+    /// Part of `useful_ns` inside OpenMP parallel regions; the rest is serial.
     pub openmp_ns: u64,
-    /// Parallel regions.
+    /// Number of parallel regions.
     pub openmp_regions: u64,
     /// In quo's barrier, while others may use the processors.
     pub lent_ns: u64,
-    /// Inside MPI at all.
+    /// Total time inside MPI.
     pub mpi_ns: u64,
     /// Inside sends, receives and probes.
     pub point_to_point_ns: u64,
     /// Inside collective operations.
     pub collective_ns: u64,
-    /// Inside operations of windows.
+    /// Inside window operations.
     pub one_sided_ns: u64,
-    /// Inside operations of files.
+    /// Inside file operations.
     pub file_ns: u64,
     /// Waiting for and testing requests.
     pub wait_ns: u64,
-    /// Inside other functions of MPI.
+    /// Inside other MPI functions.
     pub other_ns: u64,
-    /// Calls of MPI.
+    /// Number of MPI calls.
     pub mpi_calls: u64,
-    /// Inside MPI in threads beside the one that began MPI, in sum; not part of `mpi_ns`.
+    /// Total time inside MPI in threads other than the one that began MPI; not part of `mpi_ns`.
     pub other_threads_ns: u64,
 }
 
@@ -134,7 +134,7 @@ impl Region {
 }
 
 impl Times {
-    /// Leaves only the region of a name.
+    /// Removes all regions except the one with this name.
     pub fn keep(&mut self, name: &str) -> anyhow::Result<()> {
         if !self.regions.iter().any(|region| region.name == name) {
             let names: Vec<String> =
@@ -146,7 +146,8 @@ impl Times {
     }
 }
 
-/// A region of one rank: when it first began on the node's clock, its name, origin, and time.
+/// A region of one rank: the time when it first began on the node's clock, its name, origin, and
+/// time.
 struct Found {
     began: u64,
     name: String,
@@ -249,7 +250,7 @@ fn join(traces: &[(PathBuf, Trace)], mut notes: Vec<String>) -> Times {
     Times { program, nodes, regions, loops, notes }
 }
 
-/// Regions of one name and origin are one, in the order in which they first began.
+/// Merges regions with the same name and origin, in the order of their first begin.
 fn by_name(found: Vec<Found>) -> Vec<Region> {
     let mut groups: BTreeMap<(String, &'static str), (u64, Vec<RankTime>)> = BTreeMap::new();
     for Found { began, name, origin, time } in found {

@@ -1,4 +1,4 @@
-//! Loops of all ranks, as one tree, with the lines of the source that call MPI.
+//! Loops of all ranks, as one tree, with the source lines that call MPI.
 
 use crate::model::{Frame, Object};
 use crate::report::grid::{Align, Grid, Weight};
@@ -15,9 +15,9 @@ use std::collections::HashMap;
 /// Loops of a job.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Loops {
-    /// Ranks in which loops were looked for.
+    /// Number of ranks in which loops were searched for.
     pub ranks: usize,
-    /// Calls of MPI, in all ranks, from places that found no room.
+    /// MPI calls, in all ranks, from call sites that found no room.
     pub lost: u64,
     /// The outermost loops.
     pub loops: Vec<Loop>,
@@ -26,40 +26,40 @@ pub struct Loops {
 /// A loop of one rank or more.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Loop {
-    /// Places in its body that call MPI, without those in loops inside; the first begins an iteration.
+    /// Call sites of MPI in its body, without those of inner loops; the first begins an iteration.
     pub calls: Vec<CallPlace>,
-    /// First and last of each range of ranks that are in it.
+    /// First and last of each range of ranks that run it.
     pub ranks: Vec<(u32, u32)>,
-    /// All ranks are in it.
+    /// True if all ranks run it.
     pub is_everywhere: bool,
-    /// Iterations that most of these ranks have made.
+    /// Number of iterations of most of these ranks.
     pub iterations: u64,
     /// Time of all measured iterations and ranks, in nanoseconds.
     pub time_ns: u64,
-    /// Part of it inside MPI, also in loops inside.
+    /// Part of it inside MPI, also in inner loops.
     pub mpi_ns: u64,
     /// Time of an iteration by rank, in nanoseconds.
     pub iteration_ns: Option<Spread>,
     /// Part of the time inside MPI by rank, from 0 to 1.
     pub mpi_share: Option<Spread>,
-    /// Time in MPI by time of computing, by rank.
+    /// Ratio of time in MPI to computing time, by rank.
     pub mpi_ratio: Option<Spread>,
-    /// The same in the last ten to twenty seconds.
+    /// Same ratio for the last ten to twenty seconds.
     pub recent_mpi_ratio: Option<Spread>,
-    /// Loops inside.
+    /// Inner loops.
     pub inner: Vec<Loop>,
 }
 
-/// Place that calls MPI.
+/// A call site of MPI.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct CallPlace {
-    /// Function that is called.
+    /// Called function.
     pub function: String,
-    /// Function that calls, with file and line; object and address where that is not known.
+    /// Calling function, with file and line; object and address where that is not known.
     pub place: String,
 }
 
-/// Least, mean and greatest of the ranks.
+/// Least, mean and greatest value over the ranks.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// Least.
@@ -76,10 +76,10 @@ impl From<reduce::Spread> for Spread {
     }
 }
 
-/// Place in the program: object and offset.
+/// Address in the program: object and offset.
 type Key = (u32, u64);
 
-/// Names of places while traces are read.
+/// Names of call sites while traces are read.
 #[derive(Default)]
 struct Places {
     objects: Vec<Object>,
@@ -100,7 +100,7 @@ impl Places {
         })
     }
 
-    /// Sites of a rank; rows that are none any more are left out, and are in no loop.
+    /// Returns the sites of a rank. Rows that are no longer valid are left out, and are in no loop.
     fn sites(&mut self, trace: &Trace) -> Vec<CallSite<Key>> {
         let rows: Vec<_> = trace.loops.iter().filter(|row| row.row.calls > 0).collect();
         let number = |index: u32| rows.binary_search_by_key(&index, |row| row.index).ok();
@@ -126,7 +126,7 @@ impl Places {
     }
 }
 
-/// Merges the loops of ranks; none where they were not looked for.
+/// Merges the loops of ranks. Returns `None` if loops were not searched for.
 pub fn join<'a>(traces: impl Iterator<Item = &'a Trace>) -> Option<Loops> {
     let mut places = Places::default();
     let (mut lost, mut started) = (0_u64, u64::MAX);
@@ -174,7 +174,7 @@ fn named(of: &Merged<Key>, ranks: usize, places: &Places, symbols: &mut Symbols<
     }
 }
 
-/// Heads of the table.
+/// Headings of the table.
 pub const HEADS: [&str; 7] =
     ["loop", "place", "ranks", "iterations", "iteration", "MPI %", "MPI/compute"];
 
@@ -204,7 +204,7 @@ pub fn lines(loops: &Loops) -> Vec<Line<'_>> {
 }
 
 impl Line<'_> {
-    /// Cells; the first begins with `indent` once for each loop around.
+    /// Returns the cells; the first begins with `indent` once for each enclosing loop.
     pub fn cells(&self, indent: &str) -> Vec<String> {
         let mut cells =
             vec![indent.repeat(self.depth) + &clean(&self.call.function), clean(&self.call.place)];
@@ -220,7 +220,8 @@ impl Line<'_> {
     }
 }
 
-/// Ranges of ranks; of many, the first and the number of ranks in all: `1,3,5,7,9,… 500 ranks`.
+/// Returns the ranges of ranks; if there are many, the first ones and the total number:
+/// `1,3,5,7,9,… 500 ranks`.
 fn ranks_told(ranges: &[(u32, u32)]) -> String {
     const SHOWN: usize = 5;
     let range = |(first, last): &(u32, u32)| match first == last {
@@ -235,14 +236,14 @@ fn ranks_told(ranges: &[(u32, u32)]) -> String {
     format!("{},… {ranks} ranks", told.join(","))
 }
 
-/// The mean, with the least and the greatest where they differ.
+/// Returns the mean, followed by the least and the greatest value where they differ.
 fn spread(of: Option<Spread>, text: impl Fn(f64) -> String) -> String {
     let Some(Spread { min, mean, max }) = of else { return "-".to_owned() };
     let (min, mean, max) = (text(min), text(mean), text(max));
     if min == max { mean } else { format!("{mean} ({min} to {max})") }
 }
 
-/// The table.
+/// Returns the table.
 pub fn text(loops: &Loops, look: Look) -> String {
     if loops.loops.is_empty() {
         return "no rank called MPI from one place twice\n".to_owned();

@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The table of a folder, for the end of a run.
+/// Returns the table of a folder, for the end of a run.
 pub fn summary(folder: &Path, look: Look) -> anyhow::Result<String> {
     Ok(text::text(&gather::load(folder)?, false, look))
 }

@@ -1,4 +1,4 @@
-//! The times as one page that needs nothing else.
+//! The times as one self-contained page.
 
 use super::gather::{RankTime, Region, Times};
 use super::loops;
@@ -19,7 +19,8 @@ const fn part(column: &'static str, colour: &'static str, name: &'static str) ->
     Part { column, colour, name }
 }
 
-/// Parts of a bar from left to right: all columns but the sum of MPI's kinds and the part of useful time in OpenMP.
+/// Parts of a bar from left to right: all columns except the sum of MPI's kinds and the part of
+/// useful time in OpenMP.
 const PARTS: [Part; 8] = [
     part("useful", "#2a9d57", "useful: outside of MPI"),
     part("lent", "#9aa5b1", "lent: processors are for others"),
@@ -31,9 +32,9 @@ const PARTS: [Part; 8] = [
     part("other", "#6b4f3a", "other MPI"),
 ];
 
-/// Rows of bars at most; of more ranks, each row is the busiest of neighbours.
+/// Maximum number of rows of bars; with more ranks, each row is the busiest of neighbouring ranks.
 const ROWS: usize = 1024;
-/// Regions that have bars.
+/// Number of regions with bars.
 const DRAWN: usize = 32;
 
 /// Meaning of the columns of regions.
@@ -76,7 +77,8 @@ pub fn page(times: &Times) -> String {
     }
     page.section("Ranks", "");
     page.push(&legend(times));
-    // The bars of the whole and of the program's longest region are shown, those of others are a click away.
+    // The bars of the whole run and of the program's longest region are shown; those of others are
+    // collapsed.
     let drawn = || times.regions.iter().take(DRAWN).enumerate();
     let own = drawn().filter(|(_, region)| region.origin != "memprof");
     let longest = own.max_by_key(|(_, region)| region.elapsed_ns).map(|(index, _)| index);
@@ -102,12 +104,12 @@ pub fn page(times: &Times) -> String {
     page.finish("{}")
 }
 
-/// Ranks in a row of bars.
+/// Returns the number of ranks in a row of bars.
 fn per_row(region: &Region) -> usize {
     region.ranks.len().div_ceil(ROWS).max(1)
 }
 
-/// Meaning of the rows.
+/// Returns the description of the rows.
 fn rows_told(region: &Region) -> String {
     let rows = match per_row(region) {
         1 => "One bar for each rank".to_owned(),
@@ -118,12 +120,12 @@ fn rows_told(region: &Region) -> String {
     format!("{rows}; its parts stand in the order of the legend.")
 }
 
-/// Time of a rank in a part.
+/// Returns the time of a rank in a part.
 fn time_of(part: &Part, rank: &RankTime) -> u64 {
     COLUMNS.iter().find(|(name, _)| *name == part.column).map_or(0, |(_, of)| of(rank))
 }
 
-/// Names of the colours, of the parts that some bar has.
+/// Returns the names of the colours for all parts that occur in a bar.
 fn legend(times: &Times) -> String {
     let mut out = "<p class=legend aria-label=\"colours of the bars\">".to_owned();
     for part in &PARTS {
@@ -136,7 +138,7 @@ fn legend(times: &Times) -> String {
     out + "</p>\n"
 }
 
-/// The bars of a region.
+/// Returns the bars of a region.
 fn bars(region: &Region, times: &Times) -> String {
     let busiest = |ranks: &[RankTime]| ranks.iter().max_by_key(|rank| rank.useful_ns).cloned();
     let rows = region.ranks.chunks(per_row(region)).filter_map(|ranks| {

@@ -1,4 +1,4 @@
-//! The tables of times.
+//! Tables of times.
 
 use super::gather::{RankTime, Region, Times};
 use crate::report::grid::{Align, Grid, Weight};
@@ -8,7 +8,7 @@ use crate::units::{count, time};
 /// Time of a rank that a column shows.
 type Part = fn(&RankTime) -> u64;
 
-/// Heads of the columns, and their times.
+/// Headings of the columns, and their times.
 pub const COLUMNS: [(&str, Part); 10] = [
     ("useful", |time| time.useful_ns),
     ("omp", |time| time.openmp_ns),
@@ -22,7 +22,7 @@ pub const COLUMNS: [(&str, Part); 10] = [
     ("other", |time| time.other_ns),
 ];
 
-/// `12.3` of a hundred.
+/// Formats a share as a percentage, `12.3`.
 fn percent(part: f64) -> String {
     format!("{:.1}", part * 100.0)
 }
@@ -37,7 +37,7 @@ fn of_region(region: &Region, column: Part) -> String {
     share(sum(column), sum(|time| time.elapsed_ns))
 }
 
-/// Cells of a region's line: name, time, shares by column, efficiencies.
+/// Returns the cells of a region's line: name, time, shares by column, efficiencies.
 pub fn cells(region: &Region) -> Vec<String> {
     let mut cells = vec![clean(&region.name), time(region.elapsed_ns)];
     cells.extend(COLUMNS.iter().map(|(_, column)| of_region(region, *column)));
@@ -51,18 +51,18 @@ pub fn cells(region: &Region) -> Vec<String> {
     cells
 }
 
-/// One line that tells the job.
+/// Returns one line that identifies the job.
 pub fn head(times: &Times) -> String {
     let ranks = times.regions.iter().map(|region| region.ranks.len()).max().unwrap_or(0);
     let nodes = count(times.nodes.len(), "node");
     format!("{}: {} on {nodes}", clean(&times.program), count(ranks, "rank"))
 }
 
-/// The table of regions; with `ranks` each rank of each.
+/// Returns the table of regions; with `ranks`, also each rank of each region.
 pub fn text(times: &Times, ranks: bool, look: Look) -> String {
     let mut columns = vec![Align::Left; 1];
     columns.extend([Align::Right; 16]);
-    // On a narrow terminal the kinds go first, then the parts of the balance.
+    // On a narrow terminal the kinds are omitted first, then the parts of the balance.
     let mut grid = Grid::new(&columns).least(&[11, 9, 8, 10, 7, 6, 4, 3, 13, 14]);
     let mut heads = vec!["region".to_owned(), "time".to_owned()];
     heads.extend(COLUMNS.iter().map(|(name, _)| format!("{name} %")));
@@ -79,7 +79,7 @@ pub fn text(times: &Times, ranks: bool, look: Look) -> String {
     look.bold(&head(times)) + "\n\n" + &grid.text(look) + &notes(times, look)
 }
 
-/// The notes, a line each.
+/// Returns the notes, one per line.
 pub fn notes(times: &Times, look: Look) -> String {
     times.notes.iter().map(|note| look.warn(&clean(note)) + "\n").collect()
 }

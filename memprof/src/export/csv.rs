@@ -5,7 +5,7 @@ use crate::model::{Group, Rank};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// The columns, in order.
+/// Columns, in order.
 pub(super) const COLUMNS: [&str; 14] = [
     "rank",
     "host",
@@ -35,7 +35,7 @@ pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::
         .iter()
         .map(|name| format!("{},{}", field(name), Group::of(name).label()))
         .collect();
-    // Where nothing is held there is no line, and no phase to be found.
+    // A point without memory has no line, and needs no phase.
     for point in history.points.iter().filter(|point| !point.rows.is_empty()) {
         let when = format!(
             "{}.{:09},{},{}",
@@ -60,9 +60,9 @@ pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::
     Ok(())
 }
 
-/// A field as RFC 4180 wants it.
+/// Formats a field as required by RFC 4180.
 pub(super) fn field(text: &str) -> Cow<'_, str> {
-    // A table calculator would run these.
+    // A spreadsheet would execute these.
     let text: Cow<'_, str> = match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         true => format!("'{text}").into(),
         false => text.into(),

@@ -1,6 +1,6 @@
-//! All that a trace still knows about a process over time, at the finest it knows it.
+//! Everything that a trace contains about a process over time, in the finest available resolution.
 //!
-//! The last part of a run is there sample by sample; earlier parts are there as bins.
+//! The last part of a run is stored sample by sample; earlier parts are stored as bins.
 
 use crate::model::{Rank, Span};
 use anyhow::Context;
@@ -10,32 +10,33 @@ use memprof_trace::write::ComponentSample;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Samples are not completed to more rows than these, or a trace becomes hundreds of times as large: of as many
-/// neighbours as it takes, that with most stands for all. No trace of the usual size has so many, whatever it holds.
+/// Maximum number of rows to which samples are completed, since otherwise a trace would become
+/// hundreds of times as large. Of as many neighbouring samples as necessary, the largest stands for
+/// all. No trace of the usual size has so many rows, whatever it holds.
 const MOST_ROWS: usize = 1 << 24;
 
 /// One process over time.
 #[derive(Debug, Default, PartialEq)]
 pub struct History {
-    /// Display names of components, each once; rows refer to them by place.
+    /// Display names of components, each once; rows refer to them by index.
     pub names: Vec<Arc<str>>,
-    /// In the order of time.
+    /// Points in order of time.
     pub points: Vec<Point>,
-    /// When phases were open, nanoseconds since the job started.
+    /// Periods in which phases were open, in nanoseconds since the job started.
     pub phases: Vec<Span>,
 }
 
-/// Knowledge behind a point.
+/// Origin of a point.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Found at one moment.
+    /// A sample at one moment.
     Sample,
-    /// Over an interval: means of the resident bytes, the highest owned bytes.
+    /// A bin over an interval: means of the resident bytes, the highest owned bytes.
     Bin,
 }
 
 impl Kind {
-    /// As it is written.
+    /// Returns the name in the output.
     pub fn label(self) -> &'static str {
         match self {
             Kind::Sample => "sample",
@@ -49,32 +50,32 @@ impl Kind {
 pub struct Point {
     /// Nanoseconds since the job started; the middle of an interval.
     pub time_ns: u64,
-    /// The knowledge behind it.
+    /// Origin of the point.
     pub kind: Kind,
     /// Sum of the resident bytes.
     pub total: u64,
     /// Resident bytes as the kernel counts them; the highest of an interval.
     pub kernel: u64,
-    /// Components that hold anything, in the order of their names' places.
+    /// Components that hold memory, in the order of their names' indexes.
     pub rows: Vec<Row>,
 }
 
 /// Memory of one component at a point, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Place of its name.
+    /// Index of its name.
     pub component: usize,
     /// Owned.
     pub owned: u64,
     /// Resident.
     pub resident: u64,
-    /// Least resident in the interval.
+    /// Lowest resident bytes in the interval.
     pub low: u64,
-    /// Most resident in the interval.
+    /// Highest resident bytes in the interval.
     pub high: u64,
-    /// Of `resident`, shared with others; not known of intervals.
+    /// Part of `resident` shared with other processes; not known for intervals.
     pub shared: u64,
-    /// Swapped out; not known of intervals.
+    /// Swapped out; not known for intervals.
     pub swapped: u64,
 }
 
@@ -94,7 +95,7 @@ impl Row {
 }
 
 impl History {
-    /// Reads the trace of a rank again, on the time of its job.
+    /// Reads the trace of a rank again, relative to the start of its job.
     pub fn read(rank: &Rank) -> anyhow::Result<History> {
         let trace = Trace::open(&rank.file)
             .with_context(|| format!("cannot read {}", rank.file.display()))?;
@@ -103,7 +104,7 @@ impl History {
         Ok(history)
     }
 
-    /// The points of a trace whose process started `offset_ns` after its job.
+    /// Returns the points of a trace whose process started `offset_ns` after its job.
     pub fn of(trace: &Trace, offset_ns: u64) -> History {
         let mut names = Names::default();
         let places: Vec<usize> =
@@ -113,7 +114,8 @@ impl History {
         let bins = || trace.timeline.iter().filter(|bin| bin.is_known());
         let oldest = trace.history.samples().next().map_or(u64::MAX, |(head, _)| head.time);
         let lost = bins().next().is_some_and(|bin| bin.seen().0 < oldest);
-        // The last of them may reach into the time of the samples: only it tells of what was before them.
+        // The last bin may extend into the time of the samples; only the bin has what was before
+        // them.
         let before = bins().filter(|bin| lost && bin.seen().0 < first);
         let mut points: Vec<Point> = before.map(|bin| of_bin(bin, &places, first)).collect();
         points.extend(samples);
@@ -124,7 +126,7 @@ impl History {
         History { names: names.list, points, phases: Vec::new() }
     }
 
-    /// Of each name the points that have it, with its memory.
+    /// Returns, for each name, the points that have it, with its memory.
     pub(super) fn by_name(&self) -> Vec<Vec<(usize, &Row)>> {
         let mut found = vec![Vec::new(); self.names.len()];
         for (at, point) in self.points.iter().enumerate() {
@@ -135,7 +137,7 @@ impl History {
         found
     }
 
-    /// The innermost phase at a time.
+    /// Returns the innermost phase at a time.
     pub fn phase_at(&self, time_ns: u64) -> &str {
         let open =
             self.phases.iter().filter(|span| span.begin_ns <= time_ns && time_ns < span.end_ns);
@@ -143,7 +145,7 @@ impl History {
     }
 }
 
-/// Objects of one name in several folders are one component.
+/// Objects with the same name in several folders are one component.
 #[derive(Default)]
 struct Names {
     list: Vec<Arc<str>>,
@@ -160,8 +162,9 @@ impl Names {
     }
 }
 
-/// Every sample as a whole. One that names only changes is completed by earlier ones; those before the first whole one
-/// say too little. Where they could be more than `most` rows, only some of them.
+/// Returns every complete sample. A sample that contains only changes is completed from earlier
+/// ones; samples before the first complete one are left out. If there could be more than `most`
+/// rows, only some of the samples are returned.
 fn samples(trace: &Trace, places: &[usize], most: usize) -> Vec<Point> {
     let mut totals = Vec::new();
     each(trace, &mut |_, state| totals.push(state.total));
@@ -191,7 +194,7 @@ fn samples(trace: &Trace, places: &[usize], most: usize) -> Vec<Point> {
     points
 }
 
-/// State that all samples up to one tell together.
+/// State that results from all samples up to one.
 #[derive(Default)]
 struct State {
     rows: BTreeMap<u16, Row>,
@@ -209,7 +212,7 @@ impl State {
     }
 }
 
-/// Goes through the samples at which the memory of every component is known.
+/// Visits the samples at which the memory of every component is known.
 fn each(trace: &Trace, visit: &mut dyn FnMut(&Sample, &State)) {
     let mut known: Option<State> = None;
     for (head, rows) in trace.history.samples() {
@@ -226,7 +229,7 @@ fn each(trace: &Trace, visit: &mut dyn FnMut(&Sample, &State)) {
     }
 }
 
-/// A bin as far as `until`.
+/// Returns the point of a bin, cut at `until`.
 fn of_bin(bin: &Bin, places: &[usize], until: u64) -> Point {
     let bytes = |kib: u32| u64::from(kib) << 10;
     let cells = places.iter().enumerate().map(|(index, place)| {
@@ -251,7 +254,7 @@ fn of_bin(bin: &Bin, places: &[usize], until: u64) -> Point {
     }
 }
 
-/// Rows that hold anything, one for each name.
+/// Returns the rows that hold memory, one for each name.
 fn by_name(rows: impl Iterator<Item = (Row, usize)>) -> Vec<Row> {
     let mut sums: Vec<Row> = Vec::new();
     let mut filled: Vec<(usize, Row)> =
@@ -293,7 +296,7 @@ mod tests {
             let name = memprof_trace::Text::new(name);
             writer.set_component(index, &ComponentRow { class, name, ..ComponentRow::default() });
         }
-        // Too early to be completed.
+        // This sample is too early to be completed.
         writer.sample(&head(1, sample::RELEASE), &[row(16, 4096)]);
         writer.sample(&head(2, sample::FULL), &[row(16, 100), row(17, 20), row(18, 3)]);
         writer.sample(&head(3, sample::RELEASE), &[row(17, 50)]);
@@ -340,7 +343,7 @@ mod tests {
             points.map(|point| (point.time_ns, point.total, point.rows.len())).collect()
         };
         assert_eq!(at(40).len(), 10);
-        // Resident beside three others: 1 7 4, 1 8 5, 2 9 6, 3.
+        // Resident bytes next to three other values: 1 7 4, 1 8 5, 2 9 6, 3.
         assert_eq!(at(16), [(1, 10, 4), (4, 11, 4), (7, 12, 4), (9, 6, 4)]);
         assert_eq!(at(1), [(7, 12, 4)]);
     }

@@ -1,4 +1,4 @@
-//! JSON: a rank at a time, in columns. The form is described in the guide.
+//! JSON: one rank at a time, in columns. The guide describes the format.
 
 use super::{History, Kind, Point, Row};
 use crate::model::{Group, Held, Identity, Job, Moment, Rank, Span, State};
@@ -40,12 +40,13 @@ struct SeriesEntry<'a> {
     resident: Vec<u64>,
     resident_low: Vec<u64>,
     resident_high: Vec<u64>,
-    /// Nothing where it is not known.
+    /// `None` where it is not known.
     shared: Vec<Option<u64>>,
     swapped: Vec<Option<u64>>,
 }
 
-/// The columns of one component after the other, of those that ever held anything: only one is in memory at a time.
+/// The columns of all components that ever held memory, one after another: only one is in memory at
+/// a time.
 struct AllSeries<'a>(&'a History);
 
 impl Serialize for AllSeries<'_> {
@@ -65,7 +66,7 @@ impl<'a> SeriesEntry<'a> {
             }
             column
         };
-        // Of samples it is known.
+        // For samples, it is known.
         let sometimes = |value: fn(&Row) -> u64| {
             let known =
                 |(value, point): (u64, &Point)| (point.kind == Kind::Sample).then_some(value);

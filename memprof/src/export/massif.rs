@@ -1,13 +1,13 @@
-//! massif.out: one process for `ms_print` and massif-visualizer. Bytes are resident bytes; the tree of groups and
-//! components stands in for call stacks.
+//! massif.out: one process for `ms_print` and massif-visualizer. Bytes are resident bytes; the tree
+//! of groups and components replaces call stacks.
 
 use super::{History, Kind, Point, Row};
 use crate::model::{Group, Rank};
 use std::io::{self, Write};
 
-/// Massif itself keeps at most about so many.
+/// Maximum number of snapshots, about as many as Massif itself keeps.
 const MOST_SNAPSHOTS: usize = 100;
-/// One of so many has its tree; so has the peak.
+/// One in this many snapshots has its tree, and so has the peak.
 const DETAILED_EVERY: usize = 10;
 
 pub(super) fn rank(out: &mut impl Write, rank: &Rank, history: &History) -> io::Result<()> {
@@ -69,7 +69,7 @@ fn tree(out: &mut impl Write, history: &History, point: &Point, total: u64) -> i
     Ok(())
 }
 
-/// The moment of the peak, where only a bin is left of that time: a bin has means.
+/// Returns the moment of the peak if only a bin is left of that time: a bin has means.
 fn lost_peak(rank: &Rank, history: &History) -> Option<Point> {
     let most = history.points.iter().map(|point| point.total).max()?;
     if most >= rank.peak.bytes {
@@ -91,7 +91,7 @@ fn lost_peak(rank: &Rank, history: &History) -> Option<Point> {
     })
 }
 
-/// At most so many points, evenly over time, the largest of its neighbours each.
+/// Returns at most [`MOST_SNAPSHOTS`] points, evenly over time, each the largest of its neighbours.
 fn thinned<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let span = last.time_ns.saturating_sub(first.time_ns).max(1);
@@ -113,7 +113,7 @@ fn thinned<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     kept
 }
 
-/// Text that cannot end a line or begin a comment, as `#` does there.
+/// Returns text that cannot end a line or begin a comment, as `#` does in this format.
 fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '#' { '_' } else { c }).collect()
 }

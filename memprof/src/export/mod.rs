@@ -1,4 +1,4 @@
-//! `memprof export`: the recorded data, for other programs.
+//! `memprof export`: the recorded data in formats for other programs.
 //!
 //! One rank is in memory at a time, whatever the size of the job.
 
@@ -106,7 +106,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The ranks that are asked for.
+/// Returns the requested ranks.
 fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> {
     if let Some(pid) = options.pid {
         return Ok(vec![report::process(job, pid)?]);
@@ -147,7 +147,7 @@ fn chosen<'a>(job: &'a Job, options: &Options) -> anyhow::Result<Vec<&'a Rank>> 
     Ok(ranks)
 }
 
-/// Writes the ranks in a form.
+/// Writes the ranks in a format.
 ///
 /// # Errors
 ///
@@ -156,7 +156,7 @@ pub fn write(format: Format, job: &Job, ranks: &[&Rank], out: impl Write) -> any
     write_as_part(format, job, ranks, out, Progress::new("exporting"))
 }
 
-/// The same as the last part of longer work.
+/// Writes the export as the last part of longer work.
 fn write_as_part(
     format: Format,
     job: &Job,

@@ -1,6 +1,7 @@
-//! Perfetto's own form: a process for each rank, a counter track for each component, phases as slices.
+//! Perfetto's native format: a process for each rank, a counter track for each component, phases as
+//! slices.
 //!
-//! Numbers of fields are those of `perfetto_trace.proto`; they never change their meaning.
+//! Field numbers are those of `perfetto_trace.proto`; their meaning never changes.
 
 use super::History;
 use super::protobuf::Message;
@@ -18,9 +19,9 @@ mod packet {
     pub const SEQUENCE_FLAGS: u32 = 13;
     pub const CLOCK: u32 = 58;
     pub const TRACK: u32 = 60;
-    /// The sequence begins: nothing from before is needed.
+    /// The sequence begins: no earlier data are needed.
     pub const CLEARED: u64 = 1;
-    /// CLOCK_BOOTTIME, which needs no translation.
+    /// CLOCK_BOOTTIME, which needs no conversion.
     pub const BOOTTIME: u64 = 6;
 }
 
@@ -48,7 +49,7 @@ mod event {
     pub const COUNTER: u64 = 4;
 }
 
-/// Numbers tracks as they come.
+/// Numbers tracks in the order in which they are requested.
 #[derive(Default)]
 pub(super) struct Tracks {
     last: u64,
@@ -85,7 +86,7 @@ impl Tracks {
     }
 
     fn process(&mut self, out: &mut impl Write, rank: &Rank) -> io::Result<u64> {
-        // Numbers of processes are not unique in a job of several machines.
+        // Process numbers are not unique in a job with several machines.
         let name = format!(
             "{} · {} · {} (pid {})",
             rank.label(),
@@ -113,7 +114,7 @@ impl Tracks {
     }
 
     fn phases(&mut self, out: &mut impl Write, process: u64, history: &History) -> io::Result<()> {
-        // Slices of a track have to nest: what does not is on a track by its depth.
+        // Slices of a track have to nest; others are on a track for their depth.
         let deepest = history.phases.iter().map(|span| span.depth).max();
         for depth in 0..=deepest.unwrap_or(0).min(64) {
             let spans: Vec<_> = history.phases.iter().filter(|span| span.depth == depth).collect();
@@ -163,7 +164,7 @@ impl Tracks {
     }
 
     fn count(&self, out: &mut impl Write, track: u64, time: u64, value: u64) -> io::Result<()> {
-        // The value is signed there.
+        // The value is signed in this format.
         let value = value.min(i64::MAX as u64);
         let counted = Message::default()
             .number(event::TYPE, event::COUNTER)
@@ -187,19 +188,20 @@ impl Tracks {
 
     fn uuid(&mut self) -> u64 {
         self.last += 1;
-        // Small numbers are taken by tracks that Perfetto makes itself.
+        // Perfetto uses small numbers for tracks that it creates itself.
         self.last + (1 << 32)
     }
 }
 
-/// At which of so many points a counter has another value than before, and which; of those without a row it is 0.
+/// Returns at which of `points` points a counter changes, and its new value; the value is 0 at
+/// points without a row.
 fn changes(
     rows: &[(usize, &super::Row)],
     points: usize,
     value: impl Fn(&super::Row) -> u64,
 ) -> Vec<(usize, u64)> {
     let mut changes: Vec<(usize, u64)> = Vec::new();
-    // A counter stays until the next value.
+    // A counter keeps its value until the next.
     let mut set = |at: usize, value: u64| {
         if changes.last().is_none_or(|(_, last)| *last != value) {
             changes.push((at, value));

@@ -1,8 +1,9 @@
-//! Sampled call stacks as `go tool pprof` and its relatives read them: profile.proto, compressed by gzip.
+//! Sampled call stacks in the format of `go tool pprof` and related tools: profile.proto,
+//! compressed with gzip.
 //!
-//! Stacks of the same calls and component are one sample, all ranks together; of few ranks each has its
-//! own, with a label. Functions have names where the objects of the run are on this machine; elsewhere
-//! pprof finds them by the mappings.
+//! Stacks of the same calls and component are one sample, over all ranks; in a job with few ranks,
+//! each rank has separate samples with a label. Functions have names if the objects of the run are
+//! on this machine; otherwise pprof finds them by the mappings.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -12,15 +13,15 @@ use crate::model::{Frame, Object, Rank};
 use crate::report::symbols::Symbols;
 use flate2::{Compression, GzBuilder};
 
-/// Values of a sample: name and unit. Memory still in use when a program has ended says little, so
-/// memory at the peak is shown first.
+/// Values of a sample: name and unit. Memory still in use at the end of a program is not
+/// informative, so memory at the peak is shown first.
 const VALUES: [(&str, &str); 3] =
     [("alloc_space", "bytes"), ("inuse_space", "bytes"), (FIRST, "bytes")];
 const FIRST: &str = "peak_space";
-/// With more ranks than these, stacks are added up over ranks.
+/// Maximum number of ranks for which stacks are kept separate.
 const RANKS_APART: usize = 64;
 
-/// Numbers of fields of profile.proto.
+/// Field numbers of profile.proto.
 mod field {
     pub const SAMPLE_TYPE: u32 = 1;
     pub const SAMPLE: u32 = 2;
@@ -34,7 +35,7 @@ mod field {
     pub const DEFAULT_SAMPLE_TYPE: u32 = 14;
 }
 
-/// Text, each once; the first is empty.
+/// Table of texts, each stored once; the first is empty.
 struct Strings {
     known: HashMap<String, u64>,
     list: Vec<String>,
@@ -71,7 +72,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Of so many processes, in a job that began then.
+    /// Creates a profile of `processes` processes, in a job that began at `began`.
     pub fn new(processes: usize, began: u64) -> Self {
         Self {
             apart: processes <= RANKS_APART,
@@ -84,7 +85,7 @@ impl Profile {
         }
     }
 
-    /// One more process.
+    /// Adds a process.
     pub fn rank(&mut self, rank: &Rank) -> anyhow::Result<()> {
         let (objects, sites) = rank.sites()?;
         self.duration = self.duration.max(rank.offset_ns.saturating_add(rank.duration_ns));
@@ -113,9 +114,9 @@ impl Profile {
         Ok(())
     }
 
-    /// The file.
+    /// Writes the file.
     pub fn write(self, out: impl Write) -> std::io::Result<()> {
-        // No time in the head: the same job gives the same bytes.
+        // The header contains no time: the same job yields the same bytes.
         let mut out = GzBuilder::new().mtime(0).write(out, Compression::default());
         let mut strings = Strings::new();
         let mut put = |number: u32, message: Message| {
@@ -146,7 +147,7 @@ impl Profile {
             let label = Message::default().number(1, component_key);
             sample = sample.message(3, label.number(2, strings.number(component)));
             if let Some(rank) = rank {
-                // As text: readers take the number 0 for no label at all.
+                // As text, since readers treat the number 0 as a missing label.
                 let label = Message::default().number(1, rank_key);
                 sample = sample.message(3, label.number(2, strings.number(&rank.to_string())));
             }
@@ -174,7 +175,7 @@ impl Profile {
             if (frame.object as usize) < self.objects.len() {
                 location = location.number(2, u64::from(frame.object) + 1);
             }
-            // The call is before the address it returns to.
+            // The call lies before its return address.
             location = location.number(3, frame.offset.saturating_sub(1));
             for line in symbols.names(*frame) {
                 let Some((name, place)) = line.text.split_once("  ") else { continue };
@@ -208,7 +209,7 @@ impl Profile {
     }
 }
 
-/// The most there is, instead of a negative number: values are signed there.
+/// Limits a value to the largest signed number, since values are signed in this format.
 fn signed(value: u64) -> u64 {
     value.min(i64::MAX as u64)
 }

@@ -1,30 +1,30 @@
-//! The few words of protocol buffers' wire format that are needed to write them.
+//! The parts of the wire format of protocol buffers that are needed for writing.
 
-/// A message being made.
+/// A message under construction.
 #[derive(Default)]
 pub(super) struct Message {
     bytes: Vec<u8>,
 }
 
 impl Message {
-    /// A number.
+    /// Appends a number.
     pub fn number(mut self, field: u32, value: u64) -> Self {
         self.varint(u64::from(field) << 3);
         self.varint(value);
         self
     }
 
-    /// Text.
+    /// Appends a text.
     pub fn text(self, field: u32, text: &str) -> Self {
         self.block(field, text.as_bytes())
     }
 
-    /// A message within.
+    /// Appends a nested message.
     pub fn message(self, field: u32, inner: Message) -> Self {
         self.block(field, &inner.bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

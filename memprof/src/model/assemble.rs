@@ -1,4 +1,4 @@
-//! From processes to a job: one clock, one axis, sums per node.
+//! Combination of processes into a job: one clock, one axis, sums per node.
 
 use super::join::{self, Claim, Join};
 use super::sharing::Sharing;
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Facts of every process that are needed before the first is added.
+/// Facts about every process that are needed before the first process is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Tells boots of machines apart.
+    /// Identifies a boot of a machine.
     pub boot_id: [u8; 16],
     /// Name of the machine.
     pub host: Arc<str>,
@@ -22,18 +22,18 @@ pub struct Clock {
     pub realtime_ns: u64,
     /// Monotonic clock at the same moment.
     pub monotonic_ns: u64,
-    /// From its start to the last that is known of it.
+    /// Time from its start to the last known moment.
     pub duration_ns: u64,
 }
 
-/// One process, reduced to the needs of reports.
+/// One process, reduced to what reports need.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     /// Its summary; `offset_ns` and `heat` are set here.
     pub rank: Rank,
     /// Components over time, nanoseconds since the process started.
     pub timeline: Timeline,
-    /// Largest total in each bin of `timeline`, where the trace knows it better than the sum.
+    /// Largest total in each bin of `timeline`, where the trace has a better value than the sum.
     pub totals: Vec<u64>,
     /// Its shared mappings.
     pub shared: Vec<Shared>,
@@ -47,8 +47,8 @@ pub struct Reduced {
 
 /// Starts of processes on one clock.
 ///
-/// Processes of one boot share a monotonic clock, which is exact; boots are placed by realtime,
-/// which is as good as the machines' clocks agree.
+/// Processes of one boot share a monotonic clock, which is exact. Boots are aligned by realtime, as
+/// exactly as the machines' clocks agree.
 #[derive(Debug, Default)]
 pub struct Axis {
     boots: HashMap<[u8; 16], Boot>,
@@ -63,21 +63,22 @@ struct Boot {
     realtime_ns: u64,
 }
 
-/// The processes of a node, of which containers with names of their own may be several in one boot.
+/// Processes of one boot of a node; several containers with their own host names may be in one
+/// boot.
 #[derive(Debug, Default)]
 struct Lived {
-    /// When the last of its processes began, after the start of the job.
+    /// Start of the last of its processes, relative to the start of the job.
     last_begin_ns: u64,
-    /// The last that is known of any.
+    /// Last known moment of any process.
     last_end_ns: u64,
 }
 
-/// Time before the last of a node had left; processes that ended earlier ended apart, later ones
-/// with the job.
+/// Time before the end of the last process of a node: processes that ended earlier ended
+/// separately, later ones with the job.
 const APART_NS: u64 = 2_000_000_000;
 
 impl Axis {
-    /// From the clocks of all processes.
+    /// Creates the axis from the clocks of all processes.
     pub fn new(clocks: &[Clock]) -> Axis {
         let mut boots: HashMap<[u8; 16], Boot> = HashMap::new();
         for clock in clocks {
@@ -115,7 +116,7 @@ impl Axis {
             })
     }
 
-    /// Start of a process after the start of the job.
+    /// Returns the start of a process relative to the start of the job.
     pub fn offset_ns(&self, clock: &Clock) -> u64 {
         let Some(boot) = self.boots.get(&clock.boot_id) else {
             return 0;
@@ -125,7 +126,7 @@ impl Axis {
     }
 }
 
-/// Takes processes one after the other.
+/// Accepts processes one after another.
 #[derive(Debug)]
 pub struct Assembler {
     axis: Axis,
@@ -146,13 +147,13 @@ struct Collecting {
     mapped: Join,
 }
 
-/// Knowledge of the peak of a sum beside its bins.
+/// What is known of the peak of a sum in addition to its bins.
 #[derive(Debug, Default)]
 struct Peaks {
     own: Vec<OwnPeak>,
-    /// Largest totals of the processes added up, by bin.
+    /// Sums of the processes' largest totals, by bin.
     most: Vec<u64>,
-    /// Bytes that the processes may have held beyond that, added up, by bin.
+    /// Sums of the bytes that the processes may have held beyond that, by bin.
     unseen: Vec<u64>,
 }
 
@@ -168,8 +169,9 @@ impl Peaks {
     }
 }
 
-/// Bytes that a process may have held beyond its samples, in each bin of the job's axis: where the kernel's own peak was
-/// not seen, it may have come at any time between two samples.
+/// Returns the bytes that a process may have held beyond its samples, in each bin of the job's
+/// axis: if the kernel's own peak was not sampled, it may have occurred at any time between two
+/// samples.
 fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     let end_ns = rank.offset_ns.saturating_add(rank.duration_ns);
     let lived = axis.bin_at(rank.offset_ns)..=axis.bin_at(end_ns);
@@ -181,7 +183,7 @@ fn unseen(rank: &Rank, axis: &Timeline) -> Vec<u64> {
     rank.heat.iter().enumerate().map(beyond).collect()
 }
 
-/// The peak of a process, whose memory is on the axis of the job.
+/// Returns the peak of a process, whose memory is on the axis of the job.
 fn own_peak(rank: &Rank, own: &Timeline, claims: &HashMap<Arc<str>, Claim>) -> OwnPeak {
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
     let bin = own.bin_at(time_ns);
@@ -199,7 +201,7 @@ fn own_peak(rank: &Rank, own: &Timeline, claims: &HashMap<Arc<str>, Claim>) -> O
 }
 
 impl Assembler {
-    /// For processes on this axis.
+    /// Creates an assembler for processes on this axis.
     pub fn new(axis: Axis) -> Assembler {
         Assembler {
             axis,
@@ -211,7 +213,7 @@ impl Assembler {
         }
     }
 
-    /// One process; each once.
+    /// Adds a process, which must be added only once.
     pub fn add(&mut self, clock: &Clock, reduced: Reduced) {
         let Reduced { mut rank, mut timeline, totals, shared, objects, sites, notes } = reduced;
         rank.offset_ns = self.axis.offset_ns(clock);
@@ -254,7 +256,7 @@ impl Assembler {
         node.ranks.push(rank);
     }
 
-    /// The job.
+    /// Returns the job.
     pub fn finish(self, folder: PathBuf, unread: Vec<Unread>) -> Job {
         let mut peaks = Peaks::default();
         let mut nodes: Vec<Node> = (self.nodes.into_iter())
@@ -289,7 +291,7 @@ impl Assembler {
         job.phases = phase::across(job.nodes.iter().flat_map(|node| &node.ranks));
         job.jobs = jobs::parts(job.ranks().map(|rank| (rank.job, &rank.identity)));
         job.missing = job.jobs.iter().flat_map(|part| part.missing.iter().copied()).collect();
-        // Where nobody was killed, how much there might have been is of no interest.
+        // If no process was killed, the limits do not matter.
         if job.ranks().all(|rank| rank.state != State::Killed) {
             job.notes.retain(|note| note.code != MEMORY_LIMIT);
         }
@@ -302,7 +304,8 @@ impl Assembler {
     }
 }
 
-/// What the profiler calls the limit of a control group, `MemoryLimit` in `preload/src/base/diagnostics.rs`.
+/// The profiler's note code for the limit of a control group, `MemoryLimit` in
+/// `preload/src/base/diagnostics.rs`.
 const MEMORY_LIMIT: u32 = 16;
 
 fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Peaks) -> Node {
@@ -323,7 +326,7 @@ fn finish_node(host: Arc<str>, boot: [u8; 16], node: Collecting, of_job: &mut Pe
     Node { host, boot_id, ranks, timeline, joined, mapped: mapped.finish() }
 }
 
-/// The largest total of the process in each bin of the job's axis.
+/// Returns the largest total of the process in each bin of the job's axis.
 fn heat(axis: &Timeline, timeline: &Timeline, totals: &[u64]) -> Vec<u64> {
     let values = match totals.len() == timeline.bins {
         true => totals.to_vec(),

@@ -14,7 +14,7 @@ pub fn clock(boot: u8, realtime_ns: u64, monotonic_ns: u64, duration_ns: u64) ->
     }
 }
 
-/// A rank that held `bytes` of `mpi.shm` all the time, as the given pages of one segment.
+/// Returns a rank that held `bytes` of `mpi.shm` all the time, as the given pages of one segment.
 pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
     let bytes = pages.len() as u64 * PAGE;
     let mut bitmap = vec![0u64; 4];
@@ -115,7 +115,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
 fn ranks_start_by_monotonic_clock_and_nodes_by_realtime() {
     let clocks = [
         clock(1, 1_000, 500, 100),
-        // The realtime clock was set back in between: the monotonic one counts.
+        // The realtime clock was set back in between, so the monotonic clock counts.
         clock(1, 900, 520, 100),
         clock(2, 1_050, 7, 10),
     ];
@@ -165,7 +165,7 @@ fn early_unmapped_segments_correct_the_past_not_the_present() {
 #[test]
 fn memory_of_ranks_that_left_early_is_not_there_now() {
     const SECOND: u64 = 1_000_000_000;
-    // One gives way to another, one leaves early, two end with the job, and one is not known to have ended.
+    // One process is replaced, one leaves early, two end with the job, and for one no end is known.
     let lives = [(0, 1), (2, 8), (0, 3), (0, 8), (0, 7), (0, 3)]
         .map(|(begin, end)| (begin * SECOND, end * SECOND));
     let clocks = lives.map(|(begin, end)| clock(1, begin, begin, end - begin));
@@ -202,7 +202,7 @@ fn lost_node_has_not_left_though_its_boot_lives_elsewhere() {
     let job = assembler.finish("job".into(), Vec::new());
     let told: Vec<_> = job.nodes.iter().map(|node| (&*node.host, node.ranks_told())).collect();
     assert_eq!(told, [("one", "2, 1 now".to_owned()), ("two", "2".to_owned())]);
-    // Segments of the same number are not the same where the nodes are two.
+    // Segments with the same number are different on two nodes.
     assert_eq!(job.nodes[1].mapped.repeated, 2 * PAGE);
     assert_eq!((job.balance.ranks, job.balance.nodes), (6 * PAGE, 4 * PAGE));
 }
@@ -216,7 +216,8 @@ fn what_one_process_alone_maps_is_not_shared() {
     assert_eq!(job.nodes[0].mapped.shared(), 0);
 }
 
-/// A rank that held `mean` of private memory in each bin, `high` at most, and `low` at least.
+/// Returns a rank that held `mean` of private memory in each bin, `high` at most, and `low` at
+/// least.
 fn private(number: u32, bins: &[(u64, u64, u64)]) -> Reduced {
     let mut reduced = sharing(number, BTreeSet::new(), bins.len());
     reduced.shared.clear();
@@ -277,7 +278,7 @@ fn more_resident_than_owned_is_in_the_balance() {
     let with = |more: u64| {
         let mut reduced = private(0, &[(PAGE, PAGE, PAGE); 4]);
         let held = &mut reduced.rank.held[0];
-        // Pages at both ends.
+        // Partial pages at both ends.
         held.resident = held.owned + 8192 + more;
         together(vec![reduced]).balance.excesses.len()
     };
@@ -316,7 +317,7 @@ fn peak_of_several_ranks_has_the_others_least_memory() {
     assert_eq!(timeline.peak_of.as_ref().and_then(|who| who.rank), Some(0));
 }
 
-/// The same rank, of which the kernel counted more at some moment than any sample saw.
+/// Returns the same rank, for which the kernel counted more at some moment than any sample.
 fn with_kernel_peak(mut reduced: Reduced, kernel_peak: u64) -> Reduced {
     reduced.rank.kernel_peak = kernel_peak;
     reduced.rank.unseen = crate::model::rank::unseen(kernel_peak, reduced.rank.peak.bytes);
@@ -391,7 +392,7 @@ fn shared_memory_is_subtracted_whole_beside_private_memory() {
         rank
     };
     let job = together(vec![rank(0), rank(1)]);
-    // Once instead of twice; half of it while half was there.
+    // The memory counts once instead of twice; half of it while half was present.
     let totals = job.nodes[0].timeline.totals();
     assert_eq!([totals[0], totals[10], totals[20]], [204 * PAGE, 4 * PAGE, 2 * PAGE]);
 }
@@ -433,7 +434,7 @@ fn later_components_of_many_ranks_are_put_together() {
         })
         .collect();
     let rows = statistics::across(ranks.iter());
-    // Of the third rank one finds room.
+    // One component of the third rank finds room.
     assert_eq!(rows.len(), 513);
     let others = rows.iter().find(|row| row.name == Group::Application.others()).expect("a sum");
     assert_eq!(others.group, Group::Application);
@@ -446,7 +447,8 @@ fn later_components_of_many_ranks_are_put_together() {
 
 #[test]
 fn components_at_a_peak_of_ranks_add_up() {
-    // A spike of two components in one rank, shorter than the bin, beside a rank that holds much all the time.
+    // One rank has a spike of two components that is shorter than the bin; another holds much
+    // memory all the time.
     let named = |mut reduced: Reduced, name: &str, at_peak: u64| {
         reduced.timeline.series[0].name = name.into();
         reduced.rank.held[0].name = name.into();

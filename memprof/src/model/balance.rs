@@ -1,4 +1,4 @@
-//! Balance of the numbers: the quality of a report in a few figures.
+//! Balance of the numbers: a few figures that show the quality of a report.
 
 use super::statistics::Who;
 use super::{Group, Node, Rank};
@@ -10,47 +10,47 @@ use std::sync::Arc;
 pub struct Balance {
     /// Sum over all ranks at their last samples, in bytes.
     pub resident: u64,
-    /// Of that, without an owner.
+    /// Part of it without an owner.
     pub unattributed: u64,
     /// Largest share without an owner in any rank at any time, in millionths.
     pub worst_unattributed: u32,
-    /// The rank that has it.
+    /// Rank with that share.
     pub worst_at: Who,
     /// Largest distance between the sum of components and the kernel's count, in bytes.
     pub kernel_distance: u64,
-    /// The rank that has it.
+    /// Rank with that distance.
     pub kernel_at: Who,
     /// Components that had more resident than they owned, beyond rounding.
     pub excesses: Vec<Excess>,
-    /// Ranks that have not left added up, shared pages in each.
+    /// Sum over the ranks that have not left, with shared pages in each.
     pub ranks: u64,
-    /// The same on all nodes, shared pages once.
+    /// The same over all nodes, with shared pages once.
     pub nodes: u64,
-    /// Of the difference, the uncertain part.
+    /// Uncertain part of the difference.
     pub uncertain: u64,
-    /// Largest share of one processor that a sampler took, in millionths.
+    /// Largest share of one processor that a sampler used, in millionths.
     pub duty: u32,
     /// Bytes on heap pages of several owners in the worst rank: the error bound of small blocks.
     pub mixed_bytes: u64,
 }
 
-/// A component with more resident than it owns.
+/// A component with more resident bytes than owned ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Excess {
     /// The rank.
     pub who: Who,
-    /// Which component.
+    /// The component.
     pub component: Arc<str>,
-    /// Bytes owned at the last sample, the object's own code and data included.
+    /// Bytes owned at the last sample, including the object's code and data.
     pub owned: u64,
     /// Bytes resident at the same sample.
     pub resident: u64,
 }
 
-/// Number of violations listed; one would be enough to look into.
+/// Maximum number of violations listed; a single one deserves an investigation.
 const LISTED: usize = 16;
 
-/// Balances the ranks of all nodes.
+/// Computes the balance of the ranks of all nodes.
 pub fn balance(nodes: &[Node]) -> Balance {
     let mut balance = Balance::default();
     for node in nodes {
@@ -88,7 +88,8 @@ fn add(balance: &mut Balance, rank: &Rank) {
     for held in &rank.held {
         // A mapping rounds up to pages at both ends, and split heap pages are bounded as reported.
         let rounding = rank.sampler.mixed_bytes.saturating_add(8192).saturating_add(held.image);
-        // What the C library has mapped before anything is loaded is told by guess, and by no ledger.
+        // The owners of memory that the C library maps before anything is loaded are guesses and in
+        // no ledger.
         if held.group.has_ledger()
             && held.group != Group::System
             && held.resident > held.owned.saturating_add(rounding)

@@ -1,18 +1,19 @@
-//! Processes that ranks have started or forked: they inherit the rank's variables and are no ranks.
+//! Processes that ranks have started or forked: they inherit the rank's variables but are not
+//! ranks.
 
 use super::missing_ranks::Who;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
-/// The place of a process among those that a rank has started, itself or through others.
+/// Position of a process among those that a rank started, directly or through others.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Child {
     /// The rank.
     pub rank: u32,
-    /// Of a rank that others have started: which start it was.
+    /// For a rank that other ranks started: the number of the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned: Option<u32>,
-    /// From 1 on, in the order in which the rank's children began.
+    /// Number from 1, in the order in which the rank's children began.
     pub number: u32,
 }
 
@@ -29,20 +30,23 @@ impl std::fmt::Display for Child {
 /// Relation of a process to the rank whose variables it has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// It is the rank, or no process that called MPI has this rank.
+    /// The process is the rank, or no process that called MPI has this rank.
     Itself,
-    /// It has the variables of a rank that another process is, which did not start it: a shell around the rank.
+    /// The process has the variables of a rank that is another process, which did not start it: for
+    /// example, a shell around the rank.
     Beside,
-    /// The process at this place has started it, itself or through others, as its child of this number.
+    /// The process at this index started it, directly or through others, as its child with this
+    /// number.
     ChildOf(usize, u32),
-    /// The process at this place has started it, and neither is of MPI.
+    /// The process at this index started it, and neither uses MPI.
     Below(usize),
 }
 
-/// Forked processes of processes in a row, at most.
+/// Maximum depth of nested forks.
 const GENERATIONS: usize = 64;
 
-/// Relates each process, given with the time of its beginning, to the ranks among them.
+/// Determines the relation of each process, given with its start time, to the ranks among the
+/// processes.
 pub fn relations(all: &[(&Who, u64)]) -> Vec<Relation> {
     let ranks: HashSet<_> =
         all.iter().filter(|(who, _)| who.mpi).filter_map(|(who, _)| who.rank.as_ref()).collect();
@@ -52,7 +56,7 @@ pub fn relations(all: &[(&Who, u64)]) -> Vec<Relation> {
     for (place, (who, _)) in all.iter().enumerate() {
         places.entry((who.process.0, who.process.1)).or_default().push(place);
     }
-    // Numbers of processes come again: the parent is the latest that had begun.
+    // Process numbers are reused: the parent is the latest process that had begun.
     let parent = |child: usize| {
         let (who, begun) = all[child];
         let known = places.get(&(who.process.0, who.parent))?.iter().copied();
@@ -77,7 +81,7 @@ pub fn relations(all: &[(&Who, u64)]) -> Vec<Relation> {
         relations[place] = match ancestor(place) {
             Some(root) => {
                 let count = counts.entry(all[root].0.process).or_default();
-                // The programs that one process becomes are one child.
+                // All programs of one process are one child.
                 let number = *numbers.entry(who.process).or_insert_with(|| {
                     *count += 1;
                     *count

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The first level of every table and picture, in the order in which they are shown.
+/// Groups of components, the first level of every table and picture, in the order in which they are
+/// shown.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// The program and the libraries it brought.
+    /// The program and its libraries.
     Application,
     /// The MPI library, the libraries it depends on, and its segments.
     Mpi,
@@ -31,11 +32,11 @@ pub enum Group {
     Unattributed,
 }
 
-/// Beginning of the name of the combined components of a group.
+/// Prefix of the name of the combined components of a group.
 const OTHER: &str = "other ";
 
 impl Group {
-    /// All, in the order in which they are shown.
+    /// All groups, in the order in which they are shown.
     pub const ALL: [Group; 11] = [
         Group::Application,
         Group::Mpi,
@@ -50,10 +51,10 @@ impl Group {
         Group::Unattributed,
     ];
 
-    /// The group of a component by its display name, `mpi.dep:libucp.so.0` for example.
+    /// Returns the group of a component by its display name, `mpi.dep:libucp.so.0` for example.
     ///
-    /// A class that is not known, as an override file or a later version may bring, counts as the
-    /// application's: that is who names classes.
+    /// An unknown class, as from an override file or a later version, belongs to the application,
+    /// since its users name classes.
     pub fn of(name: &str) -> Group {
         let class = name.split(':').next().unwrap_or(name);
         if let Some(group) = class.strip_prefix(OTHER).and_then(Group::labelled) {
@@ -70,13 +71,13 @@ impl Group {
             "kernel" => Group::Kernel,
             "tool" => Group::Tool,
             "unattributed" => Group::Unattributed,
-            // What a damaged trace no longer has a name for.
+            // Component whose name is missing in a damaged trace.
             class if class.starts_with("component ") => Group::Unattributed,
             _ => Group::Application,
         }
     }
 
-    /// As it is shown.
+    /// Returns the displayed name.
     pub fn label(self) -> &'static str {
         match self {
             Group::Application => "application",
@@ -97,7 +98,7 @@ impl Group {
         Group::ALL.into_iter().find(|group| group.label() == label)
     }
 
-    /// The name of its combined components, `other mpi` for example.
+    /// Returns the name of its combined components, `other mpi` for example.
     pub fn others(self) -> Arc<str> {
         format!("{OTHER}{}", self.label()).into()
     }

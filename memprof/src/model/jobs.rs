@@ -1,5 +1,5 @@
-//! The jobs of a folder: a script may have started several, one after the other or at once. Their ranks
-//! have the same numbers and are not those of one job.
+//! The jobs of a folder: a script may have started several, one after another or at once. Their
+//! ranks have the same numbers but belong to different jobs.
 
 use super::missing_ranks::Who;
 use memprof_trace::SPAWNED;
@@ -9,26 +9,26 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// One job among those of a folder: the processes of one `mpirun`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobPart {
-    /// From 1 on, in the order in which they began.
+    /// Number from 1, in the order in which the jobs began.
     pub number: u32,
-    /// Name by the launcher or scheduler, empty where it gave none.
+    /// Name given by the launcher or scheduler, empty if there is none.
     pub name: String,
     /// Number of its ranks with a trace.
     pub ranks: u32,
-    /// Ranks that should be there, by the size the others were told, and are not.
+    /// Ranks that are missing, according to the size that the other ranks got.
     pub missing: Vec<u32>,
 }
 
-/// Place of a rank in jobs.
+/// Job and start of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belongs {
     /// Number of the job.
     pub job: u32,
-    /// Which start of the job it came with; none where it was launched.
+    /// Number of the start in the job; `None` for launched ranks.
     pub start: Option<u32>,
 }
 
-/// The name of a job, and whether the rank with it was started by another one.
+/// Returns the name of a job, and whether another rank started the rank with this name.
 pub fn name(text: &str) -> (&str, bool) {
     text.strip_suffix(SPAWNED).map_or((text, false), |name| (name, true))
 }
@@ -48,14 +48,15 @@ enum Launch<'a> {
     Name(&'a str),
 }
 
-/// The job each process is of; nothing for those that have no rank.
+/// Returns the job of each process; `None` for processes without a rank.
 ///
-/// Jobs have different names. Where a scheduler's name stays the same from one to the next, or there is
-/// none, a rank that comes again is the next job's. Ranks that others have started are of the job of these.
+/// Jobs have different names. If a scheduler's name is the same for several jobs, or there is no
+/// name, a rank that occurs again belongs to the next job. Ranks that other ranks started belong to
+/// the job of those ranks.
 pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|at| all[*at].1);
-    // Of each name: how often each rank has come, and the programs that one process became.
+    // For each name: how often each rank has occurred, and the programs that one process became.
     let mut times: HashMap<(&str, u32), usize> = HashMap::new();
     let mut seen: HashMap<_, usize> = HashMap::new();
     let mut latest: HashMap<&str, usize> = HashMap::new();
@@ -76,7 +77,8 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
                 *next += 1;
                 *next - 1
             }
-            // It never came to MPI, as a tool that a rank has started: it is with the ranks before it.
+            // The process never called MPI, like a tool that a rank started: it belongs to the
+            // ranks before it.
             (false, None) => latest.get(text).copied().unwrap_or(0),
         };
         if who.mpi {
@@ -87,7 +89,7 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
         let (name, is_spawned) = name(text);
         let key = if is_spawned {
             let same = launched.get(&Launch::Name(name)).or_else(|| launched.get(&launch(name)));
-            // Where those who started it left no trace, it is a job of its own.
+            // If the ranks that started it left no trace, it is a separate job.
             same.copied().unwrap_or((text, time))
         } else {
             launched.extend([Launch::Name(name), launch(name)].map(|of| (of, (text, time))));
@@ -105,9 +107,10 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
     belongs
 }
 
-/// Facts of each job: its number, name, ranks, and those that are not there.
+/// Returns the facts of each job: its number, name, ranks, and missing ranks.
 pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>) -> Vec<JobPart> {
-    /// All jobs of a folder together are not larger; hostile sizes must not make lists of four thousand million ranks.
+    /// Upper bound of the ranks of all jobs of a folder, so that forged sizes cannot create lists
+    /// of four billion ranks.
     const LARGEST: usize = 1 << 20;
     let mut jobs: BTreeMap<u32, (JobPart, u32, HashSet<u32>)> = BTreeMap::new();
     for (number, identity) in ranks {
@@ -115,7 +118,8 @@ pub fn parts<'a>(ranks: impl Iterator<Item = (Option<u32>, &'a super::Identity)>
         let (part, size, known) = jobs.entry(number).or_default();
         part.number = number;
         part.ranks += 1;
-        // Ranks that were started later count from 0 again. A start that failed is nothing that is missing.
+        // Ranks that were started later count from 0 again. The ranks of a failed start are not
+        // missing.
         if identity.spawned.is_none() || part.name.is_empty() {
             part.name = identity.job.to_string();
         }
@@ -153,7 +157,8 @@ mod tests {
 
     #[test]
     fn spawned_ranks_are_of_their_parents_job() {
-        // A launcher's number counts in its lower half; its name has the count behind it; or there is no name.
+        // A launcher's number counts in its lower half; its name is followed by the count; or there
+        // is no name.
         for names in [
             ["65537", "65538+spawned", "65539+spawned", "131073"],
             [
@@ -184,11 +189,11 @@ mod tests {
     fn jobs_of_a_scheduler_with_neighbouring_numbers_are_several() {
         let all = [(who("4711", 1, Some(0), true), 10), (who("4712", 2, Some(0), true), 20)];
         assert_eq!(of(&all), [Some(1), Some(2)]);
-        // MPICH's launcher has no name for its jobs, and the scheduler's stands in.
+        // MPICH's launcher has no name for its jobs, so the scheduler's is used.
         let mut all = all.to_vec();
         all.push((who("4711+spawned", 3, Some(0), true), 30));
         assert_eq!(of(&all), [Some(1), Some(2), Some(1)]);
-        // Of those who started it there is no trace.
+        // The processes that started it left no trace.
         let alone = [(who("4711+spawned", 1, Some(0), true), 10)];
         assert_eq!(belongs(&alone), [Some(Belongs { job: 1, start: Some(1) })]);
     }

@@ -1,13 +1,13 @@
-//! Pages several processes of a node share, counted once.
+//! Pages that several processes of a node share, counted once.
 //!
-//! Each trace says which granules of which file (device, inode) the process had resident. The union
-//! over the processes of a node is the memory of the node.
+//! Each trace records which granules of which file (device, inode) the process had resident. The
+//! union over the processes of a node is the memory of the node.
 
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// No granule is wider than two to the power of this: 2^13 of them make a larger file than there is.
+/// Upper bound of the granule size, as a power of two: 2^13 such granules are larger than any file.
 const WIDEST_GRANULE: u32 = 50;
 
 /// One file or segment as one process maps it.
@@ -17,37 +17,38 @@ pub struct Shared {
     pub dev: u64,
     /// Its inode there.
     pub ino: u64,
-    /// Its path, or the text in its place.
+    /// Path, or the text in its place.
     pub path: Arc<str>,
-    /// Display name of the component it is counted in.
+    /// Display name of the component for which it counts.
     pub component: Arc<str>,
     /// Bytes of the file.
     pub size: u64,
     /// True if its pages are huge TLB pages.
     pub hugetlb: bool,
-    /// True if it was unmapped since; the bitmap is that of the last time it was seen.
+    /// True if it has been unmapped since; the bitmap is the last one seen.
     pub gone: bool,
-    /// Bytes of a granule are two to the power of this.
+    /// Granule size in bytes, as a power of two.
     pub granule_shift: u32,
     /// True if a granule is one page, so that the bitmap is exact.
     pub exact: bool,
-    /// Bit n: something of granule n of the file is resident.
+    /// Bit n is set if part of granule n of the file is resident.
     pub bitmap: Vec<u64>,
     /// Resident bytes, exact.
     pub present: u64,
-    /// As `present`, but a page counts as often as the process maps it, as it does in its sums.
+    /// As `present`, but a page counts as often as the process maps it, as in the sums of the
+    /// process.
     pub counted: u64,
-    /// Bytes of pages that were present in an earlier sample alone.
+    /// Bytes of pages that were present only in an earlier sample.
     pub dropped: u64,
-    /// The most by which `counted` was above `present`.
+    /// Highest difference between `counted` and `present`.
     pub doubled: u64,
-    /// True if it was counted in another component earlier.
+    /// True if it counted for another component earlier.
     pub is_moved: bool,
-    /// True if its row was never that of another file, of which nothing is left.
+    /// True if its row was never that of another file, whose data are gone.
     pub is_whole: bool,
 }
 
-/// What files and segments can be of a component of one process.
+/// Upper bounds of a component's memory in files and segments of one process.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Claim {
     /// Present in any sample; a page that is mapped twice counts twice.
@@ -56,7 +57,7 @@ pub struct Claim {
     pub doubled: u64,
 }
 
-/// Bytes of segments that were counted in another component earlier, whichever that was.
+/// Returns the bytes of segments that earlier counted for another component, whichever it was.
 pub fn moved(segments: &[Shared]) -> u64 {
     let moved = segments.iter().filter(|segment| segment.is_moved);
     moved.fold(0, |sum, segment| sum.saturating_add(segment.ever()))
@@ -73,12 +74,12 @@ pub fn claims(segments: &[Shared]) -> HashMap<Arc<str>, Claim> {
     claims
 }
 
-/// Memory of a component in files and segments of a node, each page once.
+/// Memory of a component in files and segments of a node, with each page counted once.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Union {
-    /// At least, as of the last samples of all processes.
+    /// Lower bound, as of the last samples of all processes.
     pub least: u64,
-    /// At most, with pages that were there before.
+    /// Upper bound, including pages that were present before.
     pub most: u64,
 }
 
@@ -86,7 +87,7 @@ pub struct Union {
 #[derive(Debug, Default)]
 pub struct Join {
     files: HashMap<(u64, u64), File>,
-    /// The past of a segment is not known.
+    /// True if the past of a segment is not known.
     is_cut: bool,
 }
 
@@ -104,12 +105,12 @@ struct File {
     per_component: HashMap<Arc<str>, u64>,
 }
 
-/// One file or segment as a node holds it. Bytes.
+/// One file or segment on a node. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JoinedFile {
     /// Its path, or the text in its place.
     pub path: Arc<str>,
-    /// The component it is counted in.
+    /// Component for which it counts.
     pub component: Arc<str>,
     /// Bytes of the file.
     pub size: u64,
@@ -121,9 +122,9 @@ pub struct JoinedFile {
     pub mapped: u32,
     /// Resident bytes of all processes added up.
     pub sum: u64,
-    /// Least memory of the node.
+    /// Lower bound of the node's memory.
     pub least: u64,
-    /// Highest memory of the node, and the figure used.
+    /// Upper bound of the node's memory, and the figure used.
     pub once: u64,
 }
 
@@ -132,13 +133,13 @@ pub struct JoinedFile {
 pub struct Joined {
     /// Largest first.
     pub files: Vec<JoinedFile>,
-    /// Bytes counted more than once when ranks are added up: sum minus once, over all files.
+    /// Bytes counted more than once in the sum over ranks: sum minus once, over all files.
     pub repeated: u64,
     /// The part of `repeated` that is not certain, because a bitmap was coarser than pages.
     pub uncertain: u64,
-    /// By component: bytes added up over ranks, and of these counted more than once.
+    /// By component: bytes added up over ranks, and the part counted more than once.
     pub components: Vec<(Arc<str>, u64, u64)>,
-    /// By component; nothing where the past of a segment is not known.
+    /// By component; missing where the past of a segment is not known.
     #[serde(skip)]
     pub unions: HashMap<Arc<str>, Union>,
 }
@@ -152,7 +153,7 @@ impl Joined {
 }
 
 impl Join {
-    /// Adds the mappings of one process; each process once.
+    /// Adds the mappings of one process, which must be added only once.
     pub fn add(&mut self, process: u32, segments: impl IntoIterator<Item = Shared>) {
         for mut segment in segments {
             segment.granule_shift = segment.granule_shift.min(WIDEST_GRANULE);
@@ -187,7 +188,7 @@ impl Join {
         }
     }
 
-    /// The node's view.
+    /// Returns the sums of the node.
     pub fn finish(self) -> Joined {
         let mut joined = Joined::default();
         let mut moved = 0;
@@ -246,12 +247,12 @@ impl Join {
 }
 
 impl Shared {
-    /// Bytes present in any sample; a page that is mapped twice counts twice.
+    /// Returns the bytes present in any sample; a page that is mapped twice counts twice.
     fn ever(&self) -> u64 {
         self.present.saturating_add(self.dropped).saturating_add(self.doubled)
     }
 
-    /// Adds the granules of another process; the coarser granule of the two stays.
+    /// Adds the granules of another process; the coarser granule of the two is used.
     fn merge(&mut self, mut other: Shared) {
         while self.granule_shift < other.granule_shift {
             self.coarsen();
@@ -272,7 +273,7 @@ impl Shared {
     fn coarsen(&mut self) {
         let mut coarse = vec![0u64; self.bitmap.len().div_ceil(2)];
         for (index, word) in self.bitmap.iter().enumerate() {
-            // Pairs of bits become one: or neighbours, then gather the even bits.
+            // Merges pairs of bits: combine neighbours with or, then collect the even bits.
             let mut even = (word | (word >> 1)) & 0x5555_5555_5555_5555;
             for (shift, mask) in [
                 (1, 0x3333_3333_3333_3333u64),
@@ -290,7 +291,7 @@ impl Shared {
         self.exact = false;
     }
 
-    /// Bytes of the granules that are set.
+    /// Returns the bytes of the granules that are set.
     fn covered(&self) -> u64 {
         let granules: u64 = self.bitmap.iter().map(|w| u64::from(w.count_ones())).sum();
         granules.saturating_mul(1 << self.granule_shift)

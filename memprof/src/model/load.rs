@@ -1,4 +1,4 @@
-//! A folder of traces becomes a job: each trace is reduced as it is read, several at once.
+//! Loading of a folder of traces as a job: each trace is reduced as it is read, several at a time.
 
 use super::children::{self, Child, Relation};
 use super::jobs::Belongs;
@@ -27,15 +27,15 @@ pub enum LoadError {
         /// The system's error.
         cause: std::io::Error,
     },
-    /// There is no trace in it.
+    /// The folder contains no trace.
     #[error("no traces (*.memprof) in {folder}{}", words.iter().map(|word| format!("\n  {word}")).collect::<String>())]
     Empty {
         /// The folder.
         folder: PathBuf,
-        /// Words left by processes that could make no trace.
+        /// Reports left by processes that could not write a trace.
         words: Vec<String>,
     },
-    /// None of its traces could be read.
+    /// None of the traces could be read.
     #[error("no trace in {folder} can be read, of {count}; the first, {first}: {why}")]
     Unreadable {
         /// The folder.
@@ -44,10 +44,10 @@ pub enum LoadError {
         count: usize,
         /// One of them.
         first: PathBuf,
-        /// The fault.
+        /// Its fault.
         why: String,
     },
-    /// There is no job of this number.
+    /// There is no job with this number.
     #[error("no job {number} in {folder}; there are {count}")]
     NoJob {
         /// The folder.
@@ -57,7 +57,7 @@ pub enum LoadError {
         /// Number of the job's ranks.
         count: u32,
     },
-    /// The question is about one job, and there are several.
+    /// The request is for one job, and there are several.
     #[error("{folder} holds {count} jobs, and this is of one: name it with --job")]
     SeveralJobs {
         /// The folder.
@@ -85,7 +85,8 @@ pub struct Unread {
     pub why: String,
 }
 
-/// The traces in a folder, by name. Links, folders and other things of that name are left alone.
+/// Returns the traces in a folder, by name. Ignores links, folders and other entries with such
+/// names.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let list = || -> std::io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
@@ -111,8 +112,8 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
 }
 
 impl Job {
-    /// Reads all traces of a folder, running, closed or killed alike; of several jobs only that of a number, if one
-    /// is given. `progress` is told how many of how many are done.
+    /// Reads all traces of a folder, whether running, closed or killed; with a number, only those
+    /// of that job. Calls `progress` with the number of traces read and their total.
     pub fn load(
         folder: &Path,
         only: Option<u32>,
@@ -121,8 +122,8 @@ impl Job {
         Job::read(folder, only, Part::Everything, progress)
     }
 
-    /// The same without timelines and call stacks: the part that a display needs which refreshes
-    /// itself.
+    /// Does what [`Job::load`] does, without timelines and call stacks, for a display that
+    /// refreshes itself.
     pub fn load_summaries(
         folder: &Path,
         only: Option<u32>,
@@ -161,7 +162,7 @@ impl Job {
                     Err(why) => unread.push(Unread { file, why }),
                 }
             }
-            // Of summaries this is the work; else it is yet to come.
+            // For summaries, this is the work; otherwise it follows.
             if part == Part::Summary {
                 progress(at * STRETCH + some.len(), count);
             }
@@ -188,7 +189,7 @@ impl Job {
         let clocks: Vec<Clock> = readable.iter().map(|found| found.first.clock.clone()).collect();
         let mut assembler = Assembler::new(Axis::new(&clocks));
         let mut done = count - readable.len();
-        // A few at a time: what a trace is reduced to is small, its timeline is not.
+        // A few at a time: a reduced trace is small, but its timeline is not.
         for some in readable.chunks_mut(2 * workers()) {
             let reduced = in_parallel(some, |found| match found.first.reduced {
                 Some(_) => None,
@@ -229,7 +230,7 @@ impl Job {
     }
 }
 
-/// Traces between two words of progress where they are quickly read.
+/// Number of traces between two progress reports where traces are read quickly.
 const STRETCH: usize = 256;
 
 /// A trace that can be read.
@@ -238,9 +239,9 @@ struct Found {
     first: First,
     /// Its job.
     job: Option<Belongs>,
-    /// Its process became another program.
+    /// True if its process became another program.
     replaced: bool,
-    /// It has the variables of a rank that another process is.
+    /// True if it has the variables of a rank that is another process.
     is_no_rank: bool,
     /// The rank that started it.
     child: Option<Child>,
@@ -248,7 +249,7 @@ struct Found {
     parent: Option<u32>,
 }
 
-/// The traces that count, and how many others there are.
+/// Returns the traces that count, and the number of the others.
 fn without_helpers(traces: Vec<Found>) -> (Vec<Found>, usize) {
     let all: Vec<Who> = traces.iter().map(|found| found.first.who.clone()).collect();
     let count = traces.len();
@@ -262,7 +263,7 @@ fn without_helpers(traces: Vec<Found>) -> (Vec<Found>, usize) {
     (kept, helpers)
 }
 
-/// Says of each trace which job it is of.
+/// Sets the job of each trace.
 fn number(traces: &mut [Found]) {
     let begun = |found: &Found| found.first.clock.realtime_ns;
     let all: Vec<_> = traces.iter().map(|found| (&found.first.who, begun(found))).collect();
@@ -272,7 +273,7 @@ fn number(traces: &mut [Found]) {
     }
 }
 
-/// Tells the ranks from the processes around them.
+/// Separates the ranks from other processes around them.
 fn relate(traces: &mut [Found]) {
     let begun = |found: &Found| found.first.clock.realtime_ns;
     let all: Vec<_> = traces.iter().map(|found| (&found.first.who, begun(found))).collect();
@@ -295,7 +296,7 @@ fn relate(traces: &mut [Found]) {
     }
 }
 
-/// Says in the summary of a process that it is no rank, and whose child it is.
+/// Marks the summary of a process that is not a rank, and sets whose child it is.
 fn belong(rank: &mut Rank, found: &Found) {
     if !found.is_no_rank {
         return;
@@ -309,12 +310,13 @@ fn belong(rank: &mut Rank, found: &Found) {
     }
 }
 
-/// Nodes whose phases are looked for in the history of one of their ranks.
+/// Number of nodes whose phases are searched for in the history of one of their ranks.
 const SHADED: usize = 8;
 
-/// Takes the phases of sums from their first rank: ranks of a job go through the same phases.
+/// Copies the phases of sums from their first rank, since ranks of a job go through the same
+/// phases.
 fn shade(job: &mut Job) {
-    // Each job of several has its own.
+    // Each of several jobs has its own phases.
     let first = |part: &JobPart| job.ranks().find(|rank| rank.job == Some(part.number));
     let mut firsts: Vec<&Rank> = job.jobs.iter().take(SHADED).filter_map(first).collect();
     if firsts.is_empty() {
@@ -328,7 +330,7 @@ fn shade(job: &mut Job) {
             node.timeline.name_peak();
         }
     }
-    // Other ranks may have been looked at in phases in which the first was not.
+    // Other ranks may have been sampled in phases in which the first rank was not.
     let seen = job.phases.iter().filter(|phase| phase.resident_peak.count > 0);
     let seen: HashSet<&str> = seen.map(|phase| &*phase.name).collect();
     let timelines = job.nodes.iter_mut().map(|node| &mut node.timeline);
@@ -337,7 +339,8 @@ fn shade(job: &mut Job) {
     }
 }
 
-/// When phases were open, on the axis of the job, as far back as the history goes.
+/// Returns the periods in which phases were open, on the axis of the job, as far back as the
+/// history goes.
 pub fn spans(rank: &Rank) -> Vec<Span> {
     match reduce::spans(&rank.file) {
         Ok(spans) => placed(spans, rank),
@@ -345,13 +348,13 @@ pub fn spans(rank: &Rank) -> Vec<Span> {
     }
 }
 
-/// The same from its trace, which was read with its history.
+/// Returns the same for a trace that was read with its history.
 pub fn spans_of(rank: &Rank, trace: &Trace) -> Vec<Span> {
     placed(reduce::all_spans(trace), rank)
 }
 
-/// Puts spans on the axis of the job. What samples saw of phases is in the summary of the rank: a history alone does not
-/// tell.
+/// Moves spans to the axis of the job. The summary of the rank has the phases that samples saw; a
+/// history alone does not.
 fn placed(mut spans: Vec<Span>, rank: &Rank) -> Vec<Span> {
     let seen = rank.phases.iter().filter(|phase| phase.is_sampled());
     let seen: HashSet<&str> = seen.map(|phase| &*phase.name).collect();
@@ -363,7 +366,7 @@ fn placed(mut spans: Vec<Span>, rank: &Rank) -> Vec<Span> {
     spans
 }
 
-/// The timeline of a rank, on the axis of its job.
+/// Returns the timeline of a rank, on the axis of its job.
 pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     let Reduced { mut timeline, .. } =
         reduce::reduce(&rank.file, Part::Everything, &RunningProcesses::new())
@@ -382,19 +385,21 @@ pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
     Ok(timeline)
 }
 
-/// The sampled call stacks of a rank, and the objects they are in.
+/// Returns the sampled call stacks of a rank, and the objects that they refer to.
 pub fn sites(rank: &Rank) -> Result<(Vec<Object>, Vec<Site>), LoadError> {
     reduce::sites(&rank.file).map_err(|why| LoadError::Trace { file: rank.file.clone(), why })
 }
 
-/// Asked once: the answer is in several files of the kernel.
+/// Returns the number of worker threads. Queried once, since the kernel provides it in several
+/// files.
 fn workers() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT
         .get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get().min(16)))
 }
 
-/// Results in the order of the items, made by as many threads as there are processors, of which this is one.
+/// Returns results in the order of the items, computed by as many threads as there are processors,
+/// including this one.
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
@@ -416,6 +421,6 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
         }
         take();
     });
-    // A worker that panicked has ended the scope with its panic: every result is there.
+    // The panic of a worker ends the scope, so every result is present here.
     (results.into_iter()).filter_map(|result| result.into_inner().ok().flatten()).collect()
 }

@@ -1,5 +1,5 @@
-//! Processes that a report lacks: ranks that could make no trace, helper programs that ranks started, programs that
-//! became others.
+//! Processes that are missing in a report: ranks that could not write a trace, helper programs that
+//! ranks started, programs that were replaced by others.
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -8,16 +8,16 @@ use std::path::Path;
 /// Processes left out of a job, and the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MissingRanks {
-    /// Ranks that could make no trace, in their order.
+    /// Ranks that could not write a trace, in ascending order.
     pub refused: Vec<Refused>,
-    /// Ranks with children by fork that held memory and were not recorded, in their order; nothing in the place of a
-    /// process without a rank.
+    /// Ranks with forked children that held memory and were not recorded, in ascending order;
+    /// `None` for a process without a rank.
     pub forked: Vec<Option<u32>>,
-    /// Traces of programs beside ranks that never called MPI: not counted.
+    /// Traces of other programs around the ranks that never called MPI: not counted.
     pub helpers: usize,
 }
 
-/// A process that could make no trace, by the word it left.
+/// A process that could not write a trace, from the report it left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// Its rank, if it had one.
@@ -30,7 +30,8 @@ pub struct Refused {
     pub why: String,
 }
 
-/// The words in a folder: empty files named `HOST.PID.START.RANK.ERROR.missing`, in containers
+/// Returns the ranks without a trace, from empty files in a folder named
+/// `HOST.PID.START.RANK.ERROR.missing`, in containers
 /// `HOST.PID-NAMESPACE.START.RANK.ERROR.missing`.
 pub fn refused(folder: &Path) -> Vec<Refused> {
     let Ok(entries) = std::fs::read_dir(folder) else {
@@ -42,7 +43,8 @@ pub fn refused(folder: &Path) -> Vec<Refused> {
     refused
 }
 
-/// Ranks of which such words say that children were not recorded: empty files named `HOST.PID.START.RANK.children`.
+/// Returns the ranks whose children were not recorded, from empty files named
+/// `HOST.PID.START.RANK.children`.
 pub fn forked(folder: &Path) -> Vec<Option<u32>> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -58,7 +60,7 @@ pub fn forked(folder: &Path) -> Vec<Option<u32>> {
     ranks
 }
 
-/// A sentence on children that were not recorded; nothing where there are none.
+/// Returns a sentence about children that were not recorded; `None` if there are none.
 pub fn forked_told(forked: &[Option<u32>]) -> Option<String> {
     let ranks: Vec<String> = forked.iter().flatten().take(8).map(u32::to_string).collect();
     let more = if forked.iter().flatten().count() > ranks.len() { ", ..." } else { "" };
@@ -73,7 +75,7 @@ pub fn forked_told(forked: &[Option<u32>]) -> Option<String> {
     ))
 }
 
-/// These in sentences, one for each reason.
+/// Returns sentences about these ranks, one for each reason.
 pub fn told(refused: &[Refused]) -> Vec<String> {
     let sentence = |group: &[Refused]| {
         let ranks: Vec<String> =
@@ -100,7 +102,7 @@ fn word(name: &str) -> Option<Refused> {
     Some(Refused { rank: u32::try_from(rank).ok(), host, pid, why })
 }
 
-/// Identity by which the processes of a job are told apart, and the programs of one process.
+/// Identity that distinguishes the processes of a job, and the programs of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     /// Boot of the machine, number and start of the process.
@@ -111,29 +113,29 @@ pub struct Who {
     pub image: u32,
     /// Name of the job and number in it.
     pub rank: Option<(String, u32)>,
-    /// MPI was called.
+    /// True if MPI was called.
     pub mpi: bool,
-    /// Every process was to be recorded.
+    /// True if every process was to be recorded.
     pub all: bool,
 }
 
-/// Role of a trace beside others.
+/// Role of a trace in the job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It is a rank, or a process that was asked for.
+    /// A rank, or a requested process.
     Member,
-    /// Of a program beside MPI ranks that never called MPI and that nobody asked for: one that a rank has started, whose
-    /// variables it has, or one around a launcher.
+    /// A program around the ranks that never called MPI and was not requested: one that a rank
+    /// started, with the rank's variables, or one around a launcher.
     Helper,
     /// The process became another program, which has a trace too.
     Replaced,
 }
 
-/// Judges all traces of a job.
+/// Determines the role of each trace of a job.
 pub fn parts(all: &[Who]) -> Vec<Part> {
     let ranks: HashSet<_> =
         all.iter().filter(|who| who.mpi).filter_map(|who| who.rank.as_ref()).collect();
-    // In name spaces of their own several ranks of a machine are the process 1.
+    // In separate PID namespaces, several ranks of a machine can be process 1.
     let process = |who: &Who| (who.process, who.rank.clone());
     let mut last: HashMap<_, u32> = HashMap::new();
     for who in all {

@@ -1,7 +1,7 @@
 //! A job as it is reported: nodes, their ranks, the memory of each component, when, and why.
 //!
-//! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory than
-//! their summaries. Everything in here is plain data with pure functions over it.
+//! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory
+//! than their summaries. The types here are plain data with pure functions.
 
 mod assemble;
 mod balance;
@@ -51,15 +51,15 @@ pub struct Job {
     pub folder: PathBuf,
     /// Sorted by their lowest rank.
     pub nodes: Vec<Node>,
-    /// Memory of all ranks together, shared pages once per node.
+    /// Memory of all ranks together, with shared pages counted once per node.
     pub timeline: Timeline,
-    /// Over all ranks; sorted by group, then by the largest resident peak.
+    /// Components over all ranks, sorted by group, then by the largest resident peak.
     pub components: Vec<Across>,
-    /// Over all ranks, in the order in which they first began.
+    /// Phases over all ranks, in the order of their first begin.
     pub phases: Vec<PhaseAcross>,
     /// Sampled allocation sites of all ranks, largest peak first.
     pub sites: Sites,
-    /// First touches by owner and toucher, over all ranks; empty where the kernel was not asked.
+    /// First touches by owner and toucher, over all ranks; empty if page faults were not recorded.
     pub touches: Touches,
     /// Balance of the numbers.
     pub balance: Balance,
@@ -67,9 +67,9 @@ pub struct Job {
     pub notes: Vec<Note>,
     /// Files that could not be read.
     pub unread: Vec<Unread>,
-    /// Ranks that should be there, by the size the others were told, and are not.
+    /// Ranks that are missing, according to the size that the other ranks got.
     pub missing: Vec<u32>,
-    /// The jobs whose ranks these are; more than one where a script started several.
+    /// Jobs of these ranks; several if a script started more than one.
     pub jobs: Vec<JobPart>,
     /// Facts about missing processes.
     #[serde(rename = "absent")]
@@ -83,21 +83,22 @@ pub struct Job {
 pub struct Node {
     /// Its name.
     pub host: Arc<str>,
-    /// Tells machines of the same name apart, and boots of the same machine.
+    /// Distinguishes machines with the same name, and boots of the same machine.
     pub boot_id: String,
-    /// In the order of their ranks; processes without a rank last.
+    /// Ranks in ascending order; processes without a rank are last.
     pub ranks: Vec<Rank>,
     /// Memory of its ranks together, shared pages counted once.
     pub timeline: Timeline,
-    /// Pages that several ranks share, as last seen; segments that were unmapped since included.
+    /// Pages that several ranks share, as last seen, including segments that have been unmapped
+    /// since.
     pub joined: Joined,
-    /// Only memory still mapped at the last sample of each that has not left.
+    /// Only memory still mapped at the last sample of each rank that has not left.
     pub mapped: Joined,
 }
 
 impl Node {
-    /// Number of its ranks that have not left, and their memory in all at their last samples: shared pages in each, those
-    /// that forks have left by their shares.
+    /// Returns the number of ranks that have not left, and the sum of their memory at their last
+    /// samples: shared pages count in each rank, pages that forks have left count by shares.
     pub fn present(&self) -> (usize, u64) {
         let present = self.ranks.iter().filter(|rank| !rank.left);
         present.fold((0, 0), |(count, sum), rank| {
@@ -106,7 +107,8 @@ impl Node {
         })
     }
 
-    /// Number of its ranks, for people; and the number of those left, where some have gone.
+    /// Returns the number of ranks as text, followed by the number of those left, if some have
+    /// gone.
     pub fn ranks_told(&self) -> String {
         match (self.ranks.len(), self.present().0) {
             (all, present) if all == present => all.to_string(),
@@ -120,27 +122,28 @@ impl Node {
 pub struct Note {
     /// Stable name.
     pub code: u32,
-    /// For people.
+    /// Text for users.
     pub text: Arc<str>,
-    /// In how many processes.
+    /// Number of processes with this note.
     pub processes: u32,
     /// One of them.
     pub example: String,
 }
 
 impl Job {
-    /// All ranks of all nodes.
+    /// Returns all ranks of all nodes.
     pub fn ranks(&self) -> impl Iterator<Item = &Rank> + Clone {
         self.nodes.iter().flat_map(|node| &node.ranks)
     }
 
-    /// The first process with this rank; one that was launched rather than one that others have started.
+    /// Returns the first process with this rank, preferably one that was launched rather than
+    /// started by other ranks.
     pub fn rank(&self, number: u32) -> Option<&Rank> {
         let all = self.ranks().filter(|rank| rank.identity.rank == Some(number));
         all.min_by_key(|rank| rank.identity.spawned)
     }
 
-    /// The last program of a process by its number, on whichever node.
+    /// Returns the last program of the process with this number, on any node.
     pub fn process(&self, pid: u32) -> Option<&Rank> {
         self.ranks().filter(|rank| rank.identity.pid == pid).max_by_key(|rank| rank.offset_ns)
     }
@@ -150,7 +153,7 @@ impl Job {
         noun(self.ranks())
     }
 
-    /// That there are several jobs, in words; nothing where there is one.
+    /// Returns a sentence that there are several jobs; `None` if there is one.
     pub fn several(&self) -> Option<String> {
         let count = self.jobs.len();
         (count > 1).then(|| {
@@ -160,7 +163,7 @@ impl Job {
         })
     }
 
-    /// Says that pages of forks are counted by shares, in words; nothing where none are.
+    /// Returns a sentence that pages of forks count by shares; `None` if none do.
     pub fn by_shares(&self) -> Option<String> {
         let least = |node: &Node| node.timeline.forked[0].iter().max().copied().unwrap_or(0);
         let is_forked = |node: &Node| node.timeline.forked[1].iter().any(|bytes| *bytes > 0);
@@ -174,7 +177,7 @@ impl Job {
         })
     }
 
-    /// Refuses the number of a rank that several jobs have.
+    /// Refuses a rank number that several jobs have.
     pub fn one_job(&self) -> Result<(), LoadError> {
         match self.jobs.len() {
             0 | 1 => Ok(()),
@@ -182,18 +185,18 @@ impl Job {
         }
     }
 
-    /// The node a rank is on.
+    /// Returns the node of a rank.
     pub fn node_of(&self, rank: &Rank) -> Option<&Node> {
         self.nodes.iter().find(|node| node.ranks.iter().any(|other| other.file == rank.file))
     }
 
-    /// Returns true if the traces of all its ranks are there, as they were written: else its figures are those of a
-    /// part.
+    /// Returns true if the traces of all ranks are present and undamaged. Otherwise the figures are
+    /// incomplete.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.unread.is_empty() && !self.ranks().any(|rank| rank.damaged)
     }
 
-    /// Says that traces are damaged, in words; nothing where none are.
+    /// Returns a sentence that traces are damaged; `None` if none are.
     pub fn damage(&self) -> Option<String> {
         let mut damaged = self.ranks().filter(|rank| rank.damaged);
         let first = damaged.next()?;
@@ -202,12 +205,13 @@ impl Job {
         Some(format!("{traces} damaged; {}: {}", first.label(), clean(fault)))
     }
 
-    /// The rank with the largest resident peak.
+    /// Returns the rank with the largest resident peak.
     pub fn largest(&self) -> Option<&Rank> {
         self.ranks().max_by_key(|rank| rank.peak.bytes)
     }
 
-    /// Name of the program most ranks ran, without its folder; without MPI that of the first process.
+    /// Returns the name of the program that most ranks ran, without its folder; without MPI, that
+    /// of the first process.
     pub fn program(&self) -> &str {
         if self.noun() == "process" {
             let first = self.ranks().min_by_key(|rank| rank.offset_ns);
@@ -224,7 +228,7 @@ impl Job {
         best.0
     }
 
-    /// Time that the job's processes were watched, first to last, in nanoseconds.
+    /// Returns the time that the job's processes were recorded, first to last, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.ranks().map(|rank| rank.offset_ns.saturating_add(rank.duration_ns)).max().unwrap_or(0)
     }

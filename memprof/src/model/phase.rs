@@ -11,22 +11,22 @@ use std::sync::Arc;
 pub struct RankPhase {
     /// Its name.
     pub name: Arc<str>,
-    /// 0 is outermost.
+    /// Nesting depth; 0 is outermost.
     pub depth: u32,
-    /// The phase around it.
+    /// Parent phase.
     pub parent: Option<Arc<str>>,
     /// Number of times it was entered.
     pub entries: u64,
-    /// Time that it was open altogether, in nanoseconds.
+    /// Total time that it was open, in nanoseconds.
     pub total_ns: u64,
     /// First entry, in nanoseconds since the process started.
     pub first_ns: u64,
     /// Last exit, or the end of the trace.
     pub last_ns: u64,
-    /// Peaks of the components that held anything in it: name, owned, resident.
+    /// Peaks of the components that held memory in it: name, owned, resident.
     pub peaks: Vec<(Arc<str>, u64, u64)>,
-    /// The most the process as a whole had resident at a sample in it. Traces of earlier versions do not know:
-    /// then at most this much.
+    /// Highest resident bytes of the whole process at a sample in it. In traces of earlier versions
+    /// only an upper bound.
     pub resident_peak: u64,
 }
 
@@ -42,18 +42,18 @@ impl RankPhase {
 pub struct PhaseAcross {
     /// Its name.
     pub name: Arc<str>,
-    /// 0 is outermost.
+    /// Nesting depth; 0 is outermost.
     pub depth: u32,
-    /// The phase around it.
+    /// Parent phase.
     pub parent: Option<Arc<str>>,
-    /// In how many processes it occurred.
+    /// Number of processes in which it occurred.
     pub processes: u32,
-    /// Number of times it was entered, all ranks together.
+    /// Number of times it was entered, in all ranks.
     pub entries: u64,
     /// Time it was open, in nanoseconds.
     pub time_ns: Spread,
-    /// The most a process as a whole had resident in it, of the processes in which a sample was taken. Less than
-    /// the sum of its components where they peaked at different moments.
+    /// Highest resident bytes of a whole process in it, over the processes in which a sample was
+    /// taken. Less than the sum of its components where they peaked at different moments.
     pub resident_peak: Spread,
     /// By component, largest first.
     pub components: Vec<PhaseComponent>,
@@ -72,7 +72,8 @@ pub struct PhaseComponent {
     pub resident_peak: Spread,
 }
 
-/// Phases of all ranks by name, in the order in which they first began, each followed by those inside it.
+/// Returns the phases of all ranks by name, in the order of their first begin, each followed by
+/// those inside it.
 pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcross> {
     struct Sum {
         phase: PhaseAcross,
@@ -109,7 +110,8 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
             into.processes += 1;
             into.entries = into.entries.saturating_add(phase.entries);
             into.time_ns.add(phase.total_ns, &who);
-            // Between two samples it was opened and closed: what was resident in it is not known.
+            // The phase was opened and closed between two samples: its resident memory is not
+            // known.
             if phase.is_sampled() {
                 into.resident_peak.add(phase.resident_peak, &who);
             }
@@ -143,11 +145,11 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
     nested(phases)
 }
 
-/// Each phase with those inside it behind it. A phase around no known one is outermost.
+/// Returns each phase followed by those inside it. A phase whose parent is not known is outermost.
 fn nested(mut phases: Vec<PhaseAcross>) -> Vec<PhaseAcross> {
     let names: HashSet<Arc<str>> = phases.iter().map(|phase| phase.name.clone()).collect();
     for phase in &mut phases {
-        // One that is inside itself, or inside one of which nothing is known.
+        // A phase inside itself, or inside an unknown one.
         let known = |parent: &Arc<str>| *parent != phase.name && names.contains(parent);
         phase.parent = phase.parent.take().filter(known);
     }
@@ -156,7 +158,7 @@ fn nested(mut phases: Vec<PhaseAcross>) -> Vec<PhaseAcross> {
     for (at, phase) in phases.into_iter().enumerate() {
         inside.entry(phase.parent.clone()).or_default().push((at, phase));
     }
-    // The first of those in the same phase is taken first, then what it holds.
+    // The first phase at a level is taken first, then the phases inside it.
     let mut take = |parent| inside.remove(&parent).unwrap_or_default().into_iter().rev();
     let mut out = Vec::with_capacity(count);
     let mut open: Vec<(usize, PhaseAcross)> = take(None).collect();
@@ -164,7 +166,7 @@ fn nested(mut phases: Vec<PhaseAcross>) -> Vec<PhaseAcross> {
         open.extend(take(Some(phase.name.clone())));
         out.push(phase);
     }
-    // What is inside each other in a circle, in a trace that was made up.
+    // Phases that contain each other, in a forged trace.
     let mut circles: Vec<(usize, PhaseAcross)> = inside.into_values().flatten().collect();
     circles.sort_by_key(|(at, _)| *at);
     out.extend(circles.into_iter().map(|(_, phase)| phase));

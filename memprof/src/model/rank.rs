@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One process of the job: its summary. The timeline stays in the file until it is asked for.
+/// One process of the job: its summary. The timeline stays in the file until it is requested.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rank {
     /// Its trace.
@@ -14,72 +14,76 @@ pub struct Rank {
     pub file: PathBuf,
     /// Its identity.
     pub identity: Identity,
-    /// Number of its job among those of the folder; nothing of a process that is no rank.
+    /// Number of its job among those of the folder; `None` for a process that is not a rank.
     pub job: Option<u32>,
-    /// Its end, or that it has not ended.
+    /// Whether and how it ended.
     pub state: State,
-    /// True if it had ended while others of its node went on: present memory is without it.
+    /// True if it ended while others of its node continued: the present memory does not include it.
     pub left: bool,
-    /// Its start after the start of the job, in nanoseconds.
+    /// Start time relative to the start of the job, in nanoseconds.
     pub offset_ns: u64,
-    /// From its start to the last that is known of it, in nanoseconds.
+    /// Time from its start to its last known moment, in nanoseconds.
     pub duration_ns: u64,
-    /// Components that ever held anything; sorted by group, then by resident peak.
+    /// Components that ever held memory, sorted by group, then by resident peak.
     pub held: Vec<Held>,
-    /// Sums at the last sample; all 0, and `null` in JSON, where no sample is left.
+    /// Sums at the last sample; all 0, and `null` in JSON, if there is no sample.
     #[serde(serialize_with = "totals_or_null")]
     pub totals: Totals,
-    /// When it held most; `bytes` is resident with huge pages and page tables. `null` in JSON where no sample is left.
+    /// Moment of the peak; `bytes` is resident with huge pages and page tables. `null` in JSON if
+    /// there is no sample.
     #[serde(serialize_with = "Moment::or_null")]
     pub peak: Moment,
-    /// The most the kernel ever counted as resident (VmHWM), without huge TLB pages and page tables; 0, and `null` in
-    /// JSON, where the trace does not say.
+    /// Highest resident bytes as the kernel counted them (VmHWM), without huge TLB pages and page
+    /// tables; 0, and `null` in JSON, where the trace does not contain it.
     #[serde(serialize_with = "bytes_or_null")]
     pub kernel_peak: u64,
-    /// Of `kernel_peak`, bytes above the peak of all samples, where they are more than a twentieth: memory that was
-    /// there too briefly to be seen, and that no component has.
+    /// Part of `kernel_peak` above the peak of all samples, where it is more than a twentieth:
+    /// memory that was present too briefly to be sampled, and that no component has.
     pub unseen: u64,
-    /// Of the private pages at the last sample, bytes beyond its share of them: a fork has left them to others, too.
+    /// Bytes of private pages at the last sample beyond its share of them: a fork has left them to
+    /// other processes, too.
     pub beyond_share: u64,
-    /// In the order of the trace.
+    /// Phases in the order of the trace.
     pub phases: Vec<RankPhase>,
-    /// When phases were open, nanoseconds since the process started, as far as the trace still knows.
+    /// Periods in which phases were open, in nanoseconds since the process started, as far back as
+    /// the trace has them.
     pub open: Vec<Span>,
     /// Largest total in each bin of the job's axis.
     pub heat: Vec<u64>,
-    /// Course of the measuring.
+    /// Statistics of the sampler.
     pub sampler: Sampler,
-    /// Rows that found no room: none, but in the largest of processes.
+    /// Rows that found no room; empty except in the largest processes.
     pub lost: Vec<Lost>,
-    /// First touches by owner and toucher, where the kernel was asked.
+    /// First touches by owner and toucher, if page faults were recorded.
     pub touches: Touches,
-    /// Lost parts of the trace, in words.
+    /// Descriptions of the lost parts of the trace.
     pub faults: Vec<String>,
-    /// True if something that was written is not there any more: figures may be too small.
+    /// True if written data are missing: figures may be too small.
     pub damaged: bool,
 }
 
 /// Identity of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Identity {
-    /// In MPI_COMM_WORLD, where it has one.
+    /// Rank in MPI_COMM_WORLD, if it has one.
     pub rank: Option<u32>,
-    /// Number of ranks that it was told.
+    /// Number of ranks that the launcher announced.
     pub size: Option<u32>,
-    /// Among the ranks of its node.
+    /// Rank on its node.
     pub local_rank: Option<u32>,
     /// Number of the process.
     pub pid: u32,
     /// Name of the machine.
     pub host: Arc<str>,
-    /// Name of the job, where the launcher or scheduler gave one.
+    /// Name of the job, if the launcher or scheduler gave one.
     pub job: Arc<str>,
-    /// Of ranks that other ranks have started: which start of the job it was, from 1 on. They count from 0 again.
+    /// For ranks that other ranks started: the number of the start in the job, from 1. Such ranks
+    /// count from 0 again.
     pub spawned: Option<u32>,
-    /// Of processes that a rank has started: its place among them. They have no rank.
+    /// For processes that a rank started: their position among them. They have no rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub child: Option<Child>,
-    /// Of processes of a job without MPI: the process that started it, where that has a trace, too.
+    /// For processes of a job without MPI: the process that started them, if it has a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<u32>,
     /// Path of the program.
@@ -92,22 +96,23 @@ pub struct Identity {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Its file was closed at its end.
+    /// It closed its file at its end.
     Closed,
-    /// It became another program, by exec.
+    /// It was replaced by another program, by exec.
     Replaced,
     /// It runs on this machine.
     Running,
-    /// It is gone and did not close its file: killed, or ended by `_exit`.
+    /// It is gone and did not close its file: it was killed, or ended by `_exit`.
     Killed,
-    /// The child of a rank or of another process is gone: by `_exit`, as children of forks end, or killed.
+    /// The child of a rank or of another process is gone: by `_exit`, as forked children end, or
+    /// killed.
     Gone,
-    /// It did not close its file and its machine is another one: running or killed.
+    /// It did not close its file and is on another machine: running or killed.
     Open,
 }
 
 impl State {
-    /// As it is shown.
+    /// Returns the displayed name.
     pub fn label(self) -> &'static str {
         match self {
             State::Closed => "closed",
@@ -120,7 +125,8 @@ impl State {
     }
 }
 
-/// Memory of one component in one process. Bytes, and nanoseconds since the process started.
+/// Memory of one component in one process, in bytes; times are nanoseconds since the process
+/// started.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// Display name.
@@ -131,23 +137,23 @@ pub struct Held {
     pub owned: u64,
     /// Most ever owned.
     pub owned_peak: u64,
-    /// When.
+    /// Time of that peak.
     pub owned_peak_ns: u64,
-    /// Mapped of its object: code and data that are nobody's allocation.
+    /// Mapped bytes of its object: code and data, which no component allocated.
     pub image: u64,
     /// Resident at the last sample.
     pub resident: u64,
     /// Most ever seen resident.
     pub resident_peak: u64,
-    /// When.
+    /// Time of that peak.
     pub resident_peak_ns: u64,
     /// Innermost phase at the resident peak.
     pub phase: Option<Arc<str>>,
     /// MPI function at the resident peak.
     pub mpi_function: Option<Arc<str>>,
-    /// Of `resident`, in pages other processes may map too.
+    /// Part of `resident` in pages that other processes may map too.
     pub shared: u64,
-    /// Of `resident`, in huge pages of either kind.
+    /// Part of `resident` in huge pages of either kind.
     pub huge: u64,
     /// Swapped out at the last sample.
     pub swapped: u64,
@@ -157,14 +163,14 @@ pub struct Held {
     pub frees: u64,
     /// Bytes allocated, ever.
     pub allocated: u64,
-    /// Resident when the process as a whole held most.
+    /// Resident bytes at the peak of the whole process.
     pub resident_at_peak: u64,
-    /// Owned when the process as a whole held most.
+    /// Owned bytes at the peak of the whole process.
     pub owned_at_peak: u64,
-    /// Of the slack when the process as a whole held most: in pages where this component worked last.
+    /// Part of the slack at the peak of the whole process, in pages that this component used last.
     pub slack_at_peak: u64,
-    /// Never more than this was resident, at any time between samples; `resident_peak` where no bound is
-    /// known.
+    /// Upper bound of the resident bytes at any time between samples; `resident_peak` where no
+    /// bound is known.
     pub resident_bound: u64,
 }
 
@@ -173,20 +179,20 @@ pub struct Held {
 pub struct Totals {
     /// Sum of all components.
     pub resident: u64,
-    /// Resident bytes as the kernel counts them; it counts huge TLB pages and page tables
-    /// elsewhere.
+    /// Resident bytes as the kernel counts them, without huge TLB pages and page tables.
     pub kernel_resident: u64,
-    /// Of `resident`, without an owner.
+    /// Part of `resident` without an owner.
     pub unattributed: u64,
-    /// Of `resident`, page tables.
+    /// Part of `resident` in page tables.
     pub page_tables: u64,
-    /// Of `resident`, huge TLB pages.
+    /// Part of `resident` in huge TLB pages.
     pub hugetlb: u64,
     /// Largest share of `unattributed` in the total in any bin, in millionths.
     pub worst_unattributed: u32,
 }
 
-/// Writes the sums of a process, or `null` where no sample is left of it: whatever runs has something resident.
+/// Writes the sums of a process, or `null` if it has no sample: every running process has resident
+/// memory.
 fn totals_or_null<S: Serializer>(totals: &Totals, to: S) -> Result<S::Ok, S::Error> {
     (totals.resident > 0).then_some(totals).serialize(to)
 }
@@ -199,18 +205,19 @@ fn bytes_or_null<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
 /// Rows that found no room in a table of the profiler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Of which table: `objects`, `segments`, `sites`, `blocks`, `granules`, `ranges` or `threads`.
+    /// Name of the table: `objects`, `segments`, `sites`, `blocks`, `granules`, `ranges` or
+    /// `threads`.
     pub table: Arc<str>,
     /// Number of times, or number at once.
     pub count: u64,
 }
 
-/// Course of the measuring in one process.
+/// Statistics of the sampler in one process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sampler {
-    /// Samples that looked at every range.
+    /// Samples that examined every range.
     pub full: u64,
-    /// Of these, between `MPI_Init` and `MPI_Finalize`; all of a process without MPI.
+    /// Number of these between `MPI_Init` and `MPI_Finalize`; all of them in a process without MPI.
     pub in_main: u64,
     /// Samples that found nothing changed.
     pub quick: u64,
@@ -220,16 +227,18 @@ pub struct Sampler {
     pub interval_ns: u64,
     /// Longest time the address space was held for one chunk, in nanoseconds.
     pub longest_hold_ns: u64,
-    /// Ranges looked at before they were released.
+    /// Ranges sampled before they were released.
     pub releases: u64,
-    /// Ranges released without a look, to stay within the duty.
+    /// Ranges released without a sample, to stay within the duty.
     pub releases_skipped: u64,
-    /// Bytes on heap pages of several owners: the most by which residency of small blocks may be off.
+    /// Bytes on heap pages with several owners: an upper bound of the error in the residency of
+    /// small blocks.
     pub mixed_bytes: u64,
 }
 
 impl Sampler {
-    /// Share of one processor the sampler took, over a second at least: its cost once, at the start, is no rate.
+    /// Returns the share of one processor that the sampler used, over at least one second: its cost
+    /// at the start is not a rate.
     pub fn duty(&self, duration_ns: u64) -> f64 {
         self.cpu_ns as f64 / duration_ns.max(1_000_000_000) as f64
     }
@@ -243,26 +252,27 @@ pub fn noun<'a>(mut ranks: impl Iterator<Item = &'a Rank>) -> &'static str {
     }
 }
 
-/// Bytes of the kernel's own peak that no sample saw; 0 where samples saw 95 % of it.
+/// Returns the bytes of the kernel's own peak that no sample saw; 0 if samples saw 95 % of it.
 pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
     let missed = kernel_peak.saturating_sub(seen);
     if missed > kernel_peak / 20 { missed } else { 0 }
 }
 
 impl Rank {
-    /// Returns true if a sample of it is left: else it holds something, and nobody knows what.
+    /// Returns true if the trace has a sample of the process. Otherwise its memory is not known.
     pub fn is_seen(&self) -> bool {
         self.totals.resident > 0 || self.peak.bytes > 0
     }
 
-    /// The order in which ranks are shown: those that were launched, those of later starts, other processes.
+    /// Returns the sort key of ranks: launched ranks first, then ranks of later starts, then other
+    /// processes.
     pub fn order(&self) -> (bool, Option<u32>, Option<u32>, Option<Child>, u32) {
         let who = &self.identity;
         (who.rank.is_none(), who.spawned, who.rank, who.child, who.pid)
     }
 
-    /// `rank 3`, `rank 0 of start 2` of one that other ranks have started, `child 1 of rank 0` of a process that a rank has
-    /// started, or `process 4711 (solver) on host` where there is no rank.
+    /// Returns `rank 3`, `rank 0 of start 2` for a rank that other ranks started, `child 1 of rank
+    /// 0` for a process that a rank started, or `process 4711 (solver) on host` without a rank.
     pub fn label(&self) -> String {
         match (self.identity.rank, &self.identity.child) {
             (Some(_), _) => format!("rank {}", Who::of(self)),
@@ -271,7 +281,7 @@ impl Rank {
         }
     }
 
-    /// The same for a column of ranks: `3`, or `4711 (solver)` where there is no rank.
+    /// Returns the same for a column of ranks: `3`, or `4711 (solver)` without a rank.
     pub fn short(&self) -> String {
         match (self.identity.rank, &self.identity.child) {
             (None, None) => format!("{} ({})", self.identity.pid, self.program()),
@@ -279,18 +289,18 @@ impl Rank {
         }
     }
 
-    /// Name of the program without its folder.
+    /// Returns the name of the program without its folder.
     pub fn program(&self) -> &str {
         let path = &*self.identity.program;
         path.rsplit('/').next().unwrap_or(path)
     }
 
-    /// The component of this name.
+    /// Returns the component with this name.
     pub fn held(&self, name: &str) -> Option<&Held> {
         self.held.iter().find(|held| &*held.name == name)
     }
 
-    /// When phases were open, on the axis of the job.
+    /// Returns the periods in which phases were open, on the axis of the job.
     pub fn spans(&self) -> Vec<Span> {
         let shift = |time: u64| time.saturating_add(self.offset_ns);
         self.open
@@ -305,17 +315,18 @@ impl Rank {
             .collect()
     }
 
-    /// When phases were open, those entered several times too, by the trace of this rank with its history.
+    /// Returns the periods of all phases, including those entered several times, from the trace of
+    /// this rank with its history.
     pub fn all_spans(&self, trace: &Trace) -> Vec<Span> {
         super::load::spans_of(self, trace)
     }
 
-    /// Reads the sampled call stacks from the file again, with the objects they are in.
+    /// Reads the sampled call stacks from the file again, with the objects that they refer to.
     pub fn sites(&self) -> Result<(Vec<super::Object>, Vec<super::Site>), super::LoadError> {
         super::load::sites(self)
     }
 
-    /// Reads the sampled call stacks as those of a job, largest peak first.
+    /// Reads the sampled call stacks and merges them like those of a job, largest peak first.
     pub fn largest_sites(&self) -> Result<super::Sites, super::LoadError> {
         let (objects, sites) = self.sites()?;
         let mut collect = super::site::Collect::default();

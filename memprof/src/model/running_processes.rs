@@ -1,4 +1,4 @@
-//! Which processes run on this machine, those in containers too.
+//! Processes that run on this machine, including those in containers.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -7,23 +7,23 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Processes of this machine, looked at once.
+/// Processes of this machine, read once.
 pub struct RunningProcesses {
     boot: Option<[u8; 16]>,
-    /// Processes in pid namespaces below ours, by number in the innermost and start. In two of them there may be two
-    /// that have both in common.
+    /// Processes in PID namespaces below ours, by number in the innermost namespace and start time.
+    /// Processes in two namespaces may have both in common.
     nested: OnceLock<HashMap<(u32, u64), Vec<u32>>>,
-    /// No process of this machine is in a pid namespace beside or above ours.
+    /// True if no process of this machine is in a PID namespace other than ours.
     sees_all: bool,
 }
 
-/// The first pid namespace of every kernel has this number.
+/// Number of the initial PID namespace of every kernel.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
-/// A running process writes within a second; this is that and the delay of a busy machine.
+/// A running process writes within a second; this adds the delay of a busy machine.
 const SILENCE: Duration = Duration::from_millis(2000);
 
 impl RunningProcesses {
-    /// As of now.
+    /// Reads the present state.
     pub fn new() -> RunningProcesses {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let namespace = std::fs::read_link("/proc/self/ns/pid");
@@ -39,9 +39,9 @@ impl RunningProcesses {
         self.boot.as_ref() == Some(boot)
     }
 
-    /// Returns true if the process of this number, as it knows itself, that began at this time and writes this trace,
-    /// lives. Of one that may be in a place we cannot see, the time it `wrote` last tells, in nanoseconds of the
-    /// monotonic clock: it goes on doing so.
+    /// Returns true if the process with this number, as seen by itself, that began at this time and
+    /// writes this trace, is alive. For a process that may be in an invisible namespace, `wrote`,
+    /// the time of its last write in nanoseconds of the monotonic clock, decides: it must advance.
     pub fn runs(
         &self,
         pid: u32,
@@ -56,7 +56,8 @@ impl RunningProcesses {
     }
 }
 
-/// Waits for something new where the last is so young that more may come. Nobody has written it later than now.
+/// Waits for a new write if the last one is so recent that more may follow. A write is never later
+/// than now.
 fn goes_on(wrote: &dyn Fn() -> Option<u64>) -> bool {
     let Some(before) = wrote() else { return false };
     let Some(age) = now_ns().checked_sub(before) else { return false };
@@ -70,7 +71,7 @@ fn goes_on(wrote: &dyn Fn() -> Option<u64>) -> bool {
     false
 }
 
-/// The monotonic clock.
+/// Returns the time of the monotonic clock.
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -81,7 +82,7 @@ fn boot_id(text: &str) -> Option<[u8; 16]> {
     Some(u128::from_str_radix(&digits, 16).ok()?.to_be_bytes())
 }
 
-/// When a process that lives began: the 22nd field, counted after the name in parentheses.
+/// Returns the start time of a live process: the 22nd field, counted after the name in parentheses.
 fn start_ticks(pid: u32) -> Option<u64> {
     let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = line.rsplit_once(')')?;
@@ -118,7 +119,7 @@ fn nested() -> HashMap<(u32, u64), Vec<u32>> {
     nested
 }
 
-/// The number of a process in the innermost of its namespaces; nothing where that is the reader's.
+/// Returns the number of a process in its innermost namespace; `None` if that is the reader's.
 fn innermost(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_ascii_whitespace().skip(1).last()?.parse().ok()
@@ -160,7 +161,7 @@ mod tests {
     fn invisible_process_runs_as_long_as_it_writes() {
         let written = std::cell::Cell::new(now_ns());
         assert!(goes_on(&|| Some(written.replace(written.get() + 1))));
-        // What was forged is not waited for, however it changes.
+        // A forged value is not waited for, however it changes.
         let written = std::cell::Cell::new(u64::MAX / 2);
         assert!(!goes_on(&|| Some(written.replace(written.get() + 1))), "of the future");
         assert!(!goes_on(&|| Some(7)), "of long ago");

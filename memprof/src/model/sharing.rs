@@ -1,12 +1,14 @@
 //! Bounds of a node's memory over time, where its processes share pages.
 //!
-//! What a process has resident (R) is its own or in pages that others may map, too (S). A node holds Σ(R − S) + U, with
-//! U the union of the shared pages. Of a bin S is known between two bounds, from samples; which pages they were is known
-//! of the last sample of each process alone, together with the number of pages that were there before it. So U is
-//! bounded at every time:
+//! The resident memory of a process (R) is private or in pages that other processes may map, too
+//! (S). A node holds Σ(R − S) + U, where U is the union of the shared pages. In a bin, S is known
+//! between two bounds, from samples. Which pages they were is only known for the last sample of
+//! each process, together with the number of pages that were present before it. So U is bounded at
+//! every time:
 //!
-//! - it has what one process has, and all pages of the last samples but those that a process had not at that time;
-//! - it has no page but those of the last samples, and those that were dropped before.
+//! - it contains the pages of one process, and all pages of the last samples except those that a
+//!   process did not have at that time;
+//! - it contains no pages except those of the last samples, and those that were dropped before.
 
 use super::join::{Claim, Joined, Union};
 use super::timeline::place_of;
@@ -14,7 +16,7 @@ use super::{OwnPeak, Series, Timeline};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The smallest page there is.
+/// The smallest possible page.
 const PAGE: u64 = 4096;
 
 /// Sums over the processes of a node, by component.
@@ -30,17 +32,18 @@ struct Part {
     mean: Shares,
     low: Shares,
     floor: Shares,
-    /// Most of all, most in private and most in shared pages, added up over the processes.
+    /// Upper bounds of the total, in private pages, and in shared pages, added up over the
+    /// processes.
     high: Vec<u64>,
     private: Vec<u64>,
     shared: Vec<u64>,
-    /// Shared at least, added up.
+    /// Lower bounds of the shared part, added up.
     certain: Vec<u64>,
-    /// Pages that processes had in some sample and may not have had here, added up.
+    /// Pages that processes had in some sample and may not have had in this bin, added up.
     missing: Vec<u64>,
 }
 
-/// The part of a value that may be shared: over all processes, and the most of one.
+/// Part of a value that may be shared: over all processes, and the largest of one.
 #[derive(Debug, Default)]
 struct Shares {
     sum: Vec<u64>,
@@ -69,7 +72,7 @@ impl Part {
         }
     }
 
-    /// The least of `values` that the node held: what is shared counts once.
+    /// Returns the part of `value` that the node held at least: shared pages count once.
     fn at_least(&self, shares: &Shares, union: Option<&Union>, bin: usize, value: u64) -> u64 {
         let once = self.union_at_least(union, bin).max(shares.most[bin]).min(shares.sum[bin]);
         value.saturating_sub(shares.sum[bin] - once)
@@ -79,12 +82,12 @@ impl Part {
         union.map_or(0, |union| union.least.saturating_sub(self.missing[bin]))
     }
 
-    /// Bytes that were counted more than once at every time of a bin.
+    /// Returns the bytes that were counted more than once at every time of a bin.
     fn repeated(&self, union: Option<&Union>, bin: usize) -> u64 {
         union.map_or(0, |union| self.certain[bin].saturating_sub(union.most))
     }
 
-    /// Bytes by which the sum of what processes had at most is above what the node had.
+    /// Returns the bytes by which the sum of the processes' maxima exceeds the maximum of the node.
     fn beyond(&self, union: Option<&Union>, bin: usize) -> u64 {
         let shared = union.map_or(u64::MAX, |union| union.most).min(self.shared[bin]);
         self.high[bin].saturating_sub(self.private[bin].saturating_add(shared))
@@ -98,22 +101,22 @@ pub struct Then {
     pub name: Arc<str>,
     /// Resident at the peak.
     bytes: u64,
-    /// Of it, shared at most.
+    /// Upper bound of its shared part.
     shared: u64,
     /// Pages of `shared` that may have been counted twice.
     doubled: u64,
-    /// In no other process, at any time of the bin of the peak.
+    /// Lower bound of the bytes in no other process, at any time of the peak's bin.
     private: u64,
 }
 
 impl Sharing {
-    /// For a timeline of so many bins.
+    /// Creates the state for a timeline of `bins` bins.
     pub fn new(bins: usize) -> Sharing {
         Sharing { parts: HashMap::new(), bins }
     }
 
-    /// Adds a process, whose memory is on the axis of the node.
-    /// `moved` has the bytes of its segments that were counted in any other component earlier.
+    /// Adds a process, whose memory is on the axis of the node. `moved` is the number of bytes of
+    /// its segments that counted for another component earlier.
     pub fn add(&mut self, own: &Timeline, claims: &HashMap<Arc<str>, Claim>, moved: u64) {
         for series in
             own.series.iter().filter(|series| series.shared_high.iter().any(|most| *most > 0))
@@ -130,7 +133,7 @@ impl Sharing {
                 ] {
                     shares.add(bin, values[bin].min(shared), claim.doubled);
                 }
-                // In whole pages, which the rounded values of bins are not.
+                // In whole pages, since the values of bins are rounded.
                 let certain =
                     series.low[bin].saturating_sub(series.private_high[bin]) & !(PAGE - 1);
                 let missing = claim.ever.saturating_add(moved).saturating_sub(certain);
@@ -153,7 +156,7 @@ impl Sharing {
         }
     }
 
-    /// A component of a process at its peak, which lies in a bin of the component's memory.
+    /// Returns a component of a process at its peak, which lies in a bin of the component's memory.
     pub fn then(own: &Series, claims: &HashMap<Arc<str>, Claim>, bytes: u64, bin: usize) -> Then {
         let (low, shared) = (own.low[bin], own.shared_high[bin]);
         Then {
@@ -205,7 +208,7 @@ impl Sharing {
         all_repeated
     }
 
-    /// Adds what the others of the node held at least at the peak of a process.
+    /// Adds what the other processes of the node held at least at the peak of a process.
     fn around(
         &self,
         peak: &mut OwnPeak,
@@ -217,7 +220,7 @@ impl Sharing {
         let bin = timeline.bin_at(peak.moment.time_ns);
         let mut held: Vec<u64> = timeline.series.iter().map(|series| series.low[bin]).collect();
         for then in &peak.then {
-            // Of what was put together the sums do not say whose they are.
+            // The sums do not show whose the merged parts are.
             let Some(&at) = places.get(&*then.name) else { continue };
             let part = self.parts.get(&then.name);
             let private = match part {
@@ -233,7 +236,7 @@ impl Sharing {
         }
         let own = peak.then.iter().fold(0, |sum: u64, then| sum.saturating_add(then.bytes));
         let all = held.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        // What no component has stays beside them.
+        // Memory that no component has is added unchanged.
         peak.moment.bytes = peak.moment.bytes.saturating_sub(own).saturating_add(all);
         peak.held = (timeline.series.iter().zip(held))
             .map(|(series, bytes)| (series.name.clone(), bytes, series.low[bin]))
@@ -241,9 +244,9 @@ impl Sharing {
     }
 }
 
-/// Takes from each component its part of the anonymous pages that several processes have, as forks leave them: the kernel
-/// tells of a process how many they are and its share of them, not whose. Returns by how much the sums were more in each
-/// bin at least.
+/// Subtracts from each component its part of the anonymous pages that several processes have in
+/// common, as forks leave them: the kernel reports their number and the share of a process, not the
+/// owner. Returns a lower bound, for each bin, of the amount by which the sums were too large.
 fn count_by_shares(timeline: &mut Timeline, own: &mut [OwnPeak]) -> Vec<u64> {
     let [least, most, of_one] = timeline.forked.clone();
     if most.iter().all(|bytes| *bytes == 0) {

@@ -10,7 +10,7 @@ const MOMENTS: usize = 24;
 const MOMENTS_OF_A_BIN: usize = 4;
 const BIN_NS: u64 = 10;
 
-/// A process at each moment: pages of its own, and those of the file.
+/// A process at each moment: private pages, and pages of the file.
 #[derive(Clone, Debug)]
 struct Process {
     private: Vec<u64>,
@@ -54,7 +54,7 @@ impl Process {
     }
 }
 
-/// Segments come and go, so that pages of one moment are others than those of the last.
+/// Segments are mapped and unmapped, so that the pages at one moment differ from the last ones.
 fn process() -> impl Strategy<Value = Process> {
     let change = (0..4_u64, 0..PAGES, 0..PAGES, 0..3_u8);
     proptest::collection::vec(change, MOMENTS).prop_map(|changes| {

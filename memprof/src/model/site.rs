@@ -68,7 +68,7 @@ pub struct Collect {
 }
 
 impl Collect {
-    /// Adds the sites of one process, whose frames refer to these objects.
+    /// Adds the sites of one process, whose frames refer to `objects`.
     pub fn add_process(&mut self, objects: Vec<Object>, sites: Vec<Site>) {
         let known: Vec<u32> = objects.into_iter().map(|object| self.object(object)).collect();
         for mut site in sites {
@@ -81,7 +81,7 @@ impl Collect {
         }
     }
 
-    /// Index of an object in the result.
+    /// Returns the index of an object in the result.
     fn object(&mut self, object: Object) -> u32 {
         let objects = &mut self.sites.objects;
         *self.objects.entry(object).or_insert_with_key(|object| {
@@ -124,7 +124,7 @@ impl Collect {
             .collect();
     }
 
-    /// The sites of all processes.
+    /// Returns the sites of all processes.
     pub fn finish(mut self) -> Sites {
         self.prune(KEPT);
         self.sites

@@ -1,4 +1,4 @@
-//! Over ranks: smallest, mean and largest, and who.
+//! Statistics over ranks: smallest, mean and largest values, and the ranks that have them.
 
 use super::timeline::NAMES;
 use super::{Child, Group, Rank};
@@ -25,7 +25,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// Names a process.
+    /// Returns the identity of a process.
     pub fn of(rank: &Rank) -> Who {
         let from = &rank.identity;
         Who {
@@ -44,7 +44,8 @@ impl Who {
         self.rank.is_some() || self.child.is_some()
     }
 
-    /// The process in a sentence: `rank 3`, `rank 0 of start 2`, `child 1 of rank 0`, or `process 4711 on host`.
+    /// Returns the process as it is named in a sentence: `rank 3`, `rank 0 of start 2`, `child 1 of
+    /// rank 0`, or `process 4711 on host`.
     pub fn label(&self) -> String {
         match (self.rank, &self.child) {
             (Some(_), _) => format!("rank {self}"),
@@ -83,7 +84,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// One more process.
+    /// Adds a process.
     pub fn add(&mut self, value: u64, who: &Who) {
         if self.count == 0 || value < self.min {
             self.min = value;
@@ -97,7 +98,7 @@ impl Spread {
         self.count += 1;
     }
 
-    /// The mean, 0 of none.
+    /// Returns the mean, 0 without values.
     pub fn mean(&self) -> u64 {
         match self.count {
             0 => 0,
@@ -145,8 +146,9 @@ pub struct Across {
     pub allocated: u64,
 }
 
-/// All components over all ranks, by group, then by largest resident peak. Of more than 512 those that come later are put
-/// together as `other GROUP`: ranks whose traces were made up may each name others.
+/// Returns all components over all ranks, by group, then by largest resident peak. Beyond 512
+/// components, further ones are merged as `other GROUP`: ranks with forged traces may each name
+/// others.
 pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> {
     let mut rows: Vec<Across> = Vec::new();
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
@@ -165,7 +167,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
         known.insert(held.name.clone(), at);
     }
     let mut found = vec![[0; 7]; rows.len()];
-    // Of a rank that has not come to its first sample nothing is known.
+    // Nothing is known of a rank that has not reached its first sample.
     for rank in ranks.filter(|rank| rank.is_seen()) {
         let who = Who::of(rank);
         found.fill([0; 7]);

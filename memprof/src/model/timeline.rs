@@ -37,7 +37,7 @@ pub struct Timeline {
     /// Upper bound of the peak, if all had their highest of a bin at one moment, and with the part of the kernel's own
     /// peaks then that no sample saw.
     pub peak_at_most: u64,
-    /// The process whose own peak it is, where the bins say less.
+    /// Process that had the peak, where the bins show less.
     pub peak_of: Option<Who>,
     /// What components held at that peak, of sums: `peak` is their sum. Largest first.
     pub peak_held: Vec<HeldThen>,
@@ -130,24 +130,24 @@ impl Moment {
 }
 
 impl Timeline {
-    /// End of the last bin.
+    /// Returns the end of the last bin.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.bin_ns.saturating_mul(self.bins as u64))
     }
 
-    /// Middle of a bin.
+    /// Returns the middle of a bin.
     pub fn middle_ns(&self, bin: usize) -> u64 {
         self.start_ns
             .saturating_add(self.bin_ns.saturating_mul(bin as u64))
             .saturating_add(self.bin_ns / 2)
     }
 
-    /// Sum of the means of all components, by bin.
+    /// Returns the sum of the means of all components, by bin.
     pub fn totals(&self) -> Vec<u64> {
         self.sum_of(|series| &series.mean)
     }
 
-    /// The most that all components together can have had, by bin: sums of their bounds.
+    /// Returns the upper bound for all components together, by bin: the sums of their bounds.
     pub fn ceilings(&self) -> Vec<u64> {
         self.sum_of(|series| &series.ceiling)
     }
@@ -162,7 +162,7 @@ impl Timeline {
         totals
     }
 
-    /// The bin a time lies in; the last for later times.
+    /// Returns the bin that contains a time; the last one for later times.
     pub fn bin_at(&self, time_ns: u64) -> usize {
         let bin = time_ns.saturating_sub(self.start_ns) / self.bin_ns.max(1);
         (bin as usize).min(self.bins.saturating_sub(1))
@@ -223,7 +223,7 @@ impl Timeline {
         self.name_peak();
     }
 
-    /// Bytes that the other processes held at least around the peak of one, by series.
+    /// Returns the bytes that the other processes held at least around the peak of one, by series.
     fn others_at(&self, one: &OwnPeak, places: &HashMap<&str, usize>) -> Vec<u64> {
         let bin = self.bin_at(one.moment.time_ns);
         let mut others: Vec<u64> = self.series.iter().map(|series| series.low[bin]).collect();
@@ -235,7 +235,7 @@ impl Timeline {
         others
     }
 
-    /// Names the phase of the peak, where no process knows it better.
+    /// Sets the phase of the peak, if no process provides a better one.
     pub fn name_peak(&mut self) {
         let (None, Some(peak)) = (&self.peak_of, &mut self.peak) else { return };
         let time_ns = peak.time_ns;
@@ -252,7 +252,7 @@ impl Timeline {
         });
     }
 
-    /// The same with one series for each group.
+    /// Returns the timeline with one series for each group.
     pub fn by_group(&self) -> Timeline {
         let mut groups: Vec<Series> = Vec::new();
         for series in &self.series {
@@ -270,8 +270,8 @@ impl Timeline {
         timeline
     }
 
-    /// The same with the `keep` largest components of each group, the others of it together as
-    /// `other GROUP`.
+    /// Returns the timeline with the `keep` largest components of each group; the others are merged
+    /// as `other GROUP`.
     pub fn largest(&self, keep: usize) -> Timeline {
         let mut kept: Vec<Series> = Vec::new();
         let mut rest: Vec<Series> = Vec::new();
@@ -394,7 +394,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the part of `other`, as far as `end_ns`, in a bin of this axis.
+    /// Returns the part of `other` in a bin of this axis, up to `end_ns`.
     fn cover(&self, bin: usize, other: &Timeline, end_ns: u64) -> Option<Cover> {
         let begin = self.start_ns.saturating_add(self.bin_ns.saturating_mul(bin as u64));
         let end = begin.saturating_add(self.bin_ns);
@@ -410,7 +410,7 @@ impl Timeline {
         Some(Cover { bin, first: place(from), last: place(to - 1), from, to, whole })
     }
 
-    /// An empty timeline from `start_ns` that reaches at least to `end_ns`.
+    /// Returns an empty timeline from `start_ns` that extends at least to `end_ns`.
     pub fn axis(start_ns: u64, end_ns: u64, bins: usize) -> Timeline {
         let length = end_ns.saturating_sub(start_ns).max(1);
         let bin_ns = length.div_ceil(bins.max(1) as u64).max(1);
@@ -438,7 +438,7 @@ impl Cover {
         self.first..=self.last
     }
 
-    /// The mean over a bin of width `bin_ns`.
+    /// Returns the mean over a bin of width `bin_ns`.
     fn mean(&self, values: &[u64], other: &Timeline, bin_ns: u64) -> u64 {
         if self.first == self.last && self.whole {
             return values[self.first];
@@ -458,7 +458,7 @@ impl Cover {
     }
 }
 
-/// The place of a component among series; of one that was put together with others, theirs.
+/// Returns the index of a component among series, or of the merged series that contains it.
 pub fn place_of(places: &HashMap<&str, usize>, name: &str) -> Option<usize> {
     places.get(name).or_else(|| places.get(&*Group::of(name).others())).copied()
 }
@@ -468,7 +468,7 @@ fn grow(value: &mut u64, by: u64) {
 }
 
 impl Series {
-    /// Nothing held in any bin.
+    /// Returns a series that is zero in every bin.
     pub fn zero(name: Arc<str>, group: Group, bins: usize) -> Series {
         Series {
             name,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Touch {
     /// Owner of the memory.
     pub owner: Arc<str>,
-    /// Component whose code touched it; nothing where that is not known.
+    /// Component of the code that touched the memory; `None` where that is not known.
     pub toucher: Option<Arc<str>>,
     /// The function of MPI the thread was seen in, where the toucher is MPI.
     pub mpi_function: Option<Arc<str>>,
@@ -24,9 +24,9 @@ pub struct Touch {
 pub struct Touches {
     /// Largest first.
     pub cells: Vec<Touch>,
-    /// Page faults that the kernel told of.
+    /// Page faults that the kernel reported.
     pub faults: u64,
-    /// Page faults it could not tell of.
+    /// Page faults that the kernel could not report.
     pub lost: u64,
     /// Processes in which it was asked.
     pub processes: u32,

@@ -1,11 +1,12 @@
-//! Whose the mappings of a process are, as far as they tell without a record of who asked for them.
+//! Owners of the mappings of a process, as far as they can be determined without a record of the
+//! allocations.
 
 use super::objects::Loaded;
 use super::smaps::Mapping;
 use memprof_trace::classify;
 use serde::Serialize;
 
-/// The component that has what `malloc` and mappings without a file hold: nobody recorded who asked.
+/// Component of memory from `malloc` and of mappings without a file: the callers were not recorded.
 pub const HEAP: &str = "heap";
 /// Stacks of threads but the main one.
 pub const STACKS: &str = "stack:threads";
@@ -30,8 +31,9 @@ pub struct Held {
     pub mapped: u64,
 }
 
-/// Adds all mappings up by component, those with most first. `stacks` are addresses in stacks of threads; where the kernel
-/// does not tell them, `threads` other than the main one have stacks behind guards.
+/// Adds up all mappings by component, largest first. `stacks` are addresses in stacks of threads;
+/// where the kernel does not report them, `threads` other than the main one have stacks behind
+/// guards.
 pub fn components(
     mappings: &[Mapping],
     objects: &[Loaded],
@@ -89,7 +91,7 @@ impl Held {
     }
 }
 
-/// What a mapping says that is of no object.
+/// Returns the component of a mapping that belongs to no object.
 fn of_mapping(mapping: &Mapping) -> &'static str {
     match &*mapping.path {
         "[stack]" => "stack:main",
@@ -119,7 +121,7 @@ fn is_stack(mapping: &Mapping, before: Option<&Mapping>, stacks: &[u64], threads
     if stacks.iter().any(|address| (mapping.start..mapping.end).contains(address)) {
         return true;
     }
-    // Not told: what stands on a guard.
+    // The stack is not reported; a mapping above a guard is one.
     let on_guard = before.is_some_and(|guard| {
         guard.is_guard() && guard.end == mapping.start && guard.size() <= GUARD
     });

@@ -1,7 +1,8 @@
-//! `memprof live --pid`: what can be known of a process that was not started under `memprof run`, by its mappings.
+//! `memprof live --pid`: memory of a process that was not started under `memprof run`, determined
+//! from its mappings.
 //!
-//! Who asked for the memory of `malloc` was not recorded: the heap is one line. All else tells by its mapping: objects, stacks,
-//! shared segments, data files.
+//! The callers of `malloc` were not recorded, so the heap is one line. All other memory is
+//! identified by its mapping: objects, stacks, shared segments, data files.
 
 mod attribute;
 mod objects;
@@ -60,7 +61,7 @@ pub enum Refusal {
         /// Number of its user.
         user: u32,
     },
-    /// The kernel does not tell.
+    /// The kernel does not report the mappings.
     #[error("cannot look at process {pid}: {cause}")]
     Unread {
         /// Its number.
@@ -89,7 +90,7 @@ pub struct Seen {
     memprof_process: u32,
     /// Its number.
     pub pid: u32,
-    /// Path of its program, or its name where the kernel does not tell.
+    /// Path of its program, or its name where the kernel does not report the path.
     pub program: String,
     /// How many threads it has.
     pub threads: usize,
@@ -105,7 +106,7 @@ pub struct Seen {
 }
 
 impl Process {
-    /// Finds a process, and whether it may be looked at.
+    /// Finds a process, and checks whether it may be observed.
     pub fn open(pid: u32) -> Result<Process, Refusal> {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let name =
@@ -168,7 +169,7 @@ impl Process {
         }))
     }
 
-    /// A file of the kernel about it.
+    /// Returns a kernel file about the process.
     fn text(&self, name: &str) -> Result<String, Refusal> {
         let pid = self.pid;
         match std::fs::read(self.folder.join(name)) {
@@ -186,7 +187,7 @@ impl Process {
         }
     }
 
-    /// The folders of its threads, the main one first.
+    /// Returns the folders of the threads, the main one first.
     fn threads(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.folder.join("task")).into_iter().flatten().flatten();
         let mut threads: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -196,7 +197,7 @@ impl Process {
     }
 }
 
-/// State and start of a process, behind its name in parentheses.
+/// Returns state and start time of a process, which follow its name in parentheses.
 fn stat(folder: &Path) -> Option<(char, u64)> {
     let line = std::fs::read_to_string(folder.join("stat")).ok()?;
     let (_, fields) = line.rsplit_once(')')?;
@@ -204,7 +205,7 @@ fn stat(folder: &Path) -> Option<(char, u64)> {
     Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
-/// Where a thread's stack is, while it waits in the kernel and that may be known.
+/// Returns the stack pointer of a thread, if it waits in the kernel and the value is accessible.
 fn stack_pointer(thread: &Path) -> Option<u64> {
     let line = std::fs::read_to_string(thread.join("syscall")).ok()?;
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -212,14 +213,14 @@ fn stack_pointer(thread: &Path) -> Option<u64> {
     u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }
 
-/// `VmPTE: 52 kB`
+/// Parses an amount such as `VmPTE: 52 kB`.
 fn amount(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|text| text.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     number.unwrap_or(0).saturating_mul(1024)
 }
 
-/// One screen.
+/// Returns one screen.
 pub fn display(seen: &Seen, look: Look) -> String {
     use Align::{Left, Right};
     let program = seen.program.rsplit('/').next().unwrap_or_default();
@@ -279,7 +280,7 @@ pub fn display(seen: &Seen, look: Look) -> String {
     out + &format!("{}\n", look.dim(&peak))
 }
 
-/// One look, for other programs.
+/// Returns one look as JSON, for other programs.
 pub fn json(seen: &Seen) -> anyhow::Result<String> {
     Ok(serde_json::to_string(seen)? + "\n")
 }
@@ -302,7 +303,7 @@ mod tests {
         assert!(of(&format!("app.exe:{own}")) > 0, "{seen:?}");
         let status = std::fs::read_to_string("/proc/self/status").expect("status");
         let kernel = amount(&status, "VmRSS:") + amount(&status, "VmPTE:");
-        // Other tests of this process go on.
+        // Other tests of this process run concurrently.
         assert!(seen.resident.abs_diff(kernel) < kernel / 4, "{} of {kernel}", seen.resident);
     }
 

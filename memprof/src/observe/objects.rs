@@ -1,4 +1,4 @@
-//! The program and libraries that a process has mapped, and whose each is.
+//! The program and libraries that a process has mapped, and the component of each.
 
 use super::smaps::Mapping;
 use memprof_trace::classify::{self, Node, OfMpi};
@@ -45,12 +45,13 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Of the process with this folder in `/proc`, which runs a program of this path.
+    /// Creates the table for the process with this folder in `/proc`, which runs a program with
+    /// this path.
     pub fn of(process: &Path, program: &str) -> Objects {
         Objects { root: process.join("root"), program: program.to_owned(), known: HashMap::new() }
     }
 
-    /// All objects that are mapped: files of which something may be executed.
+    /// Returns all mapped objects: files with an executable mapping.
     pub fn loaded(&mut self, mappings: &[Mapping]) -> Vec<Loaded> {
         let mut found: Vec<Loaded> = Vec::new();
         for mapping in mappings.iter().filter(|mapping| mapping.inode != 0) {
@@ -86,7 +87,7 @@ impl Objects {
         found
     }
 
-    /// What the file says; nothing where it cannot be read, or is none of this machine's kind.
+    /// Returns the facts in the file; none if it cannot be read, or is for another kind of machine.
     fn facts(&mut self, path: &str) -> Facts {
         if let Some(facts) = self.known.get(path) {
             return facts.clone();
@@ -99,7 +100,8 @@ impl Objects {
     }
 }
 
-/// The name that the loader knows an object by: `libz.so.1` of `/usr/lib/libz.so.1.2.13`. The kernel marks removed files.
+/// Returns the name by which the loader knows an object: `libz.so.1` for `/usr/lib/libz.so.1.2.13`.
+/// The kernel marks removed files.
 fn name<'a>(path: &'a str, facts: &'a Facts) -> &'a str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -119,7 +121,7 @@ fn read(path: &Path) -> Option<Facts> {
     Some(Facts { of_mpi, name: texts(&file, DT_SONAME).pop(), needs, extent })
 }
 
-/// What the entries of a kind say to the loader.
+/// Returns the texts of the dynamic entries of a kind.
 fn texts<'d>(
     file: &ElfFile<'d, FileHeader64<Endianness>, &'d ReadCache<File>>,
     kind: DynamicTag,
@@ -133,7 +135,7 @@ fn texts<'d>(
     names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
-/// The class of each object, given with its file name and whether it is the program.
+/// Returns the class of each object, given its file name and whether it is the program.
 fn classes(named: &[(&str, bool)], facts: &[Facts]) -> Vec<Class> {
     let place = |need: &String| named.iter().position(|(name, _)| name == need);
     let needs: Vec<Vec<u16>> = facts

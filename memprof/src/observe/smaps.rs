@@ -35,7 +35,7 @@ impl Mapping {
         self.rights == [false; 3]
     }
 
-    /// How many addresses it has.
+    /// Returns the number of addresses.
     pub fn size(&self) -> u64 {
         self.end - self.start
     }
@@ -66,7 +66,7 @@ pub fn parse(text: &str) -> Vec<Mapping> {
     mappings
 }
 
-/// `7f00a000-7f00b000 r-xp 00021000 fe:0a 325843   /usr/lib/a b.so`
+/// Parses a line such as `7f00a000-7f00b000 r-xp 00021000 fe:0a 325843   /usr/lib/a b.so`.
 fn head(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -86,7 +86,7 @@ fn head(line: &str) -> Option<Mapping> {
     })
 }
 
-/// `Rss:                 132 kB`
+/// Parses a line such as `Rss:                 132 kB`.
 fn amount(line: &str) -> Option<(&str, u64)> {
     let (name, value) = line.split_once(':')?;
     let number: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;

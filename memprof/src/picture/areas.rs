@@ -3,7 +3,7 @@
 use super::palette::{GROUPS, SHADES, Shades, place_of};
 use super::{Series, Timeline};
 
-/// More areas of one group cannot be told apart, and a shade is for the small ones together.
+/// More areas of one group cannot be distinguished, and one shade is for the small ones together.
 const MOST_OF_GROUP: usize = SHADES - 1;
 /// A component that never has this share of the largest total is one of the small ones of its group.
 const LEAST_SHARE: f64 = 0.004;
@@ -89,7 +89,7 @@ pub(super) fn value(values: &[u64], index: usize) -> u64 {
     values.get(index).copied().unwrap_or(0)
 }
 
-/// The sum of all components at each time.
+/// Returns the sum of all components at each time.
 pub(super) fn totals(picture: &Timeline) -> Vec<u64> {
     (0..picture.times.len())
         .map(|index| {

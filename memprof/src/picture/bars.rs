@@ -20,7 +20,7 @@ const HINTS: usize = 256;
 /// Parts of time by row.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bars {
-    /// Words for readers who do not see the picture.
+    /// Text for readers who cannot see the picture.
     pub title: String,
     /// Colour of each part, from left to right.
     pub colours: Vec<&'static str>,
@@ -39,7 +39,7 @@ pub struct Bar {
     pub parts: Vec<u64>,
 }
 
-/// Draws bars beside each other on one axis. The height follows from the number of rows.
+/// Draws bars side by side on one axis. The height depends on the number of rows.
 pub fn bars(picture: &Bars, style: &Style) -> String {
     let inks = inks(style.theme);
     let sum = |bar: &Bar| bar.parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
@@ -60,7 +60,8 @@ pub fn bars(picture: &Bars, style: &Style) -> String {
     }
     let unit = format!("time, {}", axis.unit);
     svg.words((LEFT + width, bottom + 34.0), 11.5, Anchor::End, inks.muted, &unit);
-    // A stroke for each part of a row, those of one colour in one path: a thousand ranks stay small.
+    // One stroke for each part of a row, and one path for each colour: the picture of a thousand
+    // ranks stays small.
     let mut paths = vec![String::new(); picture.colours.len()];
     for (row, bar) in picture.rows.iter().enumerate() {
         let y = number(TOP + (row as f64 + 0.5) * row_height);

@@ -59,8 +59,8 @@ pub fn heat(picture: &Heat, style: &Style) -> String {
     let per_column = picture.times.len().div_ceil(MOST_COLUMNS).max(1);
     let columns = picture.times.len().div_ceil(per_column);
     let most = picture.values.iter().flatten().copied().max().unwrap_or(0).max(1);
-    // A stroke for each run of equal cells, those of one colour in one path, in units of cells: a thousand ranks
-    // stay small.
+    // One stroke for each run of equal cells, and one path for each colour, in units of cells: the
+    // picture of a thousand ranks stays small.
     let mut strokes = vec![String::new(); STEPS as usize + 1];
     for row in 0..rows {
         let members =

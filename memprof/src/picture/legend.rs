@@ -27,7 +27,8 @@ pub(super) fn legend(
         11.0,
         Anchor::End,
         inks.muted,
-        // Means of the time in which the peak lies: of sums, and of a rank that was looked at rarely, nobody knows better.
+        // Means over the time that contains the peak: for sums, and for a rank with few samples,
+        // nothing better is known.
         if at_peak.is_some() { "around the peak" } else { "at most" },
     );
     // Lines are explained below the areas.
@@ -110,7 +111,7 @@ pub(super) fn legend(
     }
 }
 
-/// The square before a name whose base line this is.
+/// Draws the square before a name with this base line.
 fn swatch(svg: &mut Svg, (left, y): (f64, f64), colour: &str) {
     svg.element(
         "rect",

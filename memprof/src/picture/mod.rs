@@ -42,7 +42,7 @@ pub enum Theme {
 pub struct Style {
     /// Width in pixels, the legend included.
     pub width: f64,
-    /// Height in pixels; a picture with rows of its own grows beyond it where it has to.
+    /// Height in pixels; a picture with separate rows exceeds it where necessary.
     pub height: f64,
     /// Colours of ink, paper and grid.
     pub theme: Theme,

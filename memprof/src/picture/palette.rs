@@ -1,7 +1,7 @@
 //! Colours: one hue for each group, shades of it for components, readable without colour vision.
 //!
-//! The hues are those of Okabe and Ito. Neighbours in the stack also differ in lightness and are parted by
-//! thin lines, so the picture does not depend on hue alone.
+//! The hues are those of Okabe and Ito. Adjacent areas of the stack also differ in lightness and
+//! are separated by thin lines, so the picture does not depend on hue alone.
 
 use super::Theme;
 
@@ -36,7 +36,7 @@ const HUES: [(u8, u8, u8); 11] = [
 
 /// Step of each shade towards white (positive) or black.
 const STEPS: [f64; SHADES] = [0.0, 0.30, -0.24, 0.50, 0.15, 0.62];
-/// Number of components of a group that can be told apart.
+/// Number of distinguishable components of a group.
 pub(super) const SHADES: usize = 6;
 
 /// Defines the colours of [`Theme::Page`], for light and dark, as the reader's system or `data-theme` says.
@@ -46,7 +46,7 @@ pub const PAGE_CSS: &str = "\
 :root[data-theme=dark]{--memprof-ink:#e8eaed;--memprof-muted:#9aa4b0;--memprof-grid:#31363d;--memprof-paper:#16191d;--memprof-shade:#1e2227;--memprof-strip:#343b44}
 ";
 
-/// Colours of everything beside the data.
+/// Colours of everything except the data.
 pub(super) struct Inks {
     pub ink: &'static str,
     pub muted: &'static str,
@@ -85,7 +85,7 @@ pub(super) fn inks(theme: Theme) -> Inks {
     }
 }
 
-/// The group of a component by its display name: the first word decides.
+/// Returns the group of a component by the first word of its display name.
 pub fn group_of(component: &str) -> &'static str {
     let class = component.split([':', '.']).next().unwrap_or_default();
     if class == "app" {
@@ -95,7 +95,7 @@ pub fn group_of(component: &str) -> &'static str {
     GROUPS.iter().copied().find(|group| *group == class).unwrap_or("unattributed")
 }
 
-/// Place of a group in the stack.
+/// Returns the index of a group in the stack.
 pub(super) fn place_of(group: &str) -> usize {
     GROUPS.iter().position(|known| *known == group).unwrap_or(GROUPS.len() - 1)
 }
@@ -117,7 +117,7 @@ impl Shades {
         sorted.dedup();
         let mut taken = [[false; STEPS.len()]; GROUPS.len()];
         let mut chosen = Vec::with_capacity(sorted.len());
-        // What has a shade of its own takes it before the others look.
+        // Components with a fixed shade take it before the others choose.
         for fixed in [true, false] {
             for (name, group) in &sorted {
                 let (place, wish) = (place_of(group), own_shade(name));
@@ -137,7 +137,7 @@ impl Shades {
         Self { chosen }
     }
 
-    /// The colour of a component as `#rrggbb`.
+    /// Returns the colour of a component as `#rrggbb`.
     pub fn colour(&self, name: &str, group: &str) -> String {
         match self.chosen.binary_search_by(|(known, _)| known.as_str().cmp(name)) {
             Ok(index) => self.chosen[index].1.clone(),
@@ -146,7 +146,8 @@ impl Shades {
     }
 }
 
-/// The members that every job has are recognised by colour alone.
+/// Returns the fixed shade of components that every job has, which readers recognize by colour
+/// alone.
 fn own_shade(name: &str) -> Option<usize> {
     match name {
         "app.exe" | "mpi.core" | "stack.main" | "unattributed" | "tool" | "slack" | "kernel"
@@ -168,7 +169,7 @@ fn colour(place: usize, shade: usize) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(red), mix(green), mix(blue))
 }
 
-/// FNV-1a: the same on every machine and in every version.
+/// Computes FNV-1a, which is the same on every machine and in every version.
 fn hash(name: &str) -> usize {
     let hash = name
         .bytes()
@@ -176,7 +177,7 @@ fn hash(name: &str) -> usize {
     (hash >> 8) as usize
 }
 
-/// Black or white, whichever can be read on that colour.
+/// Returns black or white, whichever is readable on a colour.
 pub(super) fn text_on(colour: &str) -> &'static str {
     let channel = |at: usize| {
         colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0)
@@ -187,7 +188,8 @@ pub(super) fn text_on(colour: &str) -> &'static str {
     if light > 0.2 { "#14171a" } else { "#ffffff" }
 }
 
-/// The scale of heat maps: dark violet to yellow (viridis, seven stops), even in lightness.
+/// Returns a colour of the heat map scale: dark violet to yellow (viridis, seven stops), uniform in
+/// lightness.
 pub(super) fn heat_colour(share: f64) -> String {
     const STOPS: [(u8, u8, u8); 7] = [
         (0x44, 0x01, 0x54),

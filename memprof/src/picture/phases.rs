@@ -33,7 +33,7 @@ pub(super) fn lanes(svg: &mut Svg, plot: &Plot, phases: &[Phase], rows: usize, i
                 svg.close("g");
                 continue;
             };
-            // A name goes on into the free room behind its phase.
+            // A name extends into the free room behind its phase.
             let next = spans.get(index + 1).map_or(plot.left + plot.width, |(next, _, _)| *next);
             let text = label(name, prefix, next - begin - 7.0);
             if !text.is_empty() {
@@ -89,7 +89,7 @@ pub(super) fn hatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f6
     const APART: f64 = 7.0;
     svg.rectangle((x, y), (width, height), inks.paper);
     let mut path = String::new();
-    // Lines of points whose distances from the left and from the top add up to so much.
+    // Lines of points with a constant sum of distances from the left and from the top.
     let mut sum = APART / 2.0;
     while sum < width + height {
         let (right, down) = (sum.min(width), sum.min(height));
@@ -101,17 +101,19 @@ pub(super) fn hatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f6
     svg.element("path", &[("d", &path), ("stroke", &inks.muted), ("stroke-width", &0.8)]);
 }
 
-/// The name as it is written in so much room: whole, else without the words it has in common with others, else cut.
+/// Returns the name as it fits into `room`: whole, otherwise without the words shared with others,
+/// otherwise cut.
 fn label(name: &str, prefix: &str, room: f64) -> String {
     if text_width(name, SIZE) <= room {
         return name.to_owned();
     }
     let cut = fit(name.strip_prefix(prefix).unwrap_or(name), SIZE, room);
-    // A letter or two and dots tell nobody anything.
+    // One or two letters and dots mean nothing to a reader.
     if cut.ends_with('…') && cut.chars().count() < 4 { String::new() } else { cut }
 }
 
-/// The words that all names of a lane begin with that have not enough room; nothing where there is one span of them.
+/// Returns the words that all names in a lane without enough room begin with; empty if there is
+/// only one such span.
 fn common_prefix<'a>(spans: &[(f64, f64, Option<&'a str>)]) -> &'a str {
     let narrow = spans.iter().filter_map(|(begin, end, name)| {
         name.filter(|name| text_width(name, SIZE) > end - begin - 7.0)
@@ -146,7 +148,7 @@ fn merged<'a>(plot: &Plot, phases: &'a [Phase], depth: usize) -> Vec<(f64, f64, 
                 if begin - *last < 1.5 && (end - begin < 2.0 || *last - *first < 2.0) =>
             {
                 if *name != Some(phase.name.as_str()) {
-                    // A narrow one beside a wide one does not take its name away.
+                    // A narrow phase next to a wide one does not remove its name.
                     *name = if *last - *first > end - begin {
                         *name
                     } else {
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(prefix, "quo ");
         assert_eq!(label("quo push socket", prefix, 43.0), "push s…");
         assert_eq!(label("quo push socket", prefix, 150.0), "quo push socket");
-        // The same phase again and again keeps what tells it from others.
+        // A phase that repeats keeps the part that distinguishes it from others.
         assert_eq!(common_prefix(&[narrow("quo push socket"); 18]), "quo push ");
         assert_eq!(label("quo push socket", "quo push ", 43.0), "socket");
         assert_eq!(common_prefix(&[narrow("quo push socket")]), "");

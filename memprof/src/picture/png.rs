@@ -1,4 +1,5 @@
-//! Pixels of an SVG, with fonts of our own: the same on every machine, with or without fonts.
+//! Renders an SVG to pixels with built-in fonts: the result is the same on every machine, with or
+//! without fonts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,8 +28,8 @@ pub enum PictureError {
     Png(String),
 }
 
-/// Turns an SVG into a PNG, `scale` pixels for each of its own. Not for [`super::Theme::Page`], whose colours
-/// only a page knows.
+/// Converts an SVG into a PNG, with `scale` pixels for each of its own. Not for
+/// [`super::Theme::Page`], whose colours are defined only in a page.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, PictureError> {
     let options =
         Options { fontdb: fonts(svg), font_family: "Ubuntu".into(), ..Options::default() };
@@ -46,7 +47,7 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, PictureError> {
     pixels.encode_png().map_err(|error| PictureError::Png(error.to_string()))
 }
 
-/// The font brought along; for scripts it does not have, also the machine's.
+/// Returns the built-in font and, for scripts that it lacks, also the machine's fonts.
 fn fonts(svg: &str) -> Arc<fontdb::Database> {
     static BROUGHT: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
     static WITH_MACHINE: OnceLock<Arc<fontdb::Database>> = OnceLock::new();

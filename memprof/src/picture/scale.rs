@@ -1,4 +1,4 @@
-//! Axes: round steps, in the unit that suits.
+//! Axes with round steps, in a suitable unit.
 
 const KIB: f64 = 1024.0;
 
@@ -16,22 +16,22 @@ const TIME_UNITS: [(f64, &str); 6] =
     [(3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
 fn unit(value: f64, units: &[(f64, &'static str)]) -> (f64, &'static str) {
-    // 999.6 would be written as 1000: the next unit is for it.
+    // 999.6 would be written as 1000, so the next unit is used.
     units.iter().copied().find(|(size, _)| value >= size * 0.9995).unwrap_or(units[units.len() - 1])
 }
 
 /// Marks of an axis from 0 or from a start, all in one unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
-    /// Place and label of each mark.
+    /// Position and label of each mark.
     pub ticks: Vec<(f64, String)>,
-    /// The unit the labels are in.
+    /// Unit of the labels.
     pub unit: &'static str,
     /// End of the axis.
     pub end: f64,
 }
 
-/// An axis of bytes from 0 to at least `most`, with about `wanted` marks.
+/// Returns an axis of bytes from 0 to at least `most`, with about `wanted` marks.
 pub(super) fn byte_axis(most: u64, wanted: usize) -> Axis {
     let most = (most.max(1) as f64).max(16.0);
     let (size, unit) = unit(most, &BYTE_UNITS);
@@ -47,14 +47,15 @@ pub(super) fn byte_axis(most: u64, wanted: usize) -> Axis {
     }
 }
 
-/// From the first of some times to the last, a nanosecond apart at least: also at the end of all time.
+/// Returns the first and the last of some times, at least a nanosecond apart, also at the largest
+/// time.
 pub(super) fn span(times: &[u64]) -> (u64, u64) {
     let from = times.first().copied().unwrap_or(0).min(u64::MAX - 1);
     (from, times.last().copied().unwrap_or(0).max(from + 1))
 }
 
-/// An axis of time over `from..to` in nanoseconds, with about `wanted` marks inside; none where so large numbers
-/// are not told apart.
+/// Returns a time axis over `from..to` in nanoseconds, with about `wanted` marks inside; without
+/// marks where such large numbers cannot be distinguished.
 pub(super) fn time_axis(from: u64, to: u64, wanted: usize) -> Axis {
     let (from, to) = (from as f64, to as f64);
     let (size, unit) = unit(to.max(1.0), &TIME_UNITS);
@@ -75,7 +76,8 @@ pub(super) fn time_axis(from: u64, to: u64, wanted: usize) -> Axis {
     Axis { ticks, unit, end: to }
 }
 
-/// The smallest round number that is at least `rough`: one of `choices` times a power of ten.
+/// Returns the smallest round number that is at least `rough`: one of `choices` times a power of
+/// ten.
 fn round_step(rough: f64, choices: &[f64]) -> f64 {
     let largest = choices.iter().copied().fold(1.0, f64::max);
     let power =
@@ -89,8 +91,8 @@ fn round_step(rough: f64, choices: &[f64]) -> f64 {
         .unwrap_or(largest * power)
 }
 
-/// Rows from one that has its name to the next, at least so many, so that the names of ranks are round numbers; `per_row`
-/// ranks are in a row.
+/// Returns the number of rows from one named row to the next, at least `least`, so that the named
+/// ranks are round numbers; a row has `per_row` ranks.
 pub(super) fn row_step(per_row: usize, least: usize) -> usize {
     let mut ranks = per_row * least;
     while ranks <= 4 * per_row * least {

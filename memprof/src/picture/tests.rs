@@ -1,4 +1,5 @@
-//! Pictures of plausible and of impossible jobs. With `MEMPROF_PICTURES` set to a folder they are kept there to be looked at.
+//! Pictures of plausible and of impossible jobs. If `MEMPROF_PICTURES` is set to a folder, they are
+//! stored there for inspection.
 
 use proptest::prelude::*;
 
@@ -14,7 +15,7 @@ fn keep(name: &str, svg: &str) {
 
 const MIB: u64 = 1 << 20;
 
-/// A solver that sets up, iterates with a growing halo, and writes results.
+/// Returns a solver that sets up, iterates with a growing halo, and writes results.
 fn solver() -> Timeline {
     let count = 240u64;
     let at = |shape: &dyn Fn(f64) -> f64| {
@@ -125,7 +126,7 @@ fn top_of(svg: &str) -> u64 {
     rest.split_once('"').unwrap().0.parse().unwrap()
 }
 
-/// The heights of the points of the path of that class, and that of the top of the plot.
+/// Returns the heights of the points of the path with this class, and that of the top of the plot.
 fn heights(svg: &str, class: &str) -> (Vec<f64>, f64) {
     let numbers = |text: &str| -> Vec<f64> {
         text.split(['M', 'L', ' ']).filter_map(|word| word.parse().ok()).collect()
@@ -141,7 +142,7 @@ fn phases_without_a_sample_are_hatched_with_legend() {
     let style = Style::default();
     assert!(!timeline(&picture, &style).contains("unseen"));
     for phase in &mut picture.phases {
-        // `main` has phases in itself that were seen.
+        // `main` contains phases in which samples were taken.
         phase.is_unseen = ["main", "assemble"].contains(&phase.name.as_str());
     }
     let svg = timeline(&picture, &style);
@@ -169,7 +170,7 @@ fn narrow_hatched_phase_has_its_name_upright() {
 #[test]
 fn samples_are_marked_where_they_were_taken() {
     let mut picture = solver();
-    // Of three, two touch each other.
+    // Of three samples, two touch each other.
     picture.samples = vec![0, 1_000, picture.times[picture.times.len() - 1]];
     let svg = timeline(&picture, &Style::default());
     let marks = svg.split_once("class=\"samples\" d=\"").unwrap().1.split_once('"').unwrap().0;
@@ -199,7 +200,7 @@ fn scale_follows_resident_memory_where_much_more_is_owned() {
     assert!(top_of(&svg) < 3 * usual / 2, "{} {usual}", top_of(&svg));
     let (places, top) = heights(&svg, "outline");
     assert!(places.iter().all(|y| *y >= top), "beyond {top}: {places:?}");
-    // The legend has how much it is.
+    // The legend contains the amount.
     assert!(svg.contains(">13.6 GiB<"), "{svg}");
 }
 
@@ -323,7 +324,7 @@ fn a_curve_stays_within_what_was_measured() {
         let found = svg.split(begin).skip(1).filter_map(|rest| rest.split(end).next());
         found.map(numbers).collect()
     };
-    // What was measured: dots, smaller than those of the legend.
+    // Measured values are dots, smaller than those of the legend.
     let dots: Vec<Vec<f64>> =
         parts("<circle cx=\"", " fill").into_iter().filter(|dot| dot[2] == 3.6).collect();
     let lines = parts("class=\"line\" d=\"", "\"");
@@ -342,7 +343,7 @@ fn a_curve_stays_within_what_was_measured() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the numbers and names are, the result is an SVG that can be drawn.
+    /// Whatever the numbers and names are, the result is a valid SVG.
     #[test]
     fn every_timeline_is_a_picture(
         times in prop::collection::vec(any::<u64>(), 0..40),

@@ -17,13 +17,14 @@ const BOTTOM: f64 = 40.0;
 const RIGHT: f64 = 18.0;
 pub(super) const LEGEND: f64 = 262.0;
 pub(super) const ROW: f64 = 17.0;
-/// Name of the line of what is possible, in the legend and for the page's script.
+/// Name of the line of possible memory, in the legend and for the page's script.
 pub(super) const POSSIBLE: &str = "possible between samples";
 /// Name of the marks on the axis.
 pub(super) const SAMPLES: &str = "samples were taken";
-/// The line of what is owned may make the picture this much higher; beyond that it is cut off at the top.
+/// Factor by which the line of owned memory may increase the height; beyond that it is cut off at
+/// the top.
 const OWNED_ROOM: f64 = 1.3;
-/// Distance of the columns in which places for labels are looked for.
+/// Distance of the columns in which positions for labels are searched.
 const COLUMN: f64 = 4.0;
 
 /// Draws stacked components over time.
@@ -73,7 +74,7 @@ pub fn timeline(picture: &Timeline, style: &Style) -> String {
     svg.finish()
 }
 
-/// The rectangle of the areas and the meaning of its sides.
+/// The rectangle of the areas and the scale of its sides.
 pub(super) struct Plot {
     pub(super) left: f64,
     pub(super) top: f64,
@@ -93,7 +94,7 @@ impl Plot {
         let most = totals(picture).into_iter().max().unwrap_or(0);
         let most = most.max(picture.peak.as_ref().map_or(0, |peak| peak.bytes));
         let most = most.max(outline.unwrap_or(0).min((most as f64 * OWNED_ROOM) as u64));
-        // The label of the peak needs a place above it.
+        // The label of the peak needs room above it.
         let room = most.saturating_add(most / 16);
         let height = (style.height - top - BOTTOM).max(40.0);
         let (from, to) = span(&picture.times);
@@ -205,8 +206,9 @@ impl Plot {
         }
     }
 
-    /// Places of the points and the index of each: at most about two for each pixel, the highest of those that share a
-    /// place. A single time is drawn over the whole width.
+    /// Returns the positions of the points and the index of each: at most about two for each pixel,
+    /// the highest of the points that share a position. A single time is drawn over the whole
+    /// width.
     fn points(&self, picture: &Timeline) -> Vec<(f64, usize)> {
         let totals = totals(picture);
         if let [_] = totals[..] {
@@ -247,8 +249,9 @@ impl Plot {
         path
     }
 
-    /// The line that parts an area from the next. Not where all areas rise together, for there many such lines
-    /// would make a gap, and not over areas that are hardly more than a line themselves.
+    /// Returns the line that separates an area from the next. It is omitted where all areas rise
+    /// together, since many such lines would look like a gap, and over areas that are hardly
+    /// thicker than a line.
     fn edge(&self, points: &[(f64, usize)], below: &[f64], above: &[f64]) -> String {
         let mut path = String::new();
         let thick = |index: usize| self.y(below[index]) - self.y(above[index]) > 1.5;
@@ -269,7 +272,8 @@ impl Plot {
         path
     }
 
-    /// The place in an area where its name has most room; none if it has not enough anywhere.
+    /// Returns the place in an area where its name has most room; `None` if it does not fit
+    /// anywhere.
     fn label(
         &self,
         points: &[(f64, usize)],
@@ -303,7 +307,7 @@ impl Plot {
         None
     }
 
-    /// A mark on the axis at each time of a sample; those that touch are one.
+    /// Draws a mark on the axis at each sample time; adjacent marks are merged.
     fn samples(&self, svg: &mut Svg, samples: &[u64], inks: &Inks) {
         const WIDTH: f64 = 1.2;
         let mut runs: Vec<(f64, f64)> = Vec::new();
@@ -327,7 +331,7 @@ impl Plot {
         svg.close("path");
     }
 
-    /// A line through these values; what is beyond the axis lies at the top.
+    /// Returns a line through these values; values beyond the axis are drawn at the top.
     fn line_of(&self, picture: &Timeline, values: &[u64]) -> String {
         let mut path = String::new();
         for (order, (x, index)) in self.points(picture).into_iter().enumerate() {
@@ -338,7 +342,8 @@ impl Plot {
         path
     }
 
-    /// The most that may have been there between samples: a thin line, not shown until the legend is asked for it.
+    /// Draws the upper bound between samples: a thin line, hidden until it is selected in the
+    /// legend.
     fn possible(&self, svg: &mut Svg, picture: &Timeline, inks: &Inks) {
         let Some(values) = &picture.possible else { return };
         svg.element(
@@ -382,7 +387,7 @@ impl Plot {
         let width = text_width(&label, 12.0) + 8.0;
         let start = (x - width / 2.0)
             .clamp(self.left + 1.0, (self.left + self.width - width - 1.0).max(self.left + 1.0));
-        // Above the dashed line too, where the two are near.
+        // Also above the dashed line, if both are close.
         let over = picture.outline.as_ref().map(|outline| {
             let owned = value(&outline.values, nearest(&picture.times, peak.time)) as f64;
             self.y(owned.min(self.axis.end))
@@ -419,7 +424,7 @@ impl Plot {
     }
 }
 
-/// The value at a place between points.
+/// Returns the value at a position between points.
 fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
     let next = points.partition_point(|point| point.0 < x).clamp(1, points.len() - 1);
     let ((left, one), (right, other)) = (points[next - 1], points[next]);
@@ -427,13 +432,13 @@ fn between(points: &[(f64, usize)], values: &[f64], x: f64) -> f64 {
     values[one] + (values[other] - values[one]) * part
 }
 
-/// The index of the time that is nearest.
+/// Returns the index of the nearest time.
 pub(super) fn nearest(times: &[u64], time: u64) -> usize {
     (0..times.len()).min_by_key(|index| times[*index].abs_diff(time)).unwrap_or(0)
 }
 
 impl Series {
-    /// A series whose group follows from its name.
+    /// Creates a series whose group follows from its name.
     pub fn named(name: impl Into<String>, values: Vec<u64>) -> Self {
         let name = name.into();
         let group = group_of(&name).to_owned();

@@ -10,9 +10,9 @@ use crate::model::{Frame, Job, Moment, Rank, Site, Timeline};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
-/// Nodes and ranks that have a line on the page, those with the largest peaks.
+/// Number of nodes and ranks with a line on the page, those with the largest peaks.
 pub const SHOWN: usize = 4;
-/// Components named of each.
+/// Number of components named for each.
 const NAMED: usize = 2;
 
 /// A peak of a job, a node or a rank.
@@ -20,23 +20,23 @@ const NAMED: usize = 2;
 pub struct Peak {
     /// Owner of the peak.
     pub of: String,
-    /// When, how much, in which phase and function of MPI.
+    /// Time, amount, phase and MPI function.
     pub moment: Moment,
-    /// The amount in words: an interval where it is not known well.
+    /// The amount as text: an interval where it is not known well.
     pub resident: String,
-    /// The largest components then.
+    /// Largest components at that time.
     pub largest: Vec<(String, u64)>,
 }
 
 impl Peak {
-    /// Phase and function of MPI.
+    /// Returns phase and MPI function.
     pub fn place(&self) -> String {
         let parts = [&self.moment.phase, &self.moment.mpi_function];
         let parts: Vec<String> = parts.into_iter().flatten().map(|name| clean(name)).collect();
         parts.join(" · ")
     }
 
-    /// `app.exe:solver 80.0 MiB, mpi.core:libmpi.so 12.0 MiB`
+    /// Returns text such as `app.exe:solver 80.0 MiB, mpi.core:libmpi.so 12.0 MiB`.
     pub fn holders(&self) -> String {
         let named =
             self.largest.iter().map(|(name, held)| format!("{} {}", clean(name), bytes(*held)));
@@ -44,7 +44,7 @@ impl Peak {
     }
 }
 
-/// The peaks of the whole job, and of that many of the fullest nodes and of the fullest ranks.
+/// Returns the peaks of the whole job, and of `shown` of the fullest nodes and ranks.
 pub fn peaks(job: &Job, shown: usize) -> Vec<Peak> {
     let mut peaks = Vec::new();
     if job.ranks().count() > 1 {
@@ -72,7 +72,7 @@ fn of_timeline(of: String, timeline: &Timeline) -> Option<Peak> {
     Some(Peak { of, moment, resident: peak_between(timeline), largest })
 }
 
-/// The peak of a rank, which is named with its job where there are several.
+/// Returns the peak of a rank, which is named with its job if there are several.
 fn of_rank(rank: &Rank, several: bool) -> Peak {
     let held = rank.held.iter().map(|held| (held.name.to_string(), held.resident_at_peak));
     let time_ns = rank.peak.time_ns.saturating_add(rank.offset_ns);
@@ -97,27 +97,28 @@ fn largest(mut held: Vec<(String, u64)>) -> Vec<(String, u64)> {
 /// Memory at the peaks of the ranks, by the call that allocated it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Estimated from samples, all ranks together.
+    /// Estimate from samples, over all ranks.
     pub at_peak: u64,
     /// Owner of the memory.
     pub component: String,
-    /// Function and line, of the owner where its own code is on the stack.
+    /// Function and line, in the owner's own code if that is on the stack.
     pub place: String,
-    /// In how many processes.
+    /// Number of processes.
     pub processes: u32,
-    /// There may be more: the call was reached in several ways, and nobody says whether by the same ones.
+    /// True if there may be more: the call was reached in several ways, and it is not known whether
+    /// by the same processes.
     pub or_more: bool,
 }
 
 impl Cause {
-    /// `2 processes`, `at least 2 processes`
+    /// Returns text such as `2 processes` or `at least 2 processes`.
     pub fn processes(&self) -> String {
         let processes = count(self.processes as usize, "process");
         if self.or_more { format!("at least {processes}") } else { processes }
     }
 }
 
-/// The calls with most that lived at the peaks, at most `limit`.
+/// Returns at most `limit` calls, those with most live memory at the peaks.
 pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     let mut sites: Vec<_> = job.sites.sites.iter().filter(|site| site.at_peak > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.at_peak));
@@ -133,11 +134,11 @@ pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     merged(&peaks, limit, all, cause)
 }
 
-/// Stacks after which one looks whether the rest may change anything.
+/// Number of stacks after which the function checks whether the rest can change the result.
 const STEP: usize = 32;
 
-/// Adds up the memory of the same call, the largest first, of stacks that get smaller. It ends when the rest is less
-/// than a hundredth of each sum that is told: to look a name up takes time.
+/// Adds up the memory of equal calls, largest first, from stacks of decreasing size. Ends when the
+/// rest is less than a hundredth of each reported sum: to look up a name takes time.
 fn merged(
     peaks: &[u64],
     limit: usize,
@@ -180,7 +181,8 @@ fn merged(
     causes
 }
 
-/// The innermost function of the owner's own code, that of its compiler's libraries left out; else the innermost one.
+/// Returns the innermost function of the owner's own code, without its compiler's libraries;
+/// otherwise the innermost one.
 fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
     let owner = site.component.split_once(':').map_or("", |(_, object)| object);
     let own = |frame: &&Frame| {
@@ -203,7 +205,7 @@ fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
     called.or(first).or_else(innermost).unwrap_or_default()
 }
 
-/// For the terminal.
+/// Returns the table for the terminal.
 pub fn text(job: &Job, limit: usize, look: Look) -> String {
     use Align::{Left, Right};
     let mut grid = Grid::new(&[Left, Right, Right, Left, Left]);
@@ -237,7 +239,7 @@ pub fn text(job: &Job, limit: usize, look: Look) -> String {
 mod tests {
     use super::*;
 
-    /// Stacks of so much each, and by which call.
+    /// Returns the causes for stacks with these amounts and calls.
     fn told(stacks: &[(u64, &str)], limit: usize, all: u32) -> Vec<Cause> {
         let peaks: Vec<u64> = stacks.iter().map(|stack| stack.0).collect();
         let cause = |index: usize| {
@@ -258,7 +260,7 @@ mod tests {
         assert_eq!(causes[0].processes(), "at least 1 process");
         assert_eq!((causes[1].at_peak, causes[1].processes()), (1_100, "1 process".to_owned()));
         assert_eq!(causes.len(), 3);
-        // There is but one process.
+        // There is only one process.
         assert_eq!(told(&stacks, 3, 1)[0].processes(), "1 process");
         assert!(told(&stacks, 0, 1).is_empty());
     }

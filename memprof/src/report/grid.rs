@@ -1,5 +1,6 @@
-//! Columns of text: widths by content, numbers to the right, nothing at the ends of lines. On a terminal that is too
-//! narrow long names are shortened and the columns that say least are left out.
+//! Columns of text: widths by content, numbers to the right, no spaces at the ends of lines. On a
+//! terminal that is too narrow, long names are shortened and the least important columns are
+//! omitted.
 
 use crate::terminal::{Look, columns};
 
@@ -19,11 +20,11 @@ pub enum Weight {
     Head,
     /// A group or a sum.
     Sum,
-    /// One of many.
+    /// One of many rows.
     Plain,
 }
 
-/// A table being made.
+/// A table under construction.
 #[derive(Debug)]
 pub struct Grid {
     align: Vec<Align>,
@@ -32,31 +33,31 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// With these columns.
+    /// Creates a grid with these columns.
     pub fn new(align: &[Align]) -> Grid {
         Grid { align: align.to_vec(), rows: Vec::new(), least: Vec::new() }
     }
 
-    /// The columns that may be left out where there is no room, the first of these first.
+    /// Sets the columns that may be omitted if there is no room, in order.
     pub fn least(mut self, columns: &[usize]) -> Grid {
         self.least = columns.to_vec();
         self
     }
 
-    /// One more row; cells that are left out are empty.
+    /// Adds a row; missing cells are empty.
     pub fn row(&mut self, weight: Weight, cells: impl IntoIterator<Item = String>) {
         self.rows.push((weight, cells.into_iter().collect()));
     }
 
-    /// Without rows but headings.
+    /// Returns true if there are no rows except headings.
     pub fn is_empty(&self) -> bool {
         self.rows.iter().all(|(weight, _)| *weight == Weight::Head)
     }
 
-    /// The text, two spaces between columns.
+    /// Returns the text, with two spaces between columns.
     pub fn text(&self, look: Look) -> String {
         let room = look.width().unwrap_or(usize::MAX);
-        // The first column of words; the last of all is cut with its line.
+        // The first text column; the last column is cut with its line.
         let names = self.align.iter().position(|align| *align == Align::Left);
         let names = names.filter(|column| column + 1 < self.align.len());
         let cell = |cells: &[String], column: usize| {
@@ -106,10 +107,10 @@ impl Grid {
     }
 }
 
-/// Columns of a terminal that a name keeps, however narrow the terminal is.
+/// Minimum width that a name keeps, however narrow the terminal is.
 const LEAST_NAME: usize = 24;
 
-/// As much of a line as has room.
+/// Cuts a line to fit.
 fn cut(line: &str, room: usize) -> String {
     if columns(line) <= room {
         return line.to_owned();
@@ -117,7 +118,8 @@ fn cut(line: &str, room: usize) -> String {
     head(line, room.saturating_sub(1)) + "…"
 }
 
-/// A name without its middle where it is wider than that: a class stands at the front, a version at the end.
+/// Removes the middle of a name that is too wide: the class is at the front, the version at the
+/// end.
 fn shorten(name: &str, room: usize) -> String {
     if columns(name) <= room {
         return name.to_owned();
@@ -127,7 +129,7 @@ fn shorten(name: &str, room: usize) -> String {
     head(name, room - columns(&tail) - 1) + "…" + &tail.chars().rev().collect::<String>()
 }
 
-/// As much of the beginning as has room.
+/// Returns as much of the beginning as fits.
 fn head(text: &str, room: usize) -> String {
     let mut kept = String::new();
     for letter in text.chars() {

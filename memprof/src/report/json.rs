@@ -1,14 +1,14 @@
-//! The whole report for programs.
+//! The whole report as JSON, for programs.
 
 use super::{Options, View, select, sites};
 use crate::model::Job;
 use serde::Serialize;
 
-/// Version of this form; fields are only added within one.
+/// Version of the JSON form; fields are only added within one.
 const VERSION: u32 = 1;
 
-/// Exact: counted. Sampled: exact at the moments of samples. Interval: a bound at every moment. Estimate:
-/// from a random sample, right on average.
+/// Kinds of numbers. Exact: counted. Sampled: exact at the moments of samples. Interval: a bound at
+/// every moment. Estimate: from a random sample, right on average.
 const KINDS: &[(&str, &[&str])] = &[
     ("exact", &["owned", "owned_peak", "allocations", "frees", "allocated"]),
     (
@@ -35,7 +35,7 @@ const SITES: usize = 100;
 #[derive(Serialize)]
 struct Document<'a, T> {
     memprof_report: u32,
-    /// Kind of each number, by the name of the field.
+    /// Kind of each number, by field name.
     kinds: &'a [(&'a str, &'a [&'a str])],
     #[serde(flatten)]
     part: &'a T,
@@ -43,7 +43,7 @@ struct Document<'a, T> {
     named_sites: Option<Vec<sites::Named>>,
 }
 
-/// The part that is asked for.
+/// Returns the requested part.
 pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
         View::Job => document(job, Some(sites::named(&job.sites, job.started_ns, SITES))),

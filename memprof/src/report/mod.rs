@@ -69,7 +69,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The whole of a folder.
+    /// Returns options for the whole of a folder.
     pub fn of(folder: &Path) -> Options {
         Options {
             folder: Some(folder.to_owned()),
@@ -87,8 +87,8 @@ impl Options {
         }
     }
 
-    /// The folder of the job, and the file for JSON; `-` is standard output. A folder behind `--json`, where no other
-    /// is named, is that of the job.
+    /// Returns the folder of the job, and the file for JSON; `-` is standard output. A folder after
+    /// `--json` is that of the job, if no other is named.
     fn folder_and_json(&self) -> anyhow::Result<(&Path, Option<&Path>)> {
         match (&self.folder, &self.json) {
             (Some(folder), json) => Ok((folder, json.as_deref())),
@@ -142,12 +142,12 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads a job, with progress where somebody looks.
+/// Loads a job, and shows progress on a terminal.
 pub fn load(folder: &Path, only: Option<u32>) -> anyhow::Result<Job> {
     load_as_part(folder, only, &mut Progress::new("reading"))
 }
 
-/// The same as a part of longer work.
+/// Loads a job as a part of longer work.
 pub fn load_as_part(
     folder: &Path,
     only: Option<u32>,
@@ -195,7 +195,7 @@ fn select<'a>(job: &'a Job, options: &Options) -> anyhow::Result<View<'a>> {
     Ok(View::Job)
 }
 
-/// The process of a number, for a command that asks for it.
+/// Returns the process with a number, for a command that requests it.
 pub fn process(job: &Job, pid: u32) -> anyhow::Result<&Rank> {
     let Some(rank) = job.process(pid) else {
         let pids: Vec<String> =
@@ -205,7 +205,7 @@ pub fn process(job: &Job, pid: u32) -> anyhow::Result<&Rank> {
     Ok(rank)
 }
 
-/// `ranks 0 to 3`, or as many as fit.
+/// Returns text such as `ranks 0 to 3`, with as many as fit.
 fn ranks(job: &Job) -> String {
     let mut numbers: Vec<u32> = job.ranks().filter_map(|rank| rank.identity.rank).collect();
     numbers.sort_unstable();

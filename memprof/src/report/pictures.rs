@@ -8,7 +8,7 @@ use crate::terminal::clean;
 use crate::units::{count, time};
 use std::path::Path;
 
-/// All ranks together.
+/// Returns the picture of all ranks together.
 pub fn job(job: &Job) -> picture::Timeline {
     let title = format!(
         "{}: {} on {}, resident",
@@ -19,19 +19,19 @@ pub fn job(job: &Job) -> picture::Timeline {
     timeline(&job.timeline, title, None)
 }
 
-/// One node, shared pages counted once.
+/// Returns the picture of one node, with shared pages counted once.
 pub fn node(node: &Node) -> picture::Timeline {
     let ranks = count(node.ranks.len(), noun(node.ranks.iter()));
     let title = format!("{}: {ranks}, resident, shared pages once", clean(&node.host));
     timeline(&node.timeline, title, None)
 }
 
-/// One rank, with its owned memory as a line.
+/// Returns the picture of one rank, with its owned memory as a line.
 pub fn rank(rank: &Rank) -> anyhow::Result<picture::Timeline> {
     Ok(timeline(&rank.timeline()?, rank_title(rank), Some("owned")))
 }
 
-/// The line above the picture of a rank.
+/// Returns the title of a rank's picture.
 pub fn rank_title(rank: &Rank) -> String {
     format!(
         "{}: {} on {}, resident",
@@ -41,7 +41,7 @@ pub fn rank_title(rank: &Rank) -> String {
     )
 }
 
-/// Any timeline; `owned` names a line for the owned memory.
+/// Returns the picture of any timeline; `owned` names a line for the owned memory.
 pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture::Timeline {
     let drawn = with_peak(from);
     let outline = owned.map(|name| {
@@ -91,10 +91,10 @@ pub fn timeline(from: &Timeline, title: String, owned: Option<&str>) -> picture:
     }
 }
 
-/// The point of the curve that the peak lies on: bins have means alone, which are lower.
+/// Point of the curve at the peak: bins have only means, which are lower.
 struct PeakPoint<'a> {
     from: &'a Timeline,
-    /// Bins before it; nothing where what was held is not known.
+    /// Number of bins before it; `None` if its components are not known.
     at: Option<usize>,
     time_ns: u64,
     bytes: u64,
@@ -109,7 +109,7 @@ fn with_peak(from: &Timeline) -> PeakPoint<'_> {
 }
 
 impl PeakPoint<'_> {
-    /// Inserts a value at the peak, made of that of its bin.
+    /// Inserts a value at the peak, computed from that of its bin.
     fn insert(&self, values: &mut Vec<u64>, value: impl Fn(u64) -> u64) {
         if let Some(at) = self.at {
             let of_bin = values.get(self.from.bin_at(self.time_ns)).copied().unwrap_or(0);
@@ -123,7 +123,7 @@ impl PeakPoint<'_> {
     }
 }
 
-/// The flag of a peak of `resident`, which is an amount or an interval.
+/// Returns the flag of a peak of `resident`, which is an amount or an interval.
 fn peak(moment: &Moment, resident: &str) -> Peak {
     let mut label = format!("{resident} at {}", time(moment.time_ns));
     for part in [&moment.phase, &moment.mpi_function].into_iter().flatten() {
@@ -132,12 +132,12 @@ fn peak(moment: &Moment, resident: &str) -> Peak {
     Peak { time: moment.time_ns, bytes: moment.bytes, label }
 }
 
-/// Writes vectors; how many bytes.
+/// Writes a vector picture. Returns its number of bytes.
 pub fn svg(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     output::write(file, picture::timeline(drawn, &Style::default()).as_bytes())
 }
 
-/// Writes pixels, two for each unit; how many bytes.
+/// Writes a pixel picture with two pixels per unit. Returns its number of bytes.
 pub fn png(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     let style = Style { theme: Theme::Light, ..Style::default() };
     output::write(file, &picture::png(&picture::timeline(drawn, &style), 2.0)?)

@@ -6,10 +6,10 @@ use crate::model::{Group, Held, Job, PhaseAcross, Rank, noun};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
-/// Number of components of a group that stand by themselves before the rest is put together.
+/// Number of components of a group with a separate line before the rest is merged.
 const KEPT: usize = 10;
 
-/// One process: every component, when and where it peaked.
+/// Returns the table of one process: every component, and when and where it peaked.
 pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
     use Align::{Left, Right};
     let who = &rank.identity;
@@ -155,7 +155,7 @@ fn sampler(rank: &Rank, look: Look) -> String {
     format!("\n{}\n", look.dim(&line))
 }
 
-/// One phase over all ranks.
+/// Returns the table of one phase over all ranks.
 pub fn phase(job: &Job, phase: &PhaseAcross, look: Look) -> String {
     use Align::{Left, Right};
     let mut out = format!(

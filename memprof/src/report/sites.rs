@@ -1,4 +1,4 @@
-//! Where memory was allocated: the largest sampled call stacks of a job or of one rank.
+//! Allocation sites: the largest sampled call stacks of a job or of one rank.
 
 use super::symbols::Symbols;
 use crate::model::{Site, Sites};
@@ -11,11 +11,12 @@ pub struct Named {
     /// The sampled stack.
     #[serde(flatten)]
     pub site: Site,
-    /// One line for each frame, innermost first; functions that were inlined have their own.
+    /// One line for each frame, innermost first; inlined functions have separate lines.
     pub names: Vec<String>,
 }
 
-/// The largest sites with the names of their functions, in objects that have not changed since `started_ns`.
+/// Returns the largest sites with the names of their functions, in objects that have not changed
+/// since `started_ns`.
 pub fn named(of: &Sites, started_ns: u64, limit: usize) -> Vec<Named> {
     let sites = of.sites.iter().take(limit);
     let mut symbols = Symbols::new(&of.objects, started_ns);
@@ -32,7 +33,7 @@ pub fn named(of: &Sites, started_ns: u64, limit: usize) -> Vec<Named> {
         .collect()
 }
 
-/// As text.
+/// Returns the sites as text.
 pub fn text(of: &Sites, started_ns: u64, limit: usize, look: Look) -> String {
     let mut out = String::new();
     let sites = named(of, started_ns, limit);

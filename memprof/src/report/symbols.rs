@@ -1,8 +1,9 @@
 //! Names of functions and lines, from the objects on this machine.
 //!
-//! A path in a trace is only a hint: the file there has to be the one that was loaded, by its build
-//! id, or its names would mislead; where neither has one, it must not have changed since the job began.
-//! Work is bounded, since debug information can be large.
+//! A path in a trace is only a hint: the build id must show that the file there is the one that was
+//! loaded, since its names would otherwise be misleading. Where neither has a build id, the file
+//! must not have changed since the job began. Work is bounded, since debug information can be
+//! large.
 
 use crate::model::{Frame, Object};
 use object::Object as _;
@@ -13,13 +14,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// After so long the rest is shown as addresses.
+/// Time after which the rest is shown as addresses.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Larger files are not opened.
 const LARGEST: u64 = 4 << 30;
-/// Functions for one address: the deepest inlining worth reading.
+/// Maximum number of functions for one address: the deepest useful inlining.
 const INLINED: usize = 16;
-/// Parts of the paths of sources that come with a compiler and are compiled into its programs.
+/// Parts of the paths of sources that are distributed with a compiler and compiled into programs.
 const OF_COMPILERS: [&str; 6] = [
     "/rustc/",
     "/lib/rustlib/src/",
@@ -28,7 +29,7 @@ const OF_COMPILERS: [&str; 6] = [
     "/library/std/src/",
     "/include/c++/",
 ];
-/// The names that all of it is below.
+/// Namespaces of the functions in these sources.
 const SPACES: [&str; 4] = ["std::", "core::", "alloc::", "__gnu_cxx::"];
 
 /// A function at an address.
@@ -36,11 +37,12 @@ const SPACES: [&str; 4] = ["std::", "core::", "alloc::", "__gnu_cxx::"];
 pub struct Name {
     /// Its name, and file and line or object.
     pub text: String,
-    /// It came with the compiler: `Vec`, `std::vector`. Who called it says more.
+    /// True if the function is the compiler's: `Vec`, `std::vector`. Its caller is more
+    /// informative.
     pub is_of_compiler: bool,
 }
 
-/// Looks names up.
+/// Lookup of names.
 pub struct Symbols<'a> {
     objects: &'a [Object],
     began_ns: u64,
@@ -50,7 +52,8 @@ pub struct Symbols<'a> {
 }
 
 impl<'a> Symbols<'a> {
-    /// Of these objects, loaded in a job that began so many nanoseconds after 1970.
+    /// Creates the lookup for these objects, loaded in a job that began `began_ns` nanoseconds
+    /// after 1970.
     pub fn new(objects: &'a [Object], began_ns: u64) -> Symbols<'a> {
         Symbols {
             objects,
@@ -61,7 +64,7 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Names of a return address, the innermost inlined function first; at least one.
+    /// Returns the names of a return address, the innermost inlined function first; at least one.
     pub fn names(&mut self, frame: Frame) -> Vec<Name> {
         if let Some(names) = self.names.get(&frame) {
             return names.clone();
@@ -88,7 +91,7 @@ impl<'a> Symbols<'a> {
         let Some(loader) = loaded else {
             return Vec::new();
         };
-        // The call is before the address it returns to.
+        // The call lies before its return address.
         let probe = frame.offset.saturating_sub(1);
         let mut names = Vec::new();
         if let Ok(mut frames) = loader.find_frames(probe) {
@@ -99,7 +102,7 @@ impl<'a> Symbols<'a> {
                 let Ok(name) = function.demangle() else {
                     continue;
                 };
-                // An inlined closure of Rust has no name of the function it is in.
+                // The name of an inlined Rust closure does not contain the function that it is in.
                 let name = if name.starts_with("{closure") { "closure".into() } else { name };
                 let place =
                     found.location.and_then(|location| Some((location.file?, location.line)));
@@ -129,21 +132,20 @@ fn plain(text: String) -> Name {
     Name { text, is_of_compiler: false }
 }
 
-/// A function of which nobody says where its source is.
+/// Returns the name of a function whose source location is not known.
 fn bare(name: &str, object: &Object) -> Name {
     let is_of_compiler = is_compilers(name);
     Name { text: format!("{name}  {}", short(&object.path)), is_of_compiler }
 }
 
-/// Returns true if a function is one that comes with a compiler, by its name as C++ or Rust have
-/// it.
+/// Returns true if a function is distributed with a compiler, by its name in C++ or Rust.
 fn is_compilers(name: &str) -> bool {
     let is_below = |path: &str| SPACES.iter().any(|space| path.starts_with(space));
-    // Rust's `<Type as Trait>::function`, which is whose either of both is.
+    // Rust's `<Type as Trait>::function`, which is the compiler's only if both are.
     if let Some(inside) = name.strip_prefix('<') {
         return inside.split(" as ").all(|path| is_below(path.trim_start_matches(['<', '&'])));
     }
-    // Behind the result, if that is told, and without what stands in brackets.
+    // The name follows the result type, if there is one; the contents of brackets are skipped.
     let (mut depth, mut function) = (0_u32, String::new());
     for letter in name.chars() {
         match letter {
@@ -158,7 +160,7 @@ fn is_compilers(name: &str) -> bool {
     is_below(&function)
 }
 
-/// The last part of a path of sources, with the folder where many have the same.
+/// Returns the last part of a source path, with the folder where the file name is common.
 fn source(path: &Path) -> String {
     let name = short(path);
     let folder = path.parent().and_then(Path::file_name);
@@ -168,13 +170,13 @@ fn source(path: &Path) -> String {
     }
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn short(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
 }
 
-/// Opens an object if it is the one that was loaded.
+/// Opens an object if it is the loaded one.
 fn load(object: &Object, began_ns: u64) -> Option<addr2line::Loader> {
     let data = object.path.metadata().ok()?;
     if !data.is_file() || data.len() > LARGEST {
@@ -187,13 +189,13 @@ fn load(object: &Object, began_ns: u64) -> Option<addr2line::Loader> {
     addr2line::Loader::new(&object.path).ok()
 }
 
-/// The time of the last change of a file or its status, which no copy takes over from its original.
+/// Returns the time of the last change of a file or its status, which copies do not inherit.
 fn changed_ns(data: &std::fs::Metadata) -> u64 {
     let ns = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
     u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
 }
 
-/// In hexadecimal; empty where there is none.
+/// Returns the build id in hexadecimal; `None` if there is none.
 fn build_id(path: &Path) -> Option<String> {
     let file = BufReader::new(File::open(path).ok()?);
     let cache = object::ReadCache::new(file);
@@ -241,11 +243,11 @@ mod tests {
             offsets.map(|at| symbols.names(Frame { object: 0, offset: at + 2 }).remove(0)).collect()
         };
         let (of_compiler, own) = (names("raw_vec"), names("compiler_sources_are_told"));
-        // Some of them without a line, where a library was built without.
+        // Some of them have no line, where a library was built without lines.
         assert!(of_compiler.iter().any(|name| name.text.contains(".rs:")), "{of_compiler:?}");
         let told = of_compiler.iter().filter(|name| name.text.contains(".rs:"));
         assert!(told.into_iter().all(|name| name.is_of_compiler), "{of_compiler:?}");
-        // And what the compiler's own was made of it.
+        // So do functions that the compiler's own libraries were built from.
         let mut own = own.iter().filter(|name| name.text.starts_with("memprof::")).peekable();
         assert!(own.peek().is_some());
         assert!(own.all(|name| !name.is_of_compiler));
@@ -299,7 +301,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let path = place.path().join("object");
         let mut content = std::fs::read(here().path).expect("read");
-        // The note of the linker, made one of another kind.
+        // The note of the linker, changed to another kind.
         let note = [4, 0, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0];
         let at = content.windows(note.len()).position(|bytes| bytes == note).expect("a note");
         content[at + 8] = 0x33;

@@ -1,4 +1,4 @@
-//! The report as text: one screen.
+//! The report as text on one screen.
 
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
@@ -8,15 +8,15 @@ use crate::model::{
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
-/// Call stacks named among the causes of peaks.
+/// Number of call stacks named among the causes of peaks.
 const CAUSES: usize = 3;
-/// Owners and touchers that have a line.
+/// Number of owners and touchers with a line.
 const TOUCHES: usize = 8;
 /// Meaning of the columns of tables of components, and of `slack`, in one line.
 const GLOSSARY: &str = "owned: not freed, exact; resident: seen in memory; peak: the most; \
     at peak: when its rank held most; at most: a bound; slack: free in the allocator\n";
 
-/// Number of components of a group that stand by themselves before the rest is put together.
+/// Number of components of a group with a separate line before the rest is merged.
 const KEPT: usize = 6;
 
 /// Returns the line that explains the columns, of ranks or of processes.
@@ -24,7 +24,7 @@ pub fn glossary(noun: &str) -> String {
     GLOSSARY.replace("rank", noun)
 }
 
-/// The table after a run.
+/// Returns the table shown after a run.
 pub fn short(job: &Job, look: Look) -> String {
     let mut out = String::from("\n");
     out += &heading(job, look);
@@ -38,7 +38,7 @@ pub fn short(job: &Job, look: Look) -> String {
     out
 }
 
-/// All that is known of a job at one glance.
+/// Returns the overview of a job.
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
@@ -53,7 +53,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     out
 }
 
-/// One node: the components over its ranks, and their shared memory.
+/// Returns the table of one node: the components over its ranks, and their shared memory.
 pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     let mut out = format!(
         "{}  {} of {}\n\n",
@@ -71,7 +71,7 @@ pub fn node(job: &Job, node: &Node, everything: bool, look: Look) -> String {
     out
 }
 
-/// Heading: programs, machines, and times.
+/// Returns the heading: programs, machines, and times.
 fn heading(job: &Job, look: Look) -> String {
     let ranks = job.ranks().count();
     let what = match job.ranks().all(|rank| rank.identity.rank.is_some()) {
@@ -99,7 +99,7 @@ fn heading(job: &Job, look: Look) -> String {
     )
 }
 
-/// `ranks`, `processes`.
+/// Returns `ranks` or `processes`.
 pub fn plural(noun: &str) -> &'static str {
     if noun == "rank" { "ranks" } else { "processes" }
 }
@@ -129,7 +129,8 @@ fn total<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Total {
     total
 }
 
-/// A sentence on the profiler's own memory, where it is more than a tenth of what ranks held at their peaks.
+/// Returns a sentence about the profiler's own memory, if it exceeds a tenth of what ranks held at
+/// their peaks.
 pub fn tool_told(job: &Job) -> Option<String> {
     let tool = job.components.iter().find(|row| row.group == Group::Tool)?;
     let held = tool.resident_at_peak.mean();
@@ -224,10 +225,10 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
     grid.text(look)
 }
 
-/// What is left of a component is not named where it is less.
+/// Minimum slack of a component that is named.
 const LEFT: u64 = 256 << 10;
 
-/// Components that have left a tenth of the slack at the peak or more, largest first.
+/// Returns the components that have left at least a tenth of the slack at the peak, largest first.
 pub fn left_by<'a>(rows: &'a [Across], slack: &Across) -> Vec<(&'a str, u64)> {
     let all = slack.resident_at_peak.mean();
     let mut left: Vec<(&str, u64)> = (rows.iter())
@@ -272,7 +273,7 @@ fn spread(spread: &Spread, several: bool) -> [String; 3] {
     }
 }
 
-/// Number of nodes that stand by themselves.
+/// Number of nodes with a separate line.
 const NODES: usize = 4;
 
 fn nodes(nodes: &[Node], look: Look) -> String {
@@ -315,7 +316,7 @@ fn nodes(nodes: &[Node], look: Look) -> String {
     out
 }
 
-/// A peak; where it is not known well, with its upper bound.
+/// Returns a peak, with its upper bound if it is not known well.
 pub fn peak_between(timeline: &Timeline) -> String {
     let least = timeline.peak.as_ref().map_or(0, |peak| peak.bytes);
     let most = timeline.peak_at_most;
@@ -344,7 +345,7 @@ fn shared(node: &Node, everything: bool, look: Look) -> String {
             Weight::Plain,
             [
                 clean(&file.path),
-                // No process maps it any more.
+                // No process maps it any longer.
                 match file.mapped {
                     0 => format!("{}, unmapped", file.processes),
                     _ => file.processes.to_string(),
@@ -400,7 +401,8 @@ fn phases(phases: &[PhaseAcross], noun: &str, look: Look) -> String {
     format!("\n{}", grid.text(look))
 }
 
-/// The largest; of a phase that was over before a sample was taken in any rank, that.
+/// Returns the largest value; for a phase that ended before a sample in any rank, a text that says
+/// so.
 pub fn resident_in(peak: &Spread) -> String {
     match peak.count {
         0 => "no sample".to_owned(),
@@ -408,7 +410,7 @@ pub fn resident_in(peak: &Spread) -> String {
     }
 }
 
-/// The quality of the numbers, the notes, the missing parts.
+/// Returns the quality of the numbers, the notes, and the missing parts.
 pub fn closing(job: &Job, look: Look) -> String {
     let balance = &job.balance;
     if balance.resident == 0 {
@@ -464,7 +466,8 @@ pub fn closing(job: &Job, look: Look) -> String {
     out + &remarks(job, look)
 }
 
-/// How many samples stand behind the figures, in words, and the fewest in a rank: `3 to 118 samples in main (fewest: rank 2)`.
+/// Returns the number of samples on which the figures are based, as text, and the fewest in a rank:
+/// `3 to 118 samples in main (fewest: rank 2)`.
 pub fn samples_in_main(job: &Job) -> (String, u64) {
     let mut samples = Spread::default();
     job.ranks().for_each(|rank| samples.add(rank.sampler.in_main, &statistics::Who::of(rank)));
@@ -480,7 +483,7 @@ pub fn samples_in_main(job: &Job) -> (String, u64) {
     (text, samples.min)
 }
 
-/// What was noted and what is missing, a line each.
+/// Returns the notes and what is missing, one per line.
 pub fn remarks(job: &Job, look: Look) -> String {
     let mut out = String::new();
     let processes = job.ranks().count();
@@ -501,8 +504,8 @@ pub fn remarks(job: &Job, look: Look) -> String {
     out
 }
 
-/// A sentence on memory that the kernel counted and no sample saw, by the rank with most of it; nothing where samples
-/// saw all peaks.
+/// Returns a sentence about memory that the kernel counted but no sample saw, with the rank that
+/// has most of it; `None` if samples saw all peaks.
 pub fn unseen<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<String> {
     let ranks: Vec<&Rank> = ranks.filter(|rank| rank.unseen > 0).collect();
     let worst = ranks.iter().max_by_key(|rank| rank.unseen)?;
@@ -521,11 +524,11 @@ pub fn unseen<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<String> {
     ))
 }
 
-/// Why a rank may have left neither a trace nor a word in the folder.
+/// Reason why a rank may have left neither a trace nor a report in the folder.
 const NO_WORD: &str = "; perhaps the folder is not there where they ran, LD_PRELOAD and MEMPROF_DIR were not \
                        passed on to them, or MPI_Init did not return";
 
-/// Missing or damaged parts, a line each.
+/// Returns missing or damaged parts, one per line.
 pub fn missing(job: &Job, look: Look) -> String {
     use crate::model::State;
     let mut out = String::new();
@@ -539,7 +542,7 @@ pub fn missing(job: &Job, look: Look) -> String {
         let more = if part.missing.len() > 8 { ", ..." } else { "" };
         let ranks = count(part.missing.len(), "rank");
         let of = if several.is_some() { format!(" of job {}", part.number) } else { String::new() };
-        // Who could not make a trace says so beside the others, which is told below.
+        // Ranks that could not write a trace report this separately, which is shown below.
         let said =
             |rank: &u32| job.missing_ranks.refused.iter().any(|word| word.rank == Some(*rank));
         let why = if part.missing.iter().all(said) { "" } else { NO_WORD };
@@ -594,7 +597,8 @@ pub fn missing(job: &Job, look: Look) -> String {
     out
 }
 
-/// Of processes that were ended: which held most when it was last seen, and when that was.
+/// Returns text about killed processes: which one held most when it was last sampled, and when that
+/// was.
 fn last_words(ranks: &[&Rank]) -> String {
     let Some(most) = ranks.iter().max_by_key(|rank| rank.totals.resident) else {
         return String::new();
@@ -604,7 +608,7 @@ fn last_words(ranks: &[&Rank]) -> String {
     format!("; {who}last seen at {end} with {}", bytes(most.totals.resident))
 }
 
-/// A path as people write it: relative where it is below this folder.
+/// Returns a path as users write it: relative if it is below the current folder.
 pub fn shown(path: &std::path::Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let short = path.strip_prefix(&here).unwrap_or(path);

@@ -5,7 +5,7 @@ use crate::model::{Touch, Touches};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count};
 
-/// Name of the toucher, and its function: `mpi.core:libmpi.so.40 · MPI_Recv`.
+/// Returns the name of the toucher, and its function: `mpi.core:libmpi.so.40 · MPI_Recv`.
 pub fn toucher(cell: &Touch) -> String {
     let toucher = cell.toucher.as_deref().unwrap_or("not known");
     match &cell.mpi_function {
@@ -14,7 +14,7 @@ pub fn toucher(cell: &Touch) -> String {
     }
 }
 
-/// Note on its completeness.
+/// Returns a note about the completeness of the matrix.
 pub fn note(touches: &Touches) -> String {
     let lost = match touches.lost {
         0 => "none lost".to_owned(),
@@ -27,7 +27,7 @@ pub fn note(touches: &Touches) -> String {
     )
 }
 
-/// For the terminal: the largest cells; nothing where the kernel was not asked.
+/// Returns the largest cells, for the terminal; empty if page faults were not recorded.
 pub fn text(touches: &Touches, limit: usize, look: Look) -> String {
     use Align::{Left, Right};
     if touches.processes == 0 {

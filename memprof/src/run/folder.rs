@@ -1,24 +1,24 @@
-//! The folder a job's traces go to: new, private, never one that is already used.
+//! The folder for a job's traces: new, private, and never one that is already in use.
 
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The longest path that the object in the ranks takes.
+/// Longest path that the object in the ranks accepts.
 const LONGEST: usize = 1023;
 
 /// A folder for traces.
 #[derive(Debug)]
 pub struct Folder {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// It was not there before.
+    /// True if it did not exist before.
     pub made: bool,
 }
 
 impl Folder {
-    /// Nothing was recorded: an empty folder of ours does not stay.
+    /// Removes the folder if it was created here and nothing was recorded.
     pub fn drop_if_made(&self) {
         if self.made {
             let _ = std::fs::remove_dir(&self.path);
@@ -26,9 +26,9 @@ impl Folder {
     }
 }
 
-/// Makes `named`, or where there is no name the first free `memprof-PROGRAM-N` here.
+/// Creates `named` or, without a name, the first free `memprof-PROGRAM-N` in the current folder.
 ///
-/// A folder that is there may be named if it is empty and nobody else can write to it.
+/// An existing folder may be named if it is empty and no other user can write to it.
 pub fn make(named: Option<&Path>, program: &Path) -> io::Result<Folder> {
     let folder = find(named, program)?;
     if folder.path.as_os_str().len() > LONGEST {
@@ -75,7 +75,7 @@ fn private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// A file name without surprises.
+/// Returns a file name without special characters.
 fn name_of(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name

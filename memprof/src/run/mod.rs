@@ -1,4 +1,4 @@
-//! `memprof run`: a command, its ranks watched.
+//! `memprof run`: runs a command and records its ranks.
 
 mod folder;
 mod no_trace_diagnosis;
@@ -96,7 +96,7 @@ fn period(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the command; its exit status is ours.
+/// Runs the command and returns its exit status.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let recorded = match record(options) {
         Ok(recorded) => recorded,
@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
                 summarize_time(&recorded);
             }
         }
-        // As far as it is empty.
+        // Removed if it is empty.
         true => recorded.folder.drop_if_made(),
     }
     if options.report {
@@ -150,11 +150,11 @@ pub struct Recorded {
     folder: Folder,
     /// Status of the command.
     pub status: ExitStatus,
-    /// The program of the ranks, as far as the command tells.
+    /// Program of the ranks, if the command shows it.
     program: PathBuf,
-    /// Processes without MPI are recorded, too.
+    /// True if processes without MPI are recorded, too.
     without_mpi: bool,
-    /// What was done to have the ranks recorded, in words.
+    /// Description of how the ranks were to be recorded.
     tried: String,
 }
 
@@ -190,7 +190,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
         command = preload::merge(&preload, &command);
         let list = preload::list(&preload, std::env::var_os("LD_PRELOAD").as_deref());
         variables.push(("LD_PRELOAD", list));
-        // It refuses to run where anything was loaded before it.
+        // AddressSanitizer refuses to run if anything was loaded before it.
         variables.push(("ASAN_OPTIONS", unordered(std::env::var_os("ASAN_OPTIONS"))));
     }
 
@@ -201,7 +201,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     }
     signals::handle();
     let mut child = spawn(&command, &variables).map_err(|error| {
-        // Nothing was recorded: nothing stays behind.
+        // Nothing was recorded, so nothing is left behind.
         folder.drop_if_made();
         NotRun { command: clean(&command[0].to_string_lossy()), cause: error }
     })?;
@@ -212,7 +212,7 @@ pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     Ok(Recorded { folder, status, program, without_mpi, tried })
 }
 
-/// Tells the way in which the ranks are recorded, for whoever has to find out why they were not.
+/// Describes how the ranks are recorded, for a user who has to find out why they were not.
 fn tried(command: &[OsString], variables: &[(&str, OsString)]) -> String {
     let shown = |name: &str| {
         let value = variables.iter().find(|(known, _)| *known == name);
@@ -223,7 +223,7 @@ fn tried(command: &[OsString], variables: &[(&str, OsString)]) -> String {
     format!("tried: {} in the environment of: {}", set.join(" "), words.join(" "))
 }
 
-/// Starts a command; a script that does not name its interpreter is run as shells do.
+/// Starts a command; a script without an interpreter line is run as shells do.
 fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> std::io::Result<Child> {
     let with = |mut starting: Command| starting.envs(variables.iter().cloned()).spawn();
     let mut starting = Command::new(&command[0]);
@@ -242,8 +242,8 @@ fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> std::io::Resul
     }
 }
 
-/// The options of AddressSanitizer with the one that lets the profiler come before it, unless something
-/// is said about that.
+/// Returns the options of AddressSanitizer with the one that lets the profiler precede it, unless
+/// that option is already set.
 fn unordered(present: Option<OsString>) -> OsString {
     let mut options = present.unwrap_or_default();
     if !options.to_string_lossy().contains("verify_asan_link_order") {
@@ -255,7 +255,8 @@ fn unordered(present: Option<OsString>) -> OsString {
     options
 }
 
-/// What the object in the ranks reads. Names and meaning are those of `preload/src/options.rs`.
+/// Returns the variables that the object in the ranks reads. Names and meaning are those of
+/// `preload/src/options.rs`.
 fn variables(
     options: &Options,
     launcher: Launcher,
@@ -264,7 +265,8 @@ fn variables(
     let mut set = |name, value: Option<String>| {
         variables.extend(value.map(|value| (name, OsString::from(value))));
     };
-    // What a launcher starts are ranks. Anything else may be a program without MPI, or a script that calls a launcher.
+    // A launcher starts ranks. Any other command may be a program without MPI, or a script that
+    // calls a launcher.
     let record = match (options.all, launcher, std::env::var_os("MEMPROF_RECORD")) {
         (true, ..) => Some("all".to_owned()),
         (false, Launcher::None, None) => Some(format!("command:{}", std::process::id())),
@@ -286,7 +288,7 @@ fn variables(
         if !absolute.is_file() {
             bail!("{} is not a file", file.display());
         }
-        // The ranks read it as well, where nobody can correct it any more.
+        // The ranks read the file as well, when it is too late for corrections.
         let text = std::fs::read_to_string(&absolute).with_context(name)?;
         let mut faults = Vec::new();
         overrides::each_fault(&text, |line, fault| {
@@ -300,7 +302,7 @@ fn variables(
     Ok(variables)
 }
 
-/// The short table, on standard error: standard output is the command's.
+/// Prints the short table to standard error: standard output is the command's.
 fn summarize(recorded: &Recorded) {
     let mut progress = Progress::new("reading");
     let job = Job::load(&recorded.folder.path, None, &mut |done, total| progress.at(done, total));
@@ -328,7 +330,8 @@ fn summarize(recorded: &Recorded) {
     }
 }
 
-/// The table of times, on standard error. Where nothing was recorded, that has been said.
+/// Prints the table of times to standard error. If nothing was recorded, that has been reported
+/// already.
 fn summarize_time(recorded: &Recorded) {
     if !recorded.folder.path.exists() {
         return;

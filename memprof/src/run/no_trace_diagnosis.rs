@@ -1,4 +1,4 @@
-//! Why nothing was recorded, as far as it can be told afterwards.
+//! Diagnosis of why nothing was recorded.
 
 use super::program::{Kind, is_rust, kind};
 use crate::model;
@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Possible reasons, the likeliest first; never empty.
+/// Returns possible reasons, the likeliest first; never empty.
 pub fn reasons(folder: &Path, program: &Path, without_mpi: bool) -> Vec<String> {
     let name = program.display();
     let mut reasons = of_the_folder(folder);
@@ -58,8 +58,8 @@ pub fn reasons(folder: &Path, program: &Path, without_mpi: bool) -> Vec<String> 
     reasons
 }
 
-/// The reason why nothing can be written there: the ranks' words, and the facts that can be seen
-/// from here.
+/// Returns the reasons why nothing can be written to the folder: what the ranks reported, and the
+/// facts visible from here.
 fn of_the_folder(folder: &Path) -> Vec<String> {
     let mut reasons = model::told(&model::refused(folder));
     let shown = folder.display();

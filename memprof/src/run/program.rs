@@ -1,10 +1,10 @@
-//! Kind of a program, as far as its file tells whether something can be loaded into it.
+//! Kind of a program, determined from its file: whether something can be loaded into it.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// True if anything can be loaded into a program.
+/// Whether and how something can be loaded into a program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The system's loader starts it.
@@ -13,17 +13,17 @@ pub enum Kind {
     Musl,
     /// No loader starts it, and its C library is GNU's.
     Static,
-    /// No loader starts it, and Go's own linker has made it.
+    /// No loader starts it, and Go's linker made it.
     StaticGo,
-    /// No loader starts it, and no part of it is of the GNU C library: musl's, or none.
+    /// No loader starts it, and it contains no GNU C library: musl's, or none.
     StaticOther,
-    /// It is for another machine, which is named.
+    /// It is for another machine, with this name.
     Foreign(String),
-    /// A script, or nothing that can be told.
+    /// A script, or a file of unknown kind.
     Other,
 }
 
-/// Reads as much of an ELF file as says whether it has an interpreter.
+/// Reads as much of an ELF file as shows whether it has an interpreter.
 pub fn kind(program: &Path) -> Kind {
     let mut start = Vec::new();
     let read = File::open(program).and_then(|file| file.take(64 << 10).read_to_end(&mut start));
@@ -99,8 +99,8 @@ fn kind_of(start: &[u8]) -> Kind {
     found
 }
 
-/// Who made a static program, by some of its notes: Go signs what its linker makes, and the GNU C library says which
-/// kernel it needs.
+/// Determines the producer of a static program from its notes: Go's linker signs its output, and
+/// the GNU C library names the kernel that it needs.
 fn maker(mut notes: &[u8]) -> Kind {
     const ABI_TAG: u32 = 1;
     while let Some((head, rest)) = notes.split_at_checked(12) {
@@ -128,7 +128,7 @@ pub fn is_rust(program: &Path) -> bool {
         if piece[..end].windows(MARK.len()).any(|bytes| bytes == MARK) {
             return true;
         }
-        // The mark may lie over the edge of two pieces.
+        // The mark may cross the boundary of two pieces.
         let from = end.saturating_sub(MARK.len() - 1);
         piece.copy_within(from..end, 0);
         kept = end - from;

@@ -1,9 +1,10 @@
 //! Growth of bytes with ranks: a few simple laws, and an honest choice between them.
 //!
-//! Few points allow few parameters. Each law is fitted by least squares and judged by how well it foretells a number of
-//! ranks that was left out; a law with one parameter more has to foretell clearly better, and, with two points or more
-//! to spare, the interval of its additional term must not contain zero. A law that no left-out number can test is taken
-//! only where there is nothing simpler to take, and says so.
+//! Few points allow few parameters. Each law is fitted by least squares and judged by how well it
+//! predicts a number of ranks that was left out. A law with one more parameter has to predict
+//! clearly better, and, with two points or more to spare, the interval of its additional term must
+//! not contain zero. A law that no left-out number can test is used only where there is nothing
+//! simpler, and is marked as such.
 
 use serde::Serialize;
 
@@ -37,7 +38,7 @@ pub enum Law {
 pub struct Coefficient {
     /// The value.
     pub value: f64,
-    /// Half of its 95 % interval; nothing where there are no points to spare.
+    /// Half of its 95 % interval; `None` if there are no points to spare.
     pub plus_minus: Option<f64>,
 }
 
@@ -52,17 +53,18 @@ pub struct Fit {
     pub per_rank: Option<Coefficient>,
     /// For each doubling of the ranks.
     pub per_doubling: Option<Coefficient>,
-    /// Bytes that the ranks share out among them, all together.
+    /// Total bytes that the ranks divide among them.
     pub divided: Option<Coefficient>,
     /// Root of the mean square of the residuals.
     pub residual: f64,
     /// The largest that is left.
     pub largest_residual: f64,
-    /// Error of the prediction of left-out numbers of ranks, root mean square; nothing where none could be.
+    /// Root mean square error of the prediction of left-out numbers of ranks; `None` if none could
+    /// be left out.
     pub foretold_within: Option<f64>,
-    /// Points beyond those that determine the law: without any it cannot be off.
+    /// Points beyond those that determine the law; without any, the law fits exactly.
     pub spare: usize,
-    /// The ranks that were measured, fewest and most: it says nothing about others.
+    /// Smallest and largest number of ranks measured; the law is not valid for others.
     pub range: (f64, f64),
     /// The inverse of the normal matrix, for intervals of predictions.
     #[serde(skip)]
@@ -80,7 +82,7 @@ pub struct Prediction {
     pub ranks: f64,
     /// Bytes.
     pub bytes: f64,
-    /// Half of the 95 % interval of a further measurement; nothing where there are no points to spare.
+    /// Half of the 95 % interval of a further measurement; `None` if there are no points to spare.
     pub plus_minus: Option<f64>,
     /// True if it lies outside the measurements: then it holds only if the law does.
     pub extrapolated: bool,
@@ -108,7 +110,7 @@ impl Law {
     }
 }
 
-/// The law that fits best; nothing without points, or with numbers that are none.
+/// Returns the law that fits best; `None` without points, or with invalid numbers.
 pub fn fit(points: &[Measured]) -> Option<Fit> {
     let sound =
         |point: &Measured| point.ranks >= 1.0 && point.ranks.is_finite() && point.bytes.is_finite();
@@ -146,7 +148,7 @@ pub fn fit(points: &[Measured]) -> Option<Fit> {
     Some(best)
 }
 
-/// Least squares; nothing where the points do not determine the law.
+/// Fits a law by least squares. Returns `None` if the points do not determine it.
 fn fit_law(law: Law, points: &[Measured], counts: &[f64]) -> Option<Fit> {
     let solved = solve(law, points)?;
     let residuals: Vec<f64> = points
@@ -219,7 +221,8 @@ fn solve(law: Law, points: &[Measured]) -> Option<Solved> {
     let scale: Vec<f64> = (0..size)
         .map(|at| rows.iter().map(|row| row[at].abs()).fold(0.0, f64::max).max(1e-300))
         .collect();
-    // The matrix beside the unit matrix: elimination turns one into the other's inverse.
+    // The matrix and the unit matrix side by side: elimination converts one into the other's
+    // inverse.
     let mut matrix = vec![vec![0.0; 2 * size]; size];
     let mut right = vec![0.0; size];
     for (row, point) in rows.iter().zip(points) {
@@ -264,7 +267,7 @@ fn solve(law: Law, points: &[Measured]) -> Option<Solved> {
     Some(Solved { coefficients, spread })
 }
 
-/// The 97.5 % quantile of Student's distribution.
+/// Returns the 97.5 % quantile of Student's distribution.
 fn student(freedom: usize) -> f64 {
     const FEW: [f64; 12] =
         [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179];
@@ -277,7 +280,7 @@ fn student(freedom: usize) -> f64 {
 }
 
 impl Fit {
-    /// Bytes the law says.
+    /// Returns the bytes that the law predicts.
     pub fn at(&self, ranks: f64) -> f64 {
         let coefficients: Vec<f64> =
             [Some(self.fixed), self.per_rank, self.per_doubling, self.divided]
@@ -288,7 +291,8 @@ impl Fit {
         value(self.law, &coefficients, ranks)
     }
 
-    /// The same with its uncertainty, and whether it was ever measured so far out.
+    /// Returns the prediction with its uncertainty, and whether the number of ranks is within the
+    /// measured range.
     pub fn predict(&self, ranks: f64) -> Prediction {
         let terms = self.law.terms(ranks);
         let leverage: f64 = (0..terms.len())
@@ -304,8 +308,8 @@ impl Fit {
         }
     }
 
-    /// Returns true if no interval of the terms it adds to a constant contains zero. With a single point to spare
-    /// intervals are so wide that only foretelling can tell.
+    /// Returns true if no interval of the terms added to a constant contains zero. With a single
+    /// point to spare, intervals are so wide that only the prediction can decide.
     fn is_significant(&self) -> bool {
         let away = |added: Coefficient| added.plus_minus.is_none_or(|by| added.value.abs() > by);
         let added = [self.per_rank, self.per_doubling, self.divided];

@@ -25,7 +25,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// As it is shown.
+    /// Returns the displayed name.
     pub fn label(self) -> &'static str {
         match self {
             Metric::Resident => "resident peak, mean of ranks",
@@ -45,7 +45,7 @@ pub struct Growth {
     pub group: Option<Group>,
     /// One for each job.
     pub points: Vec<Measured>,
-    /// The law; nothing where numbers were none.
+    /// The law; `None` where numbers were invalid.
     pub fit: Option<Fit>,
 }
 
@@ -54,7 +54,7 @@ impl Growth {
         Growth { name: name.into(), group, fit: fit(&points), points }
     }
 
-    /// The mean of the measurements at a number of ranks.
+    /// Returns the mean of the measurements at a number of ranks.
     pub fn mean_at(&self, ranks: f64) -> Option<f64> {
         let same: Vec<f64> = self
             .points
@@ -65,7 +65,7 @@ impl Growth {
         (!same.is_empty()).then(|| same.iter().sum::<f64>() / same.len() as f64)
     }
 
-    /// The most that was measured.
+    /// Returns the highest measurement.
     pub fn most(&self) -> f64 {
         self.points.iter().map(|point| point.bytes).fold(0.0, f64::max)
     }
@@ -87,7 +87,7 @@ pub struct Study {
     pub rank: Growth,
     /// Peak of the largest node.
     pub node: Growth,
-    /// Components, those first that hold most at the largest number of ranks.
+    /// Components, in descending order of memory at the largest number of ranks.
     pub growths: Vec<Growth>,
     /// Notes on the jobs, in words.
     pub notes: Vec<String>,
@@ -190,13 +190,13 @@ fn held(job: &Job, metric: Metric) -> Vec<(Arc<str>, f64)> {
     components.iter().map(|across| (across.name.clone(), value(across))).collect()
 }
 
-/// The processes with a rank whose figures are those they had.
+/// Returns the processes with a rank and complete figures.
 fn of_ranks(job: &Job) -> impl Iterator<Item = &Rank> + Clone {
     let processes = job.nodes.iter().flat_map(|node| &node.ranks);
     processes.filter(|rank| rank.identity.rank.is_some() && !rank.damaged)
 }
 
-/// Returns the missing parts of a job, of which so many ranks were seen.
+/// Returns the missing parts of a job of which `seen` ranks were found.
 fn lacks(job: &Job, seen: usize) -> String {
     let mut lacks = Vec::new();
     if !job.missing.is_empty() {

@@ -1,4 +1,4 @@
-//! The jobs of a sweep, one after the other; those that are done are not done again.
+//! The jobs of a sweep, one after another; jobs that are finished are not run again.
 
 use super::Options;
 use crate::run;
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Beside the jobs: a description of each, and of its state.
+/// File next to the jobs that describes each and its state.
 const JOURNAL: &str = "runs.json";
 
 /// State of a folder.
@@ -91,7 +91,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done(folders))
 }
 
-/// Reads the state of the folder, as far as it is of the same command.
+/// Reads the state of the folder, if it is for the same command.
 fn open(folder: &Path, options: &Options) -> anyhow::Result<Journal> {
     let text = |part: &OsString| String::from_utf8_lossy(part.as_bytes()).into_owned();
     let wanted = Journal {
@@ -140,7 +140,7 @@ fn clear(job: &Path, ours: bool) -> anyhow::Result<()> {
     std::fs::remove_dir(job).with_context(cannot)
 }
 
-/// The command for so many ranks.
+/// Returns the command for `count` ranks.
 fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<run::Options> {
     Ok(run::Options {
         output: Some(folder),
@@ -160,7 +160,7 @@ fn recording(options: &Options, count: u32, folder: PathBuf) -> anyhow::Result<r
     })
 }
 
-/// Launcher, its options, and the program.
+/// Returns launcher, its options, and the program.
 pub(super) fn command(
     mpirun: &str,
     count: u32,

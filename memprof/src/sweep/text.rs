@@ -30,11 +30,11 @@ struct Predicted<'a> {
     prediction: Prediction,
 }
 
-/// The study as a document, with the laws' predictions for these numbers of ranks.
+/// Returns the study as a document, with the laws' predictions for these numbers of ranks.
 ///
 /// # Errors
 ///
-/// It cannot be written as JSON.
+/// The document cannot be written as JSON.
 pub fn json(study: &Study, at: &[u32]) -> anyhow::Result<String> {
     let all = [("one rank", &study.rank), ("largest node", &study.node)].into_iter();
     let all = all.chain(study.growths.iter().map(|growth| (&*growth.name, growth)));
@@ -51,7 +51,7 @@ pub fn json(study: &Study, at: &[u32]) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// The study as a table, with the laws' predictions; of many components the smaller only where `all` is said.
+/// Returns the study as a table, with the laws' predictions; with `all`, also small components.
 pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
     let mut out = look.bold(&format!(
         "{}: {} in bytes, by number of ranks",
@@ -133,7 +133,7 @@ fn row(name: &str, growth: &Growth, study: &Study, at: &[u32]) -> Vec<String> {
     cells
 }
 
-/// The law with its numbers: `4.00 MiB + 1.50 MiB (± 2.00 KiB) per rank`.
+/// Returns the law with its numbers: `4.00 MiB + 1.50 MiB (± 2.00 KiB) per rank`.
 pub(super) fn law(fit: &Fit) -> String {
     let mut text = bytes(fit.fixed.value);
     let mut term = |coefficient: &Option<Coefficient>, what: &str| {
@@ -164,7 +164,8 @@ fn bytes(value: f64) -> String {
     }
 }
 
-/// The components that grow most, and the largest, over the ranks that were measured.
+/// Returns a picture of the components that grow most and of the largest, over the measured numbers
+/// of ranks.
 pub fn picture(study: &Study) -> String {
     let mut chosen: Vec<&Growth> =
         study.growths.iter().filter(|growth| growth.most() > 0.0).collect();

@@ -1,4 +1,4 @@
-"""Messages through mpi4py, which loads its MPI where nobody else sees the names."""
+"""Messages through mpi4py, which loads its MPI where no other object sees the names."""
 
 from mpi4py import MPI
 

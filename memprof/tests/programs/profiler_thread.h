@@ -16,7 +16,7 @@ static uint64_t now(void)
 
 static int waits_file = -1, state_file = -1;
 
-/* Opens the files that tell how long that thread has waited for a processor, and what it does. */
+/* Opens the files that show how long that thread has waited for a processor, and its state. */
 static void find_profiler(void)
 {
     char path[320], name[32];

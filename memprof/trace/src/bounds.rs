@@ -1,37 +1,37 @@
 //! Bounds of a component's resident memory at any time between two samples.
 //!
-//! Three numbers are known at every moment, since they are counted: the owned bytes, those ever allocated, and the most
-//! ever owned. Resident bytes change between samples only by touching owned memory, which makes them more, and by
-//! giving back, which makes them less. So with `R₀` resident and `A₀` owned at the earlier sample, and `allocated` and
-//! `freed` since:
+//! Three numbers are known at every moment, since they are counted: the owned bytes, the total ever
+//! allocated, and the highest ever owned. Between samples, resident bytes grow only when owned
+//! memory is touched, and shrink only when memory is released. So with `R₀` resident and `A₀` owned
+//! at the earlier sample, and `allocated` and `freed` since:
 //!
 //! `max(0, R₀ − freed) ≤ R(t) ≤ min(owned at most, R₀ + untouched₀ + allocated) + memory that no ledger counts`
 //!
-//! where `untouched₀ = A₀ − R₀` as far as that is known. Code and data of objects count as touched at
-//! the later sample as far as they can be. Pages that the kernel takes back by itself (swap, a program's
-//! own `MADV_DONTNEED`) may make it less than that.
+//! where `untouched₀ = A₀ − R₀`, if that is known. Code and data of objects count as touched at the
+//! later sample as far as possible. Pages that the kernel reclaims by itself (swap, a program's
+//! `MADV_DONTNEED`) may reduce the value further.
 
 /// Known numbers of a component at a sample, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Owned: allocated and not given back.
+    /// Bytes allocated and not freed.
     pub owned: u64,
-    /// Seen resident.
+    /// Bytes found resident.
     pub resident: u64,
-    /// Ever allocated.
+    /// Total bytes ever allocated.
     pub allocated: u64,
-    /// Most ever owned.
+    /// Highest bytes ever owned.
     pub owned_peak: u64,
-    /// Mapped without being owned.
+    /// Bytes mapped without being owned.
     pub image: u64,
 }
 
-/// At least and at most, in bytes.
+/// Lower and upper bound, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// At least.
+    /// Lower bound.
     pub low: u64,
-    /// At most.
+    /// Upper bound.
     pub high: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Bounds {
 pub fn between(before: &Known, after: &Known) -> Bounds {
     let allocated = after.allocated.saturating_sub(before.allocated);
     let reached = before.owned.saturating_add(allocated);
-    // What is owned is what was allocated less what was freed, at both ends.
+    // At both ends, owned bytes are the allocated ones minus the freed ones.
     let freed = reached.saturating_sub(after.owned);
     let owned = match after.owned_peak {
         // Not known.
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A component of a process: blocks of pages, each with its pages that were touched.
+    /// A component of a process: blocks of pages, each with its touched pages.
     #[derive(Default)]
     struct Process {
         blocks: Vec<(u64, u64)>,

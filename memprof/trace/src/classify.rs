@@ -1,29 +1,30 @@
-//! Kind of owner of each loaded object: a pure function of names, needs and definitions.
+//! Class of each loaded object: a pure function of names, needed libraries and definitions.
 //!
-//! MPI's are the objects that define MPI's functions or predefined handles, and those that only these need or open; an
-//! object that is also reached from the program another way is the program's. A few names are known before any graph.
+//! An object is MPI's if it defines MPI functions or predefined handles, or if only such objects
+//! need or open it; an object that the program also reaches in another way is the program's. A few
+//! names are known before any graph.
 
 use crate::layout::Class;
 
 /// An object as a node of the graph.
 #[derive(Copy, Clone, Debug)]
 pub struct Node<'a> {
-    /// The class by its name or its definitions.
+    /// Class by its name or its definitions.
     pub known: Option<Class>,
     /// Objects that it needs, by index.
     pub needs: &'a [u16],
-    /// MPI opened it while the program ran.
+    /// True if MPI opened it while the program ran.
     pub opened_by_mpi: bool,
-    /// The program opened it.
+    /// True if the program opened it.
     pub opened_by_program: bool,
 }
 
-/// Another object needs it.
+/// Mark of an object that another object needs.
 const NEEDED: u8 = 1;
-/// MPI needs it, or an object that MPI needs does.
+/// Mark of an object that MPI needs, directly or indirectly.
 const OF_MPI: u8 = 2;
 
-/// Sets the class of each node. `marks` is as long; it is worked in.
+/// Sets the class of each node. `marks` has the same length and is working memory.
 pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], marks: &mut [u8]) {
     let count = classes.len().min(marks.len());
     marks.fill(0);
@@ -40,7 +41,8 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
             }
         }
     }
-    // What the program opened is its own, and all else while there is no MPI.
+    // An object that the program opened is the program's, and so is everything else while there is
+    // no MPI.
     for (index, class) in classes.iter_mut().enumerate().take(count) {
         let this = node(index);
         if this.known.is_none() && (!any_mpi || this.opened_by_program) {
@@ -52,8 +54,9 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
     }
     spread(&node, &mut classes[..count]);
     mark_mpi(&node, &mut marks[..count]);
-    // What nobody needs was opened, too early to tell by whom, or preloaded. It is MPI's if it needs
-    // what only MPI needs: a plugin needs what it is plugged into.
+    // An object that no other needs was preloaded, or opened before the opener could be determined.
+    // It is MPI's if it needs something that only MPI needs: a plugin needs the library that it
+    // extends.
     for index in 0..count {
         let this = node(index);
         if this.known.is_none() && !this.opened_by_mpi && marks[index] & NEEDED == 0 {
@@ -68,7 +71,7 @@ pub fn classify<'a>(node: impl Fn(usize) -> Node<'a>, classes: &mut [Class], mar
     spread(&node, &mut classes[..count]);
 }
 
-/// Marks the objects that are reached from MPI.
+/// Marks the objects that MPI needs, directly or indirectly.
 fn mark_mpi<'a>(node: &impl Fn(usize) -> Node<'a>, marks: &mut [u8]) {
     let mut again = true;
     while again {
@@ -90,7 +93,7 @@ fn mark_mpi<'a>(node: &impl Fn(usize) -> Node<'a>, marks: &mut [u8]) {
     }
 }
 
-/// Spreads the program's class over the objects that it needs, but not through MPI.
+/// Spreads the program's class to the objects that it needs, but not through MPI.
 fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     let count = classes.len();
     let mut again = true;
@@ -107,7 +110,7 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
                     && node(need).known.is_none()
                 {
                     classes[need] = Class::AppLibrary;
-                    // One that was passed already has to spread as well.
+                    // An object that was passed already has to spread its class as well.
                     again |= need < index;
                 }
             }
@@ -115,22 +118,23 @@ fn spread<'a>(node: &impl Fn(usize) -> Node<'a>, classes: &mut [Class]) {
     }
 }
 
-/// What an object defines of MPI.
+/// MPI symbols that an object defines.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OfMpi {
-    /// Nothing.
+    /// None.
     #[default]
     Nothing,
-    /// Predefined handles without the functions: programs need the object for the addresses of these alone.
+    /// Predefined handles without the functions: programs need the object only for their addresses.
     Handles,
     /// Functions for C or Fortran.
     Functions,
 }
 
-/// The function that a library with MPI's functions for C defines; one for other languages does not.
+/// Function that a library with the MPI functions for C defines, and a library for other languages
+/// does not.
 pub const FUNCTION_IN_C: &str = "PMPI_Init";
 
-/// Symbols that tell.
+/// Symbols that identify an object.
 const SYMBOLS: [(&str, OfMpi); 5] = [
     (FUNCTION_IN_C, OfMpi::Functions),
     ("pmpi_init_", OfMpi::Functions),
@@ -140,13 +144,13 @@ const SYMBOLS: [(&str, OfMpi); 5] = [
 ];
 
 impl OfMpi {
-    /// Asks for each symbol that tells whether the object defines it.
+    /// Classifies an object: `defines` is called with each identifying symbol.
     pub fn of_object(mut defines: impl FnMut(&str) -> bool) -> OfMpi {
         let defined = SYMBOLS.into_iter().filter(|(name, _)| defines(name));
         defined.map(|(_, of_mpi)| of_mpi).max().unwrap_or_default()
     }
 
-    /// What a symbol tells of the object that defines it.
+    /// Returns what a symbol shows about the object that defines it.
     #[must_use]
     pub fn of_symbol(symbol: &[u8]) -> OfMpi {
         let found = SYMBOLS.into_iter().find(|(name, _)| name.as_bytes() == symbol);
@@ -186,8 +190,8 @@ pub fn is_mpi_memory(path: &[u8]) -> bool {
     contains_any(path, NAMES)
 }
 
-/// What the file name of a library tells where MPI is linked into the program, so that no graph tells who
-/// needs it: those that serve an MPI and hardly anybody else.
+/// Returns true if the file name shows that a library serves an MPI and hardly anything else. Used
+/// where MPI is linked into the program, so that no graph shows which objects need the library.
 #[must_use]
 pub fn serves_mpi(name: &str) -> bool {
     is_any(
@@ -196,7 +200,8 @@ pub fn serves_mpi(name: &str) -> bool {
     )
 }
 
-/// What the file name alone, or what the object defines of MPI, tells.
+/// Returns the class that follows from the file name alone, or from the MPI symbols that the object
+/// defines.
 #[must_use]
 pub fn known(name: &str, executable: bool, tool: bool, of_mpi: OfMpi) -> Option<Class> {
     if tool {
@@ -227,12 +232,12 @@ pub fn known(name: &str, executable: bool, tool: bool, of_mpi: OfMpi) -> Option<
     inner.then_some(Class::MpiDependency)
 }
 
-/// The name before `.so`.
+/// Returns the name before `.so`.
 fn stem(name: &str) -> &str {
     name.find(".so").map_or(name, |end| &name[..end])
 }
 
-/// One of the names, or one with a build's mark behind it (`libgomp-a34b3233`).
+/// Returns true for one of the names, also with a build's suffix (`libgomp-a34b3233`).
 fn is_any(stem: &str, names: &[&str]) -> bool {
     names.iter().any(|name| {
         stem.strip_prefix(name).is_some_and(|rest| {
@@ -244,7 +249,7 @@ fn is_any(stem: &str, names: &[&str]) -> bool {
     })
 }
 
-/// Other bindings of an MPI, some of which define none of its functions.
+/// Returns true for other bindings of an MPI, some of which define no MPI function.
 fn is_mpi_part(name: &str, stem: &str) -> bool {
     is_any(
         stem,
@@ -300,7 +305,7 @@ fn is_loader(name: &str) -> bool {
     ["ld-linux", "ld-musl", "ld64.so", "ld-2.", "ld.so"].iter().any(|start| name.starts_with(start))
 }
 
-/// Allocates for whoever calls it: its own callers tell the owner.
+/// Returns true for an object that allocates for its callers, which determine the owner.
 #[must_use]
 pub fn is_neutral(name: &str) -> bool {
     const NAMES: &[&str] = &[
@@ -400,7 +405,7 @@ mod tests {
         for name in ["mca_pmix_ext3x.so", "libpmix.so.2", "mca_btl_vader.so"] {
             assert_eq!(class(name), Some("mpi.dep"), "{name}");
         }
-        // The program needs it too.
+        // The program needs it, too.
         assert_eq!(class("libhwloc.so.15"), Some("app.lib"));
         assert_eq!(class("libudev.so.1"), Some("app.lib"));
         assert_eq!(class("libc.so.6"), Some("system"));
@@ -517,7 +522,7 @@ mod tests {
 
     #[test]
     fn shared_needs_are_the_programs_in_any_order() {
-        // In the worst order for a single pass: needs come before who needs them.
+        // In the worst order for a single pass: needed objects precede those that need them.
         let names = ["l0.so", "l1.so", "l2.so", "l3.so", "l4.so"];
         let mut objects = vec![object("a.out", &["libmpi.so.40", "l4.so"])];
         for (index, name) in names.into_iter().enumerate() {

@@ -1,28 +1,29 @@
-//! The grammar of files that put objects into components: lines `PATTERN CLASS[:NAME]`, with comments behind `#`. A pattern
-//! with a slash is held against the path of an object, another against its file name.
+//! Grammar of files that assign objects to components: lines `PATTERN CLASS[:NAME]`, with comments
+//! after `#`. A pattern with a slash is compared with the path of an object, any other with its
+//! file name.
 
 use crate::layout::Class;
 
-/// The class of the objects that a line is about, and their name.
+/// Class and name of the objects that a line is for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Override<'a> {
-    /// Their class.
+    /// Class of the objects.
     pub class: Class,
-    /// Their name, where the line has one.
+    /// Name of the objects, if the line has one.
     pub name: Option<&'a str>,
 }
 
-/// The mistake in a line.
+/// Mistake in a line.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// There is a pattern and nothing after it, or more than two words.
+    /// The line has a pattern and nothing after it, or more than two words.
     Words,
-    /// No class has this name, or objects cannot be of it.
+    /// No class has this name, or objects cannot have it.
     Class,
 }
 
 impl Fault {
-    /// The mistake in words.
+    /// Returns the description of the mistake.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -32,7 +33,7 @@ impl Fault {
     }
 }
 
-/// Calls `each` with the number of every line that is wrong, and its mistake.
+/// Calls `each` with the number of every invalid line, and its mistake.
 pub fn each_fault(text: &str, mut each: impl FnMut(usize, Fault)) {
     for (index, text) in text.lines().enumerate() {
         if let Err(fault) = line(text) {
@@ -41,11 +42,11 @@ pub fn each_fault(text: &str, mut each: impl FnMut(usize, Fault)) {
     }
 }
 
-/// Reads a line: nothing, or a pattern and the component of its objects.
+/// Parses a line: `None`, or a pattern and the component of its objects.
 ///
 /// # Errors
 ///
-/// The mistake in it.
+/// The mistake in the line.
 pub fn line(line: &str) -> Result<Option<(&str, Override<'_>)>, Fault> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace();
@@ -76,7 +77,7 @@ pub fn line(line: &str) -> Result<Option<(&str, Override<'_>)>, Fault> {
     Ok(Some((pattern, Override { class, name })))
 }
 
-/// Finds the first line that fits an object, by its path.
+/// Finds the first line that matches an object, by its path.
 #[must_use]
 pub fn find<'a>(text: &'a str, path: &str) -> Option<Override<'a>> {
     let file = path.rsplit('/').next().unwrap_or(path);
@@ -86,7 +87,7 @@ pub fn find<'a>(text: &'a str, path: &str) -> Option<Override<'a>> {
     })
 }
 
-/// `*` is any text, `?` one character (byte).
+/// Matches a pattern, in which `*` is any text and `?` one character (byte).
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut position) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

@@ -1,4 +1,4 @@
-//! Structures with a fixed place for every field, and how they become bytes.
+//! Structures with a fixed offset for every field, and their conversion to bytes.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl<T: Field + Default, const N: usize> Field for [T; N] {
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// The beginning of `text`, as much of it as there is room for.
+    /// Returns the beginning of `text`, as much as fits.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut end = text.len().min(N);
@@ -66,7 +66,8 @@ impl<const N: usize> Text<N> {
         Self::bytes(&text.as_bytes()[..end])
     }
 
-    /// The beginning of `bytes`, up to the first zero byte: for names that need not be UTF-8.
+    /// Returns the beginning of `bytes`, up to the first zero byte: for names that may not be
+    /// UTF-8.
     #[must_use]
     pub fn bytes(bytes: &[u8]) -> Self {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()).min(N);
@@ -75,7 +76,8 @@ impl<const N: usize> Text<N> {
         Self(own)
     }
 
-    /// The end of a path that is too long, after `...`: file names say more than top folders.
+    /// Returns the path; only its end, after `...`, if it is too long: file names are more
+    /// informative than top folders.
     #[must_use]
     pub fn path(path: &[u8]) -> Self {
         let path = &path[..path.iter().position(|byte| *byte == 0).unwrap_or(path.len())];
@@ -87,7 +89,7 @@ impl<const N: usize> Text<N> {
         Self(own)
     }
 
-    /// Without the padding.
+    /// Returns the bytes without the padding.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
@@ -113,8 +115,8 @@ impl<const N: usize> From<&str> for Text<N> {
     }
 }
 
-/// Bytes that are not UTF-8 show as replacement characters, control characters as `?`: the text of
-/// a file must not steer a terminal.
+/// Bytes that are not UTF-8 are shown as replacement characters, control characters as `?`: the
+/// text of a file must not control a terminal.
 impl<const N: usize> fmt::Display for Text<N> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
@@ -148,10 +150,10 @@ impl<const N: usize> Field for Text<N> {
     }
 }
 
-/// Place of a field: name, first byte, number of bytes.
+/// Position of a field: name, first byte, number of bytes.
 pub type FieldPlace = (&'static str, usize, usize);
 
-/// Declares a structure whose fields stand at the given bytes; a gap, an overlap or a wrong total
+/// Declares a structure whose fields are at the given offsets; a gap, an overlap or a wrong total
 /// does not compile.
 macro_rules! plain {
     (
@@ -176,10 +178,10 @@ macro_rules! plain {
                 $( (stringify!($field), $offset, <$type as $crate::plain::Field>::SIZE), )*
             ];
 
-            /// The types of these fields, as they are declared.
+            /// Types of these fields, as declared.
             pub const TYPES: &'static [&'static str] = &[ $( stringify!($type), )* ];
 
-            /// As in a file.
+            /// Returns the bytes as in a file.
             #[must_use]
             pub fn to_bytes(&self) -> [u8; $total] {
                 let mut out = [0; $total];
@@ -187,7 +189,7 @@ macro_rules! plain {
                 out
             }
 
-            /// From a file; nothing if there are too few bytes.
+            /// Reads the structure from a file; returns `None` if there are too few bytes.
             #[must_use]
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 let bytes = bytes.get(..$total)?;
@@ -196,7 +198,7 @@ macro_rules! plain {
         }
 
         impl Default for $name {
-            /// All zero.
+            /// Returns a structure of zeros.
             fn default() -> Self {
                 Self { $( $field: $crate::plain::Field::get(&[0; $total]), )* }
             }

@@ -69,7 +69,7 @@ fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
     let whole = whole();
     let mut bytes = GOLDEN.to_vec();
     for place in 0..bytes.len() {
-        // Every bit comes by in one slot or another.
+        // Every bit position occurs in some slot.
         let bit = (place + place / 8) % 8;
         bytes[place] ^= 1 << bit;
         if let Ok(trace) = Trace::from_bytes(&bytes) {

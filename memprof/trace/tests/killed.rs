@@ -22,7 +22,7 @@ const KILLS: u64 = 40;
 /// Writes a trace until the process is killed.
 fn write_until_killed(path: &OsStr) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-    // SAFETY: a new mapping of a file that nobody makes shorter, and that only this process writes.
+    // SAFETY: a new mapping of a file that is never truncated, and that only this process writes.
     let memory = unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let null = std::ptr::null_mut();
@@ -32,7 +32,7 @@ fn write_until_killed(path: &OsStr) {
     };
     let geometry = Geometry::for_file(SIZE).unwrap();
     let mut writer = Writer::create(memory, &Identity::default(), &geometry).unwrap();
-    // Ends by itself should nobody be there to kill it.
+    // Ends by itself if it is not killed.
     for number in 1..50_000_000_u64 {
         let time = number << (BIN_SHIFT - 4);
         let rows: [_; 24] = std::array::from_fn(|component| ComponentSample {

@@ -1,4 +1,4 @@
-//! Random histories, written and read again, beside a model that simply keeps everything.
+//! Random histories, written, read, and compared with a model that simply stores everything.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Everything, for ever.
+/// Model that stores everything.
 #[derive(Default)]
 struct Model {
     components: BTreeMap<u32, ComponentRow>,
@@ -256,8 +256,8 @@ impl Model {
         }
     }
 
-    /// Each bin tells about the samples of its time and the state at its beginning; every sample has a bin, and so has
-    /// every time from the first full sample on.
+    /// Each bin covers the samples of its time and the state at its beginning; every sample has a
+    /// bin, and so has every time from the first full sample on.
     fn compare_timeline(&self, trace: &Trace) {
         let is_full = |head: &SampleHead| head.flags & sample::FULL != 0;
         let begun = self.samples.iter().map(|(head, _)| head).find(|head| is_full(head));

@@ -1,8 +1,9 @@
-//! The entries of 64-bit Arm: one routine for all, which each tells its slot in w17.
+//! Entries for 64-bit Arm: one routine for all, to which each entry passes its slot in w17.
 //!
-//! A call leaves its return address in a register. So the outermost entry keeps the address in its frame, and that
-//! place stands for the stack pointer that the entries of other processors remember. What lies there once the frame is
-//! gone is not always overwritten by the next call; an exception that passes the frame is therefore noticed at once.
+//! A call stores its return address in a register. The outermost entry therefore keeps the address
+//! in its frame, and that location stands for the stack pointer that the entries of other
+//! processors store. The next call does not always overwrite the contents of a frame that is gone,
+//! so an exception that passes through the frame is detected at once.
 
 #![allow(unsafe_code)]
 
@@ -13,8 +14,9 @@ use super::Observer;
 use crate::functions::{COUNT, Name, WORDS};
 use crate::thread::{BEGAN, block};
 
-// x9 to x17 are nobody's at a call. The thread's words are at 0 (function plus one), 8 (place of the return address)
-// and 16 (that address) of its block. The frame: x29, x30, x19, and the result while a call is observed.
+// x9 to x17 are free at a call. The thread's words are at 0 (function plus one), 8 (place of the
+// return address) and 16 (that address) of its block. The frame: x29, x30, x19, and the result
+// while a call is observed.
 core::arch::global_asm!(
     // The block of the thread in x16.
     ".macro memprof_block",
@@ -172,11 +174,11 @@ core::arch::global_asm!(
     clock = sym CLOCK,
 );
 
-/// The functions that the entries lead to.
+/// The functions that the entries call.
 static REAL: [AtomicUsize; COUNT * 2] = [const { AtomicUsize::new(0) }; COUNT * 2];
-/// The clock is the function, and not the processor's counter.
+/// True if the clock is the function, and not the processor's counter.
 static SLOW: AtomicBool = AtomicBool::new(false);
-/// Functions of [`Observer`]; 0 while nobody observes.
+/// Functions of [`Observer`]; 0 without an observer.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 static CLOCK: AtomicUsize = AtomicUsize::new(0);
 
@@ -190,7 +192,8 @@ unsafe extern "C" {
     static TIMED: u8;
 }
 
-/// Called by the unwinder for the frame of an entry. An exception that passes the outermost leaves MPI for good.
+/// Personality routine for the frame of an entry. An exception that passes through the outermost
+/// entry leaves MPI permanently.
 unsafe extern "C" fn passes(
     _: c_int,
     actions: c_int,
@@ -207,7 +210,7 @@ unsafe extern "C" fn passes(
     GO_ON
 }
 
-/// See [`super::observe`].
+/// Implements [`super::observe`].
 pub fn observe(observer: Observer) {
     SLOW.store(observer.clock.is_some(), Ordering::Relaxed);
     let clock = observer.clock.map_or(0, |clock| clock as *const () as usize);
@@ -215,7 +218,7 @@ pub fn observe(observer: Observer) {
     LEFT.store(observer.left as *const () as usize, Ordering::Release);
 }
 
-/// See [`super::entry`].
+/// Implements [`super::entry`].
 pub fn entry(name: Name) -> Option<usize> {
     let entries = match LEFT.load(Ordering::Acquire) {
         0 => &raw const ENTRIES,
@@ -224,7 +227,7 @@ pub fn entry(name: Name) -> Option<usize> {
     (name.slot() < COUNT * 2).then(|| entries as usize + DISTANCE * name.slot())
 }
 
-/// See [`super::set_real`].
+/// Implements [`super::set_real`].
 pub fn set_real(name: Name, address: usize) -> bool {
     REAL.get(name.slot()).is_some_and(|cell| super::lead(cell, address))
 }

@@ -1,17 +1,17 @@
-//! Processors without entries: MPI is not entered through the tool.
+//! Processors without entries, on which calls of MPI do not pass through the tool.
 
 use super::Observer;
 use crate::functions::Name;
 
-/// See [`super::observe`]. Without entries nothing is observed.
+/// Implements [`super::observe`]. Without entries, nothing is observed.
 pub fn observe(_observer: Observer) {}
 
-/// See [`super::entry`].
+/// Implements [`super::entry`].
 pub fn entry(_name: Name) -> Option<usize> {
     None
 }
 
-/// See [`super::set_real`].
+/// Implements [`super::set_real`].
 pub fn set_real(_name: Name, _address: usize) -> bool {
     false
 }

@@ -1,13 +1,14 @@
-//! The entries into MPI. Each function has one of exact arity for its `MPI_` and one for its `PMPI_`
-//! name. Entering writes three words of the thread, leaving writes one:
+//! Entries into MPI. Each function has one with its exact arity for its `MPI_` name and one for its
+//! `PMPI_` name. Entering writes three words of the thread, leaving writes one:
 //!
-//! - Inside MPI already (a callback of the program, a binding on top of another): straight on.
-//! - The entry from outside is remembered with its stack pointer and return address, so that leaving
-//!   MPI by longjmp or by an exception is noticed by whoever looks next ([`Position::is_inside`]
-//!   and the entries themselves).
+//! - If the thread is inside MPI already (a callback of the program, a binding on top of another),
+//!   the call goes straight to the function.
+//! - An entry from outside stores its stack pointer and return address, so that the next check
+//!   notices if MPI was left by longjmp or by an exception ([`Position::is_inside`] and the entries
+//!   themselves).
 //!
-//! They are written out, since they have to know the stack pointer at entry to the byte; they carry the
-//! notes that exceptions need to pass through them.
+//! The entries are written in assembly, since they must know the exact stack pointer at entry; they
+//! contain the unwind information that exceptions need to pass through them.
 //!
 //! [`Position::is_inside`]: crate::thread::Position::is_inside
 
@@ -20,18 +21,18 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::functions::Name;
 
-/// Functions that are called around calls of MPI from outside, by any thread.
+/// Functions that are called around MPI calls from outside, by any thread.
 #[derive(Copy, Clone, Debug)]
 pub struct Observer {
-    /// A call of the function of this index returns now. It began at the time in the thread's block, and the thread's
-    /// position still is inside.
+    /// The call of the function with this index returns now. It began at the time in the thread's
+    /// block, and the thread's position is still inside.
     pub left: extern "C" fn(function: usize),
     /// Reads the clock; `None` for the processor's time-stamp counter.
     pub clock: Option<extern "C" fn() -> u64>,
 }
 
-/// Has calls through entries that are asked for from now on observed: they take some ten instructions more, and two
-/// readings of the clock. To be called before the first is asked for.
+/// Observes calls through all entries requested from now on: they take about ten more instructions
+/// and two clock readings. Called before the first entry is requested.
 pub fn observe(observer: Observer) {
     machine::observe(observer);
 }
@@ -42,12 +43,14 @@ pub fn entry(name: Name) -> Option<usize> {
     machine::entry(name)
 }
 
-/// Makes the entry lead to `address`. False if it leads elsewhere already, or there is none.
+/// Makes the entry call `address`. Returns false if it has another target already, or does not
+/// exist.
 pub fn set_real(name: Name, address: usize) -> bool {
     machine::set_real(name, address)
 }
 
-/// Makes a cell that entries call by hold this address. False if it holds another.
+/// Stores an address in a cell that entries call through. Returns false if the cell holds another
+/// one.
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 fn lead(cell: &AtomicUsize, address: usize) -> bool {
     match cell.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {

@@ -1,4 +1,4 @@
-//! Words and results pass through entries, and leaving MPI in any way is noticed.
+//! Tests that words and results pass through entries, and that leaving MPI in any way is noticed.
 
 #![allow(unsafe_code)]
 
@@ -51,10 +51,10 @@ mod calls {
         l: usize,
         m: usize,
     ) -> usize {
-        // What is aligned is known to the compiler, so it has to be hidden from it.
+        // The alignment is known to the compiler, so it has to be hidden from it.
         let marker = 0u128;
         let mut address = core::ptr::from_ref(&marker) as usize;
-        // SAFETY: nothing but a copy.
+        // SAFETY: only a copy.
         unsafe { core::arch::asm!("/* {0} */", inout(reg) address, options(nostack)) };
         assert_eq!(address % 16, 0, "the stack is aligned");
         let words = [a, b, c, d, e, f, g, h, i, j, k, l, m];
@@ -65,12 +65,12 @@ mod calls {
     fn entry_of(symbol: &str, leads_to: usize) -> Function {
         let name = find(symbol.as_bytes()).expect("a function");
         assert!(set_real(name, leads_to));
-        // SAFETY: entries take as many words as they need of those given.
+        // SAFETY: entries use as many of the words as they need.
         unsafe { core::mem::transmute::<usize, Function>(entry(name).expect("an entry")) }
     }
 
     fn call(function: Function) -> usize {
-        // SAFETY: any words will do.
+        // SAFETY: any words are valid.
         unsafe { function(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13) }
     }
 
@@ -78,7 +78,7 @@ mod calls {
     fn every_entry_hands_its_words_through_and_the_result_back() {
         let mut arities = [0; 14];
         for (index, (symbol, words)) in FUNCTIONS.iter().enumerate() {
-            // Those that other tests lead elsewhere.
+            // Other tests redirect these functions.
             if symbol.starts_with("MPIX_") {
                 continue;
             }

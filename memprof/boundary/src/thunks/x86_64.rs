@@ -1,4 +1,4 @@
-//! The entries of x86-64.
+//! Entries for x86-64.
 
 #![allow(unsafe_code)]
 
@@ -11,9 +11,10 @@ mod entries {
     use super::{COUNT, TEXT};
     use core::sync::atomic::AtomicUsize;
 
-    // The thread's words are at 0 (function plus one), 8 (stack pointer) and 16 (return address) of its
-    // block. r10, r11 and rax are nobody's at a call. On the way out rax and rdx hold the result. An entry begins a
-    // line of the cache: it is in two then, and not in three, which a message of one byte feels (0.3 of 2.9 %).
+    // The thread's words are at 0 (function plus one), 8 (stack pointer) and 16 (return address) of
+    // its block. r10, r11 and rax are free at a call. On the way out, rax and rdx hold the result.
+    // An entry begins at a cache line, so that it is in two lines and not in three, which is
+    // measurable with a message of one byte (0.3 of 2.9 %).
     core::arch::global_asm!(
         ".macro memprof_entry slot, words",
         "  .p2align 6",
@@ -110,9 +111,10 @@ mod timed {
     use crate::functions::{COUNT, WORDS};
     use crate::thread::BEGAN;
 
-    // As the entries above, but one routine for all: each entry only says its slot, in eax, which is nobody's at a
-    // call. The time of entry goes into the thread's block; rdx, which the time-stamp counter takes, is an argument.
-    // The stack pointer before the call of MPI varies, so that the frame is found by rbp.
+    // As the entries above, but with one routine for all: each entry only passes its slot in eax,
+    // which is free at a call. The time of entry is stored in the thread's block; rdx, which the
+    // time-stamp counter overwrites, is an argument. The stack pointer before the call of MPI
+    // varies, so the frame is found by rbp.
     core::arch::global_asm!(
         ".pushsection .text.memprof_timed, \"ax\", @progbits",
         ".p2align 6",
@@ -240,9 +242,9 @@ mod timed {
         clock = sym CLOCK,
     );
 
-    /// The clock is the function, and not the time-stamp counter.
+    /// True if the clock is the function, and not the time-stamp counter.
     pub static SLOW: AtomicBool = AtomicBool::new(false);
-    /// Functions of [`super::Observer`]; 0 while nobody observes.
+    /// Functions of [`super::Observer`]; 0 without an observer.
     pub static LEFT: AtomicUsize = AtomicUsize::new(0);
     pub static CLOCK: AtomicUsize = AtomicUsize::new(0);
 
@@ -255,7 +257,7 @@ mod timed {
     }
 }
 
-/// See [`super::observe`].
+/// Implements [`super::observe`].
 pub fn observe(observer: Observer) {
     timed::SLOW.store(observer.clock.is_some(), Ordering::Relaxed);
     let clock = observer.clock.map_or(0, |clock| clock as *const () as usize);
@@ -264,20 +266,20 @@ pub fn observe(observer: Observer) {
 }
 
 fn cell(name: Name) -> Option<&'static AtomicUsize> {
-    // SAFETY: the array is there for as long as the object is loaded, which is for good.
+    // SAFETY: the array exists as long as the object is loaded, which is permanently.
     unsafe { &*core::ptr::addr_of!(entries::REAL) }.get(name.slot())
 }
 
-/// See [`super::entry`].
+/// Implements [`super::entry`].
 pub fn entry(name: Name) -> Option<usize> {
     if name.slot() < 2 * COUNT && timed::LEFT.load(Ordering::Acquire) != 0 {
         return Some(core::ptr::addr_of!(timed::ENTRIES) as usize + timed::DISTANCE * name.slot());
     }
-    // SAFETY: as above; nobody writes it.
+    // SAFETY: as above; the table is never written.
     unsafe { &*core::ptr::addr_of!(entries::ENTRIES) }.get(name.slot()).copied()
 }
 
-/// See [`super::set_real`].
+/// Implements [`super::set_real`].
 pub fn set_real(name: Name, address: usize) -> bool {
     cell(name).is_some_and(|cell| super::lead(cell, address))
 }

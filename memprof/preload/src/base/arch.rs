@@ -1,4 +1,5 @@
-//! The parts that depend on the processor: entry points that know their caller, and the place of the thread's own block.
+//! Processor-specific parts: entry points that know their caller, and the address of the thread's
+//! `Local`.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +10,7 @@ use memprof_boundary::thread::{BEGAN, block};
 
 use crate::base::thread::Local;
 
-/// Returns the block of the calling thread.
+/// Returns the `Local` of the calling thread.
 #[inline(always)]
 pub fn local() -> *mut Local {
     block().cast()
@@ -17,11 +18,11 @@ pub fn local() -> *mut Local {
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod present {
-    // References that may lead nowhere: the loader fills them before any code runs, so they can be
-    // asked when no function of a library that is being replaced may be called yet.
+    // Weak references, which the loader fills before any code runs. They can therefore be read when
+    // no function of a library that is being replaced may be called yet.
     pub fn sanitizer() -> bool {
         let (address, thread, memory, leaks): (usize, usize, usize, usize);
-        // SAFETY: reads four words of the table of addresses of this object.
+        // SAFETY: reads four words of this object's address table.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             core::arch::asm!(
@@ -74,14 +75,15 @@ mod present {
     }
 }
 
-/// True if a sanitizer is loaded. Calls nothing.
+/// Returns true if a sanitizer is loaded. Calls no function.
 pub use present::sanitizer;
 
 const _: () = assert!(size_of::<Local>() <= BEGAN);
 
-/// Writes to a word that says nothing, unless it says something. No other thread makes it say anything: a change by a
-/// signal handler between the look and the instruction stays, and since the instruction is not a locked one, it does
-/// not wait for earlier stores. A word that did say something is only looked at: others may be about to clear it.
+/// Writes `with` to a word that is zero. Returns false if the word is not zero; such a word is only
+/// read, since other threads may be about to clear it. No other thread makes the word nonzero. A
+/// change by a signal handler between the check and the instruction is kept. The instruction is not
+/// locked, so it does not wait for earlier stores.
 #[inline(always)]
 pub fn claim(word: &AtomicUsize, with: usize) -> bool {
     if word.load(Acquire) != 0 {
@@ -90,7 +92,7 @@ pub fn claim(word: &AtomicUsize, with: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let before: usize;
-        // SAFETY: a word that lives.
+        // SAFETY: the word is live.
         unsafe {
             core::arch::asm!("cmpxchg qword ptr [{word}], {with}", word = in(reg) word.as_ptr(),
                 with = in(reg) with, inout("rax") 0_usize => before, options(nostack));
@@ -101,13 +103,13 @@ pub fn claim(word: &AtomicUsize, with: usize) -> bool {
     word.compare_exchange(0, with, Acquire, Acquire).is_ok()
 }
 
-/// The error number of the thread, kept over what the tool does.
+/// The error number of the thread, saved while the tool works.
 pub struct Errno(i32);
 
 impl Errno {
     #[inline]
     pub fn save() -> Errno {
-        // SAFETY: the C library's own word of this thread.
+        // SAFETY: the C library's word of this thread.
         Errno(unsafe { *libc::__errno_location() })
     }
 
@@ -116,15 +118,15 @@ impl Errno {
         Errno::set(self.0);
     }
 
-    /// Tells the program why a call failed.
+    /// Sets the error number that tells the program why a call failed.
     #[inline]
     pub fn set(code: i32) {
-        // SAFETY: the C library's own word of this thread.
+        // SAFETY: the C library's word of this thread.
         unsafe { *libc::__errno_location() = code };
     }
 }
 
-/// The whole of a function, written out for each processor.
+/// Defines the whole body of a function for each processor.
 #[cfg(target_arch = "x86_64")]
 macro_rules! code {
     (x86_64: $($line:expr),*; aarch64: $($other:expr),*; $($name:ident = $kind:ident $value:expr),* $(,)?) => {
@@ -132,7 +134,7 @@ macro_rules! code {
     };
 }
 
-/// The whole of a function, written out for each processor.
+/// Defines the whole body of a function for each processor.
 #[cfg(target_arch = "aarch64")]
 macro_rules! code {
     (x86_64: $($line:expr),*; aarch64: $($other:expr),*; $($name:ident = $kind:ident $value:expr),* $(,)?) => {
@@ -140,12 +142,12 @@ macro_rules! code {
     };
 }
 
-/// Defines exported functions of the C library that pass on their arguments, and after them the
-/// address they return to and the stack pointer they were entered with.
+/// Defines exported functions of the C library that pass on their arguments, followed by their
+/// return address and the stack pointer at entry.
 ///
-/// The entry is a jump: no frame of ours stands between the caller and the function that does the
-/// work, whose own return is the one of the entry.
-#[cfg_attr(feature = "archive", allow(unused_macros))] // The archive has entries on x86-64 alone.
+/// The entry is a jump: no frame of the tool is between the caller and the function that does the
+/// work, whose return is that of the entry.
+#[cfg_attr(feature = "archive", allow(unused_macros))] // The archive has entries on x86-64 only.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! entry {
     (@code 1, $work:path) => {
@@ -168,7 +170,7 @@ macro_rules! entry {
     };
     ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
         /// # Safety
-        /// As the function of this name in the C or C++ library asks for.
+        /// As required by the function of this name in the C or C++ library.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
         #[unsafe(naked)]
@@ -178,15 +180,16 @@ macro_rules! entry {
     )*};
 }
 
-/// Entry points for processors on which the caller cannot be seen: the thread tells the owner.
+/// Defines entry points for processors on which the caller is not known: the thread determines the
+/// owner.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 macro_rules! entry {
     ($($words:tt $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? = $work:path;)*) => {$(
         /// # Safety
-        /// As the function of this name in the C or C++ library asks for.
+        /// As required by the function of this name in the C or C++ library.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn $name($($argument: $kind),*) $(-> $result)? {
-            // SAFETY: passed on.
+            // SAFETY: passed on to the caller.
             unsafe { $work($($argument,)* 0, 0) }
         }
     )*};

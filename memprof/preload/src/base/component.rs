@@ -1,5 +1,6 @@
-//! The components of this process: who can own memory. A dictionary that only grows: an entry's
-//! name and index stay, its class may change when more becomes known (an MPI library is loaded).
+//! The components of this process, which own memory. The dictionary only grows: the name and index
+//! of an entry stay, but its class may change when more is known (for example, when an MPI library
+//! is loaded).
 
 #![allow(unsafe_code)]
 
@@ -17,7 +18,8 @@ use crate::base::thread::Guard;
 #[repr(transparent)]
 pub struct Component(pub u16);
 
-/// Number of components that a process can have; further objects share the last of their class.
+/// Number of components that a process can have; further objects share the last component of their
+/// class.
 pub const LIMIT: usize = 256;
 
 /// Longer names are cut.
@@ -26,21 +28,22 @@ pub const NAME_LIMIT: usize = 95;
 impl Component {
     pub const UNATTRIBUTED: Component = Component(0);
     pub const TOOL: Component = Component(1);
-    /// Free chunks, arena tops, the allocator's rounding.
+    /// Free chunks, arena tops, and the allocator's rounding.
     pub const SLACK: Component = Component(2);
     pub const KERNEL: Component = Component(3);
     pub const MPI_SHARED: Component = Component(4);
     pub const MPI_FOR_USER: Component = Component(5);
     pub const MAIN_STACK: Component = Component(6);
     pub const APPLICATION_SHARED: Component = Component(7);
-    /// From here on: one for each loaded object, and for the stacks of the threads it starts.
+    /// First index of the components of loaded objects and of the stacks of the threads that each
+    /// starts.
     pub const FIRST_FREE: Component = Component(16);
 }
 
-/// The name of the component that objects beyond the limit share.
+/// Name of the component that objects beyond the limit share.
 const OTHER: &str = "(other)";
 
-/// The last indices are kept for one `(other)` of each class.
+/// The last indexes are reserved for one `(other)` component of each class.
 const ORDINARY_LIMIT: usize = LIMIT - Class::ALL.len();
 
 struct Entry {
@@ -50,22 +53,22 @@ struct Entry {
 
 struct Dictionary {
     entries: [Entry; LIMIT],
-    /// Entries below it are complete and their names stay.
+    /// Entries below this number are complete, and their names never change.
     count: AtomicU32,
     changes: AtomicU32,
     lock: SpinLock,
 }
 
-// SAFETY: a name is written before `count` is raised over it, by the holder of the lock, and only
-// read below `count`.
+// SAFETY: a name is written under the lock before `count` is raised above it, and only read below
+// `count`.
 unsafe impl Sync for Dictionary {}
 
-/// An entry to be read.
+/// An entry, for reading.
 #[derive(Copy, Clone)]
 pub struct Entered<'a> {
     pub component: Component,
     pub class: Class,
-    /// The file name of the object; empty where the class says it all.
+    /// File name of the object; empty where the class is sufficient.
     pub name: &'a str,
 }
 
@@ -118,9 +121,9 @@ impl Dictionary {
         core::str::from_utf8(self.name_bytes(index)).unwrap_or("?")
     }
 
-    /// Of one below the count.
+    /// Returns the name of an entry below the count.
     fn name_bytes(&self, index: usize) -> &[u8] {
-        // SAFETY: below `count` names are complete and never change.
+        // SAFETY: names below `count` are complete and never change.
         let (bytes, length) = unsafe { &*self.entries[index].name.get() };
         &bytes[..usize::from(*length)]
     }
@@ -167,7 +170,7 @@ impl Dictionary {
         if index >= LIMIT {
             return Component::UNATTRIBUTED;
         }
-        // SAFETY: the lock is held and nobody reads at or above `count`.
+        // SAFETY: the lock is held, and no thread reads at or above `count`.
         let (bytes, length) = unsafe { &mut *self.entries[index].name.get() };
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         *length = name.len() as u8;
@@ -179,7 +182,7 @@ impl Dictionary {
 
     fn reclassify(&self, component: Component, class: Class) {
         let index = usize::from(component.0);
-        // What several objects share keeps its class, and so does what is fixed.
+        // Components that several objects share keep their class, and so do fixed ones.
         if index < usize::from(Component::FIRST_FREE.0) || index >= self.count().min(ORDINARY_LIMIT)
         {
             return;
@@ -205,7 +208,7 @@ impl Dictionary {
     }
 }
 
-/// At most the limit, and whole characters.
+/// Cuts a name to the limit, at a character boundary.
 fn cut(name: &str) -> &str {
     let mut length = name.len().min(NAME_LIMIT);
     while !name.is_char_boundary(length) {
@@ -216,19 +219,19 @@ fn cut(name: &str) -> &str {
 
 static DICTIONARY: Dictionary = Dictionary::new();
 
-/// Held while an entry is added; `fork` takes it.
+/// Returns the lock that is held while an entry is added; `fork` takes it.
 pub fn lock() -> &'static SpinLock {
     &DICTIONARY.lock
 }
 
-/// The component of an object's file name, or of the stacks of the threads it starts (class
-/// [`Class::Stack`]). The same name gives the same component; when there is no room left, the one
-/// that further objects of the class share. Allocates nothing; not on a hot path.
+/// Returns the component for an object's file name, or for the stacks of the threads that it starts
+/// (class [`Class::Stack`]). The same name yields the same component; when no room is left, the one
+/// that further objects of the class share. Allocates nothing; not for hot paths.
 pub fn define(class: Class, name: &str) -> Component {
     DICTIONARY.define(class, name)
 }
 
-/// More is known about an object.
+/// Changes the class of a component when more is known about its object.
 pub fn reclassify(component: Component, class: Class) {
     DICTIONARY.reclassify(component, class);
 }
@@ -237,22 +240,22 @@ pub fn class(component: Component) -> Class {
     DICTIONARY.class(component)
 }
 
-/// Class and name; its `Display` is the name in reports.
+/// Returns class and name; the `Display` of the result is the name in reports.
 pub fn entered(component: Component) -> Entered<'static> {
     DICTIONARY.entered(component)
 }
 
-/// Number of indices in use; some below [`Component::FIRST_FREE`] have no entry.
+/// Returns the number of indexes in use; some below [`Component::FIRST_FREE`] have no entry.
 pub fn count() -> usize {
     DICTIONARY.count()
 }
 
-/// Rises with every new entry and changed class.
+/// Returns a number that increases with every new entry and changed class.
 pub fn changes() -> u32 {
     DICTIONARY.changes.load(Ordering::Acquire)
 }
 
-/// All entries, by rising index.
+/// Calls `each` with all entries in ascending order of index.
 pub fn each(each: impl FnMut(Entered<'_>)) {
     DICTIONARY.each(each);
 }

@@ -1,4 +1,5 @@
-//! Work that waits for a moment at which much may be done: not in the handler of a fork, nor in a call on a hot path.
+//! Work deferred to a moment at which it is allowed: not in the handler of a fork, nor in a call on
+//! a hot path.
 
 use crate::base::registered::Registered;
 
@@ -9,12 +10,12 @@ pub fn defer(work: &'static fn()) {
     WORK.set(work);
 }
 
-/// Has nothing called any more.
+/// Cancels all deferred work.
 pub fn cancel() {
     WORK.clear();
 }
 
-/// Runs the work that waits, if any. To be called where work is done that is not on a hot path.
+/// Runs the deferred work, if there is any. Called in places that are not on a hot path.
 #[inline]
 pub fn run() {
     if let Some(work) = WORK.get() {

@@ -1,4 +1,4 @@
-//! Notes of failures: said once, kept in the file.
+//! Notes about failures: each is reported once and stored in the file.
 
 #![allow(unsafe_code)]
 
@@ -11,55 +11,55 @@ use crate::base::lock::SpinLock;
 use crate::base::options::Text;
 use crate::base::thread::Guard;
 
-/// Subject of a note. The numbers are part of the format of traces.
+/// Subject of a note. The numbers are part of the trace format.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Code {
     /// A setting has a value that cannot be used.
     BadSetting = 1,
-    /// The folder for traces is not there or cannot be written.
+    /// The directory for traces does not exist or cannot be written.
     NoDirectory = 2,
-    /// The file could not be made in full size.
+    /// The file could not be created in full size.
     NoFile = 3,
-    /// The kernel does not tell which memory is resident.
+    /// The kernel does not report which memory is resident.
     NoResidency = 4,
     /// The sampling thread could not be started.
     NoSampler = 5,
-    /// The program brings its own allocator.
+    /// The program contains its own allocator.
     OwnAllocator = 6,
-    /// A sanitizer is in the process; the tool stands aside.
+    /// A sanitizer is in the process; the tool is disabled.
     Sanitizer = 7,
     /// Another preloaded object watches or replaces the allocator.
     OtherPreload = 8,
     /// The program runs in an emulator or under valgrind.
     Emulated = 9,
-    /// A table of the tool is full; later entries are summed up or left out.
+    /// A table of the tool is full; later entries are merged or dropped.
     TableFull = 10,
-    /// Calls of MPI are not seen.
+    /// MPI calls are not seen.
     NoBoundary = 11,
     /// The override file has an error.
     BadOverride = 12,
     /// MPI, or everything, is linked into the program.
     Static = 13,
-    /// A library of MPI has replaced the first bytes of functions of the C library.
+    /// An MPI library has replaced the first bytes of functions of the C library.
     MemoryHooks = 14,
-    /// The kernel does not tell of page faults, or not of all.
+    /// The kernel does not report page faults, or not all of them.
     NoFaults = 15,
     /// The control group of the process limits its memory.
     MemoryLimit = 16,
-    /// There is too little stack to work on.
+    /// The stack is too small.
     NoStack = 17,
     /// The program is linked to an allocator other than the C library's.
     LinkedAllocator = 18,
-    /// A region of the program ended that was not open, or while another was open inside it.
+    /// A region of the program ended that was not open, or while another one was open inside it.
     Regions = 19,
 }
 
-/// By these nothing is lost that somebody has to be told at once.
+/// Codes that need no immediate message, because no data are lost.
 const QUIET: [Code; 5] =
     [Code::Static, Code::MemoryHooks, Code::MemoryLimit, Code::LinkedAllocator, Code::Regions];
 
-/// The longest text of a note.
+/// Maximum length of a note's text.
 pub const LENGTH: usize = 120;
 const NOTES: usize = 64;
 
@@ -71,19 +71,20 @@ struct Note {
 
 struct Notes(UnsafeCell<[Note; NOTES]>);
 
-// SAFETY: written with LOCK held, below COUNT never again.
+// SAFETY: written with LOCK held; entries below COUNT never change.
 unsafe impl Sync for Notes {}
 
 static ALL: Notes =
     Notes(UnsafeCell::new([const { Note { code: 0, text: Text::empty() } }; NOTES]));
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LOCK: SpinLock = SpinLock::new();
-/// True if the first note may go to standard error: in recorded processes that are not quiet.
+/// True if the first note may go to standard error, as in recorded processes without the quiet
+/// option.
 static ALOUD: AtomicBool = AtomicBool::new(false);
 static SPOKEN: AtomicBool = AtomicBool::new(false);
 
-/// Says something that the reader of the results has to know. The same code twice counts once, except
-/// settings, errors of the override file, full tables and regions, of which each is said.
+/// Records a note for the reader of the results. A repeated code is recorded once, except settings,
+/// errors of the override file, full tables and regions, of which each one is.
 pub fn say(code: Code, text: fmt::Arguments<'_>) {
     let mut line = Text::<LENGTH>::empty();
     let _ = line.write_fmt(text);
@@ -107,21 +108,21 @@ pub fn say(code: Code, text: fmt::Arguments<'_>) {
     }
 }
 
-/// The rank that notes on standard error are of; -1 where there is none.
+/// Rank that is named in notes on standard error; -1 where there is none.
 static RANK: AtomicI32 = AtomicI32::new(-1);
 
-/// Which rank this is, for whoever reads standard error.
+/// Sets the rank that is named in notes on standard error.
 pub fn of_rank(rank: i32) {
     RANK.store(rank, Ordering::Relaxed);
 }
 
-/// From now on the first note that is not a quiet one goes to standard error as well.
+/// From now on, writes the first note that is not a quiet one to standard error as well.
 pub fn aloud() {
     ALOUD.store(true, Ordering::Release);
     speak();
 }
 
-/// The first note that is not a quiet one, as one line on standard error.
+/// Writes the first note that is not a quiet one to standard error, as one line.
 fn speak() {
     let quiet = QUIET.map(|code| code as u16);
     each(0, &mut |_, code, text| {
@@ -139,17 +140,17 @@ fn speak() {
     });
 }
 
-/// Calls `each` with number, code and text of the notes from a number on.
+/// Calls `each` with number, code and text of the notes from number `from` on.
 pub fn each(from: usize, each: &mut dyn FnMut(usize, u16, &[u8])) {
     let count = COUNT.load(Ordering::Acquire);
     for index in from..count {
-        // SAFETY: below the count nothing changes any more.
+        // SAFETY: entries below the count never change.
         let note = unsafe { &(*ALL.0.get())[index] };
         each(index, note.code, note.text.as_bytes());
     }
 }
 
-/// For [`crate::lifecycle::fork`].
+/// Returns the lock, for [`crate::lifecycle::fork`].
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }

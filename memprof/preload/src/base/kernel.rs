@@ -1,19 +1,19 @@
-//! System calls made directly: they are no cancellation points, nothing interposes them, and
-//! `errno` keeps the program's value.
+//! Direct system calls: they are no cancellation points, nothing interposes them, and they keep the
+//! program's `errno`.
 
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Error of the kernel.
+/// Error number from the kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
 #[cfg(target_arch = "x86_64")]
 unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the caller answers for the call; the kernel changes only the named registers.
+    // SAFETY: the caller guarantees the call; the kernel changes only the named registers.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -30,7 +30,7 @@ unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
 #[cfg(target_arch = "aarch64")]
 unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the caller answers for the call; the kernel changes only the named register.
+    // SAFETY: the caller guarantees the call; the kernel changes only the named register.
     unsafe {
         core::arch::asm!(
             "svc 0",
@@ -46,7 +46,7 @@ unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
-    // SAFETY: the caller answers for the call; errno is put back.
+    // SAFETY: the caller guarantees the call; errno is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -61,54 +61,54 @@ unsafe fn raw(number: libc::c_long, words: [usize; 6]) -> isize {
 /// # Safety
 /// As for the system call itself.
 pub unsafe fn call(number: libc::c_long, words: [usize; 6]) -> Result<usize, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let result = unsafe { raw(number, words) };
     if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
 }
 
-/// An open file, closed by [`close`] only: descriptors of the tool live as long as the process.
+/// An open file. Only [`close`] closes it: descriptors of the tool live as long as the process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct File(pub i32);
 
-/// Opens for reading.
+/// Opens a file for reading.
 pub fn open(path: &CStr) -> Result<File, Errno> {
     open_with(path, libc::O_RDONLY | libc::O_CLOEXEC, 0)
 }
 
-/// Opens with flags and mode as of `open(2)`.
+/// Opens a file with flags and mode of `open(2)`.
 pub fn open_with(path: &CStr, flags: i32, mode: u32) -> Result<File, Errno> {
     let words =
         [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, mode as usize, 0, 0];
-    // SAFETY: the path ends with a zero byte.
+    // SAFETY: the path is zero-terminated.
     let result = unsafe { call(libc::SYS_openat, words) };
     result.map(|descriptor| File(descriptor as i32))
 }
 
-/// The path that the program was started by, for places without `/proc`.
+/// Returns the path that the program was started with, for systems without `/proc`.
 pub fn started_as() -> &'static [u8] {
-    // SAFETY: the kernel put a text with a zero at its end on the first stack, where it stays.
+    // SAFETY: the kernel put a zero-terminated text on the first stack, where it stays.
     unsafe {
         let path = libc::getauxval(libc::AT_EXECFN) as *const core::ffi::c_char;
         if path.is_null() { b"" } else { CStr::from_ptr(path).to_bytes() }
     }
 }
 
-/// Limit of the stack of the first thread.
+/// Returns the stack limit of the first thread.
 pub fn stack_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel fills what it is given.
+    // SAFETY: the kernel fills the structure.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
     if known { limit.rlim_cur } else { u64::MAX }
 }
 
-/// Reads at an offset; short reads are the caller's business.
+/// Reads at an offset. The caller handles short reads.
 pub fn read_at(file: File, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let words = [file.0 as usize, into.as_mut_ptr() as usize, into.len(), offset as usize, 0, 0];
-    // SAFETY: the buffer is as long as said.
+    // SAFETY: the buffer has the stated length.
     unsafe { call(libc::SYS_pread64, words) }
 }
 
-/// Reads a small file from its begin to its end, or until the buffer is full.
+/// Reads a small file from its start to its end, or until the buffer is full.
 pub fn read_all(file: File, into: &mut [u8]) -> Result<usize, Errno> {
     let mut length = 0;
     while length < into.len() {
@@ -122,7 +122,7 @@ pub fn read_all(file: File, into: &mut [u8]) -> Result<usize, Errno> {
     Ok(length)
 }
 
-/// The content of a small file.
+/// Returns the contents of a small file.
 pub fn read_path<'b>(path: &CStr, into: &'b mut [u8]) -> Result<&'b [u8], Errno> {
     let file = open(path)?;
     let length = read_all(file, into);
@@ -131,18 +131,18 @@ pub fn read_path<'b>(path: &CStr, into: &'b mut [u8]) -> Result<&'b [u8], Errno>
 }
 
 pub fn close(file: File) {
-    // SAFETY: takes a number only.
+    // SAFETY: takes only a number.
     let _ = unsafe { call(libc::SYS_close, [file.0 as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// The same open file at the first free number from `from` on.
+/// Duplicates an open file to the first free number from `from` on.
 pub fn duplicate(file: File, from: i32) -> Result<File, Errno> {
     let words = [file.0 as usize, libc::F_DUPFD_CLOEXEC as usize, from as usize, 0, 0, 0];
-    // SAFETY: takes numbers only.
+    // SAFETY: takes only numbers.
     unsafe { call(libc::SYS_fcntl, words) }.map(|descriptor| File(descriptor as i32))
 }
 
-/// Writes so many zeroes at an offset, all of them from one page.
+/// Writes `bytes` zeros at an offset, all of them from one page.
 pub fn write_zeroes_at(file: File, bytes: usize, offset: u64) -> Result<(), Errno> {
     static ZEROES: [u8; 4096] = [0; 4096];
     const PARTS: usize = 32;
@@ -157,7 +157,7 @@ pub fn write_zeroes_at(file: File, bytes: usize, offset: u64) -> Result<(), Errn
         }
         let at = offset as usize + done;
         let words = [file.0 as usize, parts.as_ptr() as usize, PARTS, at, 0, 0];
-        // SAFETY: the parts are as long as said, and only read.
+        // SAFETY: the parts have the stated lengths, and are only read.
         match unsafe { call(libc::SYS_pwritev, words) } {
             Ok(0) => return Err(Errno(libc::ENOSPC)),
             Ok(more) => done += more,
@@ -168,18 +168,18 @@ pub fn write_zeroes_at(file: File, bytes: usize, offset: u64) -> Result<(), Errn
     Ok(())
 }
 
-/// Which file a descriptor stands for: its device and its inode.
+/// Returns the device and the inode of the file that a descriptor refers to.
 pub fn identity(file: File) -> Result<(u64, u64), Errno> {
     // SAFETY: plain numbers.
     let mut about: libc::stat = unsafe { core::mem::zeroed() };
     let words = [file.0 as usize, (&raw mut about) as usize, 0, 0, 0, 0];
-    // SAFETY: the kernel fills what it is given.
+    // SAFETY: the kernel fills the structure.
     unsafe { call(libc::SYS_fstat, words) }?;
     Ok((about.st_dev, about.st_ino))
 }
 
-/// Asks a file system that copies rewritten blocks to write a new file in its place, so that its room is its own for
-/// good. Most have no such question, and need none.
+/// Asks a file system that copies rewritten blocks to write a new file in place, so that its disk
+/// space is reserved permanently. Most file systems lack this request and do not need it.
 pub fn write_in_place(file: File) {
     const GET: usize = 0x8008_6601;
     const SET: usize = 0x4008_6602;
@@ -195,12 +195,13 @@ pub fn write_in_place(file: File) {
     }
 }
 
-/// Copies memory of this process, at addresses that may be none. False if not all of it is there.
+/// Copies memory of this process, at addresses that may not be mapped. Returns false if part of it
+/// is not.
 pub fn peek(address: usize, into: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
     let (local, remote) = (core::ptr::from_ref(&local), core::ptr::from_ref(&remote));
-    // SAFETY: the kernel writes as much as there is room, and checks where it reads.
+    // SAFETY: the kernel writes no more than fits, and checks the addresses that it reads.
     let copied = unsafe {
         call(
             libc::SYS_process_vm_readv,
@@ -210,7 +211,7 @@ pub fn peek(address: usize, into: &mut [u8]) -> bool {
     copied == Ok(into.len())
 }
 
-/// Target of a symbolic link; cut off where the buffer ends.
+/// Returns the target of a symbolic link, cut to the length of the buffer.
 pub fn read_link<'b>(path: &CStr, into: &'b mut [u8]) -> Result<&'b [u8], Errno> {
     let words = [
         libc::AT_FDCWD as usize,
@@ -220,29 +221,29 @@ pub fn read_link<'b>(path: &CStr, into: &'b mut [u8]) -> Result<&'b [u8], Errno>
         0,
         0,
     ];
-    // SAFETY: the buffer is as long as said.
+    // SAFETY: the buffer has the stated length.
     let length = unsafe { call(libc::SYS_readlinkat, words)? };
     Ok(&into[..length])
 }
 
 pub fn unlink(path: &CStr) -> Result<(), Errno> {
     let words = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the path ends with a zero byte.
+    // SAFETY: the path is zero-terminated.
     unsafe { call(libc::SYS_unlinkat, words) }.map(|_| ())
 }
 
-/// Gives an open file without a name one that nothing else has.
+/// Gives an unnamed open file a name, which must not exist.
 pub fn link_file(file: File, path: &CStr) -> Result<(), Errno> {
     let words = [file.0 as usize, c"".as_ptr() as usize, libc::AT_FDCWD as usize];
     let words =
         [words[0], words[1], words[2], path.as_ptr() as usize, libc::AT_EMPTY_PATH as usize, 0];
-    // SAFETY: the paths end with a zero byte.
+    // SAFETY: the paths are zero-terminated.
     let linked = unsafe { call(libc::SYS_linkat, words) };
     match linked {
         Err(Errno(libc::ENOENT | libc::EPERM)) => {}
         linked => return linked.map(|_| ()),
     }
-    // Kernels before 6.10 want a privilege for that.
+    // Kernels before 6.10 require a privilege for this.
     let mut place = crate::base::options::Text::<32>::empty();
     let _ = core::fmt::Write::write_fmt(&mut place, format_args!("/proc/self/fd/{}\0", file.0));
     let place = CStr::from_bytes_until_nul(place.as_bytes()).unwrap_or(c"");
@@ -252,36 +253,36 @@ pub fn link_file(file: File, path: &CStr) -> Result<(), Errno> {
     unsafe { call(libc::SYS_linkat, words) }.map(|_| ())
 }
 
-/// Gives a file a second name that nothing else has.
+/// Gives a file a second name, which must not exist.
 pub fn link(from: &CStr, path: &CStr) -> Result<(), Errno> {
     let here = libc::AT_FDCWD as usize;
     let words = [here, from.as_ptr() as usize, here, path.as_ptr() as usize, 0, 0];
-    // SAFETY: the paths end with a zero byte.
+    // SAFETY: the paths are zero-terminated.
     unsafe { call(libc::SYS_linkat, words) }.map(|_| ())
 }
 
-/// Gives a file another name that nothing else has.
+/// Renames a file; the new name must not exist.
 pub fn rename_new(from: &CStr, path: &CStr) -> Result<(), Errno> {
     let (here, flags) = (libc::AT_FDCWD as usize, libc::RENAME_NOREPLACE as usize);
     let words = [here, from.as_ptr() as usize, here, path.as_ptr() as usize, flags, 0];
-    // SAFETY: the paths end with a zero byte.
+    // SAFETY: the paths are zero-terminated.
     unsafe { call(libc::SYS_renameat2, words) }.map(|_| ())
 }
 
 pub fn write(file: File, bytes: &[u8]) {
     let words = [file.0 as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
-    // SAFETY: the buffer is as long as said.
+    // SAFETY: the buffer has the stated length.
     let _ = unsafe { call(libc::SYS_write, words) };
 }
 
-/// Writes all of it at an offset.
+/// Writes all bytes at an offset.
 pub fn write_at(file: File, bytes: &[u8], offset: u64) -> Result<(), Errno> {
     let mut done = 0;
     while done < bytes.len() {
         let rest = &bytes[done..];
         let at = offset as usize + done;
         let words = [file.0 as usize, rest.as_ptr() as usize, rest.len(), at, 0, 0];
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the stated length.
         match unsafe { call(libc::SYS_pwrite64, words) } {
             Ok(0) => return Err(Errno(libc::ENOSPC)),
             Ok(more) => done += more,
@@ -292,88 +293,91 @@ pub fn write_at(file: File, bytes: &[u8], offset: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives a new file its size, and room on the disk for all of it.
+/// Sets the size of a new file, and reserves disk space for all of it.
 pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel fills what it is given.
+    // SAFETY: the kernel fills the structure.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    // To go beyond the limit would be a signal that ends the program.
+    // A size beyond the limit would cause a signal that ends the program.
     if known && (size as u64) > limit.rlim_cur {
         return Err(Errno(libc::EFBIG));
     }
-    // SAFETY: takes numbers only.
+    // SAFETY: takes only numbers.
     unsafe { call(libc::SYS_fallocate, [file.0 as usize, 0, 0, size, 0, 0]) }.map(|_| ())
 }
 
-/// Waits until the written bytes of a file are on its disk, or until it is known that there is no room.
+/// Waits until the written bytes of a file are on its disk, or until it is known that there is no
+/// space.
 pub fn sync(file: File) -> Result<(), Errno> {
-    // SAFETY: takes a number only.
+    // SAFETY: takes only a number.
     unsafe { call(libc::SYS_fdatasync, [file.0 as usize, 0, 0, 0, 0, 0]) }.map(|_| ())
 }
 
-/// Waits until the stores into a mapped file are on its disk; memory that is no file's is nothing to wait for.
+/// Waits until the stores into a mapped file are on its disk. Returns at once for memory that is
+/// not a file's.
 pub fn flush(address: usize, bytes: usize) {
     // SAFETY: changes no memory.
     let _ = unsafe { call(libc::SYS_msync, [address, bytes, libc::MS_SYNC as usize, 0, 0, 0]) };
 }
 
-/// Private memory of zeroes.
+/// Maps private zeroed memory.
 pub fn map_anonymous(bytes: usize) -> Result<usize, Errno> {
     map_at(0, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
 }
 
-/// Readable and writable memory with `flags` of `mmap(2)`; `MAP_FIXED` only over the tool's own.
+/// Maps readable and writable memory with `flags` of `mmap(2)`; `MAP_FIXED` only over memory of the
+/// tool.
 pub fn map_at(address: usize, bytes: usize, flags: i32, descriptor: i32) -> Result<usize, Errno> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let words = [address, bytes, rights as usize, flags as usize, descriptor as isize as usize, 0];
-    // SAFETY: a new mapping, or over one of the tool's own.
+    // SAFETY: a new mapping, or one over memory of the tool.
     unsafe { call(libc::SYS_mmap, words) }
 }
 
-/// A mapping is touched here and there: pages around are not read ahead.
+/// Declares that a mapping is accessed at random, so that neighbouring pages are not read ahead.
 pub fn advise_random(address: usize, bytes: usize) {
     // SAFETY: changes no memory.
     let _ =
         unsafe { call(libc::SYS_madvise, [address, bytes, libc::MADV_RANDOM as usize, 0, 0, 0]) };
 }
 
-/// Gives memory back that [`map_anonymous`] gave.
+/// Unmaps memory from [`map_anonymous`].
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// The memory is no longer used.
 pub unsafe fn unmap(start: usize, bytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let _ = unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
 }
 
-/// The calling thread's number.
+/// Returns the number of the calling thread.
 pub fn thread() -> i32 {
     // SAFETY: no arguments.
     unsafe { call(libc::SYS_gettid, [0; 6]) }.map_or(0, |number| number as i32)
 }
 
-/// Returns true if there is a thread of this number in the process.
+/// Returns true if the process has a thread with this number.
 pub fn is_thread(number: i32) -> bool {
-    // SAFETY: signal 0 is only asked about.
+    // SAFETY: signal 0 only checks for existence.
     let told = unsafe { call(libc::SYS_tgkill, [process() as usize, number as usize, 0, 0, 0, 0]) };
     told.is_ok()
 }
 
-/// The process as the kernel sees it now, not as a parent before a fork did.
+/// Returns the number of the process as the kernel sees it now, not as a parent before a fork did.
 pub fn process() -> u32 {
-    // SAFETY: takes nothing.
+    // SAFETY: no arguments.
     unsafe { call(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
 }
 
-/// The process that made this one.
+/// Returns the number of the parent process.
 pub fn parent() -> u32 {
-    // SAFETY: takes nothing.
+    // SAFETY: no arguments.
     unsafe { call(libc::SYS_getppid, [0; 6]) }.unwrap_or(0) as u32
 }
 
-/// The most bytes that were ever resident, as the kernel counts.
+/// Returns the highest resident bytes so far, as the kernel counts them.
 pub fn most_resident() -> u64 {
-    // SAFETY: zeroes are numbers, and the kernel fills what it is given.
+    // SAFETY: zeros are valid numbers, and the kernel fills the structure.
     unsafe {
         let mut usage = core::mem::zeroed::<libc::rusage>();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
@@ -383,27 +387,27 @@ pub fn most_resident() -> u64 {
 
 fn clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place for the answer.
+    // SAFETY: the kernel fills the structure.
     unsafe { libc::clock_gettime(which, &raw mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// Monotonic time in nanoseconds.
+/// Returns the monotonic time in nanoseconds.
 pub fn monotonic() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Wall-clock time in nanoseconds since 1970.
+/// Returns the wall-clock time in nanoseconds since 1970.
 pub fn realtime() -> u64 {
     clock(libc::CLOCK_REALTIME)
 }
 
-/// Processor time of the calling thread in nanoseconds.
+/// Returns the processor time of the calling thread in nanoseconds.
 pub fn thread_time() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Waits while `word` is `expected`, at most so long. Wakes early at times.
+/// Waits while `word` is `expected`, at most for `nanoseconds`. May return early.
 pub fn wait(word: &AtomicU32, expected: u32, nanoseconds: u64) {
     let time = libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
@@ -421,12 +425,12 @@ pub fn wait(word: &AtomicU32, expected: u32, nanoseconds: u64) {
     let _ = unsafe { call(libc::SYS_futex, words) };
 }
 
-/// The size of a page.
+/// Returns the size of a page.
 pub fn page() -> usize {
     static PAGE: AtomicUsize = AtomicUsize::new(0);
     match PAGE.load(Ordering::Relaxed) {
         0 => {
-            // SAFETY: asks for a number.
+            // SAFETY: only reads a number.
             let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize;
             PAGE.store(size, Ordering::Relaxed);
             size
@@ -435,7 +439,7 @@ pub fn page() -> usize {
     }
 }
 
-/// Blocks all signals of the calling thread while it lives.
+/// Blocks all signals of the calling thread while the value lives.
 pub struct SignalsBlocked(u64);
 
 impl SignalsBlocked {
@@ -450,7 +454,7 @@ impl SignalsBlocked {
             0,
             0,
         ];
-        // SAFETY: both sets are eight bytes, as the kernel's are.
+        // SAFETY: both sets have eight bytes, as the kernel's do.
         let _ = unsafe { call(libc::SYS_rt_sigprocmask, words) };
         SignalsBlocked(before)
     }
@@ -459,7 +463,7 @@ impl SignalsBlocked {
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
         let words = [libc::SIG_SETMASK as usize, (&raw const self.0) as usize, 0, 8, 0, 0];
-        // SAFETY: the set is eight bytes, as the kernel's is.
+        // SAFETY: the set has eight bytes, as the kernel's does.
         let _ = unsafe { call(libc::SYS_rt_sigprocmask, words) };
     }
 }
@@ -492,7 +496,7 @@ mod tests {
     #[test]
     fn signals_are_blocked_for_a_while_only() {
         fn blocked() -> bool {
-            // SAFETY: asks for the set of this thread.
+            // SAFETY: reads the set of this thread.
             unsafe {
                 let mut set = core::mem::zeroed();
                 libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), &raw mut set);

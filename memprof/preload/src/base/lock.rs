@@ -1,4 +1,4 @@
-//! A lock that is held for a moment and never across a call out of the tool.
+//! A lock that is held briefly and never across a call out of the tool.
 
 #![allow(unsafe_code)]
 
@@ -6,13 +6,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// Taken, and somebody sleeps for it.
+/// Taken, and at least one thread sleeps until it is released.
 const AWAITED: u32 = 2;
 
-/// Number of looks of a thread before it sleeps: longer than the lock is ever held by a running thread.
+/// Number of attempts before a thread sleeps: longer than a running thread ever holds the lock.
 const LOOKS: u32 = 200;
 
-/// Taken by spinning; who has waited for longer than a holder can run sleeps in the kernel.
+/// A spin lock. A thread that has waited longer than a running holder needs sleeps in the kernel.
 pub struct SpinLock(AtomicU32);
 
 impl SpinLock {
@@ -20,7 +20,7 @@ impl SpinLock {
         SpinLock(AtomicU32::new(FREE))
     }
 
-    /// The caller must hold a [`crate::base::thread::Guard`].
+    /// Takes the lock. The caller must hold a [`crate::base::thread::Guard`].
     pub fn lock(&self) {
         for _ in 0..LOOKS {
             if self.try_lock() {
@@ -33,7 +33,7 @@ impl SpinLock {
         }
     }
 
-    /// True if the lock was free and is now the caller's.
+    /// Takes the lock if it is free. Returns true if the caller now holds it.
     pub fn try_lock(&self) -> bool {
         self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -61,7 +61,7 @@ impl SpinLock {
 
     fn wake(&self) {
         let errno = crate::base::arch::Errno::save();
-        // SAFETY: the kernel uses the address of the word as a name only.
+        // SAFETY: the kernel only uses the address of the word as a name.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

@@ -1,4 +1,4 @@
-//! Memory of the tool itself: mapped, counted, never from the program's heap.
+//! Memory of the tool: mapped, counted, and never from the program's heap.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use crate::base::kernel;
 use crate::base::lock::SpinLock;
 use crate::base::thread::Guard;
 
-/// Number of separate pieces of address space the tool can have. Neighbours count as one.
+/// Maximum number of separate ranges of the tool's memory. Adjacent ranges count as one.
 const PIECES: usize = 512;
 
 struct Piece {
@@ -17,14 +17,14 @@ struct Piece {
     end: AtomicUsize,
 }
 
-/// In no order. A piece only grows, and none is ever removed, so that readers need no lock.
+/// Unordered. A range only grows, and none is ever removed, so that readers need no lock.
 static TABLE: [Piece; PIECES] =
     [const { Piece { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; PIECES];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LOCK: SpinLock = SpinLock::new();
 
-/// Memory of zeroes, rounded up to pages, that stays until the process ends. `None` when the kernel
-/// gives none; the caller then does without its purpose.
+/// Maps zeroed memory, rounded up to pages, that stays until the process ends. Returns `None` when
+/// the kernel provides none; the caller then omits what the memory is for.
 pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     let page = kernel::page();
     let bytes = bytes.checked_add(page - 1)? & !(page - 1);
@@ -33,10 +33,10 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(start as *mut u8)
 }
 
-/// Memory of zeroes for `count` values whose all-zero pattern is valid.
+/// Maps zeroed memory for `count` values whose all-zero pattern is valid.
 ///
 /// # Safety
-/// All bytes zero must be a valid `T`.
+/// All zeros must be a valid `T`.
 pub unsafe fn slice<T>(count: usize) -> Option<&'static mut [T]> {
     let bytes = count.checked_mul(size_of::<T>())?;
     let start = map(bytes.max(1))?;
@@ -44,7 +44,7 @@ pub unsafe fn slice<T>(count: usize) -> Option<&'static mut [T]> {
     Some(unsafe { core::slice::from_raw_parts_mut(start.as_ptr().cast(), count) })
 }
 
-/// Addresses that are the tool's though mapped otherwise: the live file, the sampler's stack.
+/// Registers memory as the tool's that was mapped otherwise: the live file, the sampler's stack.
 pub fn adopt(start: usize, bytes: usize) {
     let _guard = Guard::enter();
     let end = start + bytes;
@@ -65,7 +65,7 @@ pub fn adopt(start: usize, bytes: usize) {
     LOCK.unlock();
 }
 
-/// The piece of the tool with the lowest end above `address`: start and end.
+/// Returns the range of the tool with the lowest end above `address`: start and end.
 pub fn next(address: usize) -> Option<(usize, usize)> {
     let count = COUNT.load(Ordering::Acquire);
     let pieces = TABLE[..count]
@@ -74,7 +74,7 @@ pub fn next(address: usize) -> Option<(usize, usize)> {
     pieces.filter(|&(_, end)| end > address).min_by_key(|&(_, end)| end)
 }
 
-/// Bytes of address space in all pieces.
+/// Returns the total size of all ranges.
 #[cfg(test)]
 pub fn total() -> usize {
     let count = COUNT.load(Ordering::Acquire);
@@ -84,7 +84,7 @@ pub fn total() -> usize {
     TABLE[..count].iter().map(length).sum()
 }
 
-/// For [`crate::lifecycle::fork`].
+/// Returns the lock, for [`crate::lifecycle::fork`].
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }

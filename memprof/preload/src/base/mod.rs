@@ -1,4 +1,5 @@
-//! What all floors use: the processor, the kernel, locks, memory of the tool, names of components.
+//! Basics that all layers use: the processor, the kernel, locks, memory of the tool, names of
+//! components.
 
 pub mod arch;
 pub mod component;

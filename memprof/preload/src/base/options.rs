@@ -2,10 +2,10 @@
 
 use core::str;
 
-/// The longest path of a folder or file that is used.
+/// Maximum length of the path of a directory or file.
 pub const PATH: usize = 1024;
 
-/// Text of bounded length; empty when not set.
+/// Text of bounded length; empty if not set.
 #[derive(Copy, Clone, Debug)]
 pub struct Text<const LIMIT: usize> {
     bytes: [u8; LIMIT],
@@ -17,7 +17,7 @@ impl<const LIMIT: usize> Text<LIMIT> {
         Text { bytes: [0; LIMIT], length: 0 }
     }
 
-    /// Makes a text of the part that fits.
+    /// Creates a text from the part that fits.
     pub fn cut(from: &[u8]) -> Text<LIMIT> {
         let mut text = Text::empty();
         text.push(from);
@@ -37,50 +37,51 @@ impl<const LIMIT: usize> Text<LIMIT> {
 }
 
 impl<const LIMIT: usize> core::fmt::Write for Text<LIMIT> {
-    /// Cuts off the part that does not fit.
+    /// Drops the part that does not fit.
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         self.push(text.as_bytes());
         Ok(())
     }
 }
 
-/// Which processes have a file.
+/// Which processes have a trace file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// Processes that are ranks of an MPI job.
     Ranks,
-    /// Those; and where no launcher has started ranks, the command of this process, `memprof run`, and its descendants
-    /// that hold much.
+    /// As `Ranks`; if no launcher started ranks, also the command of this `memprof run` process,
+    /// and its descendants that hold much memory.
     Command {
         of: u32,
     },
     All,
 }
 
-/// See `MEMPROF_...` in the guide.
+/// Settings; see `MEMPROF_...` in the guide.
 #[derive(Copy, Clone)]
 pub struct Options {
-    /// Absolute; empty: nothing is recorded.
+    /// Absolute path; empty if nothing is recorded.
     pub directory: Text<PATH>,
     pub record: Record,
-    /// Shortest time between two samples, in nanoseconds.
+    /// Minimum time between two samples, in nanoseconds.
     pub interval: u64,
-    /// Share of one processor's time that sampling may take.
+    /// Share of one processor's time that sampling may use.
     pub duty: f64,
     pub exact: bool,
-    /// Take the time inside and outside of MPI.
+    /// Measure the time inside and outside of MPI.
     pub time: bool,
-    /// Find the loops that call MPI, and tell of them at most once in so many nanoseconds; 0: no loops. Needs `time`.
+    /// Minimum interval in nanoseconds between two reports of the loops that call MPI; 0 for no
+    /// loops. Needs `time`.
     pub loops: u64,
-    /// Have the kernel tell of every page fault.
+    /// Have the kernel report every page fault.
     pub faults: bool,
-    /// The override file; empty: none.
+    /// Path of the override file; empty for none.
     pub components: Text<PATH>,
-    /// Mean bytes between two sampled stacks; 0: none.
+    /// Mean bytes between two sampled stacks; 0 for none.
     pub stacks: u64,
     pub quiet: bool,
     pub file_size: u64,
-    /// Nanoseconds between two times that the trace is written to its disk; 0: left to the system.
+    /// Nanoseconds between two writes of the trace to its disk; 0 to leave them to the system.
     pub flush: u64,
 }
 
@@ -120,8 +121,8 @@ fn path(value: &[u8]) -> Option<Text<PATH>> {
     (value.first() == Some(&b'/') && value.len() < PATH).then(|| Text::cut(value))
 }
 
-/// Reads all settings; `refuse` is told the name of each that has a bad value and the right form; the default is used
-/// instead.
+/// Reads all settings. Calls `refuse` with the name of each setting that has an invalid value and
+/// the required form; such a setting keeps its default.
 pub fn parse<'v>(
     value: &dyn Fn(&str) -> Option<&'v [u8]>,
     refuse: &mut dyn FnMut(&'static str, &'static str),
@@ -135,7 +136,7 @@ pub fn parse<'v>(
         }
     };
     set("MEMPROF_DIR", "the absolute path of a folder, shorter than 1024 bytes", &mut |value| {
-        // As if it were not set.
+        // An empty value counts as not set.
         if value.is_empty() {
             return Some(());
         }

@@ -1,6 +1,7 @@
-//! Rows that found no room in the tables of fixed size: counted for each table, and said once.
+//! Rows that found no room in tables of fixed size: counted for each table, and reported once.
 //!
-//! Counting is one addition, for who holds locks or is inside the allocator; it is said with the next sample.
+//! Counting is one addition, so that it is possible under locks and inside the allocator; the next
+//! sample reports the numbers.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,7 +9,7 @@ use memprof_trace::layout::lost;
 
 use crate::base::diagnostics::{self, Code};
 
-/// A table, by its place in the summary.
+/// A table, by its position in the summary.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Table {
@@ -50,21 +51,21 @@ const PLACES: usize = 10;
 
 static LOST: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 
-/// One more.
+/// Counts one row.
 pub fn add(table: Table) {
     let place = &LOST[table as usize];
-    // Not beyond the greatest number; that it may miss one then does not matter.
+    // Does not exceed the maximum; one missed count there does not matter.
     if place.load(Ordering::Relaxed) < u32::MAX {
         place.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// So many at once.
+/// Sets a count to at least `count`.
 pub fn at_least(table: Table, count: u64) {
     LOST[table as usize].fetch_max(count.min(u32::MAX.into()) as u32, Ordering::Relaxed);
 }
 
-/// The numbers for the summary; those that are not zero are said.
+/// Returns the numbers for the summary, and reports all that are not zero.
 pub fn all() -> [u32; PLACES] {
     let numbers = core::array::from_fn(|place| LOST[place].load(Ordering::Relaxed));
     for (_, text) in TABLES.iter().filter(|(table, _)| numbers[*table as usize] > 0) {

@@ -1,4 +1,5 @@
-//! Which pages are there: the kernel's `PAGEMAP_SCAN`, or the table of pages where it is older than 6.7.
+//! Finds present pages, with the kernel's `PAGEMAP_SCAN`, or with the table of pages on kernels
+//! older than 6.7.
 
 #![allow(unsafe_code)]
 
@@ -6,7 +7,7 @@ use crate::base::kernel::{self, Errno, File};
 use crate::base::memory;
 use crate::base::reserved_fds::Kept;
 
-/// Addresses whose pages are all alike.
+/// A range of pages with the same properties.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Run {
@@ -24,27 +25,27 @@ const HUGE: u64 = 1 << 6;
 impl Run {
     pub const EMPTY: Run = Run { start: 0, end: 0, categories: 0 };
 
-    /// Pages that all processes share.
+    /// Marks the pages as shared by all processes.
     pub fn set_shared(&mut self) {
         self.categories |= FILE;
     }
 
-    /// The part of it before an address.
+    /// Returns the part before an address.
     pub fn until(&self, end: u64) -> Run {
         Run { end: self.end.min(end), ..*self }
     }
 
-    /// In memory; else swapped out.
+    /// Returns true for pages in memory; others are swapped out.
     pub fn is_present(&self) -> bool {
         self.categories & PRESENT != 0
     }
 
-    /// Of a file or of shared memory, so that others can have the same page.
+    /// Returns true for pages of a file or of shared memory, which other processes can have too.
     pub fn is_shared(&self) -> bool {
         self.categories & FILE != 0
     }
 
-    /// In a huge page.
+    /// Returns true for pages in a huge page.
     pub fn is_huge(&self) -> bool {
         self.categories & HUGE != 0
     }
@@ -58,7 +59,7 @@ impl Run {
     }
 }
 
-/// The request of `PAGEMAP_SCAN`.
+/// Argument of `PAGEMAP_SCAN`.
 #[repr(C)]
 #[derive(Default)]
 struct Request {
@@ -78,23 +79,23 @@ struct Request {
 
 const SCAN: usize = 0xC060_6610;
 
-/// Pages looked at while the kernel's lock on the mappings is held: 64 MiB of small ones.
+/// Number of pages examined while the kernel's lock on the mappings is held: 64 MiB of small ones.
 const CHUNK: u64 = 16384;
-/// Entries of the table of pages read at once, where that has to do.
+/// Number of entries read at once from the table of pages, where that is used.
 const TABLE: usize = 2048;
 
-/// Way in which this process asks.
+/// Access to the pages of this process.
 pub struct Scanner {
     file: Kept,
-    /// True if the kernel has the call.
+    /// True if the kernel supports the call.
     scans: bool,
-    /// Room for a piece of the table, where there is no call; not on the stack, which may be a program's
-    /// small one.
+    /// Buffer for a part of the table, where the call is not supported; not on the stack, which may
+    /// be a program's small one.
     table: &'static mut [u64],
 }
 
 impl Scanner {
-    /// None where the kernel does not tell.
+    /// Opens the scanner. Fails where the kernel does not report pages.
     pub fn open() -> Result<Scanner, Errno> {
         let file = Kept::open(c"/proc/self/pagemap")?;
         let mut scanner = Scanner { file, scans: true, table: &mut [] };
@@ -121,14 +122,15 @@ impl Scanner {
         self.file.close();
     }
 
-    /// Returns true if the range asked for may have holes; else it should be one mapping.
+    /// Returns true if a scanned range may have holes; otherwise it should be one mapping.
     pub fn crosses_holes(&self) -> bool {
         self.scans
     }
 
-    /// The runs of present and of swapped pages from `start` on, as many as there is room for or as
-    /// one chunk has. Gives their number, and up to where was looked. Zero pages are none. Whether a
-    /// page is a file's may not be told without `files`; with it, each page costs many times as much.
+    /// Finds the runs of present and of swapped pages from `start` on, as many as there is room for
+    /// or as one chunk has. Returns their number, and the end of the scanned range. Zero pages are
+    /// not included. Without `files`, it may not be known whether a page is a file's; with it, each
+    /// page costs many times as much.
     pub fn next(
         &mut self,
         start: usize,
@@ -144,13 +146,14 @@ impl Scanner {
         }
     }
 
-    /// Returns the open file for a number of questions, one shortly after the other.
+    /// Returns the open file for several scans in quick succession.
     pub fn file(&mut self) -> Option<File> {
         self.file.file().ok()
     }
 
-    /// As [`Self::next`], one of those: of another file, which the program has put there meanwhile, the kernel says
-    /// that it has no such call, and then it is asked anew.
+    /// Does what [`Self::next`] does, with that file. If the program has meanwhile put another file
+    /// in its place, the kernel reports that it does not support the call, and the scan is repeated
+    /// with a new file.
     pub fn next_of(
         &mut self,
         file: Option<File>,
@@ -176,7 +179,7 @@ impl Scanner {
         let page = kernel::page();
         let table = &mut *self.table;
         let pages = ((end - start) / page).min(table.len());
-        // SAFETY: any bytes are numbers.
+        // SAFETY: any bytes are valid numbers.
         let bytes =
             unsafe { core::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), pages * 8) };
         let pages = self.file.read_at(bytes, (start / page * 8) as u64)? / 8;
@@ -209,15 +212,15 @@ fn scan(
         ..Request::default()
     };
     let words = [file.0 as usize, SCAN, (&raw mut request) as usize, 0, 0, 0];
-    // SAFETY: the request and the room for runs are valid; Run has the kernel's layout.
+    // SAFETY: the request and the buffer for runs are valid; Run has the kernel's layout.
     let count = unsafe { kernel::call(libc::SYS_ioctl, words)? };
     let walked = (request.walk_end as usize).clamp(start, end);
-    // The kernel always comes further; if it should not, the caller must.
+    // The kernel always makes progress; if it did not, the caller would have to.
     let walked = if walked == start { end } else { walked };
     Ok((count.min(into.len()), walked))
 }
 
-/// Runs from entries of the table of pages: how many, and up to where.
+/// Makes runs from entries of the table of pages. Returns their number, and the end of the range.
 fn runs_of(table: &[u64], start: usize, page: usize, into: &mut [Run]) -> (usize, usize) {
     let mut count = 0;
     for (index, &entry) in table.iter().enumerate() {
@@ -265,18 +268,18 @@ mod tests {
         found
     }
 
-    /// As on a kernel that has no other way.
+    /// Makes the scanner use the table, as on a kernel that supports nothing else.
     fn read_the_table(scanner: &mut Scanner) {
         scanner.scans = false;
-        // SAFETY: zeroes are numbers.
+        // SAFETY: zeros are valid numbers.
         scanner.table = unsafe { memory::slice(TABLE) }.unwrap();
     }
 
-    /// Bytes of its stack that a thread uses for `work`.
+    /// Returns the bytes of its stack that a thread uses for `work`.
     fn stack_of(work: extern "C" fn(*mut c_void) -> *mut c_void, with: *mut c_void) -> usize {
         let size = 256 * 1024;
         let start = kernel::map_anonymous(size).unwrap();
-        // SAFETY: the attributes are made by the first call and given back by the last; the stack lives
+        // SAFETY: the first call creates the attributes and the last destroys them; the stack lives
         // until the thread has ended.
         unsafe {
             let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
@@ -298,7 +301,7 @@ mod tests {
     fn page_table_needs_no_room_on_the_callers_stack() {
         extern "C" fn ask(scanner: *mut c_void) -> *mut c_void {
             if !scanner.is_null() {
-                // SAFETY: the test's scanner, which nobody else uses meanwhile.
+                // SAFETY: the test's scanner, which is not used elsewhere meanwhile.
                 let scanner = unsafe { &mut *scanner.cast::<Scanner>() };
                 let here = (&raw const *scanner as usize) & !(kernel::page() - 1);
                 let mut runs = [Run::default(); 3];
@@ -324,7 +327,7 @@ mod tests {
         let start = kernel::map_anonymous(pages * page).unwrap();
         let touched = [0, 1, 2, 7, 9, 2047, 2048, 2049, 2999];
         for index in touched {
-            // SAFETY: within what was just mapped.
+            // SAFETY: within the range just mapped.
             unsafe { core::ptr::write_volatile((start + index * page) as *mut u8, 1) };
         }
         let Ok(mut scanner) = Scanner::open() else { return };
@@ -340,7 +343,7 @@ mod tests {
             assert_eq!(found, touched);
         }
         scanner.close();
-        // SAFETY: mapped above, not used any more.
+        // SAFETY: mapped above, and no longer used.
         unsafe { libc::munmap(start as *mut _, pages * page) };
     }
 
@@ -357,7 +360,7 @@ mod tests {
         assert_eq!(ask(&mut scanner, file), Ok(1));
         let theirs = kernel::open(c"/proc/self/exe").unwrap();
         let number = file.unwrap().0;
-        // SAFETY: a number of the scanner's, which nobody else knows.
+        // SAFETY: a number of the scanner, which no other code uses.
         assert_eq!(unsafe { libc::dup3(theirs.0, number, libc::O_CLOEXEC) }, number);
         assert_eq!(ask(&mut scanner, file), Ok(1), "asked anew");
         kernel::close(File(number));

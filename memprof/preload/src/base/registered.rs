@@ -1,4 +1,4 @@
-//! Values of a higher floor that a lower one uses once the higher one has registered them.
+//! Values of a higher layer that a lower one uses once the higher one has registered them.
 
 #![allow(unsafe_code)]
 
@@ -6,7 +6,7 @@ use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-/// A value, or none where nothing is registered.
+/// A registered value, or none.
 pub struct Registered<T: 'static>(AtomicPtr<T>);
 
 impl<T: Sync> Registered<T> {
@@ -14,12 +14,12 @@ impl<T: Sync> Registered<T> {
         Registered(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Registers a value in the place of the one before.
+    /// Registers a value in place of the previous one.
     pub fn set(&self, value: &'static T) {
         self.0.store(ptr::from_ref(value).cast_mut(), Release);
     }
 
-    /// Takes the value away.
+    /// Removes the value.
     pub fn clear(&self) {
         self.0.store(ptr::null_mut(), Release);
     }
@@ -27,7 +27,7 @@ impl<T: Sync> Registered<T> {
     /// Returns the registered value.
     #[inline]
     pub fn get(&self) -> Option<&'static T> {
-        // SAFETY: null, or of a value that lives for ever.
+        // SAFETY: null, or the address of a value that is never dropped.
         unsafe { self.0.load(Acquire).as_ref() }
     }
 }

@@ -1,8 +1,8 @@
-//! Files of the kernel that stay open, though the program may use descriptors as it likes.
+//! Kernel files that stay open, although the program may use descriptors as it likes.
 //!
-//! They have high numbers, which programs and shells do not choose for themselves. A program that closes all numbers,
-//! or takes one of ours over, keeps its own: before a descriptor is used or closed, it is asked whether it is still the
-//! file that was opened.
+//! They have high numbers, which programs and shells do not choose. A program that closes all
+//! numbers, or reuses one of the tool's, keeps its own file: before a descriptor is used or closed,
+//! its identity is compared with that of the file that was opened.
 
 #![allow(unsafe_code)]
 
@@ -10,11 +10,12 @@ use core::ffi::CStr;
 
 use crate::base::kernel::{self, Errno, File};
 
-/// The first numbers tried are so many below the limit, or below those that `select` can take.
+/// Distance of the first numbers tried below the limit, or below the numbers that `select`
+/// supports.
 const BELOW: u64 = 32;
 const SELECT: u64 = 1024;
 
-/// See the module.
+/// A file that stays open (see the module).
 #[derive(Debug)]
 pub struct Kept {
     path: &'static CStr,
@@ -24,7 +25,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Opens for reading.
+    /// Opens a file for reading.
     pub fn open(path: &'static CStr) -> Result<Kept, Errno> {
         let low = kernel::open(path)?;
         let file = match kernel::duplicate(low, first()) {
@@ -42,7 +43,7 @@ impl Kept {
         kernel::identity(self.file) == Ok(self.identity)
     }
 
-    /// The file; opened anew if the program has closed it.
+    /// Returns the file; opens it again if the program has closed it.
     pub fn file(&mut self) -> Result<File, Errno> {
         if !self.is_ours() {
             *self = Kept::open(self.path)?;
@@ -50,12 +51,12 @@ impl Kept {
         Ok(self.file)
     }
 
-    /// As [`kernel::read_at`].
+    /// Does what [`kernel::read_at`] does.
     pub fn read_at(&mut self, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
         kernel::read_at(self.file()?, into, offset)
     }
 
-    /// Closes those that are still ours.
+    /// Closes the file if the descriptor still refers to it.
     pub fn close(self) {
         if self.is_ours() {
             kernel::close(self.file);
@@ -65,7 +66,7 @@ impl Kept {
 
 fn first() -> i32 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel fills what it is given.
+    // SAFETY: the kernel fills the structure.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
     let end = if known { limit.rlim_cur.min(SELECT) } else { SELECT };
     end.saturating_sub(BELOW) as i32
@@ -96,16 +97,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("theirs"), "the program's").unwrap();
         let theirs = File::open(folder.path().join("theirs")).unwrap();
-        // SAFETY: the number is this test's, which closes it below.
+        // SAFETY: the number belongs to this test, which closes it below.
         unsafe { libc::dup3(theirs.as_raw_fd(), taken.0, libc::O_CLOEXEC) };
         assert_eq!(text(&mut kept), before);
         assert_ne!(kept.file, taken);
         let other = kept.file;
-        // SAFETY: as above: now it is the kept one's number.
+        // SAFETY: as above; the number is now the kept file's.
         unsafe { libc::dup3(theirs.as_raw_fd(), other.0, libc::O_CLOEXEC) };
         kept.close();
         for number in [taken, other] {
-            // SAFETY: both are open still, and belong to nobody else.
+            // SAFETY: both are still open, and no other code owns them.
             let mut file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(number.0) };
             let mut content = String::new();
             file.read_to_string(&mut content).unwrap();

@@ -1,16 +1,16 @@
-//! A sequence lock: one thread writes, and readers read again where it wrote meanwhile.
+//! A sequence lock: one thread writes, and readers read again if it wrote meanwhile.
 
 #![allow(unsafe_code)]
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, fence};
 
-/// How often a reader tries before it lets others run.
+/// Number of attempts of a reader before it yields.
 const TRIES: u32 = 1000;
-/// How often it lets them run before it takes what it reads.
+/// Number of yields before a reader accepts what it reads.
 const YIELDS: u32 = 100;
 
-/// Number of writes, odd during one. What it guards is written by one thread.
+/// Number of writes, odd during one. One thread writes the guarded data.
 #[repr(transparent)]
 pub struct SeqLock(AtomicU64);
 
@@ -19,10 +19,10 @@ impl SeqLock {
         SeqLock(AtomicU64::new(0))
     }
 
-    /// Seqlock write section: the number is odd while `work` runs. Only by the thread that writes.
+    /// Write section: the number is odd while `work` runs. Called only by the writing thread.
     #[inline(always)]
     pub fn write(&self, work: impl FnOnce()) {
-        // A handler of a signal may have left by a jump, and it odd.
+        // A signal handler may have left by a jump, with the number odd.
         let odd = self.0.load(Relaxed) | 1;
         self.0.store(odd, Relaxed);
         fence(Release);
@@ -30,15 +30,15 @@ impl SeqLock {
         self.0.store(odd + 1, Release);
     }
 
-    /// Seqlock read section: returns what `look` reads while nothing is written. Waits for a writer that was interrupted
-    /// halfway, though not for ever.
+    /// Read section: returns what `look` reads while nothing is written. Waits for a writer that
+    /// was interrupted in the middle, up to a limit.
     #[inline]
     pub fn read<R>(&self, mut look: impl FnMut() -> R) -> R {
         let seen = self.try_read(&mut look).or_else(|| self.read_patiently(&mut look));
         seen.unwrap_or_else(look)
     }
 
-    /// Returns a number that changes with each write; none during one.
+    /// Returns a number that changes with each write; `None` during one.
     pub fn sequence(&self) -> Option<u64> {
         Some(self.0.load(Acquire)).filter(|number| number.is_multiple_of(2))
     }
@@ -46,7 +46,7 @@ impl SeqLock {
     /// Ends the write of a thread that is gone, in the child of a fork.
     pub fn forget_writer(&self) {
         let before = self.0.load(Relaxed);
-        // Where nothing was under way, the page stays the parent's.
+        // If no write was in progress, the page stays shared with the parent.
         if !before.is_multiple_of(2) {
             self.0.store(before + 1, Relaxed);
         }

@@ -4,21 +4,21 @@
 
 use core::ffi::{CStr, c_void};
 
-/// Returns the function of this name in the objects behind ours, 0 if there is none.
+/// Returns the function of this name in the objects after the tool, 0 if there is none.
 pub fn dlsym_next(name: &CStr) -> usize {
     dlsym(libc::RTLD_NEXT, name)
 }
 
-/// Returns the function of this name as a handle sees it, 0 if there is none.
+/// Returns the function of this name that a handle refers to, 0 if there is none.
 #[cfg(any(not(feature = "archive"), test))]
 pub fn dlsym(handle: *mut c_void, name: &CStr) -> usize {
-    // SAFETY: the name ends with a zero. The loader tells the objects behind ours by the address this
-    // call returns to, so it must not become a jump: the result is used after it.
+    // SAFETY: the name is zero-terminated. The loader determines the objects after the tool from
+    // the return address of this call, so it must not become a jump: the result is used after it.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
     core::hint::black_box(address) as usize
 }
 
-/// Declares functions that the linker has put other functions in front of, and [`dlsym`] for them.
+/// Declares functions that the linker has replaced by others, and [`dlsym`] for them.
 #[cfg(all(feature = "archive", not(test)))]
 macro_rules! wrapped {
     ($($name:literal $real:ident,)*) => {
@@ -26,7 +26,7 @@ macro_rules! wrapped {
             $(fn $real();)*
         }
 
-        /// Returns the function that the linker has put another in front of, 0 for other names.
+        /// Returns the function that the linker has replaced, 0 for other names.
         pub fn dlsym(_handle: *mut c_void, name: &CStr) -> usize {
             match name.to_bytes() {
                 $($name => $real as *const () as usize,)*

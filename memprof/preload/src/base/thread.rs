@@ -1,4 +1,4 @@
-//! State of each thread for itself, so that the hot paths touch nothing that others write.
+//! State of each thread, separate so that hot paths touch nothing that other threads write.
 
 #![allow(unsafe_code)]
 
@@ -10,40 +10,41 @@ use memprof_boundary::thread::Position;
 use crate::base::arch;
 use crate::base::component::Component;
 
-/// The thread's own block. All zero is its first state. The words that calls of MPI and of malloc touch are its first
-/// line of the cache.
+/// State of one thread. All zeros is the initial state. The words that MPI calls and malloc use are
+/// in its first cache line.
 #[repr(C, align(64))]
 pub struct Local {
     /// The thread's position in MPI.
     pub mpi: Position,
-    /// More than zero while the tool itself works in this thread.
+    /// Greater than zero while the tool itself works in this thread.
     pub guard: Cell<u32>,
-    /// The version of the table of objects that the object below was found in.
+    /// Version of the table of objects in which the object below was found.
     pub object_version: Cell<u32>,
-    /// The object of the last caller that owns its allocations: its first address, its length, and its owner.
+    /// Object of the last caller that owns its allocations: its first address; its length and owner
+    /// are below.
     pub object_low: Cell<usize>,
-    /// 0 instead of the bytes where more has to be asked: the tool is at work, or the thread has no
-    /// counters, or they are at another component.
+    /// Length of that object, or 0 where the fast path does not apply: the tool is at work, the
+    /// thread has no counters, or its current component is another one.
     pub object_owns: Cell<usize>,
-    /// Beginning of a tag of the component that the counters are at; 0 without counters.
+    /// Tag word of the thread's current component for address zero; 0 without counters.
     pub mark: Cell<u64>,
-    /// Counters of this thread in the heap's ledger, which knows their type; null before the first allocation and
-    /// after the last destructor.
+    /// Counters of this thread in the heap's ledger, which defines their type; null before the
+    /// first allocation and after the last destructor.
     pub state: Cell<*const ()>,
     pub object_length: Cell<usize>,
     pub object_component: Cell<Component>,
     /// Objects of recent callers; null without counters.
     pub recent: Cell<*const RecentCallers>,
-    /// The component a thread's allocations go to when their caller does not tell.
+    /// Component to which the thread's allocations belong if their caller does not determine one.
     pub home: Cell<Component>,
-    /// The thread has given its counters back: it is about to end.
+    /// True if the thread has released its counters: it is about to end.
     pub ended: Cell<bool>,
 }
 
 const _: () = assert!(core::mem::offset_of!(Local, object_length) == 64);
 
 impl Local {
-    /// The tool itself works in this thread, until as many calls of [`Local::leave`].
+    /// Marks the thread as working for the tool, until the matching call of [`Local::leave`].
     #[inline]
     pub fn enter(&self) {
         self.object_owns.set(0);
@@ -55,8 +56,8 @@ impl Local {
         self.guard.set(self.guard.get() - 1);
     }
 
-    /// Returns true if a function entered with this stack pointer runs inside MPI. An MPI call that was left by longjmp
-    /// or an exception is forgotten here.
+    /// Returns true if a function entered with this stack pointer runs inside MPI. Forgets an MPI
+    /// call that was left by longjmp or an exception.
     #[inline]
     pub fn inside_mpi(&self, stack: usize) -> bool {
         self.mpi.is_inside(stack, far_return_address)
@@ -70,22 +71,22 @@ fn far_return_address(entry: usize) -> Option<usize> {
     crate::base::kernel::peek(entry, &mut word).then(|| usize::from_ne_bytes(word))
 }
 
-/// How many callers' objects a thread finds without a search.
+/// Number of callers' objects that a thread finds without a search.
 pub const RECENT: usize = 64;
 
-/// One of the objects that callers were found in before. They stand at the places that the pages of those
-/// callers have. All zeroes: none.
+/// A cached object in which a caller was found, in the entry that the page of the caller selects.
+/// All zeros is empty.
 #[repr(C)]
 pub struct Recent {
     pub low: AtomicUsize,
     pub length: AtomicUsize,
-    /// The version of the table of objects that it was found in.
+    /// Version of the table of objects in which the object was found.
     pub version: AtomicU32,
-    /// The component in the low half; above, whether it allocates for others.
+    /// Component in the low half; above, whether the object allocates for others.
     pub what: AtomicU32,
 }
 
-/// The objects of callers that a thread finds without a search.
+/// Objects of callers that a thread finds without a search.
 pub type RecentCallers = [Recent; RECENT];
 
 impl Recent {
@@ -99,15 +100,15 @@ impl Recent {
     }
 }
 
-/// The block of the calling thread.
+/// Returns the state of the calling thread.
 #[inline(always)]
 pub fn local() -> &'static Local {
-    // SAFETY: the block lives as long as its thread, which is the only one that uses it, and a
-    // block of zeroes is a valid one.
+    // SAFETY: the block lives as long as its thread, which alone uses it, and a block of zeros is
+    // valid.
     unsafe { &*arch::local() }
 }
 
-/// While it lives, the thread's allocations are the tool's own.
+/// While the value lives, the thread's allocations are the tool's.
 pub struct Guard(());
 
 impl Guard {
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_stack_that_mpi_was_called_on_may_be_gone() {
-        // Of a thread of its own: the words are the thread's.
+        // In a separate thread, since the words are the thread's.
         let ask = || {
             let length = 4 << 20;
             let stack = crate::base::kernel::map_anonymous(length).unwrap();
@@ -150,7 +151,7 @@ mod tests {
             local.mpi.forget_stack(stack, length);
             assert!(!local.inside_mpi(entry - 100), "given back by this thread");
             enter();
-            // SAFETY: mapped above, and used by nobody.
+            // SAFETY: mapped above, and no longer used.
             unsafe { libc::munmap(stack as *mut _, length) };
             assert!(!local.inside_mpi(entry - length / 2), "given back by another");
         };

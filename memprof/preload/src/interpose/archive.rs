@@ -1,13 +1,14 @@
-//! For programs that load nothing at run time: the linker puts these between the program, its allocator, its mappings
-//! and MPI. `link-flags.txt` beside this folder has its words for the linker.
+//! Support for programs that load nothing at run time: the linker puts these functions between the
+//! program, its allocator, its mappings and MPI. `link-flags.txt` next to this folder has the
+//! options for the linker.
 //!
-//! Each `MPI_` function is in a section of its own and leads to its `PMPI_` name, so that the linker
-//! drops those that the program does not use, with all that they need. The first call goes the way that
-//! a call from a loaded object is sent, the further ones straight there.
+//! Each `MPI_` function is in its own section and refers to its `PMPI_` name, so that the linker
+//! drops those that the program does not use, with everything that they need. The first call is
+//! resolved like a call from a loaded object, and further calls go directly to the result.
 //!
-//! A program that holds MPI but loads its other libraries has the tool preloaded as well, which sees
-//! more than an archive can: then this stands aside, and the preloaded tool tells where calls of MPI go.
-//! It finds the word for that through a note of the program's file.
+//! A program that contains MPI but loads its other libraries has the tool preloaded as well, which
+//! sees more than an archive can. In such a program the archive is disabled, and the preloaded tool
+//! determines where MPI calls go. It finds the word for this through a note in the program's file.
 
 #![allow(unsafe_code)]
 
@@ -18,17 +19,18 @@ use crate::base::arch::entry;
 use crate::interpose::{self, mappings, special, threads};
 use crate::ledger::heap::blocks;
 
-/// Not zero where another instance of the tool does the work.
+/// Nonzero where another instance of the tool does the work.
 static ASIDE: AtomicU8 = AtomicU8::new(0);
 
 #[used]
 #[unsafe(link_section = ".preinit_array")]
 static DECIDE: extern "C" fn() = decide;
 
-/// Before anything else of the program: is there a loader, which has loaded the tool if it is wanted?
+/// Runs before any code of the program. Checks whether there is a loader, which has then loaded the
+/// tool if it is wanted.
 extern "C" fn decide() {
     const INTERPRETER: u32 = 3;
-    // SAFETY: asks only. The headers are the program's, and stay mapped.
+    // SAFETY: only reads. The headers are the program's, and stay mapped.
     let headers = unsafe {
         let first = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
         let count = libc::getauxval(libc::AT_PHNUM) as usize;
@@ -38,7 +40,7 @@ extern "C" fn decide() {
     ASIDE.store(u8::from(loads), Ordering::Relaxed);
 }
 
-/// Returns true if this instance has nothing to do.
+/// Returns true if this instance is disabled.
 pub fn stands_aside() -> bool {
     ASIDE.load(Ordering::Relaxed) != 0
 }
@@ -60,7 +62,8 @@ entry! {
     1 memprof_archive_malloc_usable_size(block: *mut u8) -> usize = blocks::malloc_usable_size;
 }
 
-/// Functions that the linker calls in place of others, with their targets and the originals.
+/// Defines functions that the linker calls in place of others, with their targets and the
+/// originals.
 macro_rules! wrapped {
     ($($wrapper:ident $real:ident => $work:path;)*) => {
         unsafe extern "C" {
@@ -69,7 +72,7 @@ macro_rules! wrapped {
 
         $(
             /// # Safety
-            /// As the function of this name in the C library asks for.
+            /// As required by the function of this name in the C library.
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             unsafe extern "C-unwind" fn $wrapper() {
@@ -77,7 +80,7 @@ macro_rules! wrapped {
                     "cmp byte ptr [rip + {aside}], 0",
                     "jne 2f",
                     "jmp {work}",
-                    // As a jump, so that whoever it leads to sees the caller.
+                    // A jump, so that its target sees the caller.
                     "2: jmp {real}",
                     aside = sym ASIDE,
                     work = sym $work,
@@ -112,12 +115,12 @@ wrapped! {
     __wrap_pthread_create __real_pthread_create => threads::pthread_create;
 }
 
-/// Target of the calls of one MPI function; made by the assembler below.
+/// Target of the calls of one MPI function; created by the assembly below.
 #[repr(C)]
 struct Call {
-    /// At first a way to [`bind`].
+    /// Initially the address of code that calls [`bind`].
     target: AtomicUsize,
-    /// The function by its `PMPI_` name.
+    /// Address of the function with the `PMPI_` name.
     real: usize,
     name: *const c_char,
 }
@@ -125,13 +128,13 @@ struct Call {
 #[unsafe(no_mangle)]
 static memprof_archive_joined: AtomicUsize = AtomicUsize::new(0);
 
-/// The first call of an MPI function: where it and all after it go.
+/// Handles the first call of an MPI function. Returns the target of this call and all later ones.
 unsafe extern "C-unwind" fn bind(call: *const Call) -> usize {
-    // SAFETY: the call's own record, which lives as long as the program.
+    // SAFETY: the record of the call, which lives as long as the program.
     let call = unsafe { &*call };
     let joined = memprof_archive_joined.load(Ordering::Acquire);
     let found = if joined != 0 {
-        // SAFETY: the preloaded tool has left its function of this type there.
+        // SAFETY: the preloaded tool has stored its function of this type there.
         let bind: interpose::Bind = unsafe { core::mem::transmute(joined) };
         // SAFETY: name and function of this call.
         unsafe { bind(call.name, call.real) }
@@ -152,7 +155,7 @@ core::arch::global_asm!(
     ".macro memprof_mpi name, words",
     ".section .text.memprof.\\name, \"ax\", @progbits",
     ".p2align 4",
-    // Another tool's of this name comes first.
+    // A definition of this name in another tool takes precedence.
     ".weak \\name",
     ".type \\name, @function",
     "\\name:",
@@ -168,9 +171,9 @@ core::arch::global_asm!(
     ".endm",
     include_str!("../../../boundary/src/functions.s"),
     "memprof_mpi MPI_Pcontrol, 2",
-    // The thunks' own of this name may be in the same unit of the compiler.
+    // A macro of this name from the thunks may be in the same compilation unit.
     ".purgem memprof_mpi",
-    // For the linker to take this in, whatever else it needs.
+    // Symbol that makes the linker include this object, whatever else it needs.
     ".globl memprof_archive",
     ".set memprof_archive, memprof_archive_joined",
     ".section .note.memprof, \"a\", @note",

@@ -1,5 +1,5 @@
-//! Ends of a program that no function of `exit` hears of: `_exit`, and another program in its place. What the process
-//! holds is looked at before.
+//! Ends of a program that run no function of `exit`: `_exit`, and replacement by another program.
+//! The memory of the process is sampled before.
 
 #![allow(unsafe_code)]
 

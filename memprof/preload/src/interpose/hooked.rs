@@ -1,5 +1,5 @@
-//! Calls of the program and its libraries to the loader and for mappings and threads, which pass through the tool: each
-//! works as ever, and the tool takes note.
+//! Calls of the program and its libraries to the loader, and for mappings and threads, which pass
+//! through the tool: each works as without the tool, and the tool records it.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{ending, loader, mappings, threads};
 
-/// Functions that are passed through, by name.
+/// Functions that pass through the tool, by name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Function {
@@ -34,7 +34,8 @@ pub enum Function {
     Execle,
     Fexecve,
     Syscall,
-    /// UCX's own way to map memory, past the hooks that it has put before the C library's functions.
+    /// UCX's function to map memory, which bypasses the hooks that it has put before the C
+    /// library's functions.
     UcxMmap,
     UcxMunmap,
 }
@@ -75,7 +76,7 @@ const HOOKS: [Hook; 22] = [
     Hook { function: Syscall, name: c"syscall", target: mappings::syscall },
 ];
 
-/// Hooks of libraries that may be loaded late; the first of them found is the one.
+/// Hooks of libraries that may be loaded late; the first definition found is used.
 const LATE: [Hook; 2] = [
     Hook { function: UcxMmap, name: c"ucm_orig_mmap", target: mappings::ucx_mmap },
     Hook { function: UcxMunmap, name: c"ucm_orig_munmap", target: mappings::ucx_munmap },
@@ -83,11 +84,11 @@ const LATE: [Hook; 2] = [
 
 static REAL: [AtomicUsize; FUNCTIONS] = [const { AtomicUsize::new(0) }; FUNCTIONS];
 
-/// Functions that calls reach without the tool: the program, or an object preloaded before the tool, may define the
-/// function too.
+/// Functions that calls reach without the tool: the program, or an object preloaded before the
+/// tool, may define the function too.
 static FIRST: [AtomicUsize; HOOKS.len()] = [const { AtomicUsize::new(0) }; HOOKS.len()];
 
-/// Finds the real functions. Before anything is patched.
+/// Finds the real functions. Called before anything is patched.
 pub fn start() {
     for hook in &HOOKS {
         let found = crate::base::symbols::dlsym_next(hook.name);
@@ -99,8 +100,8 @@ pub fn start() {
     SYSCALL.store(real(Syscall), Ordering::Release);
 }
 
-/// The real function; it is there when its hook is called, since nothing is hooked without. A static program's linker
-/// has hooked it whether or not something is recorded.
+/// Returns the real function. It exists when its hook is called, since nothing is hooked without
+/// it; but the linker of a static program has hooked it whether or not anything is recorded.
 pub fn real(function: Function) -> usize {
     let found = REAL[function as usize].load(Ordering::Acquire);
     if !cfg!(feature = "archive") || found != 0 {
@@ -110,7 +111,7 @@ pub fn real(function: Function) -> usize {
     hook.map_or(0, |hook| crate::base::symbols::dlsym_next(hook.name))
 }
 
-/// Returns the target of a call to `symbol`, if it is one of ours.
+/// Returns the target of a call to `symbol`, if the tool hooks it.
 pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
     let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol)?;
     let wanted = match hook.function {
@@ -121,12 +122,13 @@ pub fn target(symbol: &[u8], memory: bool, look_ups: bool) -> Option<usize> {
     (wanted && real(hook.function) != 0).then_some(hook.target as *const () as usize)
 }
 
-/// Returns true if `symbol` is one of those that may be loaded late.
+/// Returns true if `symbol` is a function that may be loaded late.
 pub fn is_late(symbol: &[u8]) -> bool {
     LATE.iter().any(|hook| hook.name.to_bytes() == symbol)
 }
 
-/// Returns the target of a call to `symbol`, one of those, if it is defined at `found`.
+/// Returns the target of a call to `symbol`, a function that may be loaded late, if it is defined
+/// at `found`.
 pub fn late_target(symbol: &[u8], found: usize) -> Option<usize> {
     let hook = LATE.iter().find(|hook| hook.name.to_bytes() == symbol)?;
     let real = &REAL[hook.function as usize];
@@ -134,22 +136,22 @@ pub fn late_target(symbol: &[u8], found: usize) -> Option<usize> {
     before.err().is_none_or(|before| before == found).then_some(hook.target as *const () as usize)
 }
 
-/// Returns the function that a call to `symbol`, which is one of ours, reaches without the tool.
+/// Returns the function that a call to the hooked `symbol` reaches without the tool.
 pub fn first(symbol: &[u8]) -> usize {
     let hook = HOOKS.iter().find(|hook| hook.name.to_bytes() == symbol);
     hook.map_or(0, |hook| FIRST[hook.function as usize].load(Ordering::Acquire))
 }
 
-/// The real `dlsym` and `syscall`, for entries that are written out.
+/// Addresses of the real `dlsym` and `syscall`, for entries written in assembly.
 pub static DLSYM: AtomicUsize = AtomicUsize::new(0);
 pub static SYSCALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Defines an entry of up to six words. `work` gets them, the address it returns to and the stack pointer
-/// it was entered with.
+/// Defines an entry with up to six words. `work` gets the words, the return address, and the stack
+/// pointer at entry.
 macro_rules! hook {
     ($($name:ident => $work:path;)*) => {$(
         /// # Safety
-        /// As the function of this name in the C library asks for.
+        /// As required by the function of this name in the C library.
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
             $crate::base::arch::code!(

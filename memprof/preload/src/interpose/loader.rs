@@ -1,4 +1,5 @@
-//! The program's calls to the loader: opened objects are patched, and looked-up functions lead through the tool.
+//! The program's calls to the loader: opened objects are patched, and lookups of functions return
+//! the tool's entries.
 
 #![allow(unsafe_code)]
 
@@ -13,13 +14,13 @@ use crate::base::component::{self, Class, Component};
 use crate::base::thread::{Guard, local};
 use crate::owners::{self, Known};
 
-/// Longer names are passed on as they are.
+/// Longer names are passed on unchanged.
 const NAME: usize = 4096;
 
 type Open = unsafe extern "C-unwind" fn(*const c_char, c_int) -> *mut c_void;
 
 fn real_open(name: *const c_char, flags: c_int) -> *mut c_void {
-    // SAFETY: the real function, and the words of its caller or a text with its end mark.
+    // SAFETY: the real function, with the arguments of its caller or a zero-terminated text.
     unsafe {
         let open: Open = core::mem::transmute(real(Function::Dlopen));
         core::hint::black_box(open(name, flags))
@@ -30,8 +31,9 @@ hook! {
     dlopen => open_work;
 }
 
-/// The loader takes the object that calls it into account: its search path and its folder. The tool
-/// calls in its place, so it does that part of the search itself.
+/// Opens an object for the program. The loader considers the object that calls it, with its search
+/// path and its directory. Since the tool calls in its place, the tool does that part of the search
+/// itself.
 unsafe extern "C-unwind" fn open_work(
     name: *const c_char,
     flags: c_int,
@@ -53,13 +55,13 @@ unsafe extern "C-unwind" fn open_work(
         return handle;
     }
     owners::refresh_surely();
-    // SAFETY: a handle is the loader's entry, whose first word is where the object is.
+    // SAFETY: a handle is the loader's entry, whose first word is the address of the object.
     owners::mark_opened(unsafe { *handle.cast::<usize>() }, since, by_mpi);
     patch::everything(handle);
     handle
 }
 
-/// Returns true if a call is MPI's own, not one of the program that MPI called back.
+/// Returns true if the call is MPI's own, not one of a program function that MPI called.
 fn is_mpis(caller: usize, stack: usize) -> bool {
     let caller = owners::caller(caller);
     let inside = local().inside_mpi(stack);
@@ -68,7 +70,7 @@ fn is_mpis(caller: usize, stack: usize) -> bool {
         Class::System | Class::Unattributed => {
             inside || component::class(local().home.get()).is_mpi()
         }
-        // A loader library that is not yet known to be MPI's alone.
+        // A loader library that is not yet known to belong to MPI alone.
         Class::AppLibrary => inside && caller.neutral,
         _ => false,
     }
@@ -78,7 +80,7 @@ fn open(name: *const c_char, flags: c_int, caller: usize) -> *mut c_void {
     if name.is_null() {
         return real_open(name, flags);
     }
-    // SAFETY: a name for the loader ends with a mark.
+    // SAFETY: a name for the loader is zero-terminated.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     let dollar = text.contains(&b'$');
     if (text.contains(&b'/') && !dollar) || text.is_empty() || text.len() > NAME / 4 {
@@ -97,7 +99,7 @@ fn open(name: *const c_char, flags: c_int, caller: usize) -> *mut c_void {
     if !object.has_search_path {
         return real_open(name, flags);
     }
-    // What is loaded is found by name, wherever it was found first.
+    // A loaded object is found by name, wherever it was found first.
     let found = real_open(name, flags | libc::RTLD_NOLOAD);
     if !found.is_null() {
         return found;
@@ -125,7 +127,7 @@ fn object_of(address: usize) -> Option<Known> {
     None
 }
 
-/// `$ORIGIN` at the beginning of a name is the folder of the object that calls.
+/// Replaces `$ORIGIN` at the beginning of a name by the directory of the calling object.
 fn in_its_folder<'b>(text: &[u8], object: &Known, buffer: &'b mut [u8; NAME]) -> Option<&'b CStr> {
     let rest = text.strip_prefix(b"$ORIGIN").or_else(|| text.strip_prefix(b"${ORIGIN}"))?;
     let path = object.path();
@@ -143,7 +145,7 @@ fn join<'b>(buffer: &'b mut [u8; NAME], parts: &[&[u8]]) -> Option<&'b CStr> {
     CStr::from_bytes_with_nul(buffer.get(..=length)?).ok()
 }
 
-/// The answer of `dlinfo` on the folders that are searched.
+/// Result of `dlinfo` about the directories that are searched.
 #[repr(C)]
 struct Folders {
     size: usize,
@@ -159,9 +161,9 @@ struct Folder {
 const SIZE_OF_FOLDERS: c_int = 5;
 const FOLDERS: c_int = 4;
 
-/// The folders of an object, as many as there is room for; on the stack, since nothing here may allocate.
+/// Search directories of an object, as many as fit; on the stack, since nothing here may allocate.
 struct Searched {
-    /// Words, for alignment.
+    /// Array of words, for alignment.
     space: [usize; 1024],
 }
 
@@ -170,10 +172,11 @@ impl Searched {
         Searched { space: [0; 1024] }
     }
 
-    /// Returns the folders that the loader searches for an open object, in their order.
+    /// Returns the directories that the loader searches for an open object, in their order.
     fn of(&mut self, handle: *mut c_void) -> &[Folder] {
         let head = self.space.as_mut_ptr().cast::<Folders>();
-        // SAFETY: the handle is open; the loader fills in what fits, and says before how much that is.
+        // SAFETY: the handle is open; the loader writes what fits, and reports the required size
+        // before.
         unsafe {
             let mut need = Folders { size: 0, count: 0 };
             if libc::dlinfo(handle, SIZE_OF_FOLDERS, (&raw mut need).cast()) != 0
@@ -195,14 +198,15 @@ impl Folder {
         if self.name.is_null() {
             return b"";
         }
-        // SAFETY: the loader's names end with a mark, and are in the room that it has filled.
+        // SAFETY: the loader's names are zero-terminated, and are in the buffer that it has filled.
         unsafe { CStr::from_ptr(self.name) }.to_bytes()
     }
 }
 
-/// Number of an object's folders before the loader's cache. The last are those of the system, which come after it: the
-/// same ones as the last of an object that has no folders of its own, but for those of the environment, which come
-/// before them there.
+/// Returns the number of an object's directories that are searched before the loader's cache. The
+/// last ones are the system's, which are searched after it. They equal the last ones of an object
+/// without directories of its own, except that there the directories of the environment come before
+/// them.
 fn before_cache<'t>(
     own: impl DoubleEndedIterator<Item = &'t [u8]> + ExactSizeIterator,
     of_other: impl DoubleEndedIterator<Item = &'t [u8]>,
@@ -214,7 +218,7 @@ fn before_cache<'t>(
         let mut entries = environment.split(|&byte| byte == b':' || byte == b';');
         entries.any(|entry| entry.strip_suffix(b"/").unwrap_or(entry) == folder)
     };
-    // The number of the system's, from the end; in front of them may stand some of the environment's.
+    // Number of the system's directories, from the end; some of the environment's may precede them.
     let (mut systems, mut seen) = (0, 0);
     for (folder, _) in alike {
         seen += 1;
@@ -225,7 +229,7 @@ fn before_cache<'t>(
     count - systems
 }
 
-/// Tries the folders that the loader would try before its cache, had the object called it.
+/// Tries the directories that the loader would try before its cache, had the object called it.
 fn search(
     text: &[u8],
     flags: c_int,
@@ -243,7 +247,7 @@ fn search(
     let (mut own, mut of_other) = (Searched::new(), Searched::new());
     let own = own.of(handle);
     let of_other = if other.is_null() { &[] } else { of_other.of(other) };
-    // SAFETY: a name with a zero at its end; what is found has one too.
+    // SAFETY: the name is zero-terminated, and so is the result.
     let environment = unsafe {
         let found = libc::getenv(c"LD_LIBRARY_PATH".as_ptr());
         if found.is_null() { b"" } else { CStr::from_ptr(found).to_bytes() }
@@ -253,7 +257,7 @@ fn search(
     let mut found = None;
     for folder in own[..first].iter().filter(|folder| !folder.name().is_empty()) {
         let Some(path) = join(buffer, &[folder.name(), b"/", text]) else { continue };
-        // SAFETY: a text with its end mark.
+        // SAFETY: a zero-terminated text.
         if unsafe { libc::access(path.as_ptr(), libc::R_OK) } != 0 {
             continue;
         }
@@ -274,12 +278,13 @@ fn search(
     found
 }
 
-/// `dlsym`: for a handle the tool asks in the program's place. `RTLD_NEXT` depends on who calls, so the
-/// call goes on as it came; `RTLD_DEFAULT` too, unless it is an MPI function that everybody sees.
+/// `dlsym`: with a handle, the tool looks up in the program's place. The result of `RTLD_NEXT`
+/// depends on the caller, so the call is passed on unchanged; one with `RTLD_DEFAULT` as well,
+/// unless it is for an MPI function that all objects see.
 ///
 /// # Safety
 ///
-/// As the function of this name in the C library asks for.
+/// As required by the function of this name in the C library.
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn dlsym() {
     code!(
@@ -333,29 +338,29 @@ pub unsafe extern "C-unwind" fn dlsym() {
     )
 }
 
-/// The answer, or 0 where the call has to go on as it came.
+/// Returns the address, or 0 where the call has to be passed on unchanged.
 unsafe extern "C-unwind" fn look(handle: *mut c_void, name: *const c_char) -> usize {
     if name.is_null() || local().guard.get() > 0 {
         return 0;
     }
-    // SAFETY: a name for the loader ends with a mark.
+    // SAFETY: a name for the loader is zero-terminated.
     let symbol = unsafe { CStr::from_ptr(name) }.to_bytes();
     if !symbol.starts_with(b"MPI") && !symbol.starts_with(b"PMPI") {
         return 0;
     }
-    // Whatever was opened by ways that were not seen.
+    // Objects may have been opened in ways that the tool did not see.
     owners::refresh_surely();
     patch::everything(core::ptr::null_mut());
     if functions::find(symbol).is_none() && !symbol.ends_with(b"MPI_Pcontrol") {
         return 0;
     }
     let _guard = Guard::enter();
-    // From here everything but the program's own stubs is `RTLD_NEXT`.
+    // From here, everything but the program's own stubs is reached by `RTLD_NEXT`.
     let handle = if handle == libc::RTLD_DEFAULT { libc::RTLD_NEXT } else { handle };
     // SAFETY: the caller's handle and name.
     let found = core::hint::black_box(unsafe { libc::dlsym(handle, name) }) as usize;
     if found == 0 {
-        // The program asks again itself and finds the error.
+        // The program looks up again itself and gets the error.
         forget_error();
         return 0;
     }
@@ -381,23 +386,23 @@ mod tests {
         };
         assert_eq!(count(&["/a", "/lib", "/usr/lib"], &["/lib", "/usr/lib"], ""), 1);
         assert_eq!(count(&["/lib", "/usr/lib"], &["/lib", "/usr/lib"], ""), 0);
-        // RUNPATH comes behind the environment, RPATH before it.
+        // RUNPATH is searched after the environment, RPATH before it.
         assert_eq!(count(&["/e", "/a", "/lib"], &["/e", "/lib"], "/e/"), 2);
         assert_eq!(count(&["/a", "/e", "/lib"], &["/e", "/lib"], "/e"), 2);
-        // An object's own folder may be one of the system's too.
+        // A directory of an object may also be one of the system's.
         assert_eq!(count(&["/lib", "/lib", "/usr/lib"], &["/lib", "/usr/lib"], ""), 1);
-        // One of the environment's, too.
+        // A directory may also be one of the environment's.
         assert_eq!(
             count(&["/usr/lib", "/lib", "/usr/lib"], &["/usr/lib", "/lib", "/usr/lib"], "/usr/lib"),
             1
         );
-        // Where nothing is known of another object, all are tried, as far as there are any.
+        // Where nothing is known of another object, all existing directories are tried.
         assert_eq!(count(&["/a", "/lib"], &[], ""), 2);
     }
 
     #[test]
     fn the_loader_tells_of_the_folders_of_the_system_last() {
-        // SAFETY: a library that is loaded.
+        // SAFETY: the library is loaded.
         let handle =
             unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
         let mut searched = Searched::new();

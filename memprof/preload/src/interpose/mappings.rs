@@ -1,4 +1,4 @@
-//! Mappings that the program and its libraries make, change and give back.
+//! Mappings that the program and its libraries make, change and unmap.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::owners;
 use crate::recording::mpi_position;
 use crate::sampling::sampler;
 
-/// Releases in smaller pieces are not looked at first.
+/// Minimum size of a release that is examined before it happens.
 pub const LOOKED_AT: usize = 1 << 20;
 
 /// Since Linux 5.7.
@@ -24,10 +24,10 @@ type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize
 
 /// # Safety
 ///
-/// The words are those of a call to this function.
+/// `words` are the arguments of a call to this function.
 unsafe fn pass(function: Function, words: [usize; 6]) -> usize {
     let [a, b, c, d, e, f] = words;
-    // SAFETY: the real function, which takes as many of the words as it needs.
+    // SAFETY: the real function, which uses as many of the words as it needs.
     unsafe {
         let real: Call = core::mem::transmute(real(function));
         real(a, b, c, d, e, f)
@@ -38,14 +38,15 @@ fn failed(address: usize) -> bool {
     address == libc::MAP_FAILED as usize
 }
 
-/// The tool's own mappings are entered by the tool.
+/// Returns true for mappings that the tool makes, which it registers itself.
 fn is_tools() -> bool {
     local().guard.get() > 0
 }
 
-/// Owner of a shared mapping that an object has made: segments of an MPI, and memory that the program shares, are
-/// components of their own; a file that the program maps is the mapper's. A window that MPI maps is the program's in
-/// every rank that maps it, however much of it each rank has asked for.
+/// Returns the owner of a shared mapping that an object has made. Segments of an MPI and memory
+/// that the program shares are separate components; a file that the program maps belongs to the
+/// mapper. A window that MPI maps is the program's in every rank that maps it, however much of it
+/// each rank has requested.
 fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
     match component::class(maker) {
         class if class.is_mpi() && makes_window() => Component::MPI_FOR_USER,
@@ -55,7 +56,7 @@ fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
     }
 }
 
-/// Returns true if the calling thread is inside a function of MPI that allocates a window.
+/// Returns true if the calling thread is inside an MPI function that allocates a window.
 fn makes_window() -> bool {
     let word = local().mpi.function.get();
     mpi_position::function_name(word).starts_with("MPI_Win_allocate")
@@ -63,7 +64,7 @@ fn makes_window() -> bool {
 
 /// Returns true for files of /dev/shm, memfd_create and hugetlbfs.
 fn lies_in_memory(file: c_int) -> bool {
-    // SAFETY: the kernel fills what it is given; the program's error number is put back.
+    // SAFETY: the kernel fills the structure; the program's error number is restored.
     unsafe {
         let error = *libc::__errno_location();
         let mut about: libc::statfs = core::mem::zeroed();
@@ -98,7 +99,7 @@ macro_rules! mmap_by {
             stack: usize,
         ) -> usize {
             let words = [address, length, protection, flags, file, offset];
-            // SAFETY: the caller's words.
+            // SAFETY: the caller's arguments.
             let result = unsafe { pass($function, words) };
             let maker: fn(usize, usize) -> Option<Component> = $maker;
             if !failed(result)
@@ -114,10 +115,11 @@ macro_rules! mmap_by {
 mmap_by!(mmap_work, Function::Mmap, |caller, stack| {
     (!is_tools()).then(|| owners::owner(caller, stack))
 });
-// UCX's also where it maps in a call that the tool has made, as when that frees something.
+// Also where UCX maps memory in a call that the tool has made, for example when that call frees
+// memory.
 mmap_by!(ucx_mmap_work, Function::UcxMmap, |caller, _| Some(owners::caller(caller).component));
 
-/// `maker` has mapped `length` bytes with these flags of `mmap(2)`.
+/// Records that `maker` has mapped `length` bytes with these flags of `mmap(2)`.
 pub fn mapped(start: usize, length: usize, flags: c_int, file: c_int, maker: Component) {
     let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
     let owner = match shared {
@@ -141,7 +143,7 @@ macro_rules! munmap_by {
         ) -> usize {
             let words = [address, length, c, d, e, f];
             if is_tools() {
-                // SAFETY: the caller's words.
+                // SAFETY: the caller's arguments.
                 return unsafe { pass($function, words) };
             }
             if length >= LOOKED_AT {
@@ -149,7 +151,7 @@ macro_rules! munmap_by {
             }
             local().mpi.forget_stack(address, length);
             let leaving = ranges::leaves(address, length);
-            // SAFETY: the caller's words.
+            // SAFETY: the caller's arguments.
             let result = unsafe { pass($function, words) };
             ranges::left(&leaving, result as c_int == 0);
             result
@@ -173,14 +175,14 @@ unsafe extern "C-unwind" fn mremap_work(
     if !is_tools() && old_length > length && old_length - length >= LOOKED_AT {
         sampler::before_release(old.wrapping_add(length), old_length - length);
     }
-    // A length of zero makes a second mapping of what is shared, and leaves the first where it is.
+    // A length of zero makes a second mapping of shared memory, and leaves the first where it is.
     let moving = (!is_tools() && old_length != 0).then(|| ranges::moves(old, old_length));
-    // SAFETY: the caller's words.
+    // SAFETY: the caller's arguments.
     let result = unsafe { pass(Function::Mremap, [old, old_length, length, flags, new, f]) };
     if let Some(moving) = moving {
         match failed(result) {
             true => ranges::stayed(&moving),
-            // Only the pages move: the old addresses stay mapped, and the owner's.
+            // Only the pages move: the old addresses stay mapped, with the same owner.
             false if flags & MREMAP_DONTUNMAP != 0 => ranges::doubled(&moving, result, length),
             false => ranges::moved(&moving, result, length),
         }
@@ -192,7 +194,7 @@ unsafe extern "C-unwind" fn mremap_work(
     result
 }
 
-/// Attached segments: where, and how long.
+/// Address and length of attached segments.
 static ATTACHED: [[AtomicUsize; 2]; 128] = [const { [const { AtomicUsize::new(0) }; 2] }; 128];
 
 unsafe extern "C-unwind" fn shmat_work(
@@ -205,7 +207,7 @@ unsafe extern "C-unwind" fn shmat_work(
     caller: usize,
     stack: usize,
 ) -> usize {
-    // SAFETY: the caller's words.
+    // SAFETY: the caller's arguments.
     let result = unsafe { pass(Function::Shmat, [segment, address, flags, d, e, f]) };
     if !failed(result) && !is_tools() {
         attached(result, segment as c_int, owners::owner(caller, stack));
@@ -213,9 +215,9 @@ unsafe extern "C-unwind" fn shmat_work(
     result
 }
 
-/// `maker` has attached a segment at `start`.
+/// Records that `maker` has attached a segment at `start`.
 pub fn attached(start: usize, segment: c_int, maker: Component) {
-    // SAFETY: the kernel fills what it is given; the program's error number is put back.
+    // SAFETY: the kernel fills the structure; the program's error number is restored.
     let length = unsafe {
         let error = *libc::__errno_location();
         let mut status: libc::shmid_ds = core::mem::zeroed();
@@ -227,7 +229,7 @@ pub fn attached(start: usize, segment: c_int, maker: Component) {
         return;
     }
     ranges::mapped(start, length, shared_owner(maker, true, -1), true);
-    // Where something else was mapped over it, nobody has detached what was there.
+    // A segment that something else was mapped over has never been detached.
     for [at, size] in ATTACHED.iter().filter(|[at, _]| starts_at(at, start)) {
         size.store(0, Ordering::Release);
         at.store(0, Ordering::Release);
@@ -256,7 +258,7 @@ unsafe extern "C-unwind" fn shmdt_work(
         sampler::before_release(address, length);
     }
     let leaving = (length > 0).then(|| ranges::leaves(address, length));
-    // SAFETY: the caller's words.
+    // SAFETY: the caller's arguments.
     let result = unsafe { pass(Function::Shmdt, [address, b, c, d, e, f]) };
     if let (Some(leaving), Some([start, size])) = (leaving, place) {
         let detached = result as c_int == 0;
@@ -273,9 +275,9 @@ fn starts_at(start: &AtomicUsize, address: usize) -> bool {
     address != 0 && start.load(Ordering::Acquire) == address
 }
 
-/// The end of the data segment now.
+/// Returns the present end of the data segment.
 fn end_of_data() -> usize {
-    // SAFETY: asks only.
+    // SAFETY: only reads the end.
     unsafe { pass(Function::Sbrk, [0; 6]) }
 }
 
@@ -301,7 +303,7 @@ unsafe extern "C-unwind" fn brk_work(
     if !failed(before) && before > address {
         sampler::before_release(address, before - address);
     }
-    // SAFETY: the caller's words.
+    // SAFETY: the caller's arguments.
     let result = unsafe { pass(Function::Brk, [address, b, c, d, e, f]) };
     if result as c_int == 0 && !is_tools() && !failed(before) {
         grown(before, address, caller, stack);
@@ -324,7 +326,7 @@ unsafe extern "C-unwind" fn sbrk_work(
         let end = end_of_data();
         sampler::before_release(end.saturating_sub(less), less);
     }
-    // SAFETY: the caller's words.
+    // SAFETY: the caller's arguments.
     let result = unsafe { pass(Function::Sbrk, [increment, b, c, d, e, f]) };
     if !failed(result) && increment != 0 && !is_tools() {
         grown(result, result.wrapping_add(increment), caller, stack);
@@ -332,10 +334,11 @@ unsafe extern "C-unwind" fn sbrk_work(
     result
 }
 
-/// Passes on every call but those for mappings as it came: some return twice, or on another stack.
+/// Passes on every call except those for mappings unchanged: some return twice, or on another
+/// stack.
 ///
 /// # Safety
-/// As `syscall` in the C library asks for.
+/// As required by `syscall` in the C library.
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn syscall() {
     code!(
@@ -366,7 +369,8 @@ pub unsafe extern "C-unwind" fn syscall() {
     )
 }
 
-/// Seven words, of which the last is the word above the stack pointer that `numbered_work` gets.
+/// Takes seven words, of which the last is the word above the stack pointer that `numbered_work`
+/// gets.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn numbered() {
     code!(
@@ -415,12 +419,12 @@ unsafe extern "C-unwind" fn numbered_work(
     caller: usize,
     stack: usize,
 ) -> usize {
-    // SAFETY: there stands the seventh word of the call.
+    // SAFETY: the seventh word of the call is at this address.
     let f = unsafe { *((stack + size_of::<usize>()) as *const usize) };
     if number as i64 == libc::SYS_munmap && b >= LOOKED_AT && !is_tools() {
         sampler::before_release(a, b);
     }
-    // SAFETY: the caller's words, to the real function.
+    // SAFETY: the caller's arguments, passed to the real function.
     let result = unsafe {
         let real: Numbered = core::mem::transmute(real(Function::Syscall));
         real(number, a, b, c, d, e, f)

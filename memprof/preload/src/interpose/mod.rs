@@ -1,4 +1,4 @@
-//! Entries and exits of the program at MPI, the loader and the kernel's mappings.
+//! Interposition between the program and MPI, the loader, and the kernel's mappings.
 
 #![allow(unsafe_code)]
 
@@ -34,29 +34,29 @@ use crate::base::thread::Guard;
 use crate::owners;
 use crate::recording::{mpi_position, mpi_time};
 
-/// What is to be done when MPI begins and ends, and when the process ends otherwise than by `exit`.
+/// Functions called when MPI begins and ends, and when the process ends other than by `exit`.
 pub struct Events {
-    /// The first call of `MPI_Init` or one like it begins.
+    /// The first call of `MPI_Init` or an equivalent begins.
     pub begins: fn(),
-    /// It has returned.
+    /// That call has returned.
     pub is_ready: fn(),
     /// `MPI_Finalize` begins.
     pub ends: fn(),
-    /// It has returned.
+    /// `MPI_Finalize` has returned.
     pub has_ended: fn(),
     /// `_exit` is called.
     pub leaves: fn(),
-    /// Another program is about to take the place of this one.
+    /// Another program is about to replace this one.
     pub is_replaced: fn(),
 }
 
 static EVENTS: Registered<Events> = Registered::none();
 
-/// How [`mpi_position`] names functions.
+/// Name lookup for [`mpi_position`].
 static NAMES: mpi_position::Names = functions::name;
 
-/// Patches what is loaded; what is loaded later follows. To be called once, by the main thread, when
-/// the program has not begun.
+/// Patches the loaded objects; objects loaded later follow. Called once, by the main thread, before
+/// the program begins.
 pub fn start(events: &'static Events) {
     let _guard = Guard::enter();
     EVENTS.set(events);
@@ -94,33 +94,33 @@ pub fn start(events: &'static Events) {
     );
 }
 
-/// Tells where calls of the function that is called `name` and lies at `real` go; 0 for there.
+/// Returns the target of calls of the function named `name` at `real`; 0 for `real` itself.
 pub type Bind = unsafe extern "C-unwind" fn(name: *const c_char, real: usize) -> usize;
 
-/// See [`Bind`].
+/// Implements [`Bind`].
 ///
 /// # Safety
 ///
-/// `name` is a text with its end mark, and `real` the MPI function of that name.
+/// `name` is a zero-terminated text, and `real` the MPI function of that name.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub unsafe extern "C-unwind" fn bind(name: *const c_char, real: usize) -> usize {
     let _guard = Guard::enter();
-    // SAFETY: as promised.
+    // SAFETY: guaranteed by the caller.
     let name = unsafe { core::ffi::CStr::from_ptr(name) };
     patch::mpi_target(name.to_bytes(), real).unwrap_or(0)
 }
 
-/// Has a program that holds MPI and the archive send its calls through this instance.
+/// Makes a program that contains MPI and the archive send its calls through this instance.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "archive")))]
 fn join() {
     if let Some(word) = owners::archive_word() {
-        // SAFETY: the archive's own word, which it has made for this, in the program's data.
+        // SAFETY: the archive's word in the program's data, which exists for this purpose.
         let word = unsafe { &*(word as *const AtomicUsize) };
         word.store(bind as Bind as usize, Ordering::Release);
     }
 }
 
-/// In a child after fork, which is the main thread there.
+/// Resets the state in a child after fork, which is the main thread there.
 pub fn after_fork() {
     mpi_position::be_main();
     mpi_time::after_fork();

@@ -1,5 +1,6 @@
-//! Calls of the program into OpenMP's runtime that hold a parallel region: those of GNU's, and the one of LLVM's and Intel's.
-//! The runtimes are entered as ever, and the time of the calls is taken.
+//! Calls of the program into the OpenMP runtime that contain a parallel region: those of GNU's
+//! runtime, and the one of LLVM's and Intel's. The runtimes are called as without the tool, and the
+//! time of the calls is measured.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::arch::code;
 use crate::recording::mpi_time::{self, openmp};
 
-/// GNU's, of up to eight words.
+/// Functions of GNU's runtime, with up to eight words.
 const GNU: [(&[u8], Entry); 11] = [
     (b"GOMP_parallel", gnu::<0>),
     (b"GOMP_parallel_loop_dynamic", gnu::<1>),
@@ -28,20 +29,20 @@ type Entry =
 
 static REAL: [AtomicUsize; GNU.len()] = [const { AtomicUsize::new(0) }; GNU.len()];
 
-/// LLVM's: place in the source, number of words, function, and the words for it.
+/// Function of LLVM's runtime: source location, number of words, function, and the words for it.
 const LLVM: &[u8] = b"__kmpc_fork_call";
 static REAL_FORK: AtomicUsize = AtomicUsize::new(0);
-/// Words for the function that are handed on. Regions with more are not measured.
+/// Maximum number of words passed on to the function. Regions with more are not measured.
 const MOST: usize = 26;
 
-/// Returns true if a call to `symbol` holds a parallel region, and times are taken.
+/// Returns true if a call to `symbol` contains a parallel region, and times are measured.
 pub fn is_region(symbol: &[u8]) -> bool {
     let is_known = symbol == LLVM || GNU.iter().any(|(name, _)| *name == symbol);
     is_known && mpi_time::is_on()
 }
 
-/// Returns the target of a call to `symbol`, one of those, if it is defined at `found`. None where another runtime has it,
-/// too: its calls go there as they are.
+/// Returns the target of a call to such a `symbol` if it is defined at `found`. Returns `None` if
+/// another runtime defines it too: its calls stay unchanged.
 pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
     let (real, target) = match GNU.iter().position(|(name, _)| *name == symbol) {
         Some(at) => (&REAL[at], GNU[at].1 as *const () as usize),
@@ -62,10 +63,10 @@ unsafe extern "C-unwind" fn gnu<const AT: usize>(
     h: usize,
 ) -> usize {
     let real = REAL[AT].load(Ordering::Relaxed);
-    // SAFETY: the runtime's function, which takes as many of the words as it has.
+    // SAFETY: the runtime's function, which uses as many of the words as it has.
     let real = unsafe { core::mem::transmute::<usize, Entry>(real) };
     let is_outermost = openmp::begins();
-    // SAFETY: with the caller's words.
+    // SAFETY: with the caller's arguments.
     let result = unsafe { real(a, b, c, d, e, f, g, h) };
     if is_outermost {
         openmp::ends();
@@ -73,7 +74,7 @@ unsafe extern "C-unwind" fn gnu<const AT: usize>(
     result
 }
 
-/// Leaves calls with too many words alone.
+/// Passes calls with too many words on unchanged.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn fork_call() {
     code!(
@@ -95,7 +96,7 @@ unsafe extern "C-unwind" fn fork_call() {
     )
 }
 
-/// The words beyond those that were given are of the frame of the caller, and nobody looks at them.
+/// Words beyond those passed are from the frame of the caller, and are not used.
 #[rustfmt::skip]
 unsafe extern "C-unwind" fn measured_fork(
     place: usize, count: usize, function: usize,
@@ -107,7 +108,7 @@ unsafe extern "C-unwind" fn measured_fork(
     // SAFETY: the runtime's function.
     let real = unsafe { core::mem::transmute::<usize, Fork>(REAL_FORK.load(Ordering::Relaxed)) };
     let is_outermost = openmp::begins();
-    // SAFETY: with the caller's words.
+    // SAFETY: with the caller's arguments.
     unsafe {
         real(
             place, count, function,

@@ -1,9 +1,9 @@
-//! Sends the calls of loaded objects through the tool, by the addresses in their global offset tables.
-//! No symbol is defined and no code is written.
+//! Sends the calls of loaded objects through the tool, by the addresses in their global offset
+//! tables. No symbol is defined and no code is written.
 //!
-//! It happens at moments when no lock of the loader is needed: at start, after `dlopen` and in `dlsym`.
-//! An object that another thread is still loading shows link-time addresses in its table; it is left
-//! for the next time.
+//! Patching happens at moments when no lock of the loader is needed: at start, after `dlopen` and
+//! in `dlsym`. An object that another thread is still loading has link-time addresses in its table;
+//! it is patched the next time.
 
 #![allow(unsafe_code)]
 
@@ -22,13 +22,13 @@ use crate::base::{diagnostics, kernel};
 use crate::owners::refresh_lock::Turn;
 use crate::owners::{self, Known};
 
-/// For each object of the list: the walk that found the one that is done.
+/// For each object of the list, the number of the walk that found it when it was patched.
 static DONE: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 
 static TURN: Turn = Turn::new();
 
-/// Patches new objects; on return it is done, by whichever thread. The object of the handle `opened`, if it is one,
-/// stays loaded meanwhile.
+/// Patches new objects. On return they are patched, by whichever thread. If `opened` is a handle,
+/// its object stays loaded meanwhile.
 pub fn everything(opened: *mut c_void) {
     let _guard = Guard::enter();
     TURN.walk(true, || {
@@ -46,7 +46,7 @@ pub fn everything(opened: *mut c_void) {
     });
 }
 
-/// In a child after fork: whoever was patching is not here.
+/// Resets the lock in a child after fork, where a thread that was patching does not exist.
 pub fn after_fork() {
     TURN.give();
 }
@@ -54,13 +54,13 @@ pub fn after_fork() {
 /// Keeps an object loaded while it is patched.
 struct Pin {
     handle: *mut c_void,
-    /// The handle is another's, which closes it.
+    /// True if the handle belongs to another function, which closes it.
     is_borrowed: bool,
 }
 
-/// Address of a handle's object.
+/// Returns the address of a handle's object.
 fn base_of(handle: *mut c_void) -> usize {
-    // SAFETY: a handle is the loader's entry, whose first word is where the object is.
+    // SAFETY: a handle is the loader's entry, whose first word is the address of the object.
     unsafe { *handle.cast::<usize>() }
 }
 
@@ -72,12 +72,12 @@ impl Pin {
         if !opened.is_null() && base_of(opened) == object.base {
             return Some(Pin { handle: opened, is_borrowed: true });
         }
-        // SAFETY: a text with its end mark; nothing is loaded by it.
+        // SAFETY: a zero-terminated text; nothing is loaded.
         let handle = unsafe {
             libc::dlopen(object.loader_path()?.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY)
         };
         if handle.is_null() {
-            // Nobody is to find our error.
+            // The program must not find the error of this call.
             // SAFETY: no arguments.
             unsafe { libc::dlerror() };
             return None;
@@ -96,7 +96,7 @@ impl Drop for Pin {
     }
 }
 
-/// True when nothing is left to be done for an object.
+/// Patches one object. Returns true when nothing is left to do for it.
 fn one(object: &Known, opened: *mut c_void) -> bool {
     let Some(plan) = Plan::of(object) else {
         return true;
@@ -107,7 +107,7 @@ fn one(object: &Known, opened: *mut c_void) -> bool {
     // SAFETY: pinned.
     let image = unsafe { object.image() };
     let size = object.high - object.low;
-    // Loaders fill the slots in by their order: where the last has its address, so have all.
+    // Loaders fill the slots in order: if the last one has its address, all have.
     if !object.initial
         && let Some(slot) = image.last_slot(JUMP_SLOT).filter(|slot| slot.is_multiple_of(8))
     {
@@ -128,11 +128,11 @@ fn one(object: &Known, opened: *mut c_void) -> bool {
     true
 }
 
-/// Symbols that are looked for in an object.
+/// Which symbols are looked for in an object.
 #[derive(Copy, Clone)]
 struct Plan {
     mpi: bool,
-    /// Mapping of memory.
+    /// Functions that map memory.
     memory: bool,
     /// `dlsym`.
     look_ups: bool,
@@ -149,7 +149,7 @@ impl Plan {
             _ => {}
         }
         let inside = object.class == Class::MpiDependency || object.defines_mpi;
-        // They hook these functions themselves, and have to find the originals.
+        // These libraries hook the functions themselves, and have to find the originals.
         let hooker = ["libopen-pal", "libucm", "mca_patcher_", "mca_memory_"];
         Some(Plan {
             mpi: !inside,
@@ -159,7 +159,7 @@ impl Plan {
     }
 }
 
-/// First letters of the names of MPI's functions and of those of [`hooked`] and [`openmp`].
+/// First letters of the names of MPI functions and of those of [`hooked`] and [`openmp`].
 pub const FIRSTS: &[u8] = b"GMP_bdefmpsu";
 
 fn fill(
@@ -175,13 +175,14 @@ fn fill(
     }
     // SAFETY: within a segment of the pinned object, aligned.
     let value = unsafe { word(relocation.slot) }.load(Ordering::Relaxed);
-    // Zero is a weak symbol that nobody has.
+    // Zero is a weak symbol without a definition.
     if value == 0 {
         return;
     }
     let own = value >= object.low && value < object.high;
     let target = if symbol.starts_with(b"MPI") || symbol.starts_with(b"PMPI") {
-        // The stub of a program at a fixed address stands for the function; the way leads through it.
+        // The stub of a program at a fixed address stands for the function; calls go through the
+        // stub.
         if !plan.mpi || (!own && owners::is_executables(value)) {
             return;
         }
@@ -198,7 +199,8 @@ fn fill(
         real.and_then(|real| openmp::target(symbol, real))
     } else {
         hooked::target(symbol, plan.memory, plan.look_ups)
-            // One that has not been called yet leads to the object's own table.
+            // The slot of a function that has not been called yet points into the object's own
+            // table.
             .filter(|_| is_systems(if own { hooked::first(symbol) } else { value }))
     };
     let Some(target) = target.filter(|&target| target != value) else {
@@ -230,7 +232,7 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
     let name = functions::find(symbol)?;
     let entry = thunks::entry(name)?;
     if !thunks::set_real(name, real) {
-        // Two libraries define it; the calls to the second go there as they are.
+        // Two libraries define the function; calls to the second stay unchanged.
         diagnostics::say(
             diagnostics::Code::NoBoundary,
             format_args!("a second MPI library is loaded: its calls are not seen"),
@@ -243,7 +245,7 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
 /// Returns the address that the loader would find for a slot that has not been called through yet.
 fn resolve(pin: &Pin, symbol: &[u8], kind: u32) -> Option<usize> {
     if kind != JUMP_SLOT {
-        // It is the object's own function.
+        // The function is the object's own.
         return None;
     }
     let mut name = [0u8; 64];
@@ -251,8 +253,8 @@ fn resolve(pin: &Pin, symbol: &[u8], kind: u32) -> Option<usize> {
     if symbol.len() == name.len() {
         return None;
     }
-    // The tool comes right after the program in the order of search, so that `RTLD_NEXT` from here means
-    // everything but the program's own stubs.
+    // The tool directly follows the program in the search order, so that `RTLD_NEXT` from here
+    // means everything but the program's own stubs.
     let mut found = look_up(libc::RTLD_NEXT, name.as_ptr().cast());
     if found == 0 && !pin.handle.is_null() {
         found = look_up(pin.handle, name.as_ptr().cast());
@@ -260,27 +262,28 @@ fn resolve(pin: &Pin, symbol: &[u8], kind: u32) -> Option<usize> {
     (found != 0 && !owners::is_executables(found)).then_some(found)
 }
 
-/// The result of `dlsym` is used after the call, so that the call stays one: the loader looks at where
-/// it comes from.
+/// Looks up a symbol. The result of `dlsym` is used after the call, so that the call does not
+/// become a jump: the loader checks its return address.
 #[inline(never)]
 fn look_up(handle: *mut c_void, name: *const c_char) -> usize {
-    // SAFETY: a handle that is open, or a special one, and a text with its end mark.
+    // SAFETY: an open handle, or a special one, and a zero-terminated text.
     let found = unsafe { libc::dlsym(handle, name) } as usize;
     if found == 0 {
-        // Nobody is to find our error.
+        // The program must not find the error of this call.
         // SAFETY: no arguments.
         unsafe { libc::dlerror() };
     }
     core::hint::black_box(found)
 }
 
-/// Writes as a debugger does: where rights may not be changed, the kernel may still write for us.
+/// Writes a slot as a debugger does: where the access rights cannot be changed, the kernel may
+/// still write.
 fn write_as_debugger(slot: usize, value: usize) -> bool {
     let Ok(file) = kernel::open_with(c"/proc/self/mem", libc::O_RDWR | libc::O_CLOEXEC, 0) else {
         return false;
     };
     let bytes = value.to_ne_bytes();
-    // SAFETY: as many bytes as there are; the kernel checks the address.
+    // SAFETY: the buffer has the stated length; the kernel checks the address.
     let written =
         unsafe { libc::pwrite(file.0, bytes.as_ptr().cast(), bytes.len(), slot as libc::off_t) };
     kernel::close(file);

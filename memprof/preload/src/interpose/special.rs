@@ -1,5 +1,5 @@
-//! The few functions of MPI that tell the tool something: the beginning and end of MPI, memory for the program, and
-//! `MPI_Pcontrol`.
+//! The MPI functions that inform the tool: the beginning and end of MPI, memory for the program,
+//! and `MPI_Pcontrol`.
 
 #![allow(unsafe_code)]
 
@@ -20,7 +20,7 @@ type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, u
 /// Wrapper of a function's entry.
 struct Around {
     name: &'static str,
-    /// By `MPI_` and by `PMPI_` name: each leads to its own entry.
+    /// For the `MPI_` and the `PMPI_` name: each calls its own entry.
     by_name: [Function; 2],
 }
 
@@ -33,7 +33,7 @@ macro_rules! around {
                     unsafe extern "C-unwind" fn call(
                         a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
                     ) -> usize {
-                        // SAFETY: the words of the program's call.
+                        // SAFETY: the arguments of the program's call.
                         unsafe { $work($name, false, [a, b, c, d, e, f]) }
                     }
                     call
@@ -42,7 +42,7 @@ macro_rules! around {
                     unsafe extern "C-unwind" fn call(
                         a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
                     ) -> usize {
-                        // SAFETY: the words of the program's call.
+                        // SAFETY: the arguments of the program's call.
                         unsafe { $work($name, true, [a, b, c, d, e, f]) }
                     }
                     call
@@ -73,24 +73,24 @@ pub fn around(name: Name) -> Option<usize> {
     Some(around.by_name[usize::from(name.profiling)] as *const () as usize)
 }
 
-/// Through the entry.
+/// Calls a function through its entry.
 ///
 /// # Safety
 ///
-/// The words are those of a call to this function, which is patched.
+/// `words` are the arguments of a call to this function, which is patched.
 unsafe fn call(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     let entry = functions::find(name.as_bytes())
         .and_then(|found| thunks::entry(Name { profiling, ..found }))
         .unwrap_or(0);
     let [a, b, c, d, e, f] = words;
-    // SAFETY: as promised; a function that is not in the table is not patched.
+    // SAFETY: guaranteed by the caller; a function that is not in the table is not patched.
     unsafe {
         let entry: Function = core::mem::transmute(entry);
         entry(a, b, c, d, e, f)
     }
 }
 
-/// MPI's results are `int`.
+/// Returns true if a call succeeded. MPI's results are `int`.
 fn succeeded(result: usize) -> bool {
     result as i32 == 0
 }
@@ -106,7 +106,7 @@ unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     phases::mpi_begins();
     #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
     crate::interpose::subscription::start();
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     let result = unsafe { call(name, profiling, words) };
     phases::mpi_is_ready();
     tell(|events| (events.is_ready)());
@@ -118,22 +118,22 @@ unsafe fn end(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     phases::whole_ends();
     tell(|events| (events.ends)());
     phases::mpi_ends();
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     let result = unsafe { call(name, profiling, words) };
     phases::mpi_has_ended();
     tell(|events| (events.has_ended)());
     result
 }
 
-/// Sessions of MPI that are open.
+/// Number of open MPI sessions.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
-/// `MPI_Init` has begun, whose end is that of `MPI_Finalize`.
+/// True if `MPI_Init` has begun, so that MPI ends with `MPI_Finalize`.
 static HAS_WORLD: AtomicBool = AtomicBool::new(false);
 
 /// `MPI_Session_init(info, errors, &session)`
 unsafe fn begin_session(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     SESSIONS.fetch_add(1, Ordering::AcqRel);
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     let result = unsafe { begin(name, profiling, words) };
     if !succeeded(result) {
         SESSIONS.fetch_sub(1, Ordering::AcqRel);
@@ -141,41 +141,41 @@ unsafe fn begin_session(name: &str, profiling: bool, words: [usize; 6]) -> usize
     result
 }
 
-/// `MPI_Session_finalize(&session)`: the last session ends MPI, unless `MPI_Finalize` is to come.
+/// `MPI_Session_finalize(&session)`: the last session ends MPI, unless `MPI_Finalize` follows.
 unsafe fn end_session(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     let less = |open: usize| open.checked_sub(1);
     let before = SESSIONS.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     if before == Ok(1) && !HAS_WORLD.load(Ordering::Acquire) {
-        // SAFETY: the program's words.
+        // SAFETY: the program's arguments.
         return unsafe { end(name, profiling, words) };
     }
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     unsafe { call(name, profiling, words) }
 }
 
 /// `MPI_Init(&argc, &argv)` and `MPI_Init_thread`
 unsafe fn begin_world(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     HAS_WORLD.store(true, Ordering::Release);
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     unsafe { begin(name, profiling, words) }
 }
 
-/// Blocks given to the program, to be taken back. Of those that find no place here the owner stays
-/// until they are freed, which is all that most libraries do with them.
+/// Blocks given to the program, for their return. A block that finds no room here keeps its owner
+/// until it is freed, which is all that most libraries do with it.
 static BLOCKS: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
 
-/// Mappings given to the program, to be taken back: start and length.
+/// Mappings given to the program, for their return: start and length.
 static GIVEN: [[AtomicUsize; 2]; 256] = [const { [const { AtomicUsize::new(0) }; 2] }; 256];
 
-/// Smaller blocks have no entry in the ledger's table of large ones.
+/// Minimum size of the blocks in the ledger's table of large ones.
 const LARGE: usize = 32 << 10;
 
-/// Bytes that a library puts before and behind memory that it hands out, at most.
+/// Maximum number of bytes that a library puts before and behind memory that it returns.
 const WRAPPING: usize = 8 << 10;
 
-/// The block of the heap that is handed out as `length` bytes at `start`, so that its owner can be changed. MPI's
-/// result may also be a mapping, or a part of a block that serves many; then the words around it mean something else,
-/// and must not be followed.
+/// Returns the heap block that MPI has returned as `length` bytes at `start`, so that its owner can
+/// be changed. MPI's result may also be a mapping, or a part of a block that is used for several
+/// results; then the words around it have another meaning, and must not be followed.
 fn block_of(start: usize, length: usize) -> Option<usize> {
     let mut block = None;
     heap::each_large(&mut |from, size, _| {
@@ -186,7 +186,7 @@ fn block_of(start: usize, length: usize) -> Option<usize> {
     if block.is_some() || length >= LARGE || !heap::knows(start) {
         return block;
     }
-    // The C library keeps the size of a block, with three marks, in the word before it.
+    // The C library stores the size of a block, with three flags, in the word before it.
     let mut word = [0; 8];
     if !kernel::peek(start.wrapping_sub(8), &mut word) {
         return None;
@@ -198,8 +198,8 @@ fn block_of(start: usize, length: usize) -> Option<usize> {
     fits.then_some(start)
 }
 
-/// `length` bytes at `start`, which MPI allocated, are for the program; for a window until MPI frees or
-/// unmaps them, else until the program gives them back.
+/// Gives the program `length` bytes at `start` that MPI allocated: for a window, until MPI frees or
+/// unmaps them, otherwise until the program returns them.
 fn give(start: usize, length: usize, window: bool) {
     if start == 0 || length == 0 {
         return;
@@ -210,7 +210,7 @@ fn give(start: usize, length: usize, window: bool) {
         }
         return;
     }
-    // A mapping of MPI's, known as such: the pages that are the program's alone.
+    // MPI's own mapping: only the pages that are the program's alone.
     let Some(piece) = ranges::next(start).filter(|piece| piece.start <= start) else {
         return;
     };
@@ -223,7 +223,7 @@ fn give(start: usize, length: usize, window: bool) {
 }
 
 fn note_down(book: &[[AtomicUsize; 2]], start: usize, length: usize) {
-    // Memory of the same place may have gone in a way that was not seen.
+    // Memory at the same address may have been released in a way that the tool did not see.
     let same = book.iter().find(|[at, _]| at.load(Ordering::Acquire) == start);
     let free = || {
         book.iter().find(|[at, _]| {
@@ -235,7 +235,7 @@ fn note_down(book: &[[AtomicUsize; 2]], start: usize, length: usize) {
     }
 }
 
-/// The length noted down for the memory that starts there; it is noted no longer.
+/// Removes the entry for the memory that starts at `start`. Returns its length.
 fn strike_out(book: &[[AtomicUsize; 2]], start: usize) -> Option<usize> {
     let [at, size] = book.iter().find(|[at, _]| at.load(Ordering::Acquire) == start)?;
     let length = size.swap(0, Ordering::AcqRel);
@@ -243,8 +243,8 @@ fn strike_out(book: &[[AtomicUsize; 2]], start: usize) -> Option<usize> {
     Some(length)
 }
 
-/// Memory that the program gives back to MPI. It stays the program's until MPI has freed it: it was the program's at
-/// its peak, and the sample before its release has to say so.
+/// Memory that the program returns to MPI. It stays the program's until MPI has freed it: it was
+/// the program's at its peak, and the sample before its release has to show this.
 struct Returned {
     book: &'static [[AtomicUsize; 2]],
     start: usize,
@@ -260,11 +260,11 @@ impl Returned {
             .find_map(|book| strike_out(book, start).map(|length| Returned { book, start, length }))
     }
 
-    /// Makes MPI the owner of the memory if it has kept it.
+    /// Makes MPI the owner of the memory if MPI has kept it.
     fn belongs_to_mpi(self) {
         let owner = owners::mpi().unwrap_or(Component::UNATTRIBUTED);
         if core::ptr::eq(self.book, &BLOCKS) {
-            // Another thread may have that place by now.
+            // Another thread may have a block at this address by now.
             if let Some(block) = block_of(self.start, self.length)
                 && heap::owner_of(block as *const u8) == Some(Component::MPI_FOR_USER)
             {
@@ -283,10 +283,10 @@ impl Returned {
 
 /// `MPI_Alloc_mem(size, info, &base)`
 unsafe fn allocate(name: &str, profiling: bool, words: [usize; 6]) -> usize {
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     let result = unsafe { call(name, profiling, words) };
     if succeeded(result) && words[2] != 0 {
-        // SAFETY: MPI has just written there.
+        // SAFETY: MPI has just written the address.
         give(unsafe { *(words[2] as *const usize) }, words[0], false);
     }
     result
@@ -295,7 +295,7 @@ unsafe fn allocate(name: &str, profiling: bool, words: [usize; 6]) -> usize {
 /// `MPI_Free_mem(base)`
 unsafe fn free(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     let returned = Returned::of(words[0]);
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     let result = unsafe { call(name, profiling, words) };
     if let Some(returned) = returned {
         if succeeded(result) {
@@ -307,12 +307,12 @@ unsafe fn free(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     result
 }
 
-/// `MPI_Win_allocate(size, unit, info, comm, &base, &win)`, shared ones too
+/// `MPI_Win_allocate(size, unit, info, comm, &base, &win)`, also for shared windows
 unsafe fn window(name: &str, profiling: bool, words: [usize; 6]) -> usize {
-    // SAFETY: the program's words.
+    // SAFETY: the program's arguments.
     let result = unsafe { call(name, profiling, words) };
     if succeeded(result) && words[4] != 0 {
-        // SAFETY: MPI has just written there.
+        // SAFETY: MPI has just written the address.
         give(unsafe { *(words[4] as *const usize) }, words[0], true);
     }
     result
@@ -321,7 +321,7 @@ unsafe fn window(name: &str, profiling: bool, words: [usize; 6]) -> usize {
 /// Targets of the two names of `MPI_Pcontrol`.
 static PCONTROL: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Returns the function that calls to `MPI_Pcontrol` go through, if `symbol` is it.
+/// Returns the function that calls to `MPI_Pcontrol` go through, if `symbol` is one of its names.
 pub fn pcontrol(symbol: &[u8], real: usize) -> Option<usize> {
     let (slot, entry) = match symbol {
         b"MPI_Pcontrol" => (0, enter_pcontrol as *const () as usize),
@@ -344,8 +344,8 @@ unsafe extern "C-unwind" fn pmpi_pcontrol_work(level: i32, second: usize) -> usi
     PCONTROL[1].load(Ordering::Acquire)
 }
 
-/// An entry that changes nothing of a call, however many arguments it has and wherever they are:
-/// `work` tells where it goes on. Before that come the instructions given.
+/// Defines an entry that leaves a call unchanged, however many arguments it has and wherever they
+/// are: `work` returns its target. The given instructions run before.
 macro_rules! forward {
     ($name:ident, $work:ident $(, $before:literal)*) => {
         #[unsafe(naked)]

@@ -1,6 +1,7 @@
-//! UCX, linked into a program, writes a jump over the first bytes of the functions that the program calls for mappings:
-//! over the entries of the tool, which the linker has put there. Then UCX itself is asked to tell its mappings, which
-//! it does for any handler (`ucm_set_event_handler` of `ucm/api/ucm.h`).
+//! When UCX is linked into a program, it writes a jump over the first bytes of the functions that
+//! the program calls for mappings: over the tool's entries, which the linker has put there. The
+//! tool then asks UCX to report its mappings, which UCX does for any handler
+//! (`ucm_set_event_handler` of `ucm/api/ucm.h`).
 
 #![allow(unsafe_code)]
 
@@ -16,9 +17,9 @@ use crate::sampling::sampler;
 const MAPPED: c_int = 1;
 const MOVED: c_int = 1 << 2;
 const ATTACHED: c_int = 1 << 3;
-/// Any of them is about to go.
+/// Event: memory is about to be unmapped in any way.
 const UNMAPPED: c_int = 1 << 17;
-/// Nothing is to be replaced for us.
+/// Flag: UCX must not replace functions for this handler.
 const NO_INSTALL: c_int = 1 << 24;
 
 /// Words of a handler; each kind of event has its own first words.
@@ -27,10 +28,10 @@ type Words = [usize; 7];
 type Handler = unsafe extern "C" fn(event: c_int, words: *const Words, ours: *mut c_void);
 type Subscribe = unsafe extern "C" fn(c_int, c_int, Handler, *mut c_void) -> c_int;
 
-/// The function, if UCX is linked in.
+/// Returns the function, if UCX is linked in.
 fn subscribe() -> Option<Subscribe> {
     let found: usize;
-    // SAFETY: reads a word of the table of addresses of this program; 0 if the linker knows no such name.
+    // SAFETY: reads a word of this program's address table; 0 if the linker knows no such name.
     unsafe {
         core::arch::asm!(
             ".weak ucm_set_event_handler",
@@ -43,15 +44,15 @@ fn subscribe() -> Option<Subscribe> {
     (found != 0).then(|| unsafe { core::mem::transmute::<usize, Subscribe>(found) })
 }
 
-/// Asks to be told, once.
+/// Registers the handler, once.
 pub fn start() {
     static DONE: AtomicBool = AtomicBool::new(false);
     let Some(subscribe) = subscribe() else { return };
     if DONE.swap(true, Ordering::AcqRel) {
         return;
     }
-    // SAFETY: the handler stays as long as the program. Before the original for what goes, behind it for
-    // what comes.
+    // SAFETY: the handler lives as long as the program. It runs before the original for unmapping,
+    // and after it for mapping.
     unsafe {
         subscribe(UNMAPPED | NO_INSTALL, -1, handle, core::ptr::null_mut());
         subscribe(MAPPED | MOVED | ATTACHED | NO_INSTALL, 1000, handle, core::ptr::null_mut());
@@ -65,7 +66,7 @@ unsafe extern "C" fn handle(event: c_int, words: *const Words, _: *mut c_void) {
     // SAFETY: the library's event, of which at most seven words are used, as many as it has.
     let words = unsafe { &*words };
     let here = 0u8;
-    // Who called is not told: the thread tells.
+    // The event does not contain the caller, so the thread determines the owner.
     let maker = || owners::owner(0, core::ptr::from_ref(&here) as usize);
     let failed = words[0] == libc::MAP_FAILED as usize;
     match event {
@@ -78,7 +79,7 @@ unsafe extern "C" fn handle(event: c_int, words: *const Words, _: *mut c_void) {
         }
         MAPPED if !failed => {
             let [start, _, length, protection_and_flags, file, ..] = *words;
-            // Two numbers of four bytes in a word.
+            // The word contains two four-byte numbers.
             let flags = (protection_and_flags >> 32) as c_int;
             mappings::mapped(start, length, flags, file as c_int, maker());
         }

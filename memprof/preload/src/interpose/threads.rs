@@ -1,4 +1,4 @@
-//! Threads know where they come from: the object of the function they start in, or MPI.
+//! Origin of threads: the object of the function that a thread starts in, or MPI.
 
 #![allow(unsafe_code)]
 
@@ -16,13 +16,13 @@ use crate::sampling::sampler;
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// Orders for a new thread.
+/// Parameters of a new thread.
 #[derive(Copy, Clone)]
 struct Order {
     start: usize,
     argument: *mut c_void,
     home: Component,
-    /// Start and length of the stack, where the program has given one.
+    /// Start and length of the stack, where the program has provided one.
     stack: (usize, usize),
 }
 
@@ -31,10 +31,10 @@ struct Place {
     order: UnsafeCell<Order>,
 }
 
-// SAFETY: written by who took it, before the thread that reads it is made.
+// SAFETY: written by the thread that took the entry, before the thread that reads it is created.
 unsafe impl Sync for Place {}
 
-/// Threads that are made and have not begun, at most; more are not told.
+/// Maximum number of created threads that have not begun; the parameters of more are not passed.
 const PLACES: usize = 512;
 
 static ORDERS: [Place; PLACES] = [const {
@@ -80,16 +80,16 @@ unsafe extern "C-unwind" fn create(
         place
     };
     let Some(place) = place else {
-        // SAFETY: the caller's words.
+        // SAFETY: the caller's arguments.
         return unsafe { real(thread, attributes, start, argument) };
     };
-    // SAFETY: the place is ours.
+    // SAFETY: this thread has taken the entry.
     unsafe {
         let (home, stack) = (home(start, caller, stack), given(attributes));
         *place.order.get() = Order { start, argument, home, stack };
     }
     let told = core::ptr::from_ref(place).cast_mut().cast();
-    // SAFETY: as the caller asks, but for where the thread begins.
+    // SAFETY: the caller's arguments, except for the start function.
     let result = unsafe { real(thread, attributes, begin as *const () as usize, told) };
     if result != 0 {
         place.taken.store(0, Ordering::Release);
@@ -97,17 +97,18 @@ unsafe extern "C-unwind" fn create(
     result
 }
 
-/// The stack that the program gives by its attributes; no length where it gives none.
+/// Returns the stack that the program provides in the attributes; a length of 0 where it provides
+/// none.
 ///
 /// # Safety
 ///
-/// Attributes as of [`libc::pthread_create`].
+/// `attributes` are as for [`libc::pthread_create`].
 unsafe fn given(attributes: *const libc::pthread_attr_t) -> (usize, usize) {
     let (mut low, mut size) = (core::ptr::null_mut(), 0);
-    // SAFETY: as promised; the call only writes what it is given.
+    // SAFETY: guaranteed by the caller; the call only writes its results.
     let told = !attributes.is_null()
         && unsafe { libc::pthread_attr_getstack(attributes, &raw mut low, &raw mut size) } == 0;
-    // Without one the upper end is at zero.
+    // Without a stack, the upper end is zero.
     if told && (low as usize).wrapping_add(size) != 0 && !low.is_null() {
         (low as usize, size)
     } else {
@@ -122,18 +123,19 @@ fn take() -> Option<&'static Place> {
     })
 }
 
-/// In a child after fork: threads that had not begun in the parent are not here.
+/// Resets the entries in a child after fork: threads that had not begun in the parent do not exist
+/// there.
 pub fn after_fork() {
     for place in &ORDERS {
         place.taken.store(0, Ordering::Release);
     }
 }
 
-/// Home of a thread that begins at `start` and is made by this call.
+/// Returns the home of a thread that begins at `start` and is created by this call.
 fn home(start: usize, caller: usize, stack: usize) -> Component {
     let begins_in = owners::caller(start);
     if begins_in.neutral {
-        // A library's common start (C++): whose call it is.
+        // In a library's common start function (C++), the caller determines the owner.
         return owners::owner(caller, stack);
     }
     if local().inside_mpi(stack) && !component::class(begins_in.component).is_mpi() {
@@ -142,13 +144,13 @@ fn home(start: usize, caller: usize, stack: usize) -> Component {
     begins_in.component
 }
 
-/// Beginning of threads.
+/// Start function of created threads.
 ///
 /// # Safety
 ///
-/// `told` is a place filled in by [`create`].
+/// `told` is an entry filled in by [`create`].
 unsafe extern "C-unwind" fn begin(told: *mut c_void) -> *mut c_void {
-    // SAFETY: as promised; nobody else uses the place until it is given back.
+    // SAFETY: guaranteed by the caller; the entry is not used elsewhere until it is released.
     let place = unsafe { &*told.cast::<Place>() };
     // SAFETY: as above.
     let order = unsafe { *place.order.get() };
@@ -167,7 +169,7 @@ unsafe extern "C-unwind" fn begin(told: *mut c_void) -> *mut c_void {
             }
         }
     };
-    // SAFETY: what the program wanted to run, with its argument.
+    // SAFETY: the program's start function, with its argument.
     let result = unsafe {
         let start: Start = core::mem::transmute(order.start);
         start(order.argument)
@@ -175,7 +177,7 @@ unsafe extern "C-unwind" fn begin(told: *mut c_void) -> *mut c_void {
     if order.stack.1 > 0 {
         ranges::given_back(order.stack.0);
     }
-    // The C library gives the stack's pages back without a call that can be seen.
+    // The C library releases the pages of the stack without a call that the tool could see.
     sampler::before_release(stack.0, stack.1);
     result
 }

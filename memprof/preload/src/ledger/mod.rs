@@ -1,4 +1,4 @@
-//! Two ledgers: of blocks, with the stacks that allocate them, and of mappings.
+//! Two ledgers: one of blocks, with the stacks that allocate them, and one of mappings.
 
 pub mod call_stacks;
 pub mod heap;

@@ -1,10 +1,11 @@
-//! A child is on its own: it keeps the ledgers, and leaves the file to its parent.
+//! Handling of forks: a child keeps the ledgers, and leaves the file to its parent.
 //!
-//! All locks are taken before a fork, outer ones first, so that the data under them are whole in the child.
+//! All locks are taken before a fork, outer ones first, so that the data under them are consistent
+//! in the child.
 //!
-//! Handlers of others may do whatever a program does: wait for threads that allocate, map and end. So
-//! ours are registered before everybody else's, by the first who registers one at all: then they run
-//! last before a fork, and first after it.
+//! Fork handlers of other objects may do whatever a program does: wait for threads that allocate,
+//! map and end. The tool's handlers are therefore registered before all others, when the first
+//! object registers any: they run last before a fork, and first after it.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +23,8 @@ use crate::sampling::{faults, sampler};
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// The C library's function behind `pthread_atfork`, which each object brings along itself.
+/// Address of the C library's function behind `pthread_atfork`, of which each object has its own
+/// copy.
 static REAL: AtomicUsize = AtomicUsize::new(0);
 
 type Handler = Option<unsafe extern "C" fn()>;
@@ -32,16 +34,17 @@ unsafe extern "C" {
     fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
 }
 
-/// Has the three handlers called from now on.
+/// Registers the three handlers.
 pub fn register() {
     if !REGISTERED.swap(true, Ordering::AcqRel) {
         let _guard = Guard::enter();
-        // SAFETY: the handlers stay as long as the object, which is never unloaded.
+        // SAFETY: the handlers live as long as the object, which is never unloaded.
         unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     }
 }
 
-/// Found once, before the program runs: later it could mean to wait for the loader.
+/// Returns the real function. It is looked up once, before the program runs: a later lookup could
+/// have to wait for the loader.
 fn real() -> Option<Register> {
     let mut found = REAL.load(Ordering::Acquire);
     if found == 0 {
@@ -49,16 +52,16 @@ fn real() -> Option<Register> {
         found = symbols::dlsym_next(c"__register_atfork");
         REAL.store(found, Ordering::Release);
     }
-    // SAFETY: the address that the loader gave for the function of this name.
+    // SAFETY: the address that the loader returned for the function of this name.
     (found != 0).then(|| unsafe { core::mem::transmute::<usize, Register>(found) })
 }
 
-/// Replaces the function that `pthread_atfork` of every object calls, so that ours come first though our object's turn
-/// to be initialized comes after the libraries that the program brings.
+/// Replaces the function that the `pthread_atfork` of every object calls, so that the tool's
+/// handlers come first although the tool is initialized after the libraries of the program.
 ///
 /// # Safety
 ///
-/// As the function of this name in the C library asks for.
+/// As required by the function of this name in the C library.
 #[cfg_attr(not(any(test, feature = "archive")), unsafe(no_mangle))]
 #[cfg_attr(any(test, feature = "archive"), allow(dead_code))]
 pub unsafe extern "C" fn __register_atfork(
@@ -68,20 +71,20 @@ pub unsafe extern "C" fn __register_atfork(
     object: *mut c_void,
 ) -> c_int {
     register();
-    // SAFETY: the caller's words.
+    // SAFETY: the caller's arguments.
     real().map_or(libc::ENOMEM, |real| unsafe { real(prepare, parent, child, object) })
 }
 
-/// The process keeps nothing, and no child of it will.
+/// True if neither the process nor any child of it keeps a trace.
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is done at a fork: of a process that starts others, each page that is written to there
-/// is copied, in it and in its child.
+/// Makes the fork handlers do nothing from now on: in a process that starts others, each page that
+/// the handlers write to would be copied, in the process and in its child.
 pub fn stand_aside() {
     ASIDE.store(true, Ordering::Relaxed);
 }
 
-/// The thread that has taken the locks for its fork, by its own words; 0 if none has.
+/// Address of the `Local` of the thread that has taken the locks for its fork; 0 if none has.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
 
 fn this_thread() -> usize {
@@ -89,7 +92,7 @@ fn this_thread() -> usize {
 }
 
 unsafe extern "C" fn prepare() {
-    // A handler of a signal may fork while the thread is inside the tool, with locks taken already.
+    // A signal handler may fork while the thread is inside the tool, with locks taken already.
     if local().guard.get() > 0 || ASIDE.load(Ordering::Relaxed) {
         return;
     }
@@ -108,11 +111,11 @@ unsafe extern "C" fn prepare() {
     diagnostics::lock().lock();
     memory::lock().lock();
     FORKER.store(this_thread(), Ordering::Relaxed);
-    // Until the handler after the fork the thread is the tool's.
+    // The thread works for the tool until the handler after the fork.
     core::mem::forget(guard);
 }
 
-/// False where [`prepare`] has taken nothing.
+/// Releases the locks. Returns false where [`prepare`] has taken none.
 fn release(child: bool) -> bool {
     if FORKER.load(Ordering::Relaxed) != this_thread() {
         return false;
@@ -151,7 +154,7 @@ unsafe extern "C" fn child() {
     sampler::forget();
     faults::forget();
     if !release(true) {
-        // What other threads held is not given back: the tool does nothing more in this child.
+        // The locks of other threads are never released: the tool does nothing more in this child.
         core::mem::forget(Guard::enter());
         return;
     }

@@ -1,5 +1,6 @@
-//! Questions of the program and other libraries in the process: regions and numbers. They find it by the one name the
-//! tool exports beside those of the allocator, `memprof_hooks`, and hold a table of functions from then on.
+//! Interface for the program and other libraries in the process: regions and numbers. They find it
+//! by `memprof_hooks`, the only name that the tool exports besides those of the allocator, and then
+//! use a table of functions.
 
 #![allow(unsafe_code)]
 
@@ -20,48 +21,52 @@ use crate::recording::phases::Kind;
 use crate::recording::{mpi_time, phases};
 use crate::sampling::sampler;
 
-/// The version of the table.
+/// Version of the table.
 pub const VERSION: u32 = 1;
 
-/// The functions. Each may be called by any thread at any time, and takes no memory.
+/// Table of functions. Any thread may call each of them at any time, and none allocates memory.
 #[repr(C)]
 pub struct MemprofHooks {
     /// [`VERSION`].
     pub version: u32,
-    /// Bytes of this table.
+    /// Size of this table in bytes.
     pub size: u32,
-    /// A region begins: its number, 0 if it is not recorded. The name is `length` bytes of UTF-8; kind 0
-    /// is the program's own, 1 quo's.
+    /// Begins a region and returns its number, 0 if it is not recorded. The name is `length` bytes
+    /// of UTF-8; kind 0 is a region of the program, 1 one of quo.
     pub region_begin: unsafe extern "C" fn(name: *const c_char, length: usize, kind: u32) -> u32,
-    /// The region of this number ends, with all that are open inside it. 0 is no region.
+    /// Ends the region with this number and all regions that are open inside it. 0 is no region.
     pub region_end: extern "C" fn(id: u32),
-    /// One more than the highest index of a component.
+    /// Returns one more than the highest index of a component.
     pub component_count: extern "C" fn() -> u32,
-    /// Numbers of a component: 0, or -1 if there is none of this index.
+    /// Writes the numbers of a component. Returns 0, or -1 if there is no component with this
+    /// index.
     pub component: unsafe extern "C" fn(index: u32, into: *mut MemprofComponent) -> c_int,
-    /// Numbers of the process: 0, or -1 before the first sample.
+    /// Writes the numbers of the process. Returns 0, or -1 before the first sample.
     pub totals: unsafe extern "C" fn(into: *mut MemprofTotals) -> c_int,
-    /// Takes a sample now, in the calling thread: 0, or -1 if none is taken, because nothing is recorded or
-    /// recording pauses.
+    /// Takes a sample now, in the calling thread. Returns 0, or -1 if none is taken because nothing
+    /// is recorded or recording is paused.
     pub flush: extern "C" fn() -> c_int,
-    /// Time of the process since MPI was ready: 0, or -1 where it is not taken or MPI is not ready.
+    /// Writes the times of the process since MPI was ready. Returns 0, or -1 where they are not
+    /// measured or MPI is not ready.
     pub time: unsafe extern "C" fn(into: *mut MemprofTime) -> c_int,
-    /// The calling thread lends its processors to others, as in quo's barrier, until `lend_end`.
+    /// Marks the calling thread as lending its processors to others, as in quo's barrier, until
+    /// `lend_end`.
     pub lend_begin: extern "C" fn(),
-    /// It uses them again.
+    /// Marks the calling thread as using its processors again.
     pub lend_end: extern "C" fn(),
-    /// Calls of MPI by the thread that began it are no part of loops from now on (1), are again (0), or are not until 0
-    /// and the times of loops begin anew (2), as after a change of the number of ranks, or all loops are forgotten (3).
+    /// Controls which MPI calls of the thread that began MPI count for loops: from now on none (1);
+    /// all again (0); none until 0, and the times of loops start again (2), as after a change of
+    /// the number of ranks; or forgets all loops (3).
     pub loops: extern "C" fn(action: u32),
-    /// Number of times that loops were copied, which [`Self::outermost_loops`] tells of; written by the thread that began
-    /// MPI only.
+    /// Number of times that loops were copied, for [`Self::outermost_loops`]. Only the thread that
+    /// began MPI writes it.
     pub loop_copies: &'static AtomicU64,
-    /// The outermost loops of the last copy, as many as there is room for, those with most time first: their number, or -1
-    /// where loops are not looked for or cannot be told now.
+    /// Writes the outermost loops of the last copy, up to `room` of them, in descending order of
+    /// time. Returns their number, or -1 where loops are not searched for or not available now.
     pub outermost_loops: unsafe extern "C" fn(into: *mut OutermostLoop, room: u32) -> c_int,
 }
 
-/// Time of the thread that began MPI, in nanoseconds.
+/// Times of the thread that began MPI, in nanoseconds.
 #[repr(C)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemprofTime {
@@ -69,26 +74,26 @@ pub struct MemprofTime {
     pub useful: u64,
     pub mpi: u64,
     pub lent: u64,
-    /// `mpi` by kind, in the order of trace files.
+    /// `mpi` by kind of function, in the order of trace files.
     pub kinds: [u64; 6],
     pub calls: u64,
 }
 
-/// One component. Owned bytes are of this moment, resident ones of the last sample.
+/// Numbers of one component. Owned bytes are current, resident bytes are those of the last sample.
 #[repr(C)]
 #[derive(Clone)]
 pub struct MemprofComponent {
-    /// As in reports, ended by 0.
+    /// Name as in reports, terminated by 0.
     pub name: [c_char; 96],
     pub owned: u64,
     pub owned_peak: u64,
     pub resident: u64,
     pub resident_peak: u64,
-    /// When the last sample was taken, nanoseconds since recording began; 0 if there was none.
+    /// Time of the last sample in nanoseconds since recording began; 0 if there was none.
     pub sample_time_ns: u64,
 }
 
-/// The process. Owned bytes are of this moment, the others of the last sample.
+/// Numbers of the process. Owned bytes are current, the others are those of the last sample.
 #[repr(C)]
 #[derive(Clone, Default)]
 pub struct MemprofTotals {
@@ -96,7 +101,7 @@ pub struct MemprofTotals {
     pub resident_peak: u64,
     pub unattributed: u64,
     pub owned: u64,
-    /// When the last sample was taken, nanoseconds since recording began; 0 if there was none.
+    /// Time of the last sample in nanoseconds since recording began; 0 if there was none.
     pub sample_time_ns: u64,
 }
 
@@ -117,7 +122,8 @@ static HOOKS: MemprofHooks = MemprofHooks {
     outermost_loops,
 };
 
-/// The table of this version; null if it is not one that is known, or nobody wants to have anything recorded.
+/// Returns the table of this version; null if the version is not known, or recording is not
+/// requested.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn memprof_hooks(version: u32) -> *const MemprofHooks {
     #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
@@ -128,13 +134,14 @@ pub extern "C" fn memprof_hooks(version: u32) -> *const MemprofHooks {
     if is_there { &raw const HOOKS } else { core::ptr::null() }
 }
 
-/// The table of the tool that was loaded: libraries that refer to it by name find the program's first.
+/// Returns the table of the loaded tool: libraries that refer to it by name find the program's
+/// definition first.
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 fn loaded(version: u32) -> *const MemprofHooks {
     type Give = extern "C" fn(u32) -> *const MemprofHooks;
-    // SAFETY: the name ends with a zero; looking a name up has no other effect.
+    // SAFETY: the name is zero-terminated; the lookup has no other effect.
     let function = unsafe { libc::dlsym(libc::RTLD_NEXT, c"memprof_hooks".as_ptr()) };
-    // SAFETY: whoever exports this name promises this type.
+    // SAFETY: a function exported under this name has this type.
     let give = unsafe { core::mem::transmute::<*mut libc::c_void, Option<Give>>(function) };
     give.map_or(core::ptr::null(), |give| give(version))
 }
@@ -143,7 +150,7 @@ unsafe extern "C" fn region_begin(name: *const c_char, length: usize, kind: u32)
     if name.is_null() || length > 4096 {
         return 0;
     }
-    // SAFETY: the caller gives as many bytes as it says.
+    // SAFETY: the caller passes as many bytes as stated.
     let bytes = unsafe { core::slice::from_raw_parts(name.cast::<u8>(), length) };
     let text = match core::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -170,7 +177,7 @@ extern "C" fn component_count() -> u32 {
 
 struct Work(UnsafeCell<[Ledger; LIMIT]>);
 
-// SAFETY: used with LOCK held only.
+// SAFETY: accessed only while LOCK is held.
 unsafe impl Sync for Work {}
 
 static WORK: Work = Work(UnsafeCell::new(
@@ -178,7 +185,8 @@ static WORK: Work = Work(UnsafeCell::new(
 ));
 static LOCK: SpinLock = SpinLock::new();
 
-/// Held while numbers are gathered; `fork` takes it. Outside of the lock of the heap.
+/// Returns the lock that is held while numbers are collected; `fork` takes it. It is taken outside
+/// of the heap's lock.
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }
@@ -211,7 +219,7 @@ unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int
     let resident = sampler::resident(which);
     let mut name = Name { text: [0; 96], length: 0 };
     let _ = write!(name, "{}", component::entered(which));
-    // SAFETY: the caller gives room for one.
+    // SAFETY: the caller provides room for one.
     unsafe {
         *into = MemprofComponent {
             name: name.text,
@@ -225,7 +233,7 @@ unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int
     0
 }
 
-/// Text ended by 0, cut where the room ends.
+/// Zero-terminated text, cut to fit.
 struct Name {
     text: [c_char; 96],
     length: usize,
@@ -258,7 +266,7 @@ unsafe extern "C" fn time(into: *mut MemprofTime) -> c_int {
         kinds: core::array::from_fn(|kind| row.mpi_ns[kind]),
         calls: row.calls.iter().sum(),
     };
-    // SAFETY: the caller gives room for one.
+    // SAFETY: the caller provides room for one.
     unsafe { *into = time };
     0
 }
@@ -269,7 +277,7 @@ unsafe extern "C" fn outermost_loops(into: *mut OutermostLoop, room: u32) -> c_i
     }
     let into = match into.is_null() {
         true => &mut [],
-        // SAFETY: the caller gives room for so many.
+        // SAFETY: the caller provides room for as many.
         false => unsafe { core::slice::from_raw_parts_mut(into, room as usize) },
     };
     mpi_time::loops::outermost(into).and_then(|count| c_int::try_from(count).ok()).unwrap_or(-1)
@@ -283,7 +291,7 @@ unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
         ledgers.iter().map(|ledger| ledger.owned).sum::<u64>() + heap::tags(ledgers)
     });
     let resident = sampler::total();
-    // SAFETY: the caller gives room for one.
+    // SAFETY: the caller provides room for one.
     unsafe {
         *into = MemprofTotals {
             resident: resident.now,
@@ -297,11 +305,11 @@ unsafe extern "C" fn totals(into: *mut MemprofTotals) -> c_int {
 }
 
 extern "C" fn flush() -> c_int {
-    // In a handler of a signal the thread may be taking one.
+    // In a signal handler, the thread may be taking a sample already.
     if local().guard.get() > 0 {
         return -1;
     }
-    // The child of a fork may have a trace of its own.
+    // The child of a fork may have its own trace.
     deferred::run();
     if sampler::request() { 0 } else { -1 }
 }
@@ -325,9 +333,9 @@ mod tests {
 
     #[test]
     fn components_have_names_and_what_is_none_is_refused() {
-        // SAFETY: all zero is a valid one.
+        // SAFETY: all zeros is a valid value.
         let mut into: MemprofComponent = unsafe { core::mem::zeroed() };
-        // SAFETY: room for one.
+        // SAFETY: there is room for one.
         unsafe {
             assert_eq!(component(1, &raw mut into), 0);
             assert_eq!(
@@ -344,7 +352,7 @@ mod tests {
     #[test]
     fn regions_begin_and_end_from_outside() {
         let name = "assemble";
-        // SAFETY: the name is as long as said.
+        // SAFETY: the name has the stated length.
         unsafe {
             let id = region_begin(name.as_ptr().cast(), name.len(), 0);
             assert_ne!(id, 0);

@@ -22,7 +22,7 @@ use crate::recording::identity::{self, Place, Process};
 use crate::recording::{conflicts, file, limit, mpi_time, phases, writer};
 use crate::sampling::{faults, sampler};
 
-/// Facts of the process once it is loaded.
+/// Facts about the process that are known once the object is loaded.
 struct Settled {
     options: Options,
     place: Place,
@@ -30,12 +30,13 @@ struct Settled {
 }
 
 impl Settled {
-    /// Returns true if no launcher has started the process, and it is to be recorded all the same if it holds much.
+    /// Returns true if no launcher started the process, and it is recorded nevertheless if it holds
+    /// much memory.
     fn is_of_command(&self) -> bool {
         matches!(self.options.record, Record::Command { .. }) && self.place.rank < 0
     }
 
-    /// Returns true for the process that `memprof run` itself has started.
+    /// Returns true for the process that `memprof run` itself started.
     fn is_command(&self) -> bool {
         let Record::Command { of } = self.options.record else { return false };
         self.place.rank < 0 && kernel::parent() == of
@@ -44,7 +45,7 @@ impl Settled {
 
 struct Shared(UnsafeCell<Settled>);
 
-// SAFETY: written before LOADED is set, by the one thread that loads, and only read after.
+// SAFETY: written before LOADED is set, by the one thread that loads, and only read afterwards.
 unsafe impl Sync for Shared {}
 
 static SETTLED: Shared = Shared(UnsafeCell::new(Settled {
@@ -54,37 +55,39 @@ static SETTLED: Shared = Shared(UnsafeCell::new(Settled {
 }));
 static LOADED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
-/// Set if this process is to be recorded as far as it can be.
+/// True if this process is to be recorded, if possible.
 static WANTED: AtomicBool = AtomicBool::new(false);
-/// The trace of this process is in a file.
+/// True if the trace of this process is in a file.
 static KEPT: AtomicBool = AtomicBool::new(false);
-/// What is left to do in a process that a fork made, or that is not recorded yet, as a [`Forked`].
+/// Remaining task of a process made by a fork, or of one that is not recorded yet, as a [`Forked`].
 static FORKED: AtomicU8 = AtomicU8::new(Forked::No as u8);
-/// What all owned at that fork, or when the program began, and who the parent is.
+/// Owned bytes at that fork, or when the program began; and the number of the parent.
 static OWNED_AT_FORK: AtomicU64 = AtomicU64::new(0);
 static PARENT: AtomicU32 = AtomicU32::new(0);
-/// There can be no trace, which has been said.
+/// True if no trace is possible, which has been reported.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// The duty of a process that a fork made, as soon as it does something; and of one that is not recorded yet.
+/// Task of a process made by a fork, once it does something, or of a process that is not recorded
+/// yet.
 #[repr(u8)]
 enum Forked {
     No,
-    /// It begins a trace of its own.
+    /// Begins a separate trace.
     Records,
-    /// It begins a trace once it holds much memory.
+    /// Begins a trace once the process holds much memory.
     Grows,
-    /// Its parent is recorded, and it is not: it says so once it holds much memory.
+    /// Reports once the process holds much memory that it is not recorded although its parent is.
     Tells,
 }
 
-/// What a process owns more than at its start before it is told of or recorded: less is what it takes to start a program.
+/// Growth after which a process is reported or recorded: less is needed merely to start a program.
 const CHILD: u64 = 1 << 20;
 
-/// Held while a trace begins; `fork` takes it. Outside of all others.
+/// Held while a trace begins; `fork` takes it. Taken outside of all other locks.
 static OPENING: SpinLock = SpinLock::new();
 
-// The linker is told this name: nothing in an archive refers to the module otherwise, and it would be left out.
+// The linker is given this name: nothing else in an archive refers to the module, so it would be
+// left out.
 #[cfg(not(test))]
 #[cfg_attr(feature = "archive", unsafe(export_name = "memprof_archive_load"))]
 #[used]
@@ -100,7 +103,7 @@ fn variable(name: &str) -> Option<&'static [u8]> {
     let mut text = [0; 64];
     text.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
     let name = CStr::from_bytes_until_nul(&text).ok()?;
-    // SAFETY: a name with a zero at its end; values are copied before the program runs.
+    // SAFETY: the name is zero-terminated; values are copied before the program runs.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     // SAFETY: as above.
     if value.is_null() { None } else { Some(unsafe { CStr::from_ptr(value) }.to_bytes()) }
@@ -111,12 +114,13 @@ fn settled() -> Option<&'static Settled> {
     LOADED.load(Ordering::Acquire).then(|| unsafe { &*SETTLED.0.get() })
 }
 
-/// Returns true if this process may be recorded by this object, as far as is known: the loader may not be done with it.
+/// Returns true if this object may record the process, as far as is known before loading has
+/// finished.
 pub fn may_record() -> bool {
     settled().is_none() || WANTED.load(Ordering::Acquire)
 }
 
-/// The object has been loaded.
+/// Initializes the tool when the object has been loaded.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn load() {
     #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
@@ -129,29 +133,29 @@ extern "C" fn load() {
             if name == "MEMPROF_DIR" { "nothing is recorded" } else { "the default is used" };
         diagnostics::say(Code::BadSetting, format_args!("{name} has to be {wanted}; {instead}"));
     });
-    // SAFETY: before the flag is set nobody reads it.
+    // SAFETY: nothing reads it before the flag is set.
     let settled = unsafe { &mut *SETTLED.0.get() };
     *settled =
         Settled { options, place: identity::place(&variable), job: identity::job(&variable) };
     let is_recorded = variable("MEMPROF_DIR").is_some_and(|folder| !folder.is_empty());
-    // Threads of libraries that were loaded before may ask.
+    // Threads of libraries loaded earlier may already call the interface.
     WANTED.store(is_recorded, Ordering::Release);
     LOADED.store(true, Ordering::Release);
     if options.exact {
         heap::be_exact();
     }
-    // Where the folder cannot be used, that is said as soon as there is something to be recorded.
+    // A directory that cannot be used is reported once there is something to record.
     call_stacks::configure(if is_recorded { options.stacks } else { 0 });
     fork::register();
     heap::look_around();
     if !is_recorded || !has_stack(settled) {
-        // Nothing is to be recorded here; blocks keep their owners, since children inherit them.
+        // Nothing is recorded here; blocks keep their owners, since children inherit them.
         return;
     }
     let all = options.record == Record::All;
     let is_rank = settled.place.rank >= 0;
     if !all && !is_rank && identity::is_launcher(started_as()) {
-        // Its ranks wait for it, and nobody wants to know what it holds.
+        // Its ranks wait for the launcher, and its memory is of no interest.
         call_stacks::configure(0);
         heap::disable();
         fork::stand_aside();
@@ -175,14 +179,14 @@ extern "C" fn load() {
     heap::on_release(&sampler::BEFORE_RELEASE);
     phases::start(&sampler::PHASES);
     found();
-    // A program that brings no MPI along may load it later, as Python does, or be a shell or a tool
-    // that a rank has started. Its trace stays in memory until it calls MPI.
+    // A program without MPI may load it later, as Python does, or be a shell or a tool that a rank
+    // started. Its trace stays in memory until it calls MPI.
     let has_mpi = cfg!(feature = "archive") || owners::mpi().is_some();
     let wanted = all || settled.is_command();
     if wanted || has_mpi || is_rank {
         record(wanted || (has_mpi && is_rank));
         if standing_aside && has_mpi && is_rank {
-            // Its calls are not seen, and it is a rank all the same.
+            // The process is a rank although its calls are not seen.
             writer::flags(flags::MPI_SEEN | flags::NO_BOUNDARY, 0);
         }
         if wanted || has_mpi {
@@ -193,10 +197,10 @@ extern "C" fn load() {
     }
 }
 
-/// Bytes that beginning a trace takes, and a margin for the program.
+/// Bytes of stack needed to begin a trace, with a margin for the program.
 const STACK: u64 = 256 << 10;
 
-/// Returns true if the stack is large enough to begin a trace on it. Where it is not, that is said.
+/// Returns true if the stack is large enough to begin a trace on it. Reports it otherwise.
 fn has_stack(settled: &Settled) -> bool {
     let limit = kernel::stack_limit();
     if limit >= STACK {
@@ -219,16 +223,16 @@ fn has_stack(settled: &Settled) -> bool {
     false
 }
 
-/// The path that the kernel was told to start.
+/// Returns the path that the kernel was told to execute.
 fn started_as() -> &'static [u8] {
-    // SAFETY: asks for a word.
+    // SAFETY: only reads a word.
     let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const core::ffi::c_char;
-    // SAFETY: the kernel's text with its end mark, which stays.
+    // SAFETY: the kernel's zero-terminated text, which stays.
     if path.is_null() { b"" } else { unsafe { CStr::from_ptr(path) }.to_bytes() }
 }
 
-/// Enters mappings without a name as the loader's and the C library's, but for the tool's own, and data of objects,
-/// which may lie in the same mapping.
+/// Enters unnamed mappings as those of the loader and the C library, except for those of the tool
+/// and data of objects, which may lie in the same mapping.
 fn found() {
     let Some(system) = owners::component_at(libc::getpid as *const () as usize) else { return };
     let Ok(file) = kernel::open(c"/proc/self/maps") else { return };
@@ -250,7 +254,7 @@ fn found() {
     kernel::close(file);
 }
 
-/// More than the loader and the C library map before a program runs.
+/// Upper bound of what the loader and the C library map before a program runs.
 const FOUND: usize = 1 << 20;
 
 fn is_nobodys(start: usize, end: usize) -> bool {
@@ -261,7 +265,7 @@ fn is_nobodys(start: usize, end: usize) -> bool {
         && ranges::next(start).is_none_or(|piece| piece.start >= end)
 }
 
-/// Begins the trace, if that is to be and has not been; `keep` puts it into a file.
+/// Begins the trace, if it is requested and has not begun; `keep` puts it into a file.
 fn record(keep: bool) {
     let Some(settled) = settled() else { return };
     let Settled { options, place, job } = settled;
@@ -308,13 +312,13 @@ fn record(keep: bool) {
     }
 }
 
-/// For [`crate::lifecycle::fork`].
+/// Returns the lock, for [`crate::lifecycle::fork`].
 pub fn lock() -> &'static SpinLock {
     &OPENING
 }
 
-/// A child of a fork goes on without a file, or has one of its own as soon as it does something. `was_kept` says that
-/// its parent has one, or has yet to tell of itself.
+/// Handles a fork in the child, which continues without a file, or gets its own as soon as it does
+/// something. `was_kept` is true if its parent has a file, or has yet to report itself.
 pub fn forked(was_kept: bool) {
     GIVEN_UP.store(false, Ordering::Relaxed);
     has_forked();
@@ -329,7 +333,8 @@ pub fn forked(was_kept: bool) {
     });
 }
 
-/// A fork has left pages that this process and others have; where these are recorded, they are counted by shares.
+/// Handles a fork that left pages shared by this process and others. Where these are recorded, such
+/// pages are counted by shares.
 pub fn has_forked() {
     let Some(settled) = settled() else { return };
     let all = settled.options.record == Record::All;
@@ -338,10 +343,10 @@ pub fn has_forked() {
     }
 }
 
-/// Has [`late`] do this from now on.
+/// Has [`after_fork`] carry out a task.
 fn await_growth(duty: Forked) {
     if !matches!(duty, Forked::No) {
-        // So that little brings it to `late`.
+        // Makes a small growth sufficient for the deferred work to run.
         heap::begin_own_anew();
         OWNED_AT_FORK.store(heap::all().0, Ordering::Relaxed);
         PARENT.store(kernel::parent(), Ordering::Relaxed);
@@ -354,16 +359,17 @@ fn await_growth(duty: Forked) {
     }
 }
 
-/// A child begins: its parent, a child itself, may not have come to
-/// [`after_fork`], which would open a trace here, under
-/// the locks of the fork. Returns what [`forked`] asks.
+/// Resets the state in a child that begins. Its parent, itself a child, may not have reached
+/// [`after_fork`], which would open a trace here, under the locks of the fork. Returns the argument
+/// for [`forked`].
 pub fn forget_fork() -> bool {
     let duty = FORKED.swap(Forked::No as u8, Ordering::AcqRel);
     deferred::cancel();
     KEPT.swap(false, Ordering::AcqRel) || duty == Forked::Tells as u8
 }
 
-/// Work of a child of a fork: it opens its file here, since in the handler of the fork it may do little.
+/// Carries out the deferred task of a child. It opens its file here, since the handler of a fork
+/// may do little.
 #[cold]
 fn after_fork() {
     let duty = FORKED.load(Ordering::Relaxed);
@@ -396,32 +402,33 @@ static EVENTS: interpose::Events = interpose::Events {
     is_replaced,
 };
 
-/// The first call of `MPI_Init` or one like it begins.
+/// Handles the first call of `MPI_Init` or an equivalent.
 fn mpi_begins() {
     record(true);
     writer::flags(flags::MPI_SEEN, 0);
     sampler::start();
 }
 
-/// It has returned.
+/// Handles the return of that call.
 fn mpi_ready() {
     writer::flags(flags::INITIALIZED, flags::FINALIZED);
     conflicts::look_at_hooks();
 }
 
-/// `MPI_Finalize` begins.
+/// Handles the begin of `MPI_Finalize`.
 fn mpi_ends() {
     sampler::ending();
 }
 
-/// It has returned.
+/// Handles the return of `MPI_Finalize`.
 fn mpi_ended() {
     writer::flags(flags::FINALIZED, 0);
 }
 
-/// The process ends by `_exit`, as children of forks do. Its trace stays open: nobody knows who had which locks.
+/// Handles `_exit`, which children of forks call. The trace stays open, since it is not known which
+/// locks were held.
 fn leaves() {
-    // A handler of a signal may be in the middle of what the tool guards.
+    // A signal handler may have interrupted the tool in a guarded section.
     if local().guard.get() > 0 || ENDED.load(Ordering::Acquire) {
         return;
     }
@@ -431,13 +438,13 @@ fn leaves() {
     writer::phases();
 }
 
-/// Another program is about to take the place of this one, which keeps its trace if it held much.
+/// Handles the replacement of this program by another. It keeps its trace if it held much memory.
 fn is_replaced() {
     if local().guard.get() > 0 || ENDED.load(Ordering::Acquire) {
         return;
     }
     leaves();
-    // What a rank was before, such as a shell, leaves nothing.
+    // A program that was replaced in a rank, such as a shell, leaves no trace.
     let keeps = settled()
         .is_some_and(|settled| settled.options.record == Record::All || settled.is_of_command());
     if keeps && heap::all().1 >= CHILD {
@@ -445,7 +452,7 @@ fn is_replaced() {
     }
 }
 
-/// Has `quick_exit` end the trace, too: it calls none of the functions that `exit` does.
+/// Makes `quick_exit` end the trace too, since it calls none of the functions that `exit` does.
 #[cfg(all(target_env = "gnu", not(test)))]
 fn await_quick_exit() {
     use core::ffi::{c_int, c_void};
@@ -456,20 +463,21 @@ fn await_quick_exit() {
     extern "C" fn ended(_: *mut c_void) {
         end();
     }
-    // SAFETY: a function of this object, which stays loaded. Where there is no room for it the trace is one of a killed
-    // process. It comes before all of the program, and so is called after them.
+    // SAFETY: a function of this object, which stays loaded. Where there is no room for it, the
+    // trace looks like that of a killed process. It is registered before all functions of the
+    // program, and so is called after them.
     unsafe { __cxa_at_quick_exit(ended, core::ptr::null_mut()) };
 }
 
-/// The process ends by itself.
+/// Handles the normal end of the process.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn end() {
-    // A handler of a signal that came while this thread was at work for the tool ends the process: what
-    // the tool guards may be taken, and by nobody who goes on. The trace is one of a killed process.
+    // A signal handler that interrupted the tool in this thread ends the process: locks of the tool
+    // may be held and are never released. The trace then looks like that of a killed process.
     if ENDED.load(Ordering::Acquire) || local().guard.get() > 0 {
         return;
     }
-    // What it holds may have come at once, and nothing after it.
+    // The memory may have been allocated all at once, with no deferred work run since.
     deferred::run();
     if ENDED.swap(true, Ordering::AcqRel) {
         return;
@@ -477,7 +485,7 @@ extern "C" fn end() {
     let _guard = Guard::enter();
     let Some(settled) = settled() else { return };
     sampler::last();
-    // With what the last sample has found.
+    // Includes the findings of the last sample.
     writer::phases();
     // A shell that started the program has the variables of a rank, but is none.
     let keep =

@@ -1,11 +1,11 @@
-//! Object at an address, as the loader knows it: for questions before the table is there.
+//! Lookup of the object at an address with the loader's functions, for use before the table exists.
 
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// An object, by where it begins.
+/// An object, identified by its start address.
 #[derive(Copy, Clone)]
 pub struct Holder {
     start: usize,
@@ -19,39 +19,39 @@ impl PartialEq for Holder {
 }
 
 impl Holder {
-    /// Path at which the loader found it; empty for the program.
+    /// Returns the path at which the loader found the object; empty for the program.
     pub fn path(&self) -> &'static [u8] {
         if self.name.is_null() {
             return b"";
         }
-        // SAFETY: the loader's text with its end mark; the objects that are asked for stay.
+        // SAFETY: the loader's zero-terminated text; the objects in question stay loaded.
         unsafe { CStr::from_ptr(self.name) }.to_bytes()
     }
 }
 
-/// `_dl_find_object`, where the C library has it; 0 where it has not, or is not known to.
+/// Address of `_dl_find_object`; 0 where the C library lacks it, or before the lookup.
 static FINDER: AtomicUsize = AtomicUsize::new(0);
 
-/// Beginning of the result of `dl_find_object`, and no less than it takes.
+/// Start of the result of `dl_find_object`, and no smaller than the result.
 #[repr(C)]
 #[derive(Default)]
 struct Found {
     flags: u64,
     start: usize,
     end: usize,
-    /// The loader's entry: a word, and then the name.
+    /// The loader's entry, a word followed by the name.
     entry: usize,
     more: [usize; 4],
 }
 
-/// Looks for the function, unless that is known.
+/// Looks up the function, unless it is known already.
 pub fn prepare() {
     #[cfg(not(feature = "archive"))]
     if FINDER.load(Ordering::Acquire) == 0 {
-        // SAFETY: a text with its end mark.
+        // SAFETY: a zero-terminated text.
         let finder = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
         if finder.is_null() {
-            // Nobody is to find our error.
+            // The program must not find the error of this lookup.
             // SAFETY: no arguments.
             unsafe { libc::dlerror() };
         }
@@ -59,7 +59,7 @@ pub fn prepare() {
     }
 }
 
-/// The answer of `_dl_find_object`, if there is one: it takes no lock.
+/// Returns the result of `_dl_find_object` if the function exists: it takes no lock.
 fn find(address: usize) -> Option<Result<Found, c_int>> {
     let finder = FINDER.load(Ordering::Acquire);
     if finder == 0 {
@@ -69,29 +69,29 @@ fn find(address: usize) -> Option<Result<Found, c_int>> {
     let finder: unsafe extern "C" fn(usize, *mut Found) -> c_int =
         unsafe { core::mem::transmute(finder) };
     let mut found = Found::default();
-    // SAFETY: `dl_find_object` is no larger.
+    // SAFETY: the result of `dl_find_object` is no larger.
     match unsafe { finder(address, &raw mut found) } {
         0 => Some(Ok(found)),
         error => Some(Err(error)),
     }
 }
 
-/// Returns true if an address that is not in the table can be of an object loaded since.
+/// Returns true if an address that is not in the table may be in an object loaded since.
 pub fn may_be_new(address: usize) -> bool {
     find(address).is_none_or(|found| found.is_ok())
 }
 
-/// The object that an address is in. Not of one that may be unloaded meanwhile.
+/// Returns the object that an address is in. Not for objects that may be unloaded meanwhile.
 pub fn of(address: usize) -> Option<Holder> {
     if let Some(Ok(found)) = find(address)
         && found.entry != 0
     {
-        // SAFETY: the second word of the loader's entry, which stays as long as the object.
+        // SAFETY: the second word of the loader's entry, which exists as long as the object.
         let name = unsafe { *(found.entry as *const *const c_char).add(1) };
         return Some(Holder { start: found.start, name });
     }
-    // The C library goes through all its symbols for the one that is nearest.
-    // SAFETY: plain data, for which zeroes are valid.
+    // The C library searches all its symbols for the nearest one.
+    // SAFETY: plain data, for which zeros are valid.
     let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
     // SAFETY: the call writes to `found` only; names live as long as their objects.
     let known = unsafe { libc::dladdr(address as *const _, &mut found) } != 0;

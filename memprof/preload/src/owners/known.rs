@@ -1,4 +1,4 @@
-//! Facts kept of each loaded object.
+//! Facts stored about each loaded object.
 
 #![allow(unsafe_code)]
 
@@ -8,20 +8,20 @@ use memprof_boundary::elf::{Image, segment};
 
 use crate::base::component::{Class, Component};
 
-/// Number of needs of one object that are looked at.
+/// Number of needed libraries of one object that are considered.
 pub(super) const NEEDS: usize = 40;
 
-/// Longer paths are cut, and such objects are not patched.
+/// Capacity for a path. Longer paths are cut, and such objects are not patched.
 pub(super) const PATH: usize = 512;
 
-/// The hash that stands for a name.
+/// Returns the hash that stands for a name.
 pub(super) fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Facts of a loaded object. All zero is one that is not there.
+/// Facts about a loaded object. All zeros is an empty entry.
 #[derive(Copy, Clone)]
 pub struct Known {
     pub low: usize,
@@ -29,15 +29,15 @@ pub struct Known {
     pub high: usize,
     pub component: Component,
     pub class: Class,
-    /// The first object, the program.
+    /// True for the first object, the program.
     pub executable: bool,
-    /// Loaded before the program ran: never unloaded.
+    /// True if loaded before the program ran: the object is then never unloaded.
     pub initial: bool,
-    /// Defines the functions of MPI for C; bindings for other languages do not.
+    /// True if the object defines the MPI functions for C; bindings for other languages do not.
     pub defines_mpi: bool,
-    /// Has folders of its own to search for objects that it opens.
+    /// True if the object specifies directories to search for objects that it opens.
     pub has_search_path: bool,
-    /// Distance between its own addresses and where it is.
+    /// Distance between the addresses in the file and those in memory.
     pub base: usize,
     pub headers: usize,
     pub header_count: u16,
@@ -48,7 +48,7 @@ pub struct Known {
     pub(super) tool: bool,
     pub(super) known: Option<Class>,
     pub(super) seen: u32,
-    /// The walk that found it.
+    /// Number of the walk that found the object.
     pub since: u32,
     pub(super) path: [u8; PATH],
     pub(super) path_length: u16,
@@ -58,12 +58,12 @@ pub struct Known {
     pub(super) need_count: u8,
     pub(super) build_id: [u8; 20],
     pub(super) build_id_length: u8,
-    /// In a program that was linked with the archive: see [`Image::archive_word`].
+    /// Set in a program that was linked with the archive: see [`Image::archive_word`].
     pub archive_word: usize,
 }
 
 impl Known {
-    /// A program that holds MPI itself, so that its parts have several owners.
+    /// Returns true for a program that contains MPI, so that its parts have several owners.
     pub(super) fn holds_mpi(&self) -> bool {
         self.executable && (cfg!(feature = "archive") || self.archive_word != 0)
     }
@@ -99,28 +99,28 @@ impl Known {
         archive_word: 0,
     };
 
-    /// Path at which the loader found it.
+    /// Returns the path at which the loader found the object.
     pub fn path(&self) -> &str {
         core::str::from_utf8(&self.path[..usize::from(self.path_length)]).unwrap_or("?")
     }
 
-    /// Returns true if the loader found it there.
+    /// Returns true if the loader found the object at this path.
     pub(super) fn is_named(&self, path: &[u8]) -> bool {
         &self.path[..usize::from(self.path_length)] == path
     }
 
-    /// With its end mark, for the loader; none if it was cut.
+    /// Returns the zero-terminated path, for the loader; `None` if it was cut.
     pub fn loader_path(&self) -> Option<&CStr> {
         let bytes = self.path.get(..=usize::from(self.path_length))?;
         CStr::from_bytes_with_nul(bytes).ok().filter(|path| !path.is_empty())
     }
 
-    /// Hash of the file name.
+    /// Returns the hash of the file name.
     pub fn name_hash(&self) -> u64 {
         hash(self.name().as_bytes())
     }
 
-    /// The file name.
+    /// Returns the file name.
     pub fn name(&self) -> &str {
         self.path().get(usize::from(self.file_start)..).unwrap_or("?")
     }
@@ -140,22 +140,22 @@ impl Known {
 
     /// # Safety
     ///
-    /// The object is loaded and stays so.
+    /// The object is loaded and stays loaded.
     pub unsafe fn image(&self) -> Image {
-        // SAFETY: the headers are those the loader named, of an object that stays loaded.
+        // SAFETY: the headers that the loader reported, of an object that stays loaded.
         unsafe { image(self.base, self.headers, usize::from(self.header_count)) }
     }
 }
 
 /// # Safety
 ///
-/// `headers` are `count` program headers of an object that is loaded at `base` and stays so.
+/// `headers` are `count` program headers of an object that is loaded at `base` and stays loaded.
 unsafe fn image(base: usize, headers: usize, count: usize) -> Image {
     let mut image = Image::new(base);
     if headers == 0 {
         return image;
     }
-    // SAFETY: as promised.
+    // SAFETY: guaranteed by the caller.
     let headers = unsafe { core::slice::from_raw_parts(headers as *const libc::Elf64_Phdr, count) };
     for header in headers {
         if header.p_type == segment::LOAD && header.p_flags & segment::READABLE != 0 {

@@ -1,8 +1,8 @@
-//! The loaded objects: whose code an address is in.
+//! The loaded objects: which object the code at an address belongs to.
 //!
 //! The list is read from the loader by `dl_iterate_phdr`, which takes only the lock that exceptions
-//! take, so that it may be read inside an allocation and inside `dlopen`. No lock of ours is ever
-//! waited for while the loader's is held, and the other way round.
+//! take, so that it may be read inside an allocation and inside `dlopen`. No thread waits for a
+//! lock of the tool while it holds the loader's, or the other way round.
 
 #![allow(unsafe_code)]
 
@@ -31,16 +31,17 @@ pub use walk::{
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub component: Component,
-    /// Allocates for others (libc, libstdc++, ...): its caller or thread tells the owner.
+    /// True if the object allocates for others (libc, libstdc++, ...): then its caller or thread
+    /// determines the owner.
     pub neutral: bool,
 }
 
 static TABLE: table::Table = table::Table::new();
 
-/// Rises when earlier findings may no longer hold. Never 0, the value of new threads.
+/// Increases when earlier lookups may no longer be valid. Never 0, the value of new threads.
 static VERSION: AtomicU32 = AtomicU32::new(1);
 
-/// Changes with the objects at the addresses.
+/// Returns a number that changes when the objects at any addresses change.
 pub fn version() -> u32 {
     VERSION.load(Ordering::Acquire)
 }
@@ -48,8 +49,8 @@ pub fn version() -> u32 {
 static MPI: AtomicU32 = AtomicU32::new(0);
 static EXECUTABLE: AtomicU32 = AtomicU32::new(0);
 
-/// The owner of the code that a return address points into. Fast for the object of the last call, and for
-/// those of calls before.
+/// Returns the owner of the code at a return address. Fast for the object of the last call and for
+/// those of recent calls.
 #[inline]
 pub fn caller(return_address: usize) -> Caller {
     let local = local();
@@ -61,26 +62,26 @@ pub fn caller(return_address: usize) -> Caller {
     look_back(local, return_address)
 }
 
-/// Returns true if it is still the object that the thread counts for: it then has counters, which are at the
-/// component of this object, and no guard.
+/// Returns true if the return address is still in the object that the thread counts for: then the
+/// thread has counters, the component of this object is the current one, and no guard is set.
 #[inline(always)]
 pub fn is_same_caller(local: &Local, return_address: usize) -> bool {
     return_address.wrapping_sub(local.object_low.get()) < local.object_owns.get()
         && local.object_version.get() == VERSION.load(Ordering::Relaxed)
 }
 
-/// No version: half of the kept words have been written.
+/// In place of a version: some of the entry's words have been written.
 const WRITING: u32 = u32::MAX;
 
-/// Place at which the object of a caller is kept, if the thread has counters.
+/// Returns the entry in which the object of a caller is cached, if the thread has counters.
 #[inline(always)]
 fn recent(local: &Local, address: usize) -> Option<&'static Recent> {
-    // SAFETY: what was ever there for a thread is never given back.
+    // SAFETY: counters of a thread are never freed.
     let recent = unsafe { local.recent.get().as_ref() }?;
     Some(&recent[(address >> 12) % RECENT])
 }
 
-/// Callers of several objects come by turns as often as not.
+/// Looks in the cache, because callers in several objects often alternate.
 #[inline(never)]
 fn look_back(local: &Local, address: usize) -> Caller {
     if let Some(recent) = recent(local, address)
@@ -98,8 +99,8 @@ fn look_back(local: &Local, address: usize) -> Caller {
     look_up(local, address)
 }
 
-/// This was the last caller. Those that allocate for others are asked for too often between two of one that
-/// does not to take its place.
+/// Makes this object the last caller's. An object that allocates for others is not stored: it is
+/// called too often between two calls of one that does not.
 #[inline(always)]
 fn keep(local: &Local, found: Caller, low: usize, length: usize, version: u32) {
     if found.neutral {
@@ -114,7 +115,8 @@ fn keep(local: &Local, found: Caller, low: usize, length: usize, version: u32) {
 
 #[cold]
 fn look_up(local: &Local, address: usize) -> Caller {
-    // Before the table, so that what is found in an older one is not kept as of a newer version.
+    // Read before the table, so that a result from an older table is not stored under a newer
+    // version.
     let version = VERSION.load(Ordering::Acquire);
     let mut found = TABLE.find(address);
     if found.is_none() && local.guard.get() == 0 && dladdr::may_be_new(address) {
@@ -122,13 +124,13 @@ fn look_up(local: &Local, address: usize) -> Caller {
         found = TABLE.find(address);
     }
     let Some(range) = found else {
-        // Code made at run time: nothing tells whose it is.
+        // Code made at run time: its owner cannot be determined.
         return Caller { component: Component::UNATTRIBUTED, neutral: true };
     };
     let found = Caller { component: range.component, neutral: range.neutral };
     let length = range.high - range.low;
     keep(local, found, range.low, length, version);
-    // A handler of a signal that comes while this is written leaves it alone.
+    // A signal handler that interrupts these stores leaves the entry alone.
     if let Some(recent) = recent(local, address)
         && recent.version.load(Ordering::Relaxed) != WRITING
     {
@@ -143,27 +145,27 @@ fn look_up(local: &Local, address: usize) -> Caller {
     found
 }
 
-/// The owner of any mapped address of an object: code, constants, data, bss.
+/// Returns the owner of any mapped address of an object: code, constants, data, bss.
 pub fn component_at(address: usize) -> Option<Component> {
     TABLE.find(address).map(|range| range.component)
 }
 
-/// Range of the first object that ends above an address.
+/// Returns the range of the first object that ends above an address.
 pub fn next_above(address: usize) -> Option<(usize, usize)> {
     TABLE.next_above(address).map(|range| (range.low, range.high))
 }
 
-/// Returns true if an address is in no object at all.
+/// Returns true if an address is in no object.
 pub fn is_nobodys(address: usize) -> bool {
     TABLE.find(address).is_none()
 }
 
-/// Returns true if an address is in the program's own file.
+/// Returns true if an address is in the program's file.
 pub fn is_executables(address: usize) -> bool {
     TABLE.find(address).is_some_and(|range| range.executable)
 }
 
-/// The component of the MPI library, once one is loaded.
+/// Returns the component of the MPI library, once one is loaded.
 pub fn mpi() -> Option<Component> {
     match MPI.load(Ordering::Relaxed) {
         0 => None,
@@ -171,21 +173,22 @@ pub fn mpi() -> Option<Component> {
     }
 }
 
-/// In a program that was linked with the archive, the word through which its calls of MPI are told
-/// where to go.
+/// In a program that was linked with the archive, returns the address of the word that directs the
+/// program's MPI calls.
 pub fn archive_word() -> Option<usize> {
     let mut word = 0;
     each(|object| word |= object.archive_word);
     (word != 0).then_some(word)
 }
 
-/// The component of the program itself: the home of threads that nobody else started.
+/// Returns the component of the program: the home of threads that no other component started.
 pub fn executable() -> Component {
     Component(EXECUTABLE.load(Ordering::Relaxed) as u16)
 }
 
-/// Owner of memory that is allocated or mapped by a call from `return_address`, made with this stack pointer: the
-/// object that calls; where it allocates for others, MPI if the thread is inside it, else the thread's home.
+/// Returns the owner of memory that is allocated or mapped by a call from `return_address` with
+/// this stack pointer: the object that calls or, if that allocates for others, MPI if the thread is
+/// inside it, else the thread's home.
 pub fn owner(return_address: usize, stack: usize) -> Component {
     let local = local();
     if local.guard.get() > 0 {
@@ -206,7 +209,7 @@ pub fn owner(return_address: usize, stack: usize) -> Component {
     }
 }
 
-/// The component of the stacks of threads that `owner` starts.
+/// Returns the component of the stacks of threads that `owner` starts.
 pub fn stacks_of(owner: Component) -> Component {
     component::define(Class::Stack, component::entered(owner).name)
 }
@@ -233,7 +236,7 @@ mod tests {
         assert_eq!(component::entered(component).to_string(), format!("system:{name}"));
         assert_eq!(component_at(low), Some(component));
         assert_eq!(component_at(high - 1), Some(component));
-        // SAFETY: only its address is wanted.
+        // SAFETY: only the address is used.
         let inside = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"qsort".as_ptr()) } as usize;
         assert_eq!(caller(inside), Caller { component, neutral: true });
         assert_eq!(caller(inside + 1), Caller { component, neutral: true });
@@ -248,10 +251,10 @@ mod tests {
 
     #[test]
     fn objects_that_come_and_go_are_noticed() {
-        // Something small that nobody has loaded here.
+        // A small library that is not loaded in this process.
         let name = c"libutil.so.1";
         refresh();
-        // SAFETY: a library of the system is loaded and closed again.
+        // SAFETY: a system library is loaded and closed again.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
             return;

@@ -1,4 +1,5 @@
-//! Reads the file that puts objects into components; `memprof_trace::overrides` has its grammar.
+//! Reads the file that assigns objects to components; `memprof_trace::overrides` defines its
+//! grammar.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +10,7 @@ pub use memprof_trace::overrides::{each_fault, find};
 
 use crate::base::kernel;
 
-/// Larger files are read to here.
+/// Larger files are read up to this size.
 const SIZE_LIMIT: usize = 1 << 20;
 
 static TEXT: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
@@ -17,10 +18,11 @@ static LENGTH: AtomicUsize = AtomicUsize::new(UNREAD);
 
 const UNREAD: usize = usize::MAX;
 
-/// The file could not be read.
+/// True if the file could not be read.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// The file that `MEMPROF_COMPONENTS` names, up to where it stops being text; read the first time.
+/// Returns the file that `MEMPROF_COMPONENTS` names, up to the first byte that is not text. The
+/// first call reads the file.
 pub fn text() -> Option<&'static str> {
     let bytes = bytes()?;
     match core::str::from_utf8(bytes) {
@@ -29,7 +31,7 @@ pub fn text() -> Option<&'static str> {
     }
 }
 
-/// Fault of the file as a whole.
+/// Returns the fault of the file as a whole, if there is one.
 pub fn trouble() -> Option<&'static str> {
     let bytes = bytes();
     if FAILED.load(Ordering::Acquire) {
@@ -47,11 +49,11 @@ pub fn trouble() -> Option<&'static str> {
 
 fn bytes() -> Option<&'static [u8]> {
     if LENGTH.load(Ordering::Acquire) == UNREAD {
-        // SAFETY: the environment is read as the C library does; the tool never changes it.
+        // SAFETY: the environment is read as the C library reads it; the tool never changes it.
         let path = unsafe { libc::getenv(c"MEMPROF_COMPONENTS".as_ptr()) };
-        // SAFETY: texts of the environment end with a mark.
+        // SAFETY: texts of the environment are zero-terminated.
         let path = (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) });
-        // Another than an absolute one is refused as a setting.
+        // A path that is not absolute is refused as a setting.
         let path = path.filter(|path| path.to_bytes().first() == Some(&b'/'));
         let text = path.and_then(map);
         FAILED.store(path.is_some() && text.is_none(), Ordering::Release);
@@ -64,11 +66,11 @@ fn bytes() -> Option<&'static [u8]> {
     if length == 0 {
         return None;
     }
-    // SAFETY: memory of this length that is never unmapped nor written again.
+    // SAFETY: memory of this length that is never unmapped or written again.
     Some(unsafe { core::slice::from_raw_parts(TEXT.load(Ordering::Acquire), length) })
 }
 
-/// A copy of the file in memory of our own; nothing of an empty one.
+/// Copies the file into memory of the tool. Returns `None` for an empty one.
 fn map(path: &CStr) -> Option<(*mut u8, usize)> {
     let file =
         kernel::open_with(path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC, 0).ok()?;
@@ -79,7 +81,7 @@ fn map(path: &CStr) -> Option<(*mut u8, usize)> {
 
 fn copy(file: kernel::File) -> Option<(*mut u8, usize)> {
     let address = kernel::map_anonymous(SIZE_LIMIT).ok()?;
-    // SAFETY: mapped just now, of this size, and never unmapped.
+    // SAFETY: just mapped, of this size, and never unmapped.
     let memory = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, SIZE_LIMIT) };
     let length = kernel::read_all(file, memory).ok()?;
     Some((address as *mut u8, length))

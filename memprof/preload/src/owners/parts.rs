@@ -1,20 +1,21 @@
-//! The parts of a program that holds MPI itself, as its symbols tell them.
+//! Parts of a program that contains MPI, as its symbols show them.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::symbols::{self, Part};
 use super::table::Range;
 
-/// A linker makes three or four of them.
+/// Capacity for parts. A linker makes three or four.
 const LIMIT: usize = 64;
 
-/// Start, end, and 1 if it is MPI's.
+/// Start and end of each part, and 1 if it belongs to MPI.
 static PARTS: [[AtomicUsize; 3]; LIMIT] = [const { [const { AtomicUsize::new(0) }; 3] }; LIMIT];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// The program holds MPI, whether its symbols tell parts or not.
+/// True if the program contains MPI, whether its symbols show parts or not.
 static HOLD: AtomicBool = AtomicBool::new(false);
 
-/// Asks the symbols of the program, whose file lies at `base` and whose memory ends at `low` and `high`.
+/// Reads the parts from the symbols of the program, whose file is mapped at `base` and whose memory
+/// extends from `low` to `high`.
 pub fn divide(base: usize, low: usize, high: usize) {
     let (mut count, mut after) = (0, low);
     symbols::read(|start, end, part| {
@@ -32,17 +33,17 @@ pub fn divide(base: usize, low: usize, high: usize) {
     HOLD.store(true, Ordering::Release);
 }
 
-/// Returns true if the program, which is the first object that is looked at, holds MPI.
+/// Returns true if the program, the first object examined, contains MPI.
 pub fn hold_mpi() -> bool {
     HOLD.load(Ordering::Acquire)
 }
 
-/// Returns true if the symbols of the program have told of parts.
+/// Returns true if the symbols of the program showed parts.
 pub fn are_known() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }
 
-/// Writes the ranges of a program and its parts into `ranges`. How many they are.
+/// Writes the ranges of a program and its parts into `ranges`. Returns their number.
 pub fn ranges(whole: &Range, ranges: &mut [Range]) -> usize {
     let (mut count, mut at) = (0, whole.low);
     let mut add = |range: Range| {

@@ -1,22 +1,22 @@
-//! Lock for data that are walked anew when they may have changed.
+//! Lock for data that are walked again when they may have changed.
 //!
-//! Who walks may wait for the loader, and who waits for the walk may keep the loader waiting, so every
-//! wait here is bounded.
+//! A thread that walks may wait for the loader, and a thread that waits for the walk may block the
+//! loader, so every wait here is bounded.
 
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 const FREE: u8 = 0;
-/// A reader uses the findings, and will not look whether they still hold.
+/// A reader uses the data, and will not check whether they are still valid.
 const READ: u8 = 1;
-/// A walker is at work, and looks before going whether to walk again.
+/// A thread walks, and checks before it releases the lock whether to walk again.
 const WALKED: u8 = 2;
 
-/// Number of looks of a waiting thread, most of the time after others have run.
+/// Number of attempts of a waiting thread; after the first ones, other threads run in between.
 const ROUNDS: u32 = 20_000;
 
-/// See the module.
+/// The lock (see the module).
 pub struct Turn {
     state: AtomicU8,
     again: AtomicBool,
@@ -31,7 +31,7 @@ impl Turn {
         self.state.compare_exchange(FREE, to, Ordering::SeqCst, Ordering::SeqCst)
     }
 
-    /// Takes the turn to read. False if others do not end for long.
+    /// Takes the lock to read. Returns false if other threads hold it for too long.
     pub fn read(&self) -> bool {
         (0..ROUNDS).any(|round| {
             let taken = self.take(READ).is_ok();
@@ -42,13 +42,14 @@ impl Turn {
         })
     }
 
-    /// Gives the turn back.
+    /// Releases the lock.
     pub fn give(&self) {
         self.state.swap(FREE, Ordering::SeqCst);
     }
 
-    /// Has `walk` done by this thread, or by the one that walks already: it walks once more. With
-    /// `surely`, the objects at the call have been walked on return, unless that takes for ever.
+    /// Has `walk` run by this thread, or by the thread that is walking already, which then walks
+    /// once more. With `surely`, the objects loaded at the time of the call have been walked on
+    /// return, unless that takes too long.
     pub fn walk(&self, surely: bool, mut walk: impl FnMut()) {
         self.again.store(true, Ordering::SeqCst);
         for round in 0..ROUNDS {
@@ -118,7 +119,7 @@ mod tests {
         let (turn, walks) = (Turn::new(), AtomicU32::new(0));
         turn.walk(true, || {
             if walks.fetch_add(1, Ordering::SeqCst) == 0 {
-                // Returns at once: the first walk has not ended.
+                // Returns at once, since the first walk has not ended.
                 turn.walk(false, || panic!("two at once"));
             }
         });

@@ -1,6 +1,6 @@
-//! Which parts of a program that holds MPI are MPI's: told by the names of functions in the program's file, if it has
-//! kept them. Code between functions of MPI is MPI's as well; the program's own is the code before the archive of the
-//! tool, which comes behind them on the line of the linker.
+//! Finds which parts of a program that contains MPI are MPI's, by the names of functions in the
+//! program's file, if it has kept them. Code between MPI functions is MPI's as well. The program's
+//! own code lies before the archive of the tool, which follows it on the linker's command line.
 
 #![allow(unsafe_code)]
 
@@ -13,22 +13,23 @@ pub enum Part {
     Mpi,
 }
 
-/// Family of a function, by its name.
+/// Family of a function, determined by its name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Family {
     Mpi,
-    /// The program's entry: its own functions follow.
+    /// The program's entry; its own functions follow.
     Entry,
     Archive,
-    /// Surely none of MPI's.
+    /// Certainly not part of MPI.
     Other,
     Unknown,
 }
 
-/// Between two functions of MPI there are no more bytes of functions whose names tell nothing.
+/// Maximum number of bytes between two MPI functions that are taken up by functions of unknown
+/// family.
 const GAP: u64 = 32 << 10;
 
-/// Beginnings of the names of functions of MPI libraries and of libraries that come with them only.
+/// Prefixes of function names of MPI libraries and of libraries that only come with them.
 const MPI: &[&str] = &[
     "MPI", "PMPI", "QMPI", "MPL_", "ADIO", "PMI", "PMIx", "pmix", "ompi_", "opal_", "mca_",
     "orte_", "prte_", "oshmem_", "ucp_", "uct_", "ucs_", "ucm_", "fi_", "ofi_", "yaks", "mpi_",
@@ -57,7 +58,8 @@ struct Function {
     family: Family,
 }
 
-/// Calls `each` with start, end and owner of the parts, by rising address. The functions are sorted.
+/// Calls `each` with start, end and owner of the parts, in ascending order of address. The
+/// functions are sorted.
 fn parts(functions: &[Function], mut each: impl FnMut(u64, u64, Part)) {
     let entry = functions.iter().position(|function| function.family == Family::Entry);
     let own = entry.map_or((0, 0), |entry| {
@@ -94,7 +96,7 @@ fn mpi(functions: &[Function], each: &mut impl FnMut(u64, u64, Part)) {
     }
 }
 
-/// Memory for a moment.
+/// Temporary memory.
 struct Space {
     start: usize,
     bytes: usize,
@@ -109,10 +111,10 @@ impl Space {
 
     /// # Safety
     ///
-    /// All bytes zero must be a valid `T`, and nothing else of this space in use.
+    /// All zeros must be a valid `T`, and no other reference to this space may exist.
     #[allow(clippy::mut_from_ref)]
     unsafe fn slice<T>(&self) -> &mut [T] {
-        // SAFETY: fresh memory of the tool, aligned to pages; the caller answers for the rest.
+        // SAFETY: fresh memory of the tool, aligned to pages; the caller guarantees the rest.
         unsafe {
             core::slice::from_raw_parts_mut(self.start as *mut T, self.bytes / size_of::<T>())
         }
@@ -121,7 +123,7 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // SAFETY: what borrows the space has ended.
+        // SAFETY: all borrows of the space have ended.
         unsafe { kernel::unmap(self.start, self.bytes) };
     }
 }
@@ -146,8 +148,8 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// Calls `each` with the parts of the program that runs, in addresses of its file. False if its file
-/// does not tell.
+/// Calls `each` with the parts of the running program, in addresses of its file. Returns false if
+/// the file does not show them.
 pub fn read(each: impl FnMut(u64, u64, Part)) -> bool {
     let Ok(file) = kernel::open(c"/proc/self/exe") else { return false };
     let told = read_file(file, each);
@@ -160,7 +162,7 @@ fn whole(file: kernel::File, offset: u64, bytes: u64) -> Option<Space> {
         return None;
     }
     let space = Space::new(bytes as usize)?;
-    // SAFETY: the space is ours alone.
+    // SAFETY: no other reference to the space exists.
     let into = unsafe { &mut space.slice::<u8>()[..bytes as usize] };
     let mut done = 0;
     while done < into.len() {
@@ -180,7 +182,7 @@ fn read_file(file: kernel::File, each: impl FnMut(u64, u64, Part)) -> Option<()>
     }
     let count = usize::from(half(&head, 60)?);
     let space = whole(file, long(&head, 40)?, (count * SECTION) as u64)?;
-    // SAFETY: nobody writes to it any more.
+    // SAFETY: the space is not written any more.
     let sections: &[u8] = unsafe { space.slice() };
     let section = |index: usize| sections.get(index * SECTION..(index + 1) * SECTION);
     let table = (0..count).filter_map(section).find(|one| word(one, 4) == Some(SYMBOLS))?;
@@ -193,7 +195,7 @@ fn read_file(file: kernel::File, each: impl FnMut(u64, u64, Part)) -> Option<()>
     let (symbols, names): (&[u8], &[u8]) =
         unsafe { (&symbols.slice()[..bytes as usize], &names.slice()[..names_bytes as usize]) };
     let space = Space::new(symbols.len() / SYMBOL * size_of::<Function>())?;
-    // SAFETY: zeroes are a function; the space is ours alone.
+    // SAFETY: zeros are a valid function; no other reference to the space exists.
     let functions: &mut [Function] = unsafe { space.slice() };
     let mut used = 0;
     for symbol in symbols.chunks_exact(SYMBOL) {

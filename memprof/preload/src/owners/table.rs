@@ -1,15 +1,15 @@
-//! The table of address ranges of loaded objects that hot paths read: sorted, in two copies. A writer
-//! fills the copy nobody is sent to, then sends readers there. A reader takes no lock, never waits, and
-//! tries again if the copy was rewritten under it.
+//! Table of the address ranges of loaded objects, which hot paths read: sorted, in two copies. A
+//! writer fills the copy that is not current, then makes it current. A reader takes no lock, never
+//! waits, and tries again if the copy was rewritten during the read.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::base::component::Component;
 
-/// Number of objects that are told apart; the addresses of others have no owner.
+/// Number of objects that are distinguished; the addresses of others have no owner.
 pub const LIMIT: usize = 1024;
 
-/// The addresses of one object.
+/// Address range of one object.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     pub low: usize,
@@ -29,7 +29,7 @@ struct Slot {
 struct Copy {
     slots: [Slot; LIMIT],
     count: AtomicUsize,
-    /// Odd while it is rewritten.
+    /// Odd while the copy is being rewritten.
     sequence: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ impl Table {
         Table { copies: [Copy::new(), Copy::new()], current: AtomicUsize::new(0) }
     }
 
-    /// The ranges are sorted and do not overlap. One writer at a time.
+    /// Publishes ranges, which are sorted and do not overlap. Only one thread publishes at a time.
     pub fn publish(&self, ranges: &[Range]) {
         let next = 1 - (self.current.load(Ordering::Relaxed) & 1);
         let copy = &self.copies[next];
@@ -73,14 +73,14 @@ impl Table {
         self.current.store(next, Ordering::Release);
     }
 
-    /// The object that the address lies in.
+    /// Returns the object that the address is in.
     pub fn find(&self, address: usize) -> Option<Range> {
         self.next_above(address).filter(|range| range.low <= address)
     }
 
-    /// The first object that ends above the address.
+    /// Returns the first object that ends above the address.
     pub fn next_above(&self, address: usize) -> Option<Range> {
-        // Two rewrites during one look are rare, more are not worth waiting for.
+        // Two rewrites during one read are rare, and more are not worth waiting for.
         for _ in 0..64 {
             let copy = &self.copies[self.current.load(Ordering::Acquire) & 1];
             let sequence = copy.sequence.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! The walk over the loader's list.
+//! Walk over the loader's list of objects.
 
 #![allow(unsafe_code)]
 
@@ -23,7 +23,7 @@ use crate::base::thread::Guard;
 struct Registry {
     objects: UnsafeCell<MaybeUninit<[Known; LIMIT]>>,
     work: UnsafeCell<MaybeUninit<Work>>,
-    /// One past the last ever used.
+    /// One past the last entry ever used.
     used: AtomicUsize,
     turn: Turn,
 }
@@ -33,12 +33,12 @@ struct Work {
     classes: [Class; LIMIT],
     marks: [u8; LIMIT],
     needs: [[u16; NEEDS]; LIMIT],
-    /// Hash table from name to index plus one.
+    /// Hash table from a name to an index plus one.
     names: [(u64, u16); LIMIT * 4],
     ranges: [Range; LIMIT],
 }
 
-// SAFETY: whoever has the turn is the only one to touch what is inside.
+// SAFETY: only the thread that holds the lock accesses the contents.
 unsafe impl Sync for Registry {}
 
 static REGISTRY: Registry = Registry {
@@ -48,49 +48,50 @@ static REGISTRY: Registry = Registry {
     turn: Turn::new(),
 };
 
-/// The list.
+/// Returns the list.
 ///
 /// # Safety
 ///
-/// it is this thread's turn, and no other borrow of the list is alive.
+/// The calling thread holds the lock, and no other borrow of the list is alive.
 #[allow(clippy::mut_from_ref)]
 unsafe fn objects() -> &'static mut [Known; LIMIT] {
-    // SAFETY: as promised; zeroes are a valid list.
+    // SAFETY: guaranteed by the caller; zeros are a valid list.
     unsafe { (*REGISTRY.objects.get()).assume_init_mut() }
 }
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
-/// The loader's count at the last walk.
+/// The loader's counts of added and removed objects at the last walk.
 static ADDED: AtomicU64 = AtomicU64::new(u64::MAX);
 static REMOVED: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// The number of the last walk.
+/// Returns the number of the last walk.
 pub fn serial() -> u32 {
     SERIAL.load(Ordering::Acquire)
 }
 
-/// Brings the table up to date with the loaded objects. Never waits for another thread that does
-/// the same: that one looks again.
+/// Updates the table to the loaded objects. Never waits for another thread that does the same: that
+/// thread walks again.
 pub fn refresh() {
     let _guard = Guard::enter();
     REGISTRY.turn.walk(false, walk);
 }
 
-/// As [`refresh`], but objects loaded at the call are known on return. Not for who may have the loader's lock.
+/// Does what [`refresh`] does, but objects loaded at the time of the call are known on return. Not
+/// for threads that may hold the loader's lock.
 pub fn refresh_surely() {
     let _guard = Guard::enter();
     REGISTRY.turn.walk(true, walk);
 }
 
-/// Calls `each` with every loaded object, the program first. False if it could not, since the list was
-/// busy for long.
+/// Calls `each` with every loaded object, the program first. Returns false if the list was locked
+/// for too long.
 pub fn each(mut each: impl FnMut(&Known)) -> bool {
     let _guard = Guard::enter();
     if !REGISTRY.turn.read() {
         return false;
     }
     for index in 0..REGISTRY.used.load(Ordering::Relaxed) {
-        // SAFETY: it is this thread's turn.
+        // SAFETY: this thread holds the lock.
         let object = unsafe { &objects()[index] };
         if object.live {
             each(object);
@@ -100,47 +101,48 @@ pub fn each(mut each: impl FnMut(&Known)) -> bool {
     true
 }
 
-/// Facts of the object of this number, if one is loaded; numbers are dense and used again. None
-/// beyond the last, or when the list is busy for long.
+/// Returns the facts of the object with this number, if one is loaded. Numbers are dense and
+/// reused. Returns `None` beyond the last number, or when the list is locked for too long.
 pub fn at(index: usize) -> Option<Option<Known>> {
     let _guard = Guard::enter();
     if index >= REGISTRY.used.load(Ordering::Acquire) || !REGISTRY.turn.read() {
         return None;
     }
-    // SAFETY: it is this thread's turn.
+    // SAFETY: this thread holds the lock.
     let object = unsafe { objects()[index] };
     REGISTRY.turn.give();
     Some(object.live.then_some(object))
 }
 
-/// The walk that found the object of this number, if one is loaded. None beyond the last, or when the list
-/// is busy for long.
+/// Returns the number of the walk that found the object with this number, if one is loaded. Returns
+/// `None` beyond the last number, or when the list is locked for too long.
 pub fn since(index: usize) -> Option<Option<u32>> {
     let _guard = Guard::enter();
     if index >= REGISTRY.used.load(Ordering::Acquire) || !REGISTRY.turn.read() {
         return None;
     }
-    // SAFETY: it is this thread's turn.
+    // SAFETY: this thread holds the lock.
     let object = unsafe { &objects()[index] };
     let since = object.live.then_some(object.since);
     REGISTRY.turn.give();
     Some(since)
 }
 
-/// The object at `base`, found by a walk later than `since`, was opened by MPI or by the program.
+/// Records that MPI or the program opened the object at `base`, which a walk later than `since`
+/// found.
 pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     let _guard = Guard::enter();
     if !REGISTRY.turn.read() {
         return;
     }
-    // SAFETY: it is this thread's turn.
+    // SAFETY: this thread holds the lock.
     let objects = unsafe { objects() };
     let mut marked = false;
     for object in objects.iter_mut().take(REGISTRY.used.load(Ordering::Relaxed)) {
         if object.live && object.base == base && object.since > since {
             object.opened_by_mpi = by_mpi;
             object.opened_by_program = !by_mpi;
-            // Who opens MPI's own parts changes nothing about anybody.
+            // Opening parts of MPI changes no classes.
             marked |= !matches!(object.known, Some(Class::MpiCore | Class::MpiDependency));
         }
     }
@@ -150,15 +152,17 @@ pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
     REGISTRY.turn.give();
 }
 
-/// True if the thread that forks got its turn; written by that thread alone.
+/// True if the forking thread took the lock; only that thread writes it.
 static KEPT: AtomicBool = AtomicBool::new(false);
 
-/// Keeps the list as it is until [`after_fork`], unless another thread does not end for long.
+/// Keeps the list unchanged until [`after_fork`], unless another thread holds the lock for too
+/// long.
 pub fn before_fork() {
     KEPT.store(REGISTRY.turn.read(), Ordering::Relaxed);
 }
 
-/// In the parent, where somebody else may have the turn, and in the child, where nobody else is.
+/// Releases the lock: in the parent, where another thread may hold it, and in the child, which has
+/// no other thread.
 pub fn after_fork(child: bool) {
     if KEPT.swap(false, Ordering::Relaxed) || child {
         REGISTRY.turn.give();
@@ -169,18 +173,18 @@ pub fn after_fork(child: bool) {
 struct Walk<'a> {
     objects: &'a mut [Known; LIMIT],
     serial: u32,
-    /// Place where the next one is looked for first.
+    /// Index at which the next object is looked for first.
     next: usize,
     first: bool,
     changed: bool,
     unchanged: bool,
-    /// For whom there was no room.
+    /// Number of objects for which there was no room.
     refused: u64,
 }
 
 fn walk() {
     let serial = SERIAL.load(Ordering::Relaxed) + 1;
-    // SAFETY: it is this thread's turn.
+    // SAFETY: this thread holds the lock.
     let list = unsafe { objects() };
     let mut walk = Walk {
         objects: list,
@@ -191,14 +195,15 @@ fn walk() {
         unchanged: false,
         refused: 0,
     };
-    // SAFETY: the callback gets what it expects and the loader's lock is held while it runs.
+    // SAFETY: the callback gets the argument that it expects, and the loader's lock is held while
+    // it runs.
     unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::from_mut(&mut walk).cast()) };
     if walk.unchanged {
         return;
     }
     overflow_counters::at_least(Table::Objects, walk.refused);
     let mut changed = walk.changed;
-    // Not those never used: their pages are not even there.
+    // Entries never used are skipped: their pages are not even resident.
     for object in walk.objects.iter_mut().take(REGISTRY.used.load(Ordering::Relaxed)) {
         if object.live && object.seen != serial {
             object.live = false;
@@ -219,7 +224,7 @@ unsafe extern "C" fn visit(
     size: usize,
     walk: *mut c_void,
 ) -> c_int {
-    // SAFETY: as promised; both are used by this thread alone.
+    // SAFETY: guaranteed by the caller; only this thread uses both.
     let (information, walk) = unsafe { (&*information, &mut *walk.cast::<Walk<'_>>()) };
     let first = core::mem::replace(&mut walk.first, false);
     if first && size >= size_of::<libc::dl_phdr_info>() {
@@ -237,7 +242,7 @@ unsafe extern "C" fn visit(
     let name: &[u8] = if information.dlpi_name.is_null() {
         b""
     } else {
-        // SAFETY: the loader's names end with a mark.
+        // SAFETY: the loader's names are zero-terminated.
         unsafe { CStr::from_ptr(information.dlpi_name) }.to_bytes()
     };
     let same = |object: &Known| {
@@ -246,7 +251,7 @@ unsafe extern "C" fn visit(
             && object.headers == headers
             && (object.executable || object.is_named(&name[..name.len().min(PATH - 1)]))
     };
-    // Mostly the next one: the loader's order is that in which they were found.
+    // Usually the next one, since the loader's order is that in which they were found.
     let (before, after) = walk.objects[..used].split_at_mut(walk.next.min(used));
     let found = after.iter_mut().enumerate().find(|(_, object)| same(object));
     let found = found.map(|(index, object)| (before.len() + index, object));
@@ -267,7 +272,7 @@ unsafe extern "C" fn visit(
     object.seen = walk.serial;
     object.since = walk.serial;
     object.live = true;
-    // SAFETY: the loader's lock is held, so the object stays.
+    // SAFETY: the loader's lock is held, so the object stays loaded.
     unsafe { describe(object, name) };
     walk.changed = true;
     walk.next = index + 1;
@@ -275,15 +280,15 @@ unsafe extern "C" fn visit(
     0
 }
 
-/// Reads the lasting facts of an object.
+/// Reads the facts of an object that do not change.
 ///
 /// # Safety
 ///
-/// It is loaded and stays so meanwhile.
+/// The object is loaded and stays loaded meanwhile.
 unsafe fn describe(object: &mut Known, name: &[u8]) {
     if object.executable {
         let mut path = [0; PATH];
-        // SAFETY: as many bytes as there are.
+        // SAFETY: the buffer has as many bytes.
         let length = unsafe {
             libc::readlink(c"/proc/self/exe".as_ptr(), path.as_mut_ptr().cast(), PATH - 1)
         };
@@ -295,7 +300,7 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
     } else {
         object.set_path(name);
     }
-    // SAFETY: as promised.
+    // SAFETY: guaranteed by the caller.
     let headers = unsafe {
         core::slice::from_raw_parts(
             object.headers as *const libc::Elf64_Phdr,
@@ -309,7 +314,7 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
         high = high.max(start.wrapping_add(header.p_memsz as usize).wrapping_add(4095) & !4095);
     }
     (object.low, object.high) = if low < high { (low, high) } else { (0, 0) };
-    // SAFETY: as promised.
+    // SAFETY: guaranteed by the caller.
     let image = unsafe { object.image() };
     object.has_search_path = image.has_search_path;
     object.names[0] = hash(object.name().as_bytes());
@@ -341,16 +346,17 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
     if object.known.is_none() && parts::hold_mpi() && classify::serves_mpi(object.name()) {
         object.known = Some(Class::MpiDependency);
     }
-    // Where several are one object, what its symbols do not tell is told by the thread only.
+    // Where one object contains several owners, the thread determines the owner of code that the
+    // symbols do not show.
     object.neutral = object.holds_mpi() || classify::is_neutral(object.name());
     if object.holds_mpi() {
         parts::divide(object.base, object.low, object.high);
     }
 }
 
-/// Works out classes and components of all objects, and publishes the table.
+/// Determines classes and components of all objects, and publishes the table.
 fn settle(objects: &mut [Known; LIMIT]) {
-    // SAFETY: it is this thread's turn; zeroes are valid.
+    // SAFETY: this thread holds the lock; zeros are valid.
     let work = unsafe { (*REGISTRY.work.get()).assume_init_mut() };
     let used = REGISTRY.used.load(Ordering::Relaxed);
     resolve(work, &objects[..used]);
@@ -401,7 +407,7 @@ fn settle(objects: &mut [Known; LIMIT]) {
     VERSION.store(next, Ordering::Release);
 }
 
-/// Gives an object its component.
+/// Assigns a component to an object.
 fn enter(object: &mut Known, class: Class) {
     let said = overrides::text().and_then(|text| overrides::find(text, object.path()));
     let class = said.map_or(class, |said| said.class);
@@ -417,7 +423,7 @@ fn enter(object: &mut Known, class: Class) {
     }
     object.class = class;
     if said.is_some() {
-        // What a site names is an owner.
+        // An object that a site names is an owner.
         object.neutral &= class == Class::System;
     }
     let index = u32::from(object.component.0);
@@ -428,15 +434,15 @@ fn enter(object: &mut Known, class: Class) {
         let mpi = component::define(Class::MpiCore, "(static)");
         MPI.store(u32::from(mpi.0), Ordering::Relaxed);
     }
-    // The library itself, not a binding that stands before it.
+    // The library itself, not a binding that precedes it.
     if class == Class::MpiCore && object.defines_mpi && !object.executable {
         MPI.store(index, Ordering::Relaxed);
     }
 }
 
-/// Turns the names that objects need into indices.
+/// Converts the names that objects need into indexes.
 fn resolve(work: &mut Work, objects: &[Known]) {
-    // No more of the table than keeps it half empty.
+    // Only as much of the table as keeps it half empty.
     let size = (objects.len() * 4).next_power_of_two().min(work.names.len());
     work.names[..size].fill((0, 0));
     for (index, object) in objects.iter().enumerate().filter(|(_, object)| object.live) {
@@ -445,7 +451,7 @@ fn resolve(work: &mut Work, objects: &[Known]) {
             while work.names[at].1 != 0 && work.names[at].0 != name {
                 at = (at + 1) % size;
             }
-            // The first of a name is the one the loader takes.
+            // The first object of a name is the one that the loader uses.
             if work.names[at].1 == 0 {
                 work.names[at] = (name, index as u16 + 1);
             }

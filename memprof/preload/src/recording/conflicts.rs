@@ -1,4 +1,4 @@
-//! Others that stand where we do: allocators, sanitizers, preloaded tools.
+//! Conflicts with other software in the same place: allocators, sanitizers, preloaded tools.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::base::{component, kernel, symbols};
 use crate::ledger::heap;
 use crate::owners;
 
-/// Symbols of sanitizers' run-time libraries, and their names.
+/// Symbols of the sanitizers' run-time libraries, and their names.
 const SANITIZERS: &[(&CStr, &str)] = &[
     (c"__asan_init", "AddressSanitizer"),
     (c"__tsan_init", "ThreadSanitizer"),
@@ -23,7 +23,7 @@ const SANITIZERS: &[(&CStr, &str)] = &[
     (c"__lsan_do_leak_check", "LeakSanitizer"),
 ];
 
-/// Beginnings of the file names of objects that watch allocations as well.
+/// Prefixes of the file names of other objects that watch allocations.
 const WATCHERS: &[&str] = &["libheaptrack", "libmtrace", "libmemusage", "libbytehound", "libvtune"];
 const VALGRIND: &str = "vgpreload";
 
@@ -31,8 +31,8 @@ static FLAGS: AtomicU64 = AtomicU64::new(0);
 static ALLOCATOR: AtomicU16 = AtomicU16::new(0);
 
 fn defined(name: &CStr) -> usize {
-    // SAFETY: a name with a zero at its end. The message of a name that is not there is fetched, since
-    // the C library would free it at a moment of its choice.
+    // SAFETY: the name is zero-terminated. The error message for a missing name is fetched, since
+    // the C library would otherwise free it at an arbitrary moment.
     unsafe {
         let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) as usize;
         if found == 0 {
@@ -42,12 +42,13 @@ fn defined(name: &CStr) -> usize {
     }
 }
 
-/// Owner of the object that is the first to define a function, as the loader looks for it. It is not asked: its answer
-/// for a function whose address a program without position independence takes is a stub in that program.
+/// Returns the owner of the first object that defines a function, in the loader's search order. The
+/// loader is not asked: for a function whose address a program without position independence takes,
+/// it would return a stub in that program.
 fn first_with(name: &[u8]) -> Option<Component> {
     let mut first = None;
     owners::each(|object| {
-        // SAFETY: the loader has started the program with it and keeps it.
+        // SAFETY: the loader has started the program with the object and keeps it.
         if first.is_none() && object.initial && unsafe { object.image() }.defines(name) {
             first = Some(object.component);
         }
@@ -55,12 +56,12 @@ fn first_with(name: &[u8]) -> Option<Component> {
     first
 }
 
-/// Looks for conflicts, and notes them. True if blocks must not be touched.
+/// Looks for conflicts, and records them. Returns true if blocks must not be touched.
 pub fn look() -> bool {
     linked_statically();
     emulated();
     if cfg!(feature = "archive") {
-        // The linker has put the tool where it belongs; there is no loader to ask.
+        // The linker has put the tool in its place; there is no loader to ask.
         return false;
     }
     if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| defined(symbol) != 0) {
@@ -71,7 +72,7 @@ pub fn look() -> bool {
         FLAGS.fetch_or(flags::OWN_ALLOCATOR, Ordering::Relaxed);
         return true;
     }
-    // The first definition is the one that the program and its libraries call.
+    // The program and its libraries call the first definition.
     match first_with(b"malloc") {
         Some(owner) if component::class(owner) == Class::Tool => {}
         Some(owner) if owner == owners::executable() => {
@@ -95,7 +96,7 @@ pub fn look() -> bool {
         None => {}
     }
     watchers();
-    // SAFETY: a name with a zero at its end.
+    // SAFETY: the name is zero-terminated.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc".as_ptr()) as usize };
     if let Some(owner) = owners::component_at(next)
         && component::class(owner) != Class::System
@@ -103,7 +104,8 @@ pub fn look() -> bool {
     {
         ALLOCATOR.store(owner.0, Ordering::Relaxed);
         let name = component::entered(owner).name;
-        // A preloaded object may be a tool that passes calls on; heaptrack takes itself out of the variable.
+        // A preloaded object may be a tool that passes calls on; heaptrack removes itself from the
+        // variable.
         if !is_preloaded(name) && !WATCHERS.iter().any(|watcher| name.starts_with(watcher)) {
             diagnostics::say(
                 Code::LinkedAllocator,
@@ -114,8 +116,8 @@ pub fn look() -> bool {
     false
 }
 
-/// Has ThreadSanitizer not look at this thread's work, which is for the rest of its life the tool's: it does not know
-/// the tool's locks, and would end the program with complaints.
+/// Makes ThreadSanitizer ignore this thread, which works for the tool for the rest of its life: it
+/// does not know the tool's locks, and would end the program with reports.
 pub fn be_unseen() {
     if FLAGS.load(Ordering::Relaxed) & flags::OWN_ALLOCATOR == 0 {
         return;
@@ -130,20 +132,20 @@ pub fn be_unseen() {
     }
 }
 
-/// Returns true if `LD_PRELOAD` names an object of this file name.
+/// Returns true if `LD_PRELOAD` names an object with this file name.
 fn is_preloaded(name: &str) -> bool {
-    // SAFETY: the environment is read as the C library does; the tool never changes it.
+    // SAFETY: the environment is read as the C library reads it; the tool never changes it.
     let list = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
     if list.is_null() {
         return false;
     }
-    // SAFETY: texts of the environment end with a mark.
+    // SAFETY: texts of the environment are zero-terminated.
     let list = unsafe { CStr::from_ptr(list) }.to_bytes();
     let file = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes());
     list.split(|byte| matches!(byte, b':' | b' ')).any(file)
 }
 
-/// Says which objects watch allocations beside the tool.
+/// Reports other objects that watch allocations.
 fn watchers() {
     owners::each(|object| {
         let path = object.path();
@@ -165,10 +167,11 @@ fn watchers() {
     });
 }
 
-/// Functions whose first bytes MPI libraries replace, to be told of memory that comes and goes.
+/// Functions whose first bytes MPI libraries replace, to be notified of mappings.
 const HOOKED: [&CStr; 7] = [c"mmap", c"munmap", c"mremap", c"madvise", c"shmat", c"shmdt", c"brk"];
 
-/// Target of a function's jump by its first bytes, in one of the ways in which they are replaced.
+/// Returns the target of a function's jump by its first bytes, in one of the forms in which they
+/// are replaced.
 fn jump(at: usize, code: &[u8; 16]) -> Option<usize> {
     let number = |from: usize| Some(i32::from_le_bytes(code.get(from..from + 4)?.try_into().ok()?));
     match code {
@@ -179,8 +182,8 @@ fn jump(at: usize, code: &[u8; 16]) -> Option<usize> {
     }
 }
 
-/// Looks whether a library of MPI has made itself the one that is called for mappings, which it does
-/// while MPI begins. Nothing is lost by that: the tool sits where such calls come from.
+/// Checks whether an MPI library has hooked the functions for mappings, which it does while MPI
+/// begins. Nothing is lost by that: the tool intercepts the calls where they are made.
 pub fn look_at_hooks() {
     let _guard = Guard::enter();
     let found = HOOKED.iter().find_map(|name| {
@@ -201,10 +204,10 @@ pub fn look_at_hooks() {
     }
 }
 
-/// Says if the processor is an emulator, which has the program's memory in its own: the kernel tells of
-/// pages as the emulator has them.
+/// Reports an emulator, which holds the program's memory in its own: the kernel then reports the
+/// emulator's pages.
 fn emulated() {
-    // It shows the program's own file under the name that everybody uses.
+    // The emulator shows the program's file under the name that most programs read.
     let (mut shown, mut real) = ([0; 512], [0; 512]);
     let shown = kernel::read_link(c"/proc/self/exe", &mut shown).unwrap_or(b"");
     let real = kernel::read_link(c"/proc/thread-self/exe", &mut real).unwrap_or(b"");
@@ -219,7 +222,7 @@ fn emulated() {
     }
 }
 
-/// Notes the parts that cannot be told apart where the linker has made one object of several.
+/// Records which parts cannot be distinguished because the linker has made one object of several.
 fn linked_statically() {
     let lost = match (cfg!(feature = "archive"), owners::parts_are_known()) {
         (true, true) => {
@@ -238,13 +241,13 @@ fn linked_statically() {
     FLAGS.fetch_or(flags::STATIC, Ordering::Relaxed);
 }
 
-/// Flags of the trace for the conflicts found.
+/// Returns the flags of the trace for the conflicts found.
 pub fn flags() -> u64 {
     FLAGS.load(Ordering::Relaxed)
 }
 
-/// Owner of the heap's mappings, if that is not the C library. The program itself never is: it may
-/// map for other reasons.
+/// Returns the owner of the heap's mappings, if that is not the C library. It is never the program,
+/// which may map memory for other reasons.
 pub fn allocator() -> Option<Component> {
     match ALLOCATOR.load(Ordering::Relaxed) {
         0 => None,

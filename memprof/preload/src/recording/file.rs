@@ -1,4 +1,4 @@
-//! The file of a trace: its name, whether that name is free, and room on the disk for all of it.
+//! The file of a trace: its name, whether that name is free, and disk space for all of it.
 
 use core::ffi::CStr;
 use core::fmt::Write as _;
@@ -9,19 +9,19 @@ use crate::base::kernel::{self, Errno, File};
 use crate::base::options::{PATH, Text};
 use crate::recording::identity::Process;
 
-/// Path of a file, with a zero at its end.
+/// Path of a file, zero-terminated.
 pub type Path = Text<{ PATH + 128 }>;
 
-/// Programs that one process can have been, one after the other.
+/// Maximum number of programs that a process can have been, one after another.
 const IMAGES: u32 = 100;
 
-/// As system calls want it.
+/// Returns a path in the form that system calls require.
 pub fn c_path(path: &Path) -> &CStr {
     CStr::from_bytes_until_nul(path.as_bytes()).unwrap_or(c"")
 }
 
-/// `HOST.PID.START` in the folder. In containers of one name several ranks of a machine have the same number and may
-/// have begun at the same time: there it is `HOST.PID-NAMESPACE.START`.
+/// Returns `HOST.PID.START` in the folder. In containers with the same host name, several ranks of
+/// a machine may have the same number and start time: there the name is `HOST.PID-NAMESPACE.START`.
 fn stem(folder: &[u8], process: &Process) -> Path {
     let mut path = Path::empty();
     path.push(folder);
@@ -37,7 +37,7 @@ fn stem(folder: &[u8], process: &Process) -> Path {
     path
 }
 
-/// `HOST.PID.START.memprof`, with `-2` and so on for later programs of the same process.
+/// Returns `HOST.PID.START.memprof`, with `-2` and so on for later programs of the same process.
 fn name(folder: &[u8], process: &Process, image: u32) -> Path {
     let mut path = stem(folder, process);
     if image > 0 {
@@ -49,17 +49,18 @@ fn name(folder: &[u8], process: &Process, image: u32) -> Path {
 
 const NEW: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
 
-/// The number of this program among those of the process that leave a trace.
+/// Returns the number of this program among those of the process that leave a trace.
 pub fn image(folder: &[u8], process: &Process) -> u32 {
     (0..IMAGES).find(|image| !is_taken(&name(folder, process, *image))).unwrap_or(0)
 }
 
-/// Way in which a file comes to be that gets its name only when there is something in it.
+/// How a file is created that gets its final name only when it has contents.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It has none: whatever ends the process before leaves nothing.
+    /// Without a name: if the process ends before, nothing is left.
     Unnamed,
-    /// It has one that is no trace's. Where the file system has no files without names, as over networks.
+    /// With a temporary name. Used where the file system has no unnamed files, as network file
+    /// systems.
     Renamed,
 }
 
@@ -67,13 +68,13 @@ pub enum Way {
 #[derive(Debug)]
 pub struct New {
     pub file: File,
-    /// The name it is to have.
+    /// Final name.
     pub path: Path,
-    /// The name it has until then.
+    /// Name until then.
     before: Option<Path>,
 }
 
-/// A new file for the program of this number, which [`New::publish`] names.
+/// Creates a file for the program with this number, which [`New::publish`] names.
 pub fn create(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<New, Errno> {
     if folder.is_empty() {
         return Err(Errno(libc::EINVAL));
@@ -95,7 +96,8 @@ pub fn create(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<
     Ok(New { file, path, before: Some(before) })
 }
 
-/// Returns true if the name is another's, and no program's that this process was before and that was no rank.
+/// Returns true if the name is taken. A program that this process was before and that was not a
+/// rank does not count.
 fn is_taken(path: &Path) -> bool {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let Ok(file) = kernel::open_with(c_path(path), flags, 0) else { return false };
@@ -103,7 +105,8 @@ fn is_taken(path: &Path) -> bool {
     !was_no_rank(path)
 }
 
-/// `HOST.PID.START.memprof.new`, which nobody takes for a trace. Who is killed in between leaves it.
+/// Returns `HOST.PID.START.memprof.new`, which is not mistaken for a trace. A process that is
+/// killed in between leaves it.
 fn beginning(folder: &[u8], process: &Process, image: u32) -> Path {
     let mut path = stem(folder, process);
     let _ = write!(path, "-{}.memprof.new\0", image + 1);
@@ -111,10 +114,10 @@ fn beginning(folder: &[u8], process: &Process, image: u32) -> Path {
 }
 
 impl New {
-    /// Gives the file its name, unless something else has it.
+    /// Gives the file its name, unless the name is taken.
     pub fn publish(&self) -> Result<(), Errno> {
         match self.link() {
-            // What the process was before and was no rank leaves nothing.
+            // An earlier program of the process that was not a rank leaves no trace.
             Err(Errno(libc::EEXIST)) if was_no_rank(&self.path) => {
                 kernel::unlink(c_path(&self.path))?;
                 self.link()
@@ -127,7 +130,7 @@ impl New {
         let path = c_path(&self.path);
         let Some(before) = &self.before else { return kernel::link_file(self.file, path) };
         match kernel::rename_new(c_path(before), path) {
-            // Not every file system can.
+            // Not every file system supports this.
             Err(Errno(libc::EINVAL | libc::ENOSYS)) => {
                 kernel::link(c_path(before), path)?;
                 kernel::unlink(c_path(before))
@@ -136,7 +139,7 @@ impl New {
         }
     }
 
-    /// There will be no trace: the file goes.
+    /// Removes the file if there will be no trace.
     pub fn discard(self) {
         if let Some(before) = &self.before {
             let _ = kernel::unlink(c_path(before));
@@ -145,13 +148,13 @@ impl New {
     }
 }
 
-/// Returns true if a file without a name cannot be made there, or cannot get one.
+/// Returns true if an unnamed file cannot be created there, or cannot be named.
 pub fn needs_a_name(error: Errno) -> bool {
     !matches!(error.0, libc::ENOSPC | libc::EDQUOT | libc::EEXIST | libc::EROFS | libc::ENOTDIR)
 }
 
-/// Says in the folder that this rank has no trace, and why: an empty file
-/// `HOST.PID.START.RANK.ERROR.missing`, for which even a full disk mostly has room.
+/// Records in the folder that this rank has no trace, and why: an empty file
+/// `HOST.PID.START.RANK.ERROR.missing`, for which there is usually room even on a full disk.
 pub fn leave_word(folder: &[u8], process: &Process, rank: i32, error: Errno) {
     let mut path = stem(folder, process);
     let _ = write!(path, ".{rank}.{}.missing\0", error.0);
@@ -160,8 +163,8 @@ pub fn leave_word(folder: &[u8], process: &Process, rank: i32, error: Errno) {
     }
 }
 
-/// Says in the folder that children of this process hold memory that no trace has: an empty file
-/// `HOST.PID.START.RANK.children`, one for all of them.
+/// Records in the folder that children of this process hold memory that is in no trace: an empty
+/// file `HOST.PID.START.RANK.children`, one for all of them.
 pub fn tell_of_children(folder: &[u8], process: &Process, rank: i32) {
     let mut path = stem(folder, process);
     let _ = write!(path, ".{rank}.children\0");
@@ -171,9 +174,9 @@ pub fn tell_of_children(folder: &[u8], process: &Process, rank: i32) {
     }
 }
 
-/// Returns true if the file is a trace whose process never called MPI, nor held much when another program took its
-/// place. A file that is not ours to
-/// judge is none: a link, or a pipe that somebody put there to have us wait.
+/// Returns true if the file is a trace whose process never called MPI, nor held much memory when
+/// another program replaced it. Returns false for a file that must not be read: a link, or a pipe,
+/// on which the open could block.
 fn was_no_rank(path: &Path) -> bool {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let Ok(file) = kernel::open_with(c_path(path), flags, 0) else { return false };
@@ -184,7 +187,7 @@ fn was_no_rank(path: &Path) -> bool {
     flags.is_some_and(|flags| flags & (layout::flags::MPI_SEEN | layout::flags::REPLACED) == 0)
 }
 
-/// The flags in the newer of the slots of the state.
+/// Returns the flags in the newer of the two state slots.
 fn state_flags(header: &[u8; HEADER_SIZE], file: File) -> Option<u64> {
     if header[..8] != layout::MAGIC {
         return None;
@@ -210,14 +213,14 @@ fn state_flags(header: &[u8; HEADER_SIZE], file: File) -> Option<u64> {
     newest.1
 }
 
-/// Room on the disk for a new file, so that no later store can fail. A file system that copies rewritten blocks (btrfs,
-/// bcachefs) is asked not to; where it does all the same (a folder that it compresses, a snapshot), a disk that fills
-/// up later ends the process with SIGBUS.
+/// Reserves disk space for a new file, so that no later store can fail. A file system that copies
+/// rewritten blocks (btrfs, bcachefs) is asked not to. If it does so nevertheless (a folder that it
+/// compresses, a snapshot), a disk that becomes full later ends the process with SIGBUS.
 pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     kernel::write_in_place(file);
     match kernel::allocate(file, size) {
-        // A file system that cannot promise room, or somebody who refuses the call. What is written has
-        // it, but some (NFS) say only when they are asked to finish that it has not.
+        // The file system cannot guarantee space, or refuses the call. Written blocks have space,
+        // but some file systems (NFS) report only on a sync that they have not.
         Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM)) => {
             let zeroes = [0; 4096];
             for at in (0..size).step_by(zeroes.len()) {
@@ -229,7 +232,7 @@ pub fn allocate(file: File, size: usize) -> Result<(), Errno> {
     }
 }
 
-/// Meaning of an error number for a trace.
+/// Returns the meaning of an error number for a trace.
 pub fn why(error: Errno) -> &'static str {
     match error.0 {
         libc::ENOSPC => "the disk is full",
@@ -297,7 +300,7 @@ mod tests {
         assert_eq!(image(&inside, &process()), 1);
         assert_eq!(std::fs::read(&elsewhere).unwrap(), b"kept");
         std::fs::remove_file(&taken).unwrap();
-        // A pipe without a writer would be waited for.
+        // Opening a pipe without a writer would block.
         assert!(std::process::Command::new("mkfifo").arg(&taken).status().unwrap().success());
         assert_eq!([Way::Unnamed, Way::Renamed].map(refused), [Errno(libc::EEXIST); 2]);
         let new = create(&inside, &process(), 1, Way::Renamed).unwrap();
@@ -306,7 +309,7 @@ mod tests {
         kernel::close(new.file);
     }
 
-    /// Names of the files in the folder.
+    /// Returns the names of the files in the folder.
     fn names(folder: &tempfile::TempDir) -> Vec<String> {
         let entries = std::fs::read_dir(folder.path()).unwrap();
         let mut names: Vec<String> =

@@ -1,4 +1,5 @@
-//! Which rank this is, from the environment that launchers set, and which process, from the kernel.
+//! Identity of this process: its rank, from the environment set by launchers, and its numbers, from
+//! the kernel.
 
 use core::str;
 
@@ -7,7 +8,7 @@ use memprof_trace::SPAWNED;
 use crate::base::kernel;
 use crate::base::options::Text;
 
-/// A launcher's words about a process; -1 where it says nothing.
+/// A launcher's description of a process; -1 where it sets no variable.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub rank: i32,
@@ -18,11 +19,12 @@ pub struct Place {
 const RANK: &[&str] = &["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 const SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
 const LOCAL_RANK: &[&str] = &["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
-/// Names by launchers come first: a scheduler has one name for all that a script starts, Slurm for all steps.
+/// Names set by launchers come first: a scheduler has one name for everything that a script starts,
+/// Slurm for all steps.
 const JOB: &[&str] = &["PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"];
 
-/// The first of the variables that holds a number that can be a rank. Slurm also sets its own in the
-/// batch script, which is no rank: there `SLURM_STEP_ID` is missing.
+/// Returns the first of the variables that holds a number that can be a rank. Slurm also sets its
+/// variables in the batch script, which is not a rank: there `SLURM_STEP_ID` is missing.
 fn number<'v>(names: &[&str], value: &dyn Fn(&str) -> Option<&'v [u8]>) -> i32 {
     for name in names {
         if name.starts_with("SLURM") && value("SLURM_STEP_ID").is_none() {
@@ -38,7 +40,7 @@ fn number<'v>(names: &[&str], value: &dyn Fn(&str) -> Option<&'v [u8]>) -> i32 {
     -1
 }
 
-/// Reads the variables of launchers.
+/// Reads the variables set by launchers.
 pub fn place<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Place {
     Place {
         rank: number(RANK, value),
@@ -47,11 +49,11 @@ pub fn place<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Place {
     }
 }
 
-/// Variables of processes that other ranks have started, by `MPI_Comm_spawn`.
+/// Variables of processes that other ranks started with `MPI_Comm_spawn`.
 const PARENT: &[&str] = &["OMPI_PARENT_PORT", "PMI_SPAWNED"];
 
-/// Returns the name that tells jobs apart that write into one folder; empty where there is none. It says that ranks
-/// were started by others, whose job they belong to.
+/// Returns a name that distinguishes jobs that write into the same folder; empty where there is
+/// none. The name shows whether ranks were started by others, to whose job they belong.
 pub fn job<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Text<64> {
     let found = JOB.iter().find_map(|name| value(name).filter(|text| !text.is_empty()));
     let name = found.unwrap_or(b"");
@@ -64,15 +66,16 @@ pub fn job<'v>(value: &dyn Fn(&str) -> Option<&'v [u8]>) -> Text<64> {
     text
 }
 
-/// The start time of a process in clock ticks since boot, from `/proc/PID/stat`. Its name, in brackets,
-/// can hold anything.
+/// Returns the start time of a process in clock ticks since boot, from `/proc/PID/stat`. The name
+/// in brackets may contain any characters.
 pub fn start_ticks(stat: &[u8]) -> Option<u64> {
     let after = stat.iter().rposition(|&byte| byte == b')')? + 1;
     let mut words = stat[after..].split(|&byte| byte == b' ').filter(|word| !word.is_empty());
     str::from_utf8(words.nth(19)?).ok()?.trim().parse().ok()
 }
 
-/// The number in a link such as `pid:[4026532837]`; 0 for that of the first namespace of every kernel.
+/// Returns the number in a link such as `pid:[4026532837]`; 0 for the initial namespace of a
+/// kernel.
 fn namespace(link: &[u8]) -> u64 {
     const FIRST: u64 = 4_026_531_836;
     let digits = link.iter().filter_map(|&byte| char::from(byte).to_digit(10));
@@ -80,7 +83,7 @@ fn namespace(link: &[u8]) -> u64 {
     if number == FIRST { 0 } else { number }
 }
 
-/// The sixteen bytes of the kernel's text for a boot.
+/// Converts the kernel's text for a boot into sixteen bytes.
 pub fn boot(text: &[u8]) -> [u8; 16] {
     let mut bytes = [0; 16];
     let digits = text.iter().filter_map(|&byte| char::from(byte).to_digit(16));
@@ -90,7 +93,7 @@ pub fn boot(text: &[u8]) -> [u8; 16] {
     bytes
 }
 
-/// Returns true if a program of this path starts ranks and never is one, by its name.
+/// Returns true if a program with this path starts ranks and is never a rank, by its name.
 pub fn is_launcher(path: &[u8]) -> bool {
     const NAMES: &[&str] = &[
         "mpirun",
@@ -111,10 +114,10 @@ pub fn is_launcher(path: &[u8]) -> bool {
     NAMES.iter().any(|launcher| launcher.as_bytes() == name)
 }
 
-/// Identity of this process, as far as the kernel tells.
+/// Identity of this process, as reported by the kernel.
 pub struct Process {
     pub pid: u32,
-    /// Namespace of its number, if not the first namespace of the kernel; else 0.
+    /// Namespace of its number if it is not the initial one of the kernel; else 0.
     pub namespace: u64,
     pub start_ticks: u64,
     pub boot: [u8; 16],
@@ -122,7 +125,7 @@ pub struct Process {
     pub program: Text<256>,
 }
 
-/// Asks the kernel.
+/// Reads the identity from the kernel.
 pub fn process() -> Process {
     let mut buffer = [0; 1024];
     let stat = kernel::read_path(c"/proc/self/stat", &mut buffer);

@@ -1,5 +1,5 @@
-//! Memory limit of the control group of the process: beyond it the kernel ends one of its
-//! processes, and the report of a job that lost one names the limit.
+//! Memory limit of the control group of the process: beyond the limit, the kernel ends one of its
+//! processes, and the report of a job that lost a process names the limit.
 
 use core::ffi::CStr;
 use core::str;
@@ -8,17 +8,17 @@ use crate::base::diagnostics::{self, Code};
 use crate::base::kernel;
 use crate::base::options::Text;
 
-/// Beyond this it is no limit.
+/// A value from here on means no limit.
 const NONE: u64 = 1 << 50;
 
 type Path = Text<1024>;
 
-/// Of each version: where its groups are, and the file of a group that holds the limit.
+/// For each version: the folder of its groups, and the file of a group that holds the limit.
 const VERSIONS: [(&[u8], &[u8]); 2] =
     [(b"/sys/fs/cgroup/memory", b"memory.limit_in_bytes"), (b"/sys/fs/cgroup", b"memory.max")];
 
-/// The group that counts the memory of the process, by `/proc/self/cgroup`: the version less one, and
-/// its path. Where both versions are in use, memory is counted by the first.
+/// Returns the group that counts the memory of the process, from `/proc/self/cgroup`: the version
+/// minus one, and its path. Where both versions are in use, version 1 counts memory.
 fn group(text: &[u8]) -> Option<(usize, &[u8])> {
     let lines = || text.split(|&byte| byte == b'\n').filter_map(fields);
     let counts = |names: &[u8]| names.split(|&byte| byte == b',').any(|name| name == b"memory");
@@ -26,13 +26,14 @@ fn group(text: &[u8]) -> Option<(usize, &[u8])> {
     first.or_else(|| lines().find(|(number, ..)| *number == b"0").map(|(_, _, path)| (1, path)))
 }
 
-/// `NUMBER:NAMES:PATH`
+/// Splits `NUMBER:NAMES:PATH`.
 fn fields(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let mut fields = line.splitn(3, |&byte| byte == b':');
     Some((fields.next()?, fields.next()?, fields.next()?))
 }
 
-/// The least limit of a group and those it is in, below a folder, by files of this name.
+/// Returns the smallest limit of a group and the groups that contain it, from the files of this
+/// name below a folder.
 fn least((base, name): (&[u8], &[u8]), group: &[u8]) -> u64 {
     let mut group = group.strip_suffix(b"/").unwrap_or(group);
     let mut least = u64::MAX;
@@ -52,7 +53,7 @@ fn least((base, name): (&[u8], &[u8]), group: &[u8]) -> u64 {
     }
 }
 
-/// Notes the limit, if there is one.
+/// Records the limit, if there is one.
 pub fn look() {
     let mut buffer = [0; 2048];
     let Ok(text) = kernel::read_path(c"/proc/self/cgroup", &mut buffer) else { return };
@@ -88,8 +89,8 @@ mod tests {
         assert_eq!(least(VERSIONS[1], b"/nowhere/at/all"), least(VERSIONS[1], b""));
     }
 
-    /// Files of a step of Slurm as a kernel shows them that has the second version alone: the root has no limit
-    /// of memory, and who has none of his own says `max`.
+    /// Uses the files of a Slurm step on a kernel with version 2 alone: the root has no memory
+    /// limit, and a group without a limit says `max`.
     #[test]
     fn version_2_limits_include_all_enclosing_groups() {
         let place = tempfile::tempdir().expect("a folder");
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(least(b"/system.slice/slurmstepd.scope/job_7"), 8 << 30);
         assert_eq!(least(b"/system.slice"), u64::MAX);
         assert_eq!(least(b"/"), u64::MAX);
-        // In a container the group of the process is the root, and has a limit.
+        // In a container, the group of the process is the root, and has a limit.
         std::fs::write(place.path().join("memory.max"), "1073741824\n").expect("a limit");
         assert_eq!(least(b"/"), 1 << 30);
         assert_eq!(least(group), 1 << 30);

@@ -1,4 +1,4 @@
-//! The trace of the process: its file, its phases, and what is known of the process as a whole.
+//! The trace of the process: its file, its phases, and facts about the process as a whole.
 
 pub mod conflicts;
 pub mod file;

@@ -1,18 +1,21 @@
-//! Phases of the program: they begin and end, one inside the other.
+//! Phases of the program, which begin and end nested in each other:
 //!
-//! - By itself: `init` while MPI is being initialised, `finalize` while it is shut down, `main` else.
-//! - `MPI_Pcontrol(0)` is silence until `MPI_Pcontrol(1)`. At other times 1 with a name begins a region of that name, and
-//!   -1 with it ends the region, as programs for IPM have it; without a name both do nothing. 2 asks for a sample now. A level from 3 on is a
-//!   phase of that number: the first call begins `pcontrol N`, the next with this level ends it, whatever
-//!   else it says. In C a name may follow the level, `MPI_Pcontrol(3, "assembly")`: the phase has that
-//!   name. Nothing tells whether a second argument was given, so that what is there may be left over from
-//!   another call. It counts as a name only if it points into readable memory that is not the C library's,
-//!   at 1 to 47 printable characters and their end mark, of which at least one is a letter, and if this
-//!   name has not been one of another level. A wrong guess gives a wrong name, and never another phase.
-//! - Regions of the interface for programs ([`crate::lifecycle::hooks`]), which quo uses too.
+//! - Automatic: `init` while MPI is initialized, `finalize` while it is shut down, otherwise
+//!   `main`.
+//! - `MPI_Pcontrol(0)` pauses recording until `MPI_Pcontrol(1)`. At other times, level 1 with a
+//!   name begins a region of that name, and -1 with the name ends it, as in programs for IPM;
+//!   without a name both do nothing. Level 2 requests a sample now. A level from 3 on is a phase of
+//!   that number: the first call begins `pcontrol N`, and the next with this level ends it,
+//!   whatever its other arguments are. In C a name may follow the level, `MPI_Pcontrol(3,
+//!   "assembly")`: the phase has that name. Nothing shows whether a second argument was passed, so
+//!   the value in its place may be left over from another call. It counts as a name only if it
+//!   points into readable memory that is not the C library's, at 1 to 47 printable characters and
+//!   their terminator, at least one of them a letter, and if no other level has had this name. A
+//!   wrong guess yields a wrong name, but never another phase.
+//! - Regions of the interface for programs ([`crate::lifecycle::hooks`]), which quo also uses.
 //!
-//! Phases are the process's, whichever thread begins them. One that ends while others inside it are open ends those as
-//! well; ending a phase that is not open does nothing.
+//! Phases belong to the process, whichever thread begins them. The end of a phase also ends the
+//! phases that are open inside it; ending a phase that is not open does nothing.
 
 #![allow(unsafe_code)]
 
@@ -37,20 +40,20 @@ use book::{Book, Edge};
 pub use book::{DEPTH, Kind, LIMIT, NAME, NONE, Phase};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 
-/// Edges written in a row, and how often one more may be: every ten milliseconds. The ring leaves out
-/// those that come faster; the table of phases counts all.
+/// Number of edges written in a row, and interval after which one more may be: ten milliseconds.
+/// Edges that are more frequent are left out of the ring; the table of phases counts all.
 const BURST: u64 = 256;
 const PACE: u64 = 10_000_000;
 
 struct Shared {
     book: Book,
-    /// Bytes owned at most, by phase and component.
+    /// Highest owned bytes, by phase and component.
     peaks: [[u64; COMPONENTS]; LIMIT],
-    /// When the trace began that these were last written to.
+    /// Start time of the trace to which the peaks were last written.
     told: [u64; LIMIT],
     work: [u64; COMPONENTS],
     times: mpi_time::Regions,
-    /// Edges that may be written now, and when that was counted.
+    /// Number of edges that may be written now, and when it was updated.
     allowed: u64,
     counted: u64,
     begun: bool,
@@ -58,7 +61,7 @@ struct Shared {
 
 struct Cell(UnsafeCell<Shared>);
 
-// SAFETY: used with LOCK held only.
+// SAFETY: accessed only while LOCK is held.
 unsafe impl Sync for Cell {}
 
 static SHARED: Cell = Cell(UnsafeCell::new(Shared {
@@ -79,18 +82,19 @@ static PAUSED: AtomicBool = AtomicBool::new(false);
 pub type TellPeaks =
     fn(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; COMPONENTS]));
 
-/// What sampling is told of phases, and what it knows of them.
+/// Interface to sampling.
 pub struct Sampling {
-    /// There is a new phase: its index, that of the phase around it, and whether it is the profiler's own.
+    /// Reports a new phase: its index, that of its parent, and whether the profiler defines it.
     pub known: fn(index: u16, parent: u16, is_automatic: bool),
-    /// A phase begins or ends, with signals blocked.
+    /// Reports the begin or end of a phase, with signals blocked.
     pub edge: fn(index: u16, begins: bool),
-    /// Calls `work` with the most each component had resident while a phase was open, if that is more than when it was
-    /// last called, or `anyway`. `is_open` until its end has been told.
+    /// Calls `work` with the highest resident bytes of each component in a phase, if they have
+    /// increased since the last call, or with `anyway`. `is_open` is true until the end of the
+    /// phase has been reported.
     pub peaks: TellPeaks,
-    /// Phases of which a sample has told what is not written yet: a bit for each.
+    /// Returns the phases with sampled peaks that are not written yet: one bit for each.
     pub unwritten: fn() -> u64,
-    /// The most the process had resident at a sample while a phase was open.
+    /// Returns the highest resident bytes of the process at a sample in a phase.
     pub total: fn(index: u16) -> u64,
     /// Takes a sample now.
     pub request: fn() -> bool,
@@ -98,7 +102,7 @@ pub struct Sampling {
 
 static SAMPLING: Registered<Sampling> = Registered::none();
 
-/// What sampling has registered; without it there are no samples.
+/// Returns the registered interface to sampling; without it there are no samples.
 pub fn sampling() -> Option<&'static Sampling> {
     SAMPLING.get()
 }
@@ -109,17 +113,18 @@ fn request() {
     }
 }
 
-/// Held while the phases change; `fork` takes it. Outside of the locks of heap and writer.
+/// Returns the lock that is held while phases change; `fork` takes it. It is taken outside of the
+/// locks of heap and writer.
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }
 
-/// The index of the innermost phase of the process.
+/// Returns the index of the innermost phase of the process.
 pub fn current() -> u16 {
     CURRENT.load(Ordering::Relaxed)
 }
 
-/// The program asked for silence: no samples, no phases, until it asks for them again.
+/// Returns true if the program has paused recording: no samples and no phases until it resumes.
 pub fn paused() -> bool {
     PAUSED.load(Ordering::Relaxed)
 }
@@ -130,7 +135,7 @@ fn with<R>(work: impl FnOnce(&mut Shared, u64) -> R) -> R {
     let _signals = SignalsBlocked::enter();
     let now = kernel::monotonic();
     LOCK.lock();
-    // SAFETY: the lock is held, and nothing that is called comes back here.
+    // SAFETY: the lock is held, and no function called here calls this one.
     let shared = unsafe { &mut *SHARED.0.get() };
     if !shared.begun {
         shared.begun = true;
@@ -143,7 +148,7 @@ fn with<R>(work: impl FnOnce(&mut Shared, u64) -> R) -> R {
     result
 }
 
-/// Makes a change to the book and tells heap and writer the consequences.
+/// Changes the book of phases, and reports the consequences to heap and writer.
 fn change<R>(
     shared: &mut Shared,
     now: u64,
@@ -192,7 +197,7 @@ fn change<R>(
             writer::phase_edge(index, begins);
         }
         if !begins {
-            // With the sample that its end may have been worth.
+            // Includes the sample that the end of the phase may have caused.
             writer::phase_peaks(index, true, rose, &peaks[usize::from(index)]);
         }
     }
@@ -201,7 +206,7 @@ fn change<R>(
     result
 }
 
-/// True if one is higher than before.
+/// Raises the peaks. Returns true if one has increased.
 fn raise(peaks: &mut [u64; COMPONENTS], owned: &[u64; COMPONENTS]) -> bool {
     let mut rose = false;
     for (peak, now) in peaks.iter_mut().zip(owned) {
@@ -211,8 +216,8 @@ fn raise(peaks: &mut [u64; COMPONENTS], owned: &[u64; COMPONENTS]) -> bool {
     rose
 }
 
-/// Writes the peaks so far of the phases that are open, so that who is killed in one has them, and of those of which
-/// a later sample has told.
+/// Writes the present peaks of open phases, so that a process killed in one has them, and those of
+/// phases for which a later sample found peaks.
 pub fn write_peaks() {
     with(|shared, _| {
         let Shared { book, peaks, work: owned, .. } = shared;
@@ -242,45 +247,46 @@ pub fn each(mut each: impl FnMut(u16, &Phase)) {
     });
 }
 
-/// The process begins: the phase `main`. Sampling is told of phases from now on, and of those there are already.
+/// Starts recording phases, with the phase `main`. Sampling receives all phases from now on, and
+/// those that already exist.
 pub fn start(sampling: &'static Sampling) {
     SAMPLING.set(sampling);
     each(|index, phase| (sampling.known)(index, phase.parent, phase.kind == Kind::Automatic));
 }
 
-/// MPI begins to be initialised.
+/// Handles the begin of MPI's initialization.
 pub fn mpi_begins() {
     mpi_time::mpi_begins();
     step(|book, now, edge| book.step("init", now, edge));
 }
 
-/// MPI is ready.
+/// Handles MPI being ready.
 pub fn mpi_is_ready() {
     step(|book, now, edge| book.step_back("init", now, edge));
     time(|regions, totals| regions.mpi_is_ready(totals));
 }
 
-/// MPI is about to be shut down: times of the whole run end.
+/// Handles the imminent shutdown of MPI, at which the times of the whole run end.
 pub fn whole_ends() {
     time(|regions, totals| regions.mpi_ends(totals));
 }
 
-/// MPI begins to be shut down.
+/// Handles the begin of MPI's shutdown.
 pub fn mpi_ends() {
     step(|book, now, edge| book.step("finalize", now, edge));
 }
 
-/// MPI has been shut down.
+/// Handles the end of MPI's shutdown.
 pub fn mpi_has_ended() {
     step(|book, now, edge| book.step_back("finalize", now, edge));
 }
 
-/// Does something with the times of regions and the sums of this moment, if times are taken.
+/// Runs `work` with the times of regions and the present sums, if times are measured.
 fn time<R>(work: impl FnOnce(&mut mpi_time::Regions, &mpi_time::Totals) -> R) -> Option<R> {
     mpi_time::is_on().then(|| with(|shared, _| work(&mut shared.times, &mpi_time::totals())))
 }
 
-/// Returns the times since MPI was ready; none where they are not taken or it is not.
+/// Returns the times since MPI was ready; `None` where they are not measured or MPI is not ready.
 pub fn whole_time() -> Option<mpi_time::Totals> {
     let mut whole = None;
     each_time(|row, times| {
@@ -291,7 +297,7 @@ pub fn whole_time() -> Option<mpi_time::Totals> {
     whole
 }
 
-/// Calls `each` with the number of every row of times, and the times up to now.
+/// Calls `each` with the number of every time row, and its times until now.
 pub fn each_time(mut each: impl FnMut(u16, &mpi_time::Totals)) {
     time(|regions, totals| regions.each(totals, &mut each));
 }
@@ -300,7 +306,7 @@ fn step(work: impl FnOnce(&mut Book, u64, &mut dyn FnMut(Edge))) {
     with(|shared, now| change(shared, now, |book, edge| work(book, now, edge)));
 }
 
-/// A region of the program begins: its number, or 0 if it is not recorded.
+/// Begins a region of the program. Returns its number, or 0 if it is not recorded.
 pub fn region_begin(name: &str, kind: Kind) -> u32 {
     if paused() || name.is_empty() {
         return 0;
@@ -308,7 +314,7 @@ pub fn region_begin(name: &str, kind: Kind) -> u32 {
     with(|shared, now| change(shared, now, |book, edge| book.begin(name, kind, now, edge)))
 }
 
-/// The region of this number ends.
+/// Ends the region with this number.
 pub fn region_end(id: u32) {
     if id != 0 {
         with(|shared, now| {
@@ -318,7 +324,7 @@ pub fn region_end(id: u32) {
     }
 }
 
-/// Notes that a region is about to end while another of the program's is open inside it.
+/// Reports a region that is about to end while another one of the program is open inside it.
 fn say_if_crossed(book: &Book, id: Option<u32>) {
     let Some((outer, inner)) = id.and_then(|id| book.crossed(id)) else { return };
     let name = |index: u16| book.phases[usize::from(index)].name();
@@ -332,7 +338,7 @@ fn say_if_crossed(book: &Book, id: Option<u32>) {
     );
 }
 
-/// `MPI_Pcontrol(level, ...)`; `second` is the value in the place of a second argument.
+/// Implements `MPI_Pcontrol(level, ...)`; `second` is the value in the place of a second argument.
 pub fn pcontrol(level: i32, second: usize) {
     match level {
         0 => pause(true),
@@ -357,7 +363,8 @@ pub fn pcontrol(level: i32, second: usize) {
     }
 }
 
-/// `MPI_Pcontrol(1, "name")` and `MPI_Pcontrol(-1, "name")`: begins a region if it is not open, and ends it.
+/// Implements `MPI_Pcontrol(1, "name")` and `MPI_Pcontrol(-1, "name")`: begins a region unless it
+/// is open, and ends it.
 fn named_region(begins: bool, second: usize) {
     let mut text = [0; NAME + 1];
     if paused() || is_the_systems(second) {
@@ -380,10 +387,10 @@ fn named_region(begins: bool, second: usize) {
     });
 }
 
-/// The time without records is a phase of this name, so that reports tell it from time in which nothing
-/// happened.
+/// Name of the phase for the time without records, so that reports distinguish it from time in
+/// which nothing happened.
 const SILENCE: &str = "not recorded";
-/// Its number while it lasts.
+/// Number of that phase while it is open.
 static SILENT: AtomicU32 = AtomicU32::new(0);
 
 fn pause(paused: bool) {
@@ -399,7 +406,7 @@ fn pause(paused: bool) {
     }
 }
 
-/// Memory of the C library and its like.
+/// Returns true for memory of the C library and similar ones.
 fn is_the_systems(address: usize) -> bool {
     owners::component_at(address).is_some_and(|owner| component::class(owner) == Class::System)
 }
@@ -418,12 +425,12 @@ impl Write for Number {
     }
 }
 
-/// The name that an address points to, if it does. The kernel reads it, so that no address is wrong.
+/// Returns the name at an address, if there is one. The kernel reads it, so any address is allowed.
 fn name_at(address: usize, into: &mut [u8; NAME + 1]) -> Option<&str> {
     if address < 4096 {
         return None;
     }
-    // Up to the end of the page first: what comes after it may not be there.
+    // Up to the end of the page first, since the following page may not be mapped.
     let page = kernel::page();
     let first = (page - address % page).min(into.len());
     let mut length = 0;
@@ -439,7 +446,7 @@ fn name_at(address: usize, into: &mut [u8; NAME + 1]) -> Option<&str> {
     name_in(&into[..length])
 }
 
-/// The name at the beginning of some bytes: printable, with an end mark, with a letter.
+/// Returns the name at the start of some bytes: printable, terminated, with a letter.
 fn name_in(bytes: &[u8]) -> Option<&str> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     let text = core::str::from_utf8(&bytes[..end]).ok()?;

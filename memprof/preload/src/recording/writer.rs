@@ -1,4 +1,4 @@
-//! The live file: the only place that writes it.
+//! Writer of the live file, which no other module writes.
 
 #![allow(unsafe_code)]
 
@@ -25,18 +25,18 @@ struct Live {
     writer: Option<Writer<'static>>,
     /// Number of this program in the process.
     image: u32,
-    /// Of the file, once there is one.
+    /// Path of the file, once there is one.
     path: Option<Path>,
 }
 
 struct Shared(UnsafeCell<Live>);
 
-// SAFETY: used with LOCK held only.
+// SAFETY: accessed only while LOCK is held.
 unsafe impl Sync for Shared {}
 
 static LIVE: Shared = Shared(UnsafeCell::new(Live { writer: None, image: 0, path: None }));
 static LOCK: SpinLock = SpinLock::new();
-/// The process that may write; 0: none.
+/// Number of the process that may write; 0 for none.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// Monotonic time at which the trace began.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -44,30 +44,31 @@ static MEMORY: AtomicUsize = AtomicUsize::new(0);
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 static SEEN_MPI: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if this process writes a trace. The number is asked for each time: a child made
-/// behind the library's back has its parent's memory, and must not wait for locks of threads it
-/// does not have.
+/// Returns true if this process writes a trace. The process number is queried on each call: a child
+/// made without the tool's knowledge has its parent's memory, and must not wait for locks of
+/// threads that it does not have.
 pub fn is_recording() -> bool {
     let owner = OWNER.load(Ordering::Acquire);
     owner != 0 && owner == kernel::process()
 }
 
-/// When the trace of this process began, which no other of its traces did; 0 where it writes none.
+/// Returns the start time of this process's trace, which is unique among its traces; 0 where it
+/// writes none.
 pub fn began() -> u64 {
     if is_recording() { BEGAN.load(Ordering::Relaxed).max(1) } else { 0 }
 }
 
-/// Returns true if a trace was begun, by this process or by one whose memory it has a copy of.
+/// Returns true if a trace was begun by this process, or by one whose memory it has copied.
 pub fn has_begun() -> bool {
     OWNER.load(Ordering::Acquire) != 0
 }
 
-/// Nanoseconds since the trace began.
+/// Returns the nanoseconds since the trace began.
 pub fn now() -> u64 {
     kernel::monotonic().saturating_sub(BEGAN.load(Ordering::Relaxed))
 }
 
-/// Writes, if this process has a trace.
+/// Runs `work` with the writer, if this process has a trace.
 pub fn with<R>(work: impl FnOnce(&mut Writer<'static>, u64) -> R) -> Option<R> {
     live(|live| live.writer.as_mut().map(|writer| work(writer, now())))?
 }
@@ -84,8 +85,8 @@ fn live<R>(work: impl FnOnce(&mut Live) -> R) -> Option<R> {
     Some(result)
 }
 
-/// Begins a trace in memory of our own. [`keep`] puts it into a file; one that turns out to be of no
-/// rank, as of a shell that a rank starts, never comes to any.
+/// Begins a trace in the tool's memory. [`keep`] puts it into a file; the trace of a process that
+/// turns out not to be a rank, such as a shell that a rank starts, is never put into one.
 pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) -> bool {
     let _guard = Guard::enter();
     let size = options.file_size as usize / 4096 * 4096;
@@ -113,7 +114,7 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
         program: Field::path(process.program.as_bytes()),
         ..Identity::default()
     };
-    // SAFETY: mapped just now, zero, of that size, and stays.
+    // SAFETY: just mapped, zeroed, of that size, and never unmapped.
     let bytes = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, size) };
     let Ok(writer) = Writer::create(bytes, &identity, &geometry) else { return false };
     BEGAN.store(began, Ordering::Relaxed);
@@ -128,17 +129,18 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
     true
 }
 
-/// Tables of a file of this size.
+/// Returns the table sizes for a file of this size.
 fn geometry(size: usize) -> Option<Geometry> {
     let times = if mpi_time::is_on() { mpi_time::ROWS } else { 0 };
     let loops = if mpi_time::loops::is_on() { mpi_time::loops::SITES as u32 } else { 0 };
     Geometry::for_file(size).map(|geometry| Geometry { times, loops, ..geometry })
 }
 
-/// Lets a trace begun in memory go on in a file. Where that cannot be, it is said, and nothing more is recorded.
+/// Moves a trace that was begun in memory to a file. Reports it where this is not possible; then
+/// nothing more is recorded.
 pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
     let folder = options.directory.as_bytes();
-    // The file system may take its time: no lock is held.
+    // The file system may take time, so no lock is held.
     let Some((image, false)) = live(|live| (live.image, live.path.is_some())) else {
         return is_recording();
     };
@@ -168,7 +170,7 @@ pub fn keep(options: &Options, place: &Place, process: &Process) -> bool {
     false
 }
 
-/// A new file with room for the trace.
+/// Creates a new file with room for the trace.
 fn prepare(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<New, Errno> {
     let new = file::create(folder, process, image, way)?;
     match file::allocate(new.file, SIZE.load(Ordering::Relaxed)) {
@@ -180,21 +182,22 @@ fn prepare(folder: &[u8], process: &Process, image: u32, way: Way) -> Result<New
     }
 }
 
-/// The trace goes on in the file, which has its name once all of it is there: who finds it by that can read it.
+/// Continues the trace in the file, which gets its name once it is complete: a process that finds
+/// it by name can read it.
 fn become_file(new: New) -> Result<(), Errno> {
     let moved = live(|live| {
         into(new.file)?;
         live.path = Some(new.path);
         Ok(())
     });
-    // The file system may take its time: no lock is held.
+    // The file system may take time, so no lock is held.
     let named = moved.unwrap_or(Err(Errno(libc::ECANCELED))).and_then(|()| new.publish());
     if let Err(error) = named {
         let _ = live(|live| live.path = None);
         new.discard();
         return Err(error);
     }
-    // Mapped by its name: lists of mappings show it for as long as it is mapped.
+    // Mapped by its name, which lists of mappings then show for as long as it is mapped.
     let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     if let Ok(named) = kernel::open_with(file::c_path(&new.path), flags, 0) {
         if kernel::identity(named) == kernel::identity(new.file) {
@@ -206,15 +209,15 @@ fn become_file(new: New) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Puts the file in the place of the memory, with all that is written there. With the lock held.
+/// Replaces the memory by the file, with everything written there. The lock is held.
 fn into(file: File) -> Result<(), Errno> {
     let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
-    // SAFETY: our own memory, to which nobody writes while the lock is held.
+    // SAFETY: memory of the tool, which is not written while the lock is held.
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, size) };
-    // The first page last: before it is there, the file is no trace.
+    // The first page is written last: without it, the file is not a trace.
     let (first, rest) = bytes.split_at(4096.min(size));
-    // Where rows will come first the file gets its pages now, many at once: each that is first touched
-    // through the mapping costs tens of microseconds on some file systems.
+    // Where rows will be written first, the file gets its pages now, many at once: a page that is
+    // first touched through the mapping costs tens of microseconds on some file systems.
     let mut done = first.len();
     let placement = geometry(size).and_then(|geometry| geometry.place(size));
     let sections = placement.iter().flat_map(|placement| {
@@ -240,16 +243,18 @@ fn into(file: File) -> Result<(), Errno> {
     map(file)
 }
 
-/// Maps the file in the place of the memory.
+/// Maps the file in place of the memory.
 fn map(file: File) -> Result<(), Errno> {
     let (address, size) = (MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
     kernel::map_at(address, size, libc::MAP_SHARED | libc::MAP_FIXED, file.0)?;
-    // Else the first page touched has the kernel fill all that it would read ahead: a millisecond.
+    // Otherwise the first touched page makes the kernel fill everything that it would read ahead,
+    // which takes a millisecond.
     kernel::advise_random(address, size);
     Ok(())
 }
 
-/// Bytes that a rank writes of a section in its first half second: of most it is a few rows.
+/// Returns the bytes that a rank writes of a section in its first half second: a few rows, for
+/// most.
 fn beginning(kind: SectionKind) -> usize {
     match kind {
         SectionKind::Segments => 80 << 10,
@@ -258,8 +263,8 @@ fn beginning(kind: SectionKind) -> usize {
     }
 }
 
-/// Calls `each` with the parts that were ever written to, counted from `start`: to read the others would take longer
-/// than all else at a start.
+/// Calls `each` with the parts that were ever written, as offsets from `start`: to read the others
+/// would take longer than the rest of the startup.
 fn each_written(
     start: usize,
     end: usize,
@@ -283,14 +288,14 @@ fn each_written(
     result
 }
 
-/// Asks for the written bytes to be on the disk. Takes as long as the disk does; no lock is held.
+/// Flushes the written bytes to the disk. May take as long as the disk does; no lock is held.
 pub fn flush() {
     if is_recording() {
         kernel::flush(MEMORY.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
     }
 }
 
-/// Bits of [`layout::flags`] to set and to clear.
+/// Sets and clears bits of [`layout::flags`].
 pub fn flags(set: u64, clear: u64) {
     if set & layout::flags::MPI_SEEN != 0 {
         SEEN_MPI.store(true, Ordering::Relaxed);
@@ -298,14 +303,14 @@ pub fn flags(set: u64, clear: u64) {
     with(|writer, _| writer.set_flags(set, clear));
 }
 
-/// There is a new phase. Its row is written by [`phases()`].
+/// Reports a new phase. [`phases()`] writes its row.
 pub fn phase(index: u16, kind: phases::Kind, parent: u16) {
     if let Some(sampling) = phases::sampling() {
         (sampling.known)(index, parent, kind == phases::Kind::Automatic);
     }
 }
 
-/// A phase begins or ends now.
+/// Records the begin or end of a phase now.
 pub fn phase_edge(index: u16, begins: bool) {
     if let Some(sampling) = phases::sampling() {
         (sampling.edge)(index, begins);
@@ -313,7 +318,7 @@ pub fn phase_edge(index: u16, begins: bool) {
     with(|writer, time| writer.phase_edge(time, u32::from(index), begins));
 }
 
-/// Writes the rows of all phases, and the peaks of those that are open. Not from where phases change.
+/// Writes the rows of all phases, and the peaks of open ones. Not called where phases change.
 pub fn phases() {
     if !is_recording() {
         return;
@@ -340,7 +345,7 @@ pub fn phases() {
     times();
 }
 
-/// Writes the times of all regions up to now, if they are taken.
+/// Writes the times of all regions until now, if they are measured.
 fn times() {
     if mpi_time::is_on() {
         let scale = mpi_time::scale();
@@ -350,8 +355,8 @@ fn times() {
     }
 }
 
-/// The highest owned bytes while a phase was open, and the resident ones then, if one of them is more than was written:
-/// `rose` says so of the owned ones.
+/// Writes the highest owned bytes in a phase, and its highest resident ones, if one of them has
+/// increased since it was written: `rose` is true if owned bytes have.
 pub fn phase_peaks(index: u16, is_open: bool, rose: bool, owned: &[u64; LIMIT]) {
     let Some(sampling) = phases::sampling() else { return };
     (sampling.peaks)(index, is_open, rose, &mut |resident| {
@@ -359,7 +364,8 @@ pub fn phase_peaks(index: u16, is_open: bool, rose: bool, owned: &[u64; LIMIT]) 
     });
 }
 
-/// The process ends by itself. `keep` is false for one that turned out to be no rank.
+/// Closes the trace when the process ends normally. `keep` is false for a process that turned out
+/// not to be a rank.
 pub fn finish(keep: bool) {
     let _ = live(|live| {
         let Some(writer) = &mut live.writer else { return };
@@ -382,7 +388,8 @@ pub fn has_seen_mpi() -> bool {
     SEEN_MPI.load(Ordering::Relaxed)
 }
 
-/// In the child of a fork, where no other thread is: the file is the parent's alone.
+/// Detaches from the file, in the child of a fork, which has no other thread: the file is the
+/// parent's alone.
 pub fn detach() {
     if OWNER.swap(0, Ordering::AcqRel) == 0 {
         return;
@@ -393,7 +400,8 @@ pub fn detach() {
     unsafe { *LIVE.0.get() = Live { writer: None, image: 0, path: None } };
 }
 
-/// There can be no trace. Whoever writes still, writes into memory that nobody reads.
+/// Gives up if no trace is possible. A thread that still writes does so into memory that is not
+/// read.
 fn give_up() {
     let _ = live(|live| live.writer = None);
     OWNER.store(0, Ordering::Release);
@@ -406,7 +414,7 @@ fn forget_memory() {
     let _ = kernel::map_at(address, size, flags, -1);
 }
 
-/// For [`crate::lifecycle::fork`].
+/// Returns the lock, for [`crate::lifecycle::fork`].
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }

@@ -1,4 +1,4 @@
-//! Samples of what is resident, and of page faults.
+//! Samples of resident memory, and of page faults.
 
 pub mod faults;
 pub mod sampler;

@@ -7,7 +7,7 @@ use memprof_trace::read::{Bin, Trace};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bins of equal width, and the largest total in each.
+/// Returns bins of equal width, and the largest total in each.
 pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     let bins = &trace.timeline;
     let (Some(first), Some(last)) = (bins.first(), bins.last()) else {
@@ -32,12 +32,12 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     let mut totals = vec![0u64; timeline.bins];
     let mut before = 0;
     for (total, range) in totals.iter_mut().zip(&parts) {
-        // What is not known has no total; what was before still held.
+        // Unknown times have no total; otherwise, the previous total still held.
         let bins = bins[range.clone()].iter().filter(|bin| bin.is_known());
         before = bins.map(|bin| bin.head.total_max).max().unwrap_or(before);
         *total = before;
     }
-    // After the last of them what the last sample found still held.
+    // After the last bin, the findings of the last sample still held.
     let tail = (timeline.bin_at(last.start) + 1)..timeline.bins;
     let now = trace.summary.as_ref();
     if let Some(now) = now {
@@ -80,7 +80,8 @@ pub fn timeline(trace: &Trace, names: &Names) -> (Timeline, Vec<u64>) {
     (timeline, totals)
 }
 
-/// Full samples in each bin of the timeline; those of a bin of the trace are counted in the middle of its samples.
+/// Returns the number of full samples in each bin of the timeline; those of a bin of the trace
+/// count in the middle of its samples.
 fn samples(bins: &[Bin], timeline: &Timeline) -> Vec<u32> {
     let mut samples = vec![0u32; timeline.bins];
     for bin in bins.iter().filter(|bin| bin.head.samples > 0) {
@@ -91,8 +92,9 @@ fn samples(bins: &[Bin], timeline: &Timeline) -> Vec<u32> {
     samples
 }
 
-/// Anonymous pages beyond the process's share of them at least, and those that others have, too, at most. Until a sample
-/// says so the least may have become that of the sample.
+/// Returns the anonymous pages beyond the process's share of them (lower bound), and those that
+/// others share (upper bound). Until a sample reports it, the lower bound may have become that of
+/// the sample.
 fn forked(bins: &[Bin], parts: &[std::ops::Range<usize>]) -> [Vec<u64>; 3] {
     if bins.iter().all(|bin| bin.head.common_max == 0) {
         return [(); 3].map(|()| vec![0; parts.len()]);
@@ -117,8 +119,8 @@ fn forked(bins: &[Bin], parts: &[std::ops::Range<usize>]) -> [Vec<u64>; 3] {
     [least, most.clone(), most]
 }
 
-/// Which bins of the trace lie in each bin of the timeline; where none does, the one before, whose
-/// values still held.
+/// Returns the bins of the trace that lie in each bin of the timeline; where there are none, the
+/// previous bin, whose values still held.
 fn parts(bins: &[Bin], timeline: &Timeline) -> Vec<std::ops::Range<usize>> {
     let mut parts: Vec<std::ops::Range<usize>> = Vec::with_capacity(timeline.bins);
     let mut next = 0;
@@ -136,7 +138,7 @@ fn parts(bins: &[Bin], timeline: &Timeline) -> Vec<std::ops::Range<usize>> {
     parts
 }
 
-/// `begun` is when the first of them began to be known.
+/// Folds bins into one bin of a series. `begun` is the time from which the first of them is known.
 fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u64) {
     let (mut sum, mut length) = (0u128, 0u128);
     let mut low = u32::MAX;
@@ -174,8 +176,8 @@ fn fold(series: &mut Series, at: usize, bins: &[Bin], component: usize, begun: u
     (series.floor[at], series.ceiling[at]) = (series.low[at], series.high[at]);
 }
 
-/// Bounds the times between full samples by the trace's bins. Such a time counts there for the bin of the later sample,
-/// and may have begun bins before.
+/// Bounds the times between full samples with the trace's bins. Such a time counts there for the
+/// bin of the later sample, and may have begun several bins earlier.
 fn bound(series: &mut Series, bins: &[Bin], parts: &[std::ops::Range<usize>], component: usize) {
     let mut later: Option<(u64, u64)> = None;
     for (at, range) in parts.iter().enumerate().rev() {

@@ -1,10 +1,10 @@
-//! Mappings of files for a component: its objects, and for the C library those that it maps unseen.
+//! Mappings of files by component: its objects, and for the C library those that it maps unseen.
 
 use memprof_trace::layout::{Class, segment};
 use memprof_trace::read::Trace;
 use std::collections::{HashMap, HashSet};
 
-/// Bytes by number of the component.
+/// Returns the mapped bytes by component number.
 pub fn images(trace: &Trace) -> HashMap<usize, u64> {
     let mut images: HashMap<usize, u64> = HashMap::new();
     let mut objects = HashSet::new();
@@ -16,7 +16,8 @@ pub fn images(trace: &Trace) -> HashMap<usize, u64> {
         add(object.row.component, object.row.size);
         objects.insert(stem(&object.row.path.to_string()).to_owned());
     }
-    // Locales and tables of character sets: no call is seen, since the C library maps them for itself.
+    // Locales and character set tables: no call is seen, since the C library maps them for its own
+    // use.
     for segment in trace.segments.iter().map(|segment| &segment.row.row) {
         let class = trace.component(segment.component as usize).map(|row| row.class());
         if class == Some(Class::System)
@@ -29,7 +30,8 @@ pub fn images(trace: &Trace) -> HashMap<usize, u64> {
     images
 }
 
-/// `libc` of `/lib/libc.so.6` and of `/usr/lib/libc-2.31.so`: links to a file have other names than it.
+/// Returns `libc` for `/lib/libc.so.6` and for `/usr/lib/libc-2.31.so`: links to a file have other
+/// names than the file.
 fn stem(path: &str) -> &str {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split(['.', '-']).next().unwrap_or(file)

@@ -1,4 +1,4 @@
-//! The parts of one trace that a report needs. The only place that knows the form of traces.
+//! Reduction of one trace to what a report needs. No other module knows the format of traces.
 
 mod bins;
 mod images;
@@ -22,10 +22,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The wanted part of a trace.
+/// Requested part of a trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All but the history sample by sample.
+    /// Everything except the history sample by sample.
     Everything,
     /// Memory now, and peaks.
     Summary,
@@ -33,28 +33,28 @@ pub enum Part {
 
 fn open(file: &Path, options: Options) -> Result<Trace, String> {
     Trace::open_with(file, options).map_err(|error| match error {
-        // Whoever says it names the file.
+        // The caller names the file.
         TraceError::Io { cause, .. } => cause.to_string(),
         other => other.to_string(),
     })
 }
 
-/// All but the history sample by sample.
+/// Everything except the history sample by sample.
 const DETAIL: Options = Options { history: false, detail: true };
 
-/// Facts of each trace that are needed before any can be added up.
+/// Facts about each trace that are needed before any can be added up.
 pub struct First {
-    /// When the process began, on the clocks it knew, and for how long it is known.
+    /// Start of the process on its clocks, and the time for which it is known.
     pub clock: Clock,
-    /// Which process it is.
+    /// Identity of the process.
     pub who: Who,
-    /// The rest, where so little of it is wanted that it need not be read again.
+    /// The rest, where so little is requested that it need not be read again.
     pub reduced: Option<Box<Reduced>>,
 }
 
-/// The first look at a trace.
+/// Reads the first facts of a trace.
 pub fn first(file: &Path, part: Part, living: &RunningProcesses) -> Result<First, String> {
-    // A timeline is most of what there is to read: it is read once.
+    // A timeline is most of the data: it is read only once.
     let detail = part == Part::Summary;
     let trace = open(file, Options { detail, ..DETAIL })?;
     let reduced = (part == Part::Summary).then(|| Box::new(of(file, &trace, part, living)));
@@ -83,7 +83,7 @@ fn clock_of(trace: &Trace) -> Clock {
     }
 }
 
-/// The last that is known of a process.
+/// Returns the last time known of a process.
 fn end_of(trace: &Trace) -> u64 {
     let summary = trace.summary.as_ref().map_or(0, |summary| summary.head.time);
     let sample = trace.timeline.last().map_or(0, |bin| bin.head.last_time);
@@ -117,7 +117,7 @@ fn of(file: &Path, trace: &Trace, part: Part, living: &RunningProcesses) -> Redu
     }
 }
 
-/// Names of a trace, each made once.
+/// Names of a trace, each created once.
 struct Names {
     components: Vec<Arc<str>>,
     phases: HashMap<u32, Arc<str>>,
@@ -153,7 +153,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
         .map(|bin| share(u64::from(bin.cell(0).resident_mean) << 10, bin.head.total_mean))
         .max();
     let now = share(head.unattributed, head.walked);
-    // Looks that found no need of a full sample count what the kernel has, too.
+    // Ticks without a full sample count the kernel's resident bytes, too.
     let counted = trace.timeline.iter().map(|bin| bin.head.kernel_max).max();
     let kernel_peak = head.kernel_peak.max(counted.unwrap_or(0));
     Rank {
@@ -261,7 +261,7 @@ fn state(file: &Path, trace: &Trace, living: &RunningProcesses) -> State {
     }
 }
 
-/// When the process of a trace last wrote into it, on its machine's monotonic clock.
+/// Returns the time when the process of a trace last wrote to it, on its machine's monotonic clock.
 fn wrote(file: &Path) -> Option<u64> {
     let trace = open(file, Options { history: false, detail: false }).ok()?;
     trace.identity.monotonic_ns.checked_add(end_of(&trace))
@@ -316,7 +316,8 @@ fn held(trace: &Trace, names: &Names) -> Vec<Held> {
     held
 }
 
-/// The most a component can have had resident at any time; 0 where that is not known.
+/// Returns an upper bound of the resident bytes of a component at any time; 0 where it is not
+/// known.
 fn resident_bound(trace: &Trace, index: usize, name: &str) -> u64 {
     if !Group::of(name).has_ledger() {
         return 0;
@@ -325,8 +326,8 @@ fn resident_bound(trace: &Trace, index: usize, name: &str) -> u64 {
     most.filter(|most| *most < u32::MAX).map_or(0, |most| u64::from(most) << 10)
 }
 
-/// Objects of the same name in different folders are one component in reports. Its peaks are at
-/// most the sums of theirs.
+/// Merges objects of the same name in different folders into one component in reports. Its peaks
+/// are at most the sums of theirs.
 fn merge(into: &mut Held, other: Held) {
     if other.resident_peak > into.resident_peak {
         into.resident_peak_ns = other.resident_peak_ns;
@@ -426,7 +427,7 @@ fn notes(trace: &Trace) -> Vec<(u32, Arc<str>)> {
     said.chain(of_flags).chain(open).collect()
 }
 
-/// Code of notes on regions that were left open.
+/// Code of notes about regions that were left open.
 const FROM_REGIONS: u32 = 2000;
-/// Codes of notes made of flags begin here.
+/// First code of notes derived from flags.
 const FROM_FLAGS: u32 = 1000;

@@ -7,9 +7,9 @@ use memprof_trace::read::{Bin, Options, Trace};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Phases nest no deeper than this; a trace that says otherwise is not believed.
+/// Maximum nesting depth of phases; a greater depth in a trace is ignored.
 const DEEPEST: u32 = 16;
-/// Spans kept of a rank, the longest.
+/// Maximum number of spans kept for a rank: the longest ones.
 const SPANS: usize = 512;
 
 fn depth(trace: &Trace, mut index: u32) -> u32 {
@@ -29,7 +29,8 @@ fn is_sampled(trace: &Trace, index: u32) -> bool {
     trace.peaks(index).is_some_and(|peaks| peaks.iter().any(|peak| peak.resident > 0))
 }
 
-/// The full samples between the end of `init` and the begin of `finalize`, without that at the end of `init` itself.
+/// Returns the number of full samples between the end of `init` and the begin of `finalize`,
+/// without the one at the end of `init`.
 pub fn samples_in_main(trace: &Trace) -> u64 {
     let automatic = |name: &str| {
         let mut rows = trace.phases.iter().map(|phase| &phase.row);
@@ -47,18 +48,18 @@ pub fn samples_in_main(trace: &Trace) -> u64 {
         match begin {
             _ if first > end => 0,
             Some(begin) if last < begin => 0,
-            // At least one is of before, or of after.
+            // At least one is from before, or from after.
             Some(begin) if first < begin => samples.saturating_sub(1),
             _ if last > end => samples.saturating_sub(1),
             _ => samples,
         }
     };
     let found: u64 = trace.timeline.iter().map(in_bin).sum();
-    // The first is the look at the end of `init`.
+    // The first is the sample at the end of `init`.
     found.saturating_sub(u64::from(begin.is_some()))
 }
 
-/// Names of the program's regions that were open when the process ended by itself.
+/// Returns the names of the program's regions that were open when the process ended normally.
 pub fn left_open(trace: &Trace) -> Vec<String> {
     let is_over = trace.has(flags::CLOSED);
     let open = trace
@@ -69,7 +70,7 @@ pub fn left_open(trace: &Trace) -> Vec<String> {
     open.map(|row| row.name.to_string()).collect()
 }
 
-/// `most` is what the process had resident at most, ever.
+/// Returns the phases of a rank. `most` is the highest resident memory of the process.
 pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
     let end = end_of(trace);
     trace
@@ -87,7 +88,8 @@ pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
                 depth: depth(trace, phase.index),
                 parent: names.phase(row.parent),
                 entries: row.entries,
-                // Older traces leave an entry that has not ended out of the total; of the first it is known.
+                // Older traces do not include an open entry in the total; for the first entry it is
+                // known.
                 total_ns: match row.entries {
                     1 if open => since.max(row.total_ns),
                     _ => row.total_ns,
@@ -100,7 +102,7 @@ pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
                     .collect(),
                 resident_peak: match row.resident_kib {
                     0 => sum.min(most),
-                    // Who is killed may leave what it was a moment before.
+                    // The row of a killed process may be slightly out of date.
                     known => (u64::from(known) << 10).max(residents.max().unwrap_or(0)),
                 },
             }
@@ -108,7 +110,7 @@ pub fn phases(trace: &Trace, names: &Names, most: u64) -> Vec<RankPhase> {
         .collect()
 }
 
-/// Phases that were open once: their span is in their row.
+/// Returns the phases that were open once, whose span is in their row.
 pub fn whole_spans(trace: &Trace, names: &Names) -> Vec<Span> {
     let end = end_of(trace);
     let mut spans: Vec<Span> = (trace.phases.iter())
@@ -130,14 +132,14 @@ pub fn whole_spans(trace: &Trace, names: &Names) -> Vec<Span> {
     spans
 }
 
-/// When phases were open: from the rows, and of those entered several times as far back as the
-/// history goes. Nanoseconds since the process started.
+/// Returns the periods in which phases were open, in nanoseconds since the process started: from
+/// the rows, and for phases entered several times as far back as the history goes.
 pub fn spans(file: &Path) -> Result<Vec<Span>, String> {
     let trace = open(file, Options { history: true, detail: false })?;
     Ok(all_spans(&trace))
 }
 
-/// The same of a trace that was read with its history.
+/// Returns the same for a trace that was read with its history.
 pub fn all_spans(trace: &Trace) -> Vec<Span> {
     let names = Names::of(trace);
     let mut spans = whole_spans(trace, &names);
@@ -183,7 +185,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const MS: u64 = 1_000_000;
 
-    /// A trace with full samples at these times, and phases of these names, kinds and spans.
+    /// Returns a trace with full samples at these times, and phases with these names, kinds and
+    /// spans.
     fn trace(samples: &[u64], phases: &[(&str, u32, u64, u64)]) -> Trace {
         let mut memory = Buffer::new(1 << 20);
         let geometry = Geometry::for_file(1 << 20).expect("a geometry");
@@ -212,7 +215,7 @@ mod tests {
             };
             writer.set_phase(index as u32, &row);
         }
-        // Something was owned in each, and something seen in the second.
+        // Memory was owned in each phase, and sampled in the second.
         writer.set_phase_peaks(0, &[0, MIB], &[0, 0]);
         writer.set_phase_peaks(1, &[0, MIB], &[0, MIB]);
         writer.close(1_000 * MS);
@@ -222,12 +225,12 @@ mod tests {
     #[test]
     fn samples_between_init_and_finalize_are_counted() {
         let (own, user) = (phase::AUTOMATIC, phase::USER);
-        // At the beginning, in init, at its end, four in main, one in finalize, and the last.
+        // At the beginning, in init, at its end, four in main, one in finalize, and the last one.
         let times = [1, 60, 101, 300, 400, 401, 600, 920, 990];
         let mpi = [("init", own, 50, 100), ("finalize", own, 900, 950)];
         assert_eq!(samples_in_main(&trace(&times, &mpi)), 4);
         assert_eq!(samples_in_main(&trace(&[1, 101, 990], &mpi)), 0);
-        // Without MPI all count, whatever the program calls its phases.
+        // Without MPI all samples count, whatever the program's phases are named.
         assert_eq!(samples_in_main(&trace(&times, &[("init", user, 50, 100)])), 9);
     }
 

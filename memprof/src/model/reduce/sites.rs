@@ -7,7 +7,7 @@ use memprof_trace::read::Trace;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// The object that stands between a program and MPI: its frames say nothing about the program.
+/// Object between a program and MPI, whose frames are not informative about the program.
 const OWN: &str = "libmemprof_preload.so";
 
 /// Reads only the stacks of a trace.
@@ -16,7 +16,7 @@ pub fn read(file: &Path) -> Result<(Vec<Object>, Vec<Site>), String> {
     Ok(sites(&trace, &Names::of(&trace)))
 }
 
-/// The stacks, and the objects their frames are in.
+/// Returns the stacks, and the objects that their frames refer to.
 pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut own = HashSet::new();

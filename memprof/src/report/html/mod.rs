@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: no network, no files beside it.
+//! The report as one self-contained page: it needs no network and no other files.
 //!
 //! It stays small for large jobs: sums, a heat map of all ranks, and a few ranks in detail.
 
@@ -14,19 +14,19 @@ use crate::units::{bytes, count, millionths, share, time};
 pub use page::{Page, Table};
 use std::path::Path;
 
-/// Ranks shown in detail where not all are.
+/// Maximum number of ranks shown in detail.
 const DETAILED: usize = 8;
-/// Nodes shown in detail.
+/// Number of nodes shown in detail.
 const NODES: usize = 4;
-/// Call stacks named.
+/// Number of call stacks with names.
 const SITES: usize = 25;
 
-/// Writes the page; how many bytes it has.
+/// Writes the page. Returns its number of bytes.
 pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
     output::write(file, page(job)?.as_bytes())
 }
 
-/// The page.
+/// Returns the page.
 pub fn page(job: &Job) -> anyhow::Result<String> {
     let mut page = Page::new(&format!("{} · memory", clean(job.program())));
     page.header(&clean(job.program()), &head(job));
@@ -69,7 +69,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
                     pictures::timeline(&timeline, pictures::rank_title(rank), Some("owned"));
                 charts.figure(&format!("rank-{index}"), &drawn, &timeline, index > 0)
             }
-            // The file went away since it was summarized.
+            // The file was removed after it was summarized.
             Err(error) => format!("<p class=note>{}</p>", markup(&error.to_string())),
         };
         page.push(&shown);
@@ -109,7 +109,7 @@ fn head(job: &Job) -> String {
     parts.join(" · ")
 }
 
-/// The figures one looks for first.
+/// Returns the most important figures.
 fn tiles(job: &Job) -> String {
     let mut tiles = Vec::new();
     if let Some(rank) = job.largest() {
@@ -180,7 +180,8 @@ fn heat(job: &Job) -> String {
     format!("<div class=scroll>{}</div>", picture::heat(&picture, &style))
 }
 
-/// All where they are few; else the first, and those around the smallest, median and largest peak.
+/// Returns all ranks if they are few; otherwise the first, and those around the smallest, median
+/// and largest peak.
 fn detailed(job: &Job) -> Vec<(&Rank, &'static str)> {
     let mut order: Vec<&Rank> = job.ranks().collect();
     if order.len() <= DETAILED {
@@ -218,7 +219,7 @@ fn largest_nodes(job: &Job) -> Vec<&Node> {
     nodes
 }
 
-/// A choice between figures of one kind; nothing where there is one.
+/// Returns a choice between figures of one kind; empty if there is only one.
 fn chooser(kind: &str, names: impl Iterator<Item = String>) -> String {
     let options: Vec<String> = names
         .enumerate()
@@ -232,14 +233,14 @@ fn chooser(kind: &str, names: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// The timelines of the page, with the numbers behind them for the pointer.
+/// Timelines of the page, with the numbers shown under the pointer.
 #[derive(Default)]
 struct Charts {
     data: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Charts {
-    /// Components by name under the pointer; the others are one number.
+    /// Number of components named under the pointer; the others are one number.
     const NAMED: usize = 12;
 
     fn figure(
@@ -274,13 +275,13 @@ impl Charts {
         )
     }
 
-    /// JSON that can stand in a script element.
+    /// Returns JSON that can be embedded in a script element.
     fn data(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string(&self.data)?.replace("</", "<\\/").replace("<!", "<\\!"))
     }
 }
 
-/// In KiB, and only where the value changes: `[bin, value, bin, value, ...]`.
+/// Returns values in KiB, only where they change: `[bin, value, bin, value, ...]`.
 fn kib(values: &[u64]) -> Vec<u64> {
     let mut out = Vec::new();
     let mut last = None;

@@ -1,16 +1,16 @@
-//! The frame of the page: style, script, sections.
+//! Frame of the page: style, script, sections.
 
 use crate::picture::PAGE_CSS;
 use crate::terminal::markup;
 
-/// A page being written.
+/// A page under construction.
 #[derive(Debug)]
 pub struct Page {
     text: String,
 }
 
 impl Page {
-    /// With this title.
+    /// Creates a page with this title.
     pub fn new(title: &str) -> Page {
         let text = format!(
             "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
@@ -24,7 +24,7 @@ impl Page {
         Page { text }
     }
 
-    /// The head of the page: its name, some words, and the choice of light or dark.
+    /// Adds the head of the page: its name, some text, and the choice of light or dark.
     pub fn header(&mut self, name: &str, words: &str) {
         self.text += &format!(
             "<header><h1>{}</h1><p>{}</p><button id=theme type=button>light / dark</button></header>\n",
@@ -33,7 +33,7 @@ impl Page {
         );
     }
 
-    /// More of it: HTML.
+    /// Appends HTML.
     pub fn push(&mut self, html: &str) {
         self.text.push_str(html);
     }
@@ -46,12 +46,12 @@ impl Page {
         }
     }
 
-    /// Ends it.
+    /// Ends a section.
     pub fn end(&mut self) {
         self.text += "</section>\n";
     }
 
-    /// The whole page.
+    /// Returns the whole page.
     pub fn finish(mut self, data: &str) -> String {
         self.text += "<div id=tip hidden></div>\n";
         self.text +=
@@ -68,7 +68,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// With these headings.
+    /// Creates a table with these headings.
     pub fn new(words: usize, heads: &[&str]) -> Table {
         let mut table = Table { html: "<div class=scroll><table>\n<thead>".to_owned(), words };
         table.cells("th", "", heads.iter().map(|head| markup(head)));
@@ -76,7 +76,7 @@ impl Table {
         table
     }
 
-    /// A row of text; `class` is a class of the page's style, or empty.
+    /// Adds a row of text; `class` is a class of the page's style, or empty.
     pub fn row(&mut self, class: &str, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells.into_iter().map(|cell| markup(&cell)).collect();
         self.cells("td", class, cells.into_iter());
@@ -94,7 +94,7 @@ impl Table {
         self.html += "</tr>\n";
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn finish(self) -> String {
         self.html + "</tbody></table></div>\n"
     }

@@ -1,4 +1,4 @@
-//! The tables of the page.
+//! Tables of the page.
 
 use super::page::Table;
 use crate::model::{Across, Group, Job, Spread};
@@ -6,13 +6,13 @@ use crate::report::{causes, sites as stacks, table, touches as first_touches};
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
 
-/// Components of a group that have a row of their own; the terminal shows all with --all.
+/// Number of components of a group that have their own row; the terminal shows all with --all.
 const KEPT: usize = 12;
-/// Rows after which a table ends; the omission is said.
+/// Maximum number of rows of a table; the omission is stated.
 const ROWS: usize = 400;
-/// Owners and touchers that have a row.
+/// Number of owners and touchers with a row.
 const CELLS: usize = 60;
-/// Call stacks named among the causes of peaks.
+/// Number of call stacks named among the causes of peaks.
 const CAUSES: usize = 10;
 
 fn section(title: &str, about: &str, body: &str) -> String {
@@ -23,14 +23,14 @@ fn section(title: &str, about: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{about}{body}</section>\n", markup(title))
 }
 
-/// Warnings to be read before the numbers.
+/// Returns warnings that must be read before the numbers.
 pub fn alerts(job: &Job) -> String {
     let text = table::remarks(job, Look::plain());
     let lines = text.lines().map(|line| line.trim_start_matches("note: "));
     lines.map(|line| format!("<p class=note>{}</p>\n", markup(line))).collect()
 }
 
-/// Components over ranks.
+/// Returns the table of components over ranks.
 pub fn components(job: &Job) -> String {
     let mut out = Table::new(
         1,
@@ -137,7 +137,7 @@ fn who(spread: &Spread) -> String {
     }
 }
 
-/// Peaks and their causes.
+/// Returns the table of peaks and their causes.
 pub fn causes(job: &Job) -> String {
     let mut out = Table::new(3, &["peak of", "in", "largest then", "resident", "at"]);
     for peak in causes::peaks(job, causes::SHOWN) {
@@ -164,7 +164,7 @@ pub fn causes(job: &Job) -> String {
     )
 }
 
-/// First touches by owner and toucher; nothing where the kernel was not asked.
+/// Returns first touches by owner and toucher; empty if page faults were not recorded.
 pub fn touches(job: &Job) -> String {
     let matrix = &job.touches;
     if matrix.processes == 0 {
@@ -178,7 +178,7 @@ pub fn touches(job: &Job) -> String {
     section("Who touched whose memory first", &first_touches::note(matrix), &out.finish())
 }
 
-/// Phases over ranks.
+/// Returns the table of phases over ranks.
 pub fn phases(job: &Job) -> String {
     if job.phases.is_empty() {
         return String::new();
@@ -231,7 +231,7 @@ pub fn phases(job: &Job) -> String {
     )
 }
 
-/// Nodes.
+/// Returns the table of nodes.
 pub fn nodes(job: &Job) -> String {
     let ranks = table::plural(job.noun());
     let heads = ["node", ranks, "added up now", "now, shared once", "of it shared", "peak", "at"];
@@ -259,7 +259,7 @@ pub fn nodes(job: &Job) -> String {
     section("Memory of nodes", "", &body)
 }
 
-/// Memory that the ranks of the fullest node share.
+/// Returns the memory that the ranks of the fullest node share.
 pub fn shared(job: &Job) -> String {
     let fullest = job.nodes.iter().max_by_key(|node| node.joined.repeated);
     let Some(node) = fullest.filter(|node| !node.joined.files.is_empty()) else {
@@ -288,7 +288,7 @@ pub fn shared(job: &Job) -> String {
     section("Shared pages", &about, &out.finish())
 }
 
-/// Sampled call stacks.
+/// Returns the sampled call stacks.
 pub fn sites(job: &Job, limit: usize) -> String {
     let named = stacks::named(&job.sites, job.started_ns, limit);
     if named.is_empty() {
@@ -314,7 +314,7 @@ pub fn sites(job: &Job, limit: usize) -> String {
     )
 }
 
-/// Balance of the numbers.
+/// Returns the checks of the numbers.
 pub fn balance(job: &Job) -> String {
     let balance = &job.balance;
     let mut out = Table::new(1, &["check", "value", "worst at"]);

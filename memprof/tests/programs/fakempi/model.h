@@ -31,15 +31,15 @@ struct Slot {
     bool is_empty() const { return kind == EMPTY; }
     bool is_given() const { return kind >= GIVEN_BY_MALLOC; }
     bool is_heap() const { return kind != EMPTY && (kind == GIVEN_BY_MALLOC || KIND_IS_HEAP(kind)); }
-    // Writes the first and the last byte, so that somebody else's writing is noticed.
+    // Writes the first and the last byte, so that a write by other code is noticed.
     void set_marks(unsigned char with);
     bool marks_are_there(size_t up_to) const;
 };
 
-// Who owns what a place gets. OWNER_NONE: the ledger does not see it.
+// Returns the owner of the memory that a place gets. OWNER_NONE: the ledger does not see it.
 int owner_of(int place, int kind);
 
-// Bytes that one thread's actions have added to each component, and what they are in.
+// Bytes that one thread's actions have added to each component, and the slots that hold them.
 struct Model {
     Slot slots[SLOTS];
     int64_t owned[OWNER_COUNT] = {};
@@ -48,17 +48,17 @@ struct Model {
     void remove(int owner, size_t bytes) { if (owner != OWNER_NONE) owned[owner] -= static_cast<int64_t>(bytes); }
 };
 
-// Bounds of what is resident of all slots, as the kernel sees it now.
+// Bounds of the resident bytes of all slots, as the kernel sees them now.
 struct Bounds {
     int64_t low[OWNER_COUNT] = {}, high[OWNER_COUNT] = {};
-    // Of that, what the kernel does not count in the process.
+    // Part of it that the kernel does not count in the process.
     int64_t huge = 0;
 };
 
 constexpr size_t PAGE = 4096;
 inline size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-// Adds those of some slots; false if the kernel does not tell.
+// Adds the bounds of some slots. Returns false if the kernel does not report residency.
 bool resident_bounds(const Slot *slots, int count, Bounds &bounds);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the interpreter asks the objects of a program to do with memory, and who they are. */
+/* Memory operations that the interpreter requests from the objects of a program, and these objects. */
 #ifndef ORDERS_H
 #define ORDERS_H
 
@@ -16,7 +16,7 @@ enum kind {
     KIND_POSIX_MEMALIGN,
     KIND_VALLOC,
     KIND_PVALLOC,
-    KIND_STRDUP,  /* libc allocates for whoever calls it */
+    KIND_STRDUP,  /* libc allocates for its caller */
     KIND_STRNDUP,
     KIND_UNTAGGED, /* __libc_malloc: passes the ledger by, and free must let it pass too */
     KIND_NEW,

@@ -1,5 +1,5 @@
-// What a program that may be killed at any time has told before: when it rested, and what a sample that was
-// taken meanwhile has to say.
+// Journal of a program that may be killed at any time: when it rested, and what a sample that was taken
+// meanwhile must contain.
 #ifndef RESTS_H
 #define RESTS_H
 

@@ -30,7 +30,7 @@ enum What {
     REPLACE, // a part, by a mapping at the same addresses
     FAIL,    // calls that cannot succeed
     GIVEN,   // MPI_Alloc_mem or MPI_Win_allocate
-    SWAP,    // with the slot that all threads share: who frees is another
+    SWAP,    // with the slot that all threads share: another thread frees it
     RELOAD,  // the MPI's plugin
     CHECK,   // owned, to the byte
     LOOK,    // resident, to the page

@@ -1,5 +1,5 @@
-//! Traces of jobs that never ran: to see how reports look, and how long they take, at sizes nobody has
-//! at hand. Every file goes through the [`crate::write::Writer`] that ranks use.
+//! Traces of jobs that never ran, to see how reports look, and how long they take, at sizes that
+//! are not available. Every file is written by the [`crate::write::Writer`] that ranks use.
 
 mod rank;
 mod reseal;
@@ -15,14 +15,14 @@ use crate::write::Buffer;
 use rank::Rank;
 pub use reseal::reseal;
 
-/// Shape of a job to make up. Equal shapes give equal files.
+/// Shape of a generated job. Equal shapes yield equal files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobShape {
     /// Ranks; at least one.
     pub ranks: u32,
     /// Nodes, which get equal shares of the ranks; at least one.
     pub nodes: u32,
-    /// Samples of each rank, four a second.
+    /// Samples of each rank, four per second.
     pub samples: u32,
     /// Components of each rank; 12 to 128.
     pub components: u32,
@@ -30,11 +30,12 @@ pub struct JobShape {
     pub segments: u32,
     /// Bytes of each file; see [`Geometry::for_file`].
     pub file_size: usize,
-    /// Of all that is random.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Times inside and outside of MPI and loops too, as `memprof run --time --loops` takes them.
+    /// Generate times inside and outside of MPI and loops too, as `memprof run --time --loops`
+    /// records them.
     pub times: bool,
-    /// Memory that one component has more than in a job of otherwise equal shape.
+    /// Additional memory of one component compared with a job of otherwise equal shape.
     pub more: Option<More>,
 }
 
@@ -45,14 +46,14 @@ pub struct More {
     pub component: u16,
     /// Number of the phase in which it holds more.
     pub phase: usize,
-    /// Number of the node on whose ranks it does.
+    /// Number of the affected node.
     pub node: u32,
-    /// Bytes more in each of them; whole pages.
+    /// Additional bytes in each of its ranks; whole pages.
     pub bytes: u64,
 }
 
 impl Default for JobShape {
-    /// Sixteen ranks on two nodes, two minutes.
+    /// Returns the shape of a job of two minutes with sixteen ranks on two nodes.
     fn default() -> Self {
         Self {
             ranks: 16,
@@ -88,8 +89,8 @@ impl JobShape {
     }
 }
 
-/// Writes a trace for each rank into `folder`, which is made if it is not there, and names them.
-/// `progress` hears after each how many are done, of how many.
+/// Writes a trace for each rank into `folder`, which is created if necessary, and returns their
+/// names. Calls `progress` after each with the number done and the total.
 pub fn job(
     folder: &Path,
     shape: &JobShape,

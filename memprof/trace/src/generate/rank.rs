@@ -10,18 +10,19 @@ use crate::layout::{
 };
 use crate::write::{Buffer, ComponentSample, SampleHead, Writer};
 
-/// Components that no job is without: see [`FIXED`], and the first of [`LIBRARIES`].
+/// Minimum number of components: see [`FIXED`], and the first of [`LIBRARIES`].
 pub(super) const FEWEST_COMPONENTS: u32 = 12;
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
-/// Between samples.
+/// Time between samples.
 const INTERVAL: u64 = 250_000_000;
-/// From here on numbers of components follow the order of loading.
+/// From this number on, components are numbered in the order of loading.
 const FIRST_OBJECT: u16 = 16;
 const SHARED: u16 = 4;
 const SEGMENT_PAGES: u64 = 4096;
-/// Pages that the MPI keeps in each rank for each of its peers; each library that it needs keeps a quarter of that.
+/// Pages that the MPI keeps in each rank for each of its peers; each library that it needs keeps a
+/// quarter of this.
 const PAGES_FOR_PEER: u64 = 4;
 
 /// Components that every process has: number, class, MiB.
@@ -65,11 +66,11 @@ const PHASES: [(&str, u32, u32, u64, u64); 6] = [
 struct Course {
     component: u16,
     row: ComponentRow,
-    /// Pages from when it is loaded.
+    /// Pages after it is loaded.
     base: u64,
-    /// Pages more at the end of the run, if it grows all the time.
+    /// Additional pages at the end of the run, for steady growth.
     growth: u64,
-    /// Pages more at the top of a wave.
+    /// Additional pages at the top of a wave.
     wave: u64,
     /// Samples from one wave to the next.
     period: u64,
@@ -78,7 +79,7 @@ struct Course {
 }
 
 impl Course {
-    /// Resident pages at a thousandth of the run.
+    /// Returns the resident pages at a thousandth of the run.
     fn pages(&self, number: u64, part: u64) -> u64 {
         if part < self.begin {
             return 0;
@@ -90,7 +91,7 @@ impl Course {
     }
 }
 
-/// SplitMix64: small, and good enough to make things differ.
+/// SplitMix64: small, and sufficient to create variation.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -216,7 +217,8 @@ impl<'s> Rank<'s> {
         writer.set_site(object, &row);
     }
 
-    /// Each rank has its own part of a segment, and all have the first pages.
+    /// Returns a segment, of which each rank has a separate part and all ranks have the first
+    /// pages.
     fn segment(&self, number: u32) -> (SegmentRow, Vec<u8>) {
         let pages = SEGMENT_PAGES;
         let mut bitmap = vec![0_u8; (pages / 8) as usize];
@@ -257,7 +259,7 @@ fn component_row(class: Class, name: &str, object: u16) -> ComponentRow {
 fn courses(shape: &JobShape, number: u32, random: &mut Random) -> Vec<Course> {
     let mut courses = Vec::new();
     let mebi = MIB / PAGE;
-    // What is kept takes no part in waves.
+    // Kept pages take no part in waves.
     let mut add = |component, row: ComponentRow, base: u64, kept: u64, random: &mut Random| {
         courses.push(Course {
             component,
@@ -291,7 +293,7 @@ fn courses(shape: &JobShape, number: u32, random: &mut Random) -> Vec<Course> {
         match course.component {
             0 => course.wave = 4,
             1 | 3 | SHARED => course.wave = 0,
-            // The first rank reads for all, and one loses memory.
+            // The first rank reads for all others, and one rank leaks memory.
             16 if number == 0 => course.base *= 2,
             16 if u64::from(number) == shape.seed % u64::from(shape.ranks) => {
                 course.growth = course.base;
@@ -367,7 +369,7 @@ impl<'r> Run<'r> {
         self.summarise(writer, &head, innermost);
     }
 
-    /// Pages that a component has more than in other jobs of this shape.
+    /// Returns the pages that a component has in addition to other jobs of this shape.
     fn more_pages(&self, component: u16, part: u64) -> u64 {
         let Some(more) = &self.rank.shape.more else { return 0 };
         let open =
@@ -376,7 +378,7 @@ impl<'r> Run<'r> {
         if open && here { more.bytes / PAGE } else { 0 }
     }
 
-    /// Phases that begin or end at this part of the run.
+    /// Begins or ends the phases at this part of the run.
     fn edges(&mut self, writer: &mut Writer<'_>, time: u64, part: u64) -> bool {
         let mut any = false;
         for (index, (.., begin, end)) in PHASES.into_iter().enumerate() {
@@ -480,7 +482,8 @@ impl<'r> Run<'r> {
         writer.close(time);
     }
 
-    /// The whole is as long as the phase between the beginning and the end of MPI.
+    /// Writes the times. The whole is as long as the phase between the beginning and the end of
+    /// MPI.
     fn write_times(&mut self, writer: &mut Writer<'_>) {
         let number = self.rank.number;
         let lengths: Vec<u64> = self.phases.iter().map(|(row, ..)| row.total_ns).collect();

@@ -1,12 +1,12 @@
-//! Checksums put right again, so that tests of readers get behind them.
+//! Corrects checksums, so that tests of readers get past them.
 
 use crate::layout::{
     BLOCK_RECORDS, BLOCK_SIZE, BlockHead, COMMITTED, HEADER_CHECKSUM, HEADER_SIZE, HeaderStart,
     Record, SECTION_TABLE, SECTIONS_LIMIT, SectionEntry, SectionKind, SlotHead,
 };
 
-/// Makes the checksums of header, slots and blocks match whatever they say, as a forger would. Bytes
-/// that are no trace stay as they are.
+/// Makes the checksums of header, slots and blocks match their content, as a forger would. Bytes
+/// that are not a trace stay unchanged.
 pub fn reseal(bytes: &mut [u8]) {
     let Some(start) = HeaderStart::from_bytes(bytes) else { return };
     if bytes.len() < HEADER_SIZE {

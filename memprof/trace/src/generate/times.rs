@@ -6,20 +6,20 @@ use crate::write::Writer;
 
 /// Rows of the loops.
 const LOOPS: u32 = 3;
-/// Kinds of MPI functions, by the place in [`TimeRow::mpi_ns`].
+/// Kinds of MPI functions, by their index in [`TimeRow::mpi_ns`].
 const POINT_TO_POINT: usize = 0;
 const COLLECTIVE: usize = 1;
 const WAIT: usize = 4;
 const OTHER: usize = 5;
-/// Call of the outer loop in the program's file.
+/// Address of the outer loop's call in the program's file.
 const OUTER: u64 = 0x2340;
 
-/// Room for the whole, for that many phases, and for the loops.
+/// Returns a geometry with room for the whole, for the phases, and for the loops.
 pub(super) fn room(geometry: Geometry, phases: u32) -> Geometry {
     Geometry { times: phases + 1, loops: LOOPS, ..geometry }
 }
 
-/// Kind of a region, by the part that its ranks spend outside of MPI.
+/// Kind of a region, by the part of the time that its ranks spend outside of MPI.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) enum Region {
     /// MPI begins or ends in it.
@@ -30,11 +30,11 @@ pub(super) enum Region {
     Lent,
 }
 
-/// Makes up the time of a rank in a region of that length.
+/// Generates the time of a rank in a region of this length.
 pub(super) fn of(region: Region, rank: u32, elapsed: u64, random: &mut Random) -> TimeRow {
     let mut row = TimeRow { elapsed_ns: elapsed, time: elapsed, ..TimeRow::default() };
     let share = |of: u64| (u128::from(elapsed) * u128::from(of) / 1000) as u64;
-    // The first rank reads for all; every sixteenth has the larger part of the mesh.
+    // The first rank reads for all others; every sixteenth has a larger part of the mesh.
     let useful = share(match region {
         Region::Edge => 20 + random.below(20),
         Region::Work if rank == 0 => 900,
@@ -62,7 +62,7 @@ pub(super) fn of(region: Region, rank: u32, elapsed: u64, random: &mut Random) -
     row
 }
 
-/// Writes a loop with a loop inside, in which ranks of even numbers send and those of odd ones receive.
+/// Writes a loop with an inner loop, in which even ranks send and odd ones receive.
 pub(super) fn write_loops(writer: &mut Writer<'_>, rank: u32, main: &TimeRow) {
     let turns = 1000;
     let mpi: u64 = main.mpi_ns.iter().sum();

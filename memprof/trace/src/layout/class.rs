@@ -1,7 +1,7 @@
 //! Kind of a component that owns memory.
 
-/// The tree of components, from its leaves. A component is a class and, where there are several of a
-/// class, a name: `mpi.dep:libopen-pal.so.40`.
+/// Leaves of the tree of components. A component is a class and, if there are several of a class, a
+/// name: `mpi.dep:libopen-pal.so.40`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "`name` says it")]
@@ -24,7 +24,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, in the order of their numbers.
+    /// All classes, in the order of their numbers.
     pub const ALL: [Class; 15] = [
         Class::Unattributed,
         Class::Tool,
@@ -43,7 +43,7 @@ impl Class {
         Class::Stack,
     ];
 
-    /// As reports and override files write it.
+    /// Returns the name in reports and override files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,8 @@ impl Class {
         }
     }
 
-    /// The first level of the tree: `application` for `app.*`, `mpi` for `mpi.*`, else the class.
+    /// Returns the first level of the tree: `application` for `app.*`, `mpi` for `mpi.*`, else the
+    /// class.
     #[must_use]
     pub const fn group(self) -> &'static str {
         match self {
@@ -75,19 +76,19 @@ impl Class {
         }
     }
 
-    /// Part of the MPI library: memory that it allocates for itself.
+    /// Returns true for parts of the MPI library: memory that it allocates for itself.
     #[must_use]
     pub const fn is_mpi(self) -> bool {
         matches!(self, Class::MpiCore | Class::MpiDependency | Class::MpiShared)
     }
 
-    /// The class of that number; `Unattributed` for a number that has none.
+    /// Returns the class with this number; `Unattributed` if there is none.
     #[must_use]
     pub fn from_number(number: u8) -> Class {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Class::Unattributed)
     }
 
-    /// The class of that name.
+    /// Returns the class with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Class> {
         Self::ALL.into_iter().find(|class| class.name() == name)

@@ -1,4 +1,4 @@
-//! Sizes of the sections, and their places.
+//! Sizes and positions of the sections.
 
 use super::rows::{
     BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, LoopRow, NameRow,
@@ -29,7 +29,7 @@ pub enum SectionKind {
 }
 
 impl SectionKind {
-    /// All of them, in the order of the file.
+    /// All kinds, in the order of the file.
     pub const ALL: [SectionKind; 15] = [
         SectionKind::State,
         SectionKind::Components,
@@ -48,7 +48,7 @@ impl SectionKind {
         SectionKind::Ring,
     ];
 
-    /// For people.
+    /// Returns the name for users.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,14 +70,14 @@ impl SectionKind {
         }
     }
 
-    /// The kind of that number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<SectionKind> {
         Self::ALL.into_iter().find(|kind| *kind as u32 == number)
     }
 }
 
-/// Number of rows each table can have. The ring gets the rest of the file.
+/// Number of rows of each table. The ring gets the rest of the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// At most [`COMPONENTS_LIMIT`].
@@ -98,23 +98,23 @@ pub struct Geometry {
     pub bitmap_bytes: u32,
     /// Call stacks.
     pub sites: u32,
-    /// Pairs of who owns and who touched.
+    /// Number of pairs of owner and toucher.
     pub touches: u32,
-    /// Regions whose times are taken; 0 for no such section.
+    /// Number of regions whose times are measured; 0 for no such section.
     pub times: u32,
-    /// Places that MPI is called from; 0 for no such section.
+    /// Number of call sites of MPI; 0 for no such section.
     pub loops: u32,
 }
 
-/// The timeline has, beside its bins: two places for the bin being filled, one to fold through.
+/// Slots of the timeline other than its bins: two for the bin being filled, one for folding.
 pub(crate) const EXTRA_BINS: u32 = 3;
-/// Blocks without which a ring is of no use.
+/// Minimum number of blocks of a useful ring.
 const FEWEST_BLOCKS: usize = 4;
-/// No table has more rows: writers keep two bytes for each in private memory.
+/// Maximum number of rows of a table: writers keep two bytes for each in private memory.
 pub(crate) const ROWS_LIMIT: usize = 512;
 
 impl Geometry {
-    /// The size of a file if nothing else is asked for.
+    /// Default file size.
     pub const DEFAULT_FILE: usize = 4 << 20;
     /// The smallest file with room for all components.
     pub const SMALLEST_FILE: usize = 512 << 10;
@@ -247,35 +247,35 @@ impl Geometry {
     }
 }
 
-/// Place of a section.
+/// Position of a section.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// From the beginning of the file.
+    /// Offset from the beginning of the file.
     pub offset: usize,
-    /// Bytes of each slot, with its head.
+    /// Size of each slot in bytes, with its head.
     pub slot_size: usize,
     /// Number of slots.
     pub slots: u32,
-    /// Different rows there can be.
+    /// Maximum number of different rows.
     pub capacity: u32,
 }
 
 impl Section {
     pub(crate) const EMPTY: Section = Section { offset: 0, slot_size: 0, slots: 0, capacity: 0 };
 
-    /// Bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn length(&self) -> usize {
         self.slot_size * self.slots as usize
     }
 
-    /// Place where a slot begins in the file.
+    /// Returns the offset of a slot in the file.
     #[must_use]
     pub const fn slot(&self, slot: u32) -> usize {
         self.offset + slot as usize * self.slot_size
     }
 
-    /// As in the header.
+    /// Returns the entry in the header.
     #[must_use]
     pub fn entry(&self, kind: SectionKind) -> SectionEntry {
         SectionEntry {
@@ -289,15 +289,15 @@ impl Section {
     }
 }
 
-/// Places of all sections in a file.
+/// Positions of all sections in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// By number of their kind.
+    /// By the number of the kind.
     sections: [Section; SECTIONS_LIMIT],
 }
 
 impl Placement {
-    /// Place of that one.
+    /// Returns the section of a kind.
     #[must_use]
     pub const fn section(&self, kind: SectionKind) -> Section {
         self.sections[kind as usize]

@@ -8,40 +8,40 @@ pub use measured::*;
 
 /// The first eight bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"MEMPROF\0";
-/// Of this layout.
+/// Version of this layout.
 pub const VERSION: u32 = 3;
-/// The oldest version that is read: its cells and rows of segments are shorter.
+/// Oldest version that is read: its cells and segment rows are shorter.
 pub const OLDEST_VERSION: u32 = 2;
-/// Follows the version; another order of bytes would show here.
+/// Follows the version and reveals another byte order.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 /// The header fills the first page; its last four bytes are the checksum of the others.
 pub const HEADER_SIZE: usize = 4096;
-/// Place of that checksum.
+/// Offset of that checksum.
 pub const HEADER_CHECKSUM: usize = HEADER_SIZE - 4;
-/// Place of the first section entry in the header.
+/// Offset of the first section entry in the header.
 pub const SECTION_TABLE: usize = 64;
-/// Entries there is room for.
+/// Capacity of the section table.
 pub const SECTIONS_LIMIT: usize = 16;
-/// Place of the identity in the header.
+/// Offset of the identity in the header.
 pub const IDENTITY: usize = SECTION_TABLE + SECTIONS_LIMIT * SectionEntry::SIZE;
-/// Components, in any table, have smaller numbers.
+/// Component numbers in any table are smaller.
 pub const COMPONENTS_LIMIT: usize = 256;
-/// Stands for no object, no component, no phase.
+/// Value for no object, no component, no phase.
 pub const NONE: u32 = u32::MAX;
-/// The same where there are two bytes.
+/// The same in two bytes.
 pub const NONE_SHORT: u16 = u16::MAX;
-/// Bins of the timeline begin with a width of this power of two, in nanoseconds: 16.8 ms.
+/// Initial width of the timeline's bins as a power of two, in nanoseconds: 16.8 ms.
 pub const BIN_SHIFT: u32 = 24;
 /// A ring block: its head and its records.
 pub const BLOCK_SIZE: usize = 4096;
-/// Records in one.
+/// Number of records in a block.
 pub const BLOCK_RECORDS: usize = (BLOCK_SIZE - BlockHead::SIZE) / Record::SIZE;
 /// Upper bits of the sequence number of every slot and block in use; no single flipped bit makes
 /// such a number zero, the number of an unused slot.
 pub const SEQUENCE_MARK: u64 = 0xC0DE << 48;
 /// Upper bit of `used` in a block head that has been committed.
 pub const COMMITTED: u32 = 1 << 31;
-/// Frames kept of a call stack.
+/// Number of frames kept of a call stack.
 pub const FRAMES: usize = 16;
 
 plain! {
@@ -51,7 +51,7 @@ plain! {
         8 version: u32,
         /// [`ENDIAN_MARK`].
         12 endian: u32,
-        /// Of the whole file, as made.
+        /// Size of the whole file, as created.
         16 file_size: u64,
         /// [`HEADER_SIZE`].
         24 header_size: u32,
@@ -75,9 +75,9 @@ plain! {
         4 slot_size: u32,
         /// Number of slots.
         8 slots: u32,
-        /// Number of different rows there can be; fewer than slots.
+        /// Maximum number of different rows; less than `slots`.
         12 capacity: u32,
-        /// From the beginning of the file.
+        /// Offset from the beginning of the file.
         16 offset: u64,
         /// `slot_size * slots`.
         24 length: u64,
@@ -85,19 +85,19 @@ plain! {
 }
 
 plain! {
-    /// Which process this is. Written once.
+    /// Identity of the process. Written once.
     pub struct Identity [544] {
-        /// In the job; -1 if this is not a rank.
+        /// Rank in the job; -1 if this is not a rank.
         0 rank: i32,
         /// Ranks in the job; -1 if not known.
         4 size: i32,
-        /// On its node; -1 if not known.
+        /// Rank on its node; -1 if not known.
         8 local_rank: i32,
         12 pid: u32,
         16 parent_pid: u32,
         /// 0 for the first program this process ran with a trace, 1 after an exec, and so on.
         20 image: u32,
-        /// When the process began: field 22 of `/proc/PID/stat`.
+        /// Start time of the process: field 22 of `/proc/PID/stat`.
         24 start_ticks: u64,
         /// Realtime clock when the trace began, in nanoseconds since 1970.
         32 realtime_ns: u64,
@@ -106,7 +106,7 @@ plain! {
         48 page_size: u32,
         /// Zero.
         52 reserved: u32,
-        /// Tells nodes apart, and boots of one.
+        /// Distinguishes nodes, and boots of a node.
         56 boot_id: [u8; 16],
         72 host: Text<64>,
         136 job: Text<64>,
@@ -147,11 +147,11 @@ plain! {
         28 phase_peaks: u32,
         32 segments: u32,
         36 sites: u32,
-        /// Rows that found no room, in all tables together.
+        /// Rows that found no room, in all tables.
         40 rows_lost: u64,
         /// When this was written.
         48 time: u64,
-        /// When the process said goodbye; 0 before.
+        /// Time when the process closed the trace; 0 before.
         56 closed_time: u64,
         /// Blocks begun in the ring so far.
         64 blocks: u64,
@@ -174,7 +174,7 @@ pub mod flags {
     pub const CLOSED: u64 = 1 << 3;
     /// The program is linked statically.
     pub const STATIC: u64 = 1 << 4;
-    /// The program brings its own allocator: blocks are not seen.
+    /// The program contains its own allocator: blocks are not seen.
     pub const OWN_ALLOCATOR: u64 = 1 << 5;
     /// Forked or given up: later events are not recorded.
     pub const DETACHED: u64 = 1 << 6;
@@ -186,11 +186,11 @@ pub mod flags {
     pub const PAUSED: u64 = 1 << 9;
     /// MPI calls are not seen.
     pub const NO_BOUNDARY: u64 = 1 << 10;
-    /// Resident memory is not seen page by page.
+    /// Residency is not known page by page.
     pub const NO_RESIDENCY: u64 = 1 << 11;
     /// The process has replaced its program by exec.
     pub const REPLACED: u64 = 1 << 12;
-    /// The kernel tells of every page fault.
+    /// The kernel reports every page fault.
     pub const FAULTS: u64 = 1 << 13;
     /// Every process was to be recorded, not only ranks.
     pub const ALL_PROCESSES: u64 = 1 << 14;
@@ -205,11 +205,12 @@ plain! {
         1 flags: u8,
         /// Row of the object it belongs to, or [`NONE_SHORT`].
         2 object: u16,
-        /// Of a stack: the component whose code it runs; else [`NONE_SHORT`].
+        /// For a stack: the component of the code that the thread runs; else [`NONE_SHORT`].
         4 parent: u16,
         /// Zero.
         6 reserved: u16,
-        /// Tells it from others of its class: a file name; empty if it is the only one.
+        /// Distinguishes the component from others of its class: a file name; empty if it is the
+        /// only one.
         8 name: Text<96>,
     }
 }
@@ -217,11 +218,11 @@ plain! {
 plain! {
     /// A loaded object.
     pub struct ObjectRow [232] {
-        /// Number that is added to addresses in the file.
+        /// Offset added to addresses in the file.
         0 base: u64,
         /// First address mapped.
         8 start: u64,
-        /// From there to the end of the mapping.
+        /// Bytes from `start` to the end of the mapping.
         16 size: u64,
         24 component: u32,
         /// Bytes of `build_id` in use.
@@ -235,7 +236,7 @@ plain! {
 
 /// Bits of [`ObjectRow::flags`].
 pub mod object {
-    /// Loaded no longer.
+    /// No longer loaded.
     pub const UNLOADED: u32 = 1;
 }
 
@@ -244,14 +245,14 @@ plain! {
     pub struct NoteRow [152] {
         0 time: u64,
         8 code: u32,
-        /// Times it was said.
+        /// Number of occurrences.
         12 count: u32,
         16 text: Text<136>,
     }
 }
 
 plain! {
-    /// A name that others refer to by its index: functions of MPI.
+    /// A name that other rows refer to by its index: MPI functions.
     pub struct NameRow [48] {
         0 name: Text<48>,
     }
@@ -263,20 +264,21 @@ plain! {
         0 name: Text<48>,
         /// [`phase`].
         48 kind: u32,
-        /// The phase around it when it first began, or [`NONE`].
+        /// Parent of the phase when it first began, or [`NONE`].
         52 parent: u32,
-        /// Times it began.
+        /// Number of times it began.
         56 entries: u64,
-        /// Time spent, over all entries that have ended.
+        /// Time over all entries; for one that is open, until this was written. Version 2 omits an
+        /// open one.
         64 total_ns: u64,
-        /// When it first began.
+        /// Time of the first begin.
         72 first_time: u64,
-        /// When it last ended.
+        /// Time of the last end.
         80 last_time: u64,
         /// Number of times it is open now.
         88 open: u32,
-        /// The most that was resident in the process at a sample while it was open, in KiB; the largest number
-        /// stands for more. 0 where no sample was taken in it, and in older traces.
+        /// Highest resident bytes of the process at a sample in the phase, in KiB; the largest
+        /// number also stands for more. 0 where no sample was taken in it, and in older traces.
         92 resident_kib: u32,
     }
 }
@@ -294,7 +296,7 @@ pub mod phase {
 }
 
 plain! {
-    /// The greatest a component had during a phase. One for each component, in one row.
+    /// Highest memory of a component during a phase. One for each component, in one row.
     pub struct PhasePeak [16] {
         0 owned: u64,
         8 resident: u64,
@@ -302,8 +304,9 @@ plain! {
 }
 
 plain! {
-    /// A mapping shared with other processes: which pages of the file or object are present. A bitmap
-    /// follows, a bit for each granule from the beginning of the file, lowest bit first.
+    /// A mapping shared with other processes, and which pages of the file or object are present. A
+    /// bitmap follows, with one bit for each granule from the beginning of the file, lowest bit
+    /// first.
     pub struct SegmentRow [176] {
         0 device: u64,
         8 inode: u64,
@@ -316,38 +319,40 @@ plain! {
         32 granule_shift: u32,
         /// Bytes of bitmap in use.
         36 bitmap_length: u32,
-        /// Exact, also where a granule is more than a page.
+        /// Exact where a granule is a page; otherwise a page counts as often as it is mapped.
         40 present: u64,
         48 time: u64,
-        /// As `present`, but a page counts as often as it is mapped, as it does for the component. 0 in older
-        /// traces, where no page was mapped twice.
+        /// As `present`, but a page counts as often as it is mapped, as it does for the component.
+        /// 0 in older traces: as `present`.
         56 counted: u64,
         64 path: Text<96>,
-        /// Pages that were present once and are not in the bitmap, in bytes.
+        /// Bytes of granules that were present in an earlier sample and are not in the bitmap.
         160 dropped: u64,
-        /// The most by which `counted` was above `present`.
+        /// Highest difference between `counted` and `present`.
         168 doubled: u64,
     }
 }
 
-/// Places in [`SummaryHead::lost`].
+/// Indexes in [`SummaryHead::lost`].
 pub mod lost {
     /// Names of the counts.
     pub const NAMES: [&str; 7] =
         ["objects", "segments", "sites", "blocks", "granules", "ranges", "threads"];
-    /// Loaded objects, at most at once: mappings and calls of further ones have no owner.
+    /// Loaded objects, highest number at one time: mappings and calls of further ones have no
+    /// owner.
     pub const OBJECTS: usize = 0;
-    /// Mappings of files and of shared memory, at most at once, that a node counts for each process.
+    /// Mappings of files and of shared memory that a node counts for each process, highest number
+    /// at one time.
     pub const SEGMENTS: usize = 1;
-    /// Sampled blocks whose call stacks were not kept.
+    /// Sampled blocks without a stored call stack.
     pub const SITES: usize = 2;
-    /// Large blocks whose place was not kept: their pages are the allocator's.
+    /// Large blocks without an entry: their pages count as the allocator's.
     pub const BLOCKS: usize = 3;
-    /// Times that the place of a small block was not kept: as for `BLOCKS`.
+    /// Times that a small block was not recorded: as for `BLOCKS`.
     pub const GRANULES: usize = 4;
-    /// Mappings whose owner is not kept.
+    /// Mappings without a stored owner.
     pub const RANGES: usize = 5;
-    /// Threads whose home and stack are not known.
+    /// Threads with unknown home and stack.
     pub const THREADS: usize = 6;
 }
 
@@ -357,14 +362,14 @@ pub mod segment {
     pub const HUGETLB: u32 = 1;
     /// No longer mapped.
     pub const GONE: u32 = 2;
-    /// Counted in another component earlier.
+    /// Counted for another component earlier.
     pub const MOVED: u32 = 4;
-    /// The row was another file's earlier, of which nothing is left.
+    /// The row was another file's earlier, whose data are gone.
     pub const REUSED: u32 = 8;
 }
 
 plain! {
-    /// Place of allocations: a call stack, innermost frame first, with weighted bytes.
+    /// Allocation site: a call stack, innermost frame first, with weighted bytes.
     pub struct SiteRow [240] {
         0 component: u32,
         /// Frames in use.
@@ -377,9 +382,9 @@ plain! {
         32 samples: u64,
         /// Row of the object of each frame, or [`NONE`].
         40 objects: [u32; 16],
-        /// Address in the file of that object, or as it was.
+        /// Address in the file of that object, or in memory if there is none.
         104 offsets: [u64; 16],
-        /// As `live`, when `walked` was greatest; 0 also where a sample had no time to ask.
+        /// `live` when `walked` was greatest; also 0 if a sample had no time to read it.
         232 at_peak: u64,
     }
 }
@@ -390,13 +395,13 @@ plain! {
     pub struct TouchRow [32] {
         /// Owner of the memory.
         0 owner: u16,
-        /// Component whose code touched it, or [`NONE_SHORT`].
+        /// Component of the code that touched the memory, or [`NONE_SHORT`].
         2 toucher: u16,
-        /// In which function of MPI: a name index plus 1; 0 outside.
+        /// MPI function: a name index plus 1; 0 outside.
         4 function: u32,
-        /// Number of faults.
+        /// Number of page faults.
         8 faults: u64,
-        /// Bytes that became resident by that.
+        /// Bytes that became resident by these faults.
         16 bytes: u64,
         /// Zero.
         24 reserved: u64,
@@ -404,65 +409,65 @@ plain! {
 }
 
 plain! {
-    /// Time of a region inside and outside of MPI: of the thread that began MPI, in all its times that were open, up to
-    /// now. Kinds of functions are, in this order: between two ranks, collective, one-sided, files, completion of
-    /// requests, others.
+    /// Time of a region inside and outside of MPI, for the thread that began MPI, over all periods
+    /// in which the region was open, until now. Kinds of functions are, in this order: between two
+    /// ranks, collective, one-sided, files, completion of requests, others.
     pub struct TimeRow [192] {
         /// In the region.
         0 elapsed_ns: u64,
         /// Outside of MPI, in a barrier of quo that lets others use the processors.
         8 lent_ns: u64,
-        /// Times that the processors were lent.
+        /// Number of times that the processors were lent.
         16 lent_calls: u64,
-        /// Inside MPI in other threads, in sum.
+        /// Total time inside MPI in other threads.
         24 others_ns: u64,
-        /// Calls of MPI by other threads.
+        /// Number of MPI calls by other threads.
         32 others_calls: u64,
         /// Inside MPI by kind; kinds beyond are zero.
         40 mpi_ns: [u64; 8],
-        /// Calls of MPI by kind.
+        /// Number of MPI calls by kind.
         104 calls: [u64; 8],
         /// When this was written.
         168 time: u64,
-        /// Outside of MPI, in OpenMP's parallel regions.
+        /// Outside of MPI, in OpenMP parallel regions.
         176 openmp_ns: u64,
-        /// Parallel regions.
+        /// Number of parallel regions.
         184 openmp_regions: u64,
     }
 }
 
 plain! {
-    /// Place that MPI is called from, and the loop of the program that begins there. Times are those of the thread that
-    /// began MPI.
+    /// Call site of MPI, and the loop of the program that begins there. Times are those of the
+    /// thread that began MPI.
     pub struct LoopRow [120] {
         /// Row of the object that calls, or [`NONE`].
         0 object: u32,
         /// Function: a name index plus 1.
         4 function: u32,
-        /// Address that calls return to, in the file of that object, or as it was.
+        /// Return address of the calls, in the file of that object, or in memory if there is none.
         8 offset: u64,
         /// Row of the head of the loop around it, or [`NONE`]; a lower number.
         16 around: u32,
-        /// Kind of the function, by the place in [`TimeRow::mpi_ns`].
+        /// Kind of the function, by its index in [`TimeRow::mpi_ns`].
         20 kind: u32,
         /// 1 if a loop begins here.
         24 is_head: u32,
         /// Zero.
         28 reserved: u32,
-        /// Number of calls; 0 in a row that is none any more.
+        /// Number of calls; 0 in a row that is no longer valid.
         32 calls: u64,
         /// Inside these calls.
         40 spent_ns: u64,
         /// Iterations of the loop that were measured.
         48 turns: u64,
-        /// From one call here to the next, in sum over these iterations.
+        /// Total time from one call here to the next, over these iterations.
         56 time_ns: u64,
-        /// Part of it inside MPI, also in loops inside.
+        /// Part of it inside MPI, also in inner loops.
         64 mpi_ns: u64,
         /// The same of the last iterations.
         72 recent_time_ns: u64,
         80 recent_mpi_ns: u64,
-        /// Calls of MPI from places that found no room, in the whole process.
+        /// MPI calls from call sites that found no room, in the whole process.
         88 lost: u64,
         /// When this was written.
         96 time: u64,

@@ -1,4 +1,4 @@
-//! Errors of a trace, after which nothing is known, and faults, after which some is.
+//! Errors, after which nothing is known of a trace, and faults, after which part of it is.
 
 use std::fmt;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use super::LARGEST_FILE;
 use crate::layout::{OLDEST_VERSION, SectionKind, VERSION};
 
-/// Why a file cannot be read as a trace at all.
+/// Reason why a file cannot be read as a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The system refused.
+    /// The system reported an error.
     #[error("cannot read {}: {cause}", path.display())]
     Io {
         /// The file.
@@ -18,10 +18,10 @@ pub enum TraceError {
         /// The system's error.
         cause: io::Error,
     },
-    /// A folder, a pipe, a device.
+    /// The path is a folder, a pipe, or a device.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
-    /// Larger than any trace.
+    /// The file is larger than any trace.
     #[error("{} has {size} bytes; traces have at most {LARGEST_FILE}", path.display())]
     TooLarge {
         /// The file.
@@ -29,36 +29,36 @@ pub enum TraceError {
         /// Its size.
         size: u64,
     },
-    /// No bytes.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// All zero where the magic number would be.
+    /// There are zeros in place of the magic number.
     #[error("the trace was never begun: its process ended before the header was complete")]
     Unfinished,
-    /// Another kind of file.
+    /// The file is of another kind.
     #[error("not a trace of memprof")]
     NotATrace,
-    /// Fewer bytes than a header.
+    /// The file is shorter than a header.
     #[error("only {length} bytes of the trace are left, not even its header")]
     HeaderCut {
         /// Bytes there are.
         length: u64,
     },
-    /// Written with the other order of bytes.
+    /// The file was written with the other byte order.
     #[error("the trace was written with the other order of bytes")]
     OtherEndian,
-    /// Written by a memprof with another version of the format.
+    /// The file was written by a memprof with another version of the format.
     #[error(
         "the trace has version {version} of the format; this memprof reads versions {OLDEST_VERSION} to {VERSION}"
     )]
     OtherVersion {
-        /// That of the file.
+        /// Version of the file.
         version: u32,
     },
     /// The header does not match its checksum.
     #[error("the header of the trace is damaged")]
     HeaderDamaged,
-    /// The header is impossible.
+    /// The header has an impossible value.
     #[error("the header of the trace makes no sense: {what}")]
     Nonsense {
         /// The impossible value.
@@ -66,31 +66,31 @@ pub enum TraceError {
     },
 }
 
-/// Missing part of a trace that could be read.
+/// Missing part of a trace that is otherwise readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The file is shorter than it was made.
+    /// The file is shorter than it was created.
     Truncated {
         /// Bytes there are.
         length: u64,
         /// Bytes there were.
         expected: u64,
     },
-    /// Slots or blocks that do not match their checksums. Of a row there may be an older value.
+    /// Slots or blocks do not match their checksums. For a row there may be an older value.
     Damaged {
         /// The section.
         section: SectionKind,
         /// Number of slots.
         count: u64,
     },
-    /// Rows, or blocks of the ring, that were written and are not there.
+    /// Rows, or blocks of the ring, were written and are missing.
     Missing {
         /// The section.
         section: SectionKind,
         /// Number of blocks.
         count: u64,
     },
-    /// Impossible rows or records; put right or left out.
+    /// Impossible rows or records were corrected or left out.
     Nonsense {
         /// The section.
         section: SectionKind,

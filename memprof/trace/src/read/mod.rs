@@ -1,9 +1,10 @@
-//! Reading a trace: of a process that runs, has ended, or was killed; cut off or damaged anywhere.
+//! Reading of a trace, of a process that runs, has ended, or was killed; the file may be cut off or
+//! damaged anywhere.
 //!
-//! [`Trace`] is what the file says, free of how it says it. What cannot be read is left out and named
-//! in [`Trace::faults`]; only a file whose header cannot be trusted is an error. Nothing in a file can
-//! make a reader panic, run long, or take more memory than a few times the size of the file; numbers
-//! of components are always below [`crate::layout::COMPONENTS_LIMIT`].
+//! [`Trace`] is the content of the file, independent of its encoding. Data that cannot be read are
+//! omitted and named in [`Trace::faults`]; only a file with an invalid header is an error. No
+//! content of a file can make a reader panic, run long, or use more memory than a few times the
+//! size of the file. Component numbers are always below [`crate::layout::COMPONENTS_LIMIT`].
 
 mod error;
 mod file;
@@ -18,29 +19,30 @@ use source::Source;
 
 use crate::layout::{ENDIAN_MARK, HEADER_SIZE, HeaderStart, MAGIC, OLDEST_VERSION, VERSION};
 
-/// A file larger than this is not taken for a trace.
+/// Size up to which a file is accepted as a trace.
 pub const LARGEST_FILE: u64 = 1 << 30;
 
 /// Parts of a trace to read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The ring: every sample of the last part of the run. It is most of a file; the timeline, which is
-    /// always read, tells about the whole run.
+    /// The ring: every sample of the last part of the run. It is most of a file; the timeline,
+    /// which is always read, covers the whole run.
     pub history: bool,
-    /// The timeline and the large tables: peaks of phases, segments, sites, touches. Without them it has the identity
-    /// of the process, its last and highest memory, and its phases.
+    /// The timeline and the large tables: peaks of phases, segments, sites, touches. Without them
+    /// the result contains the identity of the process, its last and highest memory, and its
+    /// phases.
     pub detail: bool,
 }
 
 impl Default for Options {
-    /// Everything.
+    /// Reads everything.
     fn default() -> Self {
         Self { history: true, detail: true }
     }
 }
 
 impl Trace {
-    /// Reads the trace in a file, which may be written meanwhile.
+    /// Reads the trace in a file, which may be written at the same time.
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, TraceError> {
         Self::open_with(path, Options::default())
     }

@@ -1,4 +1,4 @@
-//! Content of a trace. Rows are those of the newest layout; readers of older ones convert.
+//! Content of a trace. Rows are those of the newest layout; readers of older layouts convert.
 
 use std::ops::Range;
 
@@ -13,25 +13,25 @@ use crate::write::ComponentSample;
 /// A row and its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<T> {
-    /// The number others refer to it by.
+    /// Number by which other rows refer to it.
     pub index: u32,
     /// The row.
     pub row: T,
 }
 
-/// The greatest each component had during a phase, by number of the component.
+/// Highest memory of each component during a phase, by component number.
 pub type PhasePeaks = Vec<PhasePeak>;
 
 /// Everything in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Of the format.
+    /// Version of the format.
     pub version: u32,
-    /// As made; a file cut off is shorter.
+    /// Size as created; a truncated file is shorter.
     pub file_size: u64,
-    /// Which process.
+    /// Identity of the process.
     pub identity: Identity,
-    /// Flags, and the other changing state of the whole.
+    /// Flags, and the other changing state of the whole trace.
     pub state: StateRow,
     /// By number.
     pub components: Vec<Row<ComponentRow>>,
@@ -41,38 +41,39 @@ pub struct Trace {
     pub notes: Vec<Row<NoteRow>>,
     /// By number.
     pub names: Vec<Row<NameRow>>,
-    /// The last memory, and the peaks; nothing if the process ended before its first sample.
+    /// The last memory, and the peaks; `None` if the process ended before its first sample.
     pub summary: Option<Summary>,
     /// By number.
     pub phases: Vec<Row<PhaseRow>>,
     /// By number of the phase.
     pub phase_peaks: Vec<Row<PhasePeaks>>,
-    /// The whole run, by time. No two overlap; times without a sample have no bin, and the state before still held
-    /// then. Widths may differ where the process was killed while it folded them.
+    /// The whole run, in order of time. Bins do not overlap; times without a sample have no bin,
+    /// and the previous state still held then. Widths may differ if the process was killed while
+    /// it folded the bins.
     pub timeline: Vec<Bin>,
     /// By number.
     pub segments: Vec<Row<Segment>>,
     /// By number.
     pub sites: Vec<Row<SiteRow>>,
-    /// First touches by owner and toucher, where the kernel was asked; by number.
+    /// First touches by owner and toucher, if page faults were recorded; by number.
     pub touches: Vec<Row<TouchRow>>,
-    /// Times of regions, where they were taken: row 0 is the part of the run in which MPI was ready, and a phase has the
-    /// row after its number.
+    /// Times of regions, if they were measured: row 0 is the part of the run in which MPI was
+    /// ready, and a phase has the row after its number.
     pub times: Vec<Row<TimeRow>>,
-    /// Places that MPI is called from, where loops were asked for; by number.
+    /// Call sites of MPI, if loops were requested; by number.
     pub loops: Vec<Row<LoopRow>>,
-    /// The last part of the run, sample by sample; empty if it was not asked for.
+    /// The last part of the run, sample by sample; empty if it was not requested.
     pub history: History,
     /// Parts that could not be read.
     pub faults: Vec<Fault>,
 }
 
-/// The last summary that is whole.
+/// The last valid summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Totals.
     pub head: SummaryHead,
-    /// By number of the component.
+    /// By component number.
     pub rows: Vec<SummaryRow>,
 }
 
@@ -85,7 +86,7 @@ pub struct Bin {
     pub width: u64,
     /// Totals.
     pub head: BinHead,
-    /// By number of the component; those beyond have nothing.
+    /// By component number; components beyond have no memory.
     pub cells: Vec<Cell>,
 }
 
@@ -96,7 +97,8 @@ impl Bin {
         self.head.samples > 0 || self.head.total_mean > 0
     }
 
-    /// From its first sample to its last, or the whole of it where there is none. A forged one may end first.
+    /// Returns the time from the first sample to the last, or the whole bin if there is no sample.
+    /// A forged bin may end before it begins.
     #[must_use]
     pub fn seen(&self) -> (u64, u64) {
         if self.head.samples == 0 && self.head.others == 0 {
@@ -105,13 +107,13 @@ impl Bin {
         (self.head.first_time, self.head.last_time)
     }
 
-    /// Memory of that component.
+    /// Returns the memory of a component.
     #[must_use]
     pub fn cell(&self, component: usize) -> Cell {
         self.cells.get(component).copied().unwrap_or_default()
     }
 
-    /// When it ends.
+    /// Returns the end of the bin.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.width)
@@ -127,7 +129,7 @@ pub struct Segment {
     pub bitmap: Vec<u8>,
 }
 
-/// Samples and events, in the order they were written.
+/// Samples and events, in the order in which they were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     pub(crate) samples: Vec<Sample>,
@@ -136,12 +138,12 @@ pub struct History {
 }
 
 impl History {
-    /// Each sample and its rows about components, oldest first.
+    /// Returns each sample and its component rows, oldest first.
     pub fn samples(&self) -> impl DoubleEndedIterator<Item = (&Sample, &[ComponentSample])> {
         self.samples.iter().map(|sample| (sample, &self.rows[sample.rows.clone()]))
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.samples.len()
@@ -174,25 +176,26 @@ pub struct Sample {
     pub(crate) rows: Range<usize>,
 }
 
-/// A phase begins or ends.
+/// The begin or end of a phase.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PhaseEdge {
     /// Nanoseconds since the trace began.
     pub time: u64,
     /// Number of the phase.
     pub phase: u32,
-    /// Or ends.
+    /// True if the phase begins, false if it ends.
     pub begins: bool,
 }
 
 impl Trace {
-    /// The row with that number.
+    /// Returns the row with this number.
     #[must_use]
     pub fn component(&self, index: usize) -> Option<&ComponentRow> {
         find(&self.components, u32::try_from(index).ok()?)
     }
 
-    /// `mpi.dep:libopen-pal.so.40`, or `component 77` if the dictionary does not name it.
+    /// Returns a name such as `mpi.dep:libopen-pal.so.40`, or `component 77` if the dictionary does
+    /// not name it.
     #[must_use]
     pub fn component_name(&self, index: usize) -> String {
         match self.component(index) {
@@ -201,31 +204,32 @@ impl Trace {
         }
     }
 
-    /// The function of MPI that a `*_function` field stands for; nothing for 0.
+    /// Returns the MPI function that a `*_function` field stands for; `None` for 0.
     #[must_use]
     pub fn function(&self, field: u32) -> Option<String> {
         find(&self.names, field.checked_sub(1)?).map(|row| row.name.to_string())
     }
 
-    /// The phase with that number.
+    /// Returns the phase with this number.
     #[must_use]
     pub fn phase(&self, index: u32) -> Option<&PhaseRow> {
         find(&self.phases, index)
     }
 
-    /// The peaks of the phase with that number.
+    /// Returns the peaks of the phase with this number.
     #[must_use]
     pub fn peaks(&self, phase: u32) -> Option<&PhasePeaks> {
         find(&self.phase_peaks, phase)
     }
 
-    /// The object with that number.
+    /// Returns the object with this number.
     #[must_use]
     pub fn object(&self, index: u32) -> Option<&ObjectRow> {
         find(&self.objects, index)
     }
 
-    /// One more than the greatest number of a component anywhere; at most [`COMPONENTS_LIMIT`].
+    /// Returns one more than the highest component number in the trace; at most
+    /// [`COMPONENTS_LIMIT`].
     #[must_use]
     pub fn columns(&self) -> usize {
         let named = self.components.last().map_or(0, |row| row.index as usize + 1);
@@ -235,7 +239,7 @@ impl Trace {
         named.max(summary).max(bins).max(history.unwrap_or(0)).min(COMPONENTS_LIMIT)
     }
 
-    /// The latest time anything in the trace tells about, in nanoseconds since it began.
+    /// Returns the latest time in the trace, in nanoseconds since it began.
     #[must_use]
     pub fn last_time(&self) -> u64 {
         let summary = self.summary.as_ref().map_or(0, |summary| summary.head.time);
@@ -268,7 +272,7 @@ impl ComponentRow {
         Class::from_number(self.class)
     }
 
-    /// As reports show it: the class, and the name behind a colon where there is one.
+    /// Returns the name in reports: the class, followed by a colon and the name if there is one.
     #[must_use]
     pub fn display_name(&self) -> String {
         if self.name.is_empty() {

@@ -1,4 +1,4 @@
-//! Source of the bytes.
+//! Source of the bytes of a trace.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::{LARGEST_FILE, TraceError};
 
-/// A trace as bytes, or as a file that may change while it is read. The file is not mapped: it may
-/// become shorter, and a read then only ends early.
+/// A trace as bytes, or as a file that may change while it is read. The file is not mapped: if it
+/// becomes shorter, a read only ends early.
 pub(super) enum Source<'a> {
     Bytes(&'a [u8]),
     File { file: File, length: u64, path: PathBuf },
@@ -17,7 +17,7 @@ pub(super) enum Source<'a> {
 impl Source<'_> {
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         let failed = |cause| TraceError::Io { path: path.to_owned(), cause };
-        // A pipe of that name must not stop the reader before it is known to be one.
+        // A pipe with this name must not block the reader before it is recognized.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -46,7 +46,7 @@ impl Source<'_> {
         matches!(self, Source::File { .. })
     }
 
-    /// The bytes from `offset` on: `length` of them, or as many as there are.
+    /// Returns `length` bytes from `offset` on, or as many as there are.
     pub(super) fn read(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>, TraceError> {
         let length = length.min(self.length().saturating_sub(offset));
         let size = usize::try_from(length).unwrap_or(0);
@@ -64,7 +64,7 @@ impl Source<'_> {
         }
     }
 
-    /// The same in pieces of a size, of which the last may be shorter.
+    /// Reads the same range in pieces of a size, of which the last may be shorter.
     pub(super) fn each_piece(
         &self,
         offset: u64,
@@ -77,7 +77,7 @@ impl Source<'_> {
             self.read(offset, length)?.chunks(size.max(1)).for_each(each);
             return Ok(());
         }
-        // A size that somebody made up is no more than there is.
+        // A forged size is limited to the length of the file.
         let size = size.min(usize::try_from(length).unwrap_or(usize::MAX));
         let mut bytes = vec![0; size.max(1)];
         let mut done = 0;
@@ -93,7 +93,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// As many bytes of a file as there are from `offset` on.
+    /// Reads as many bytes of a file as there are from `offset` on.
     fn fill(&self, bytes: &mut [u8], offset: u64) -> Result<usize, TraceError> {
         let Source::File { file, path, .. } = self else { return Ok(0) };
         let mut filled = 0;

@@ -1,4 +1,4 @@
-//! Written parts can be read, and unreadable ones are named.
+//! Tests that written parts can be read, and that unreadable ones are named.
 
 use super::*;
 use crate::Text;
@@ -100,7 +100,7 @@ fn long_run_keeps_extremes_in_a_bounded_timeline() {
     let mut next = 0;
     for bin in &trace.timeline {
         assert_eq!(bin.start >> (BIN_SHIFT - 1), next);
-        // It begins with what held.
+        // It begins with the state that held.
         assert_eq!(u64::from(bin.cell(2).resident_min), next.saturating_sub(1));
         next += u64::from(bin.head.samples);
         assert_eq!(u64::from(bin.cell(2).resident_max), next - 1);
@@ -181,7 +181,7 @@ fn owned_between_samples_holds_until_told_again() {
     let of = |component| trace.timeline.iter().map(move |bin| bin.cell(component).owned_max);
     assert_eq!(of(0).collect::<Vec<_>>(), [8, 1024, 1024, 2048, 0, 8]);
     assert_eq!(of(1).collect::<Vec<_>>(), [0, 0, 0, 1, 0, 0]);
-    // What is resident is as samples have found it, and none was taken.
+    // Resident memory is as found by samples, and none was taken.
     assert!(trace.timeline.iter().all(|bin| bin.cell(0).resident_mean == 4));
     assert_eq!(trace.timeline.iter().map(|bin| bin.head.samples).sum::<u32>(), 2);
     assert_eq!(trace.history.len(), 2);

@@ -1,6 +1,7 @@
-//! Memory of one's own to write a trace into.
+//! Owned memory to write a trace into.
 
-/// Zeroed and aligned as a [`super::Writer`] wants it: for traces that become files when they are done.
+/// Zeroed memory with the alignment that a [`super::Writer`] requires, for traces that become files
+/// when they are complete.
 pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
@@ -10,7 +11,7 @@ pub struct Buffer {
 impl Buffer {
     const ALIGNMENT: usize = 8;
 
-    /// Of that many bytes.
+    /// Creates a buffer of that many bytes.
     #[must_use]
     pub fn new(length: usize) -> Self {
         let bytes = vec![0; length + Self::ALIGNMENT - 1];
@@ -18,7 +19,7 @@ impl Buffer {
         Self { bytes, start, length }
     }
 
-    /// All zero again.
+    /// Sets all bytes to zero.
     pub fn clear(&mut self) {
         self.bytes.fill(0);
     }
@@ -29,7 +30,7 @@ impl Buffer {
         &self.bytes[self.start..][..self.length]
     }
 
-    /// For the writer.
+    /// Returns the memory for the writer.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..][..self.length]

@@ -1,5 +1,5 @@
 //! The process is killed after single stores of a history, and the trace is read: after each of the
-//! first thousands, which come by everything once, then after every fifth.
+//! first few thousand stores, which include every kind, then after every fifth.
 
 use std::cell::Cell;
 
@@ -8,12 +8,12 @@ use crate::layout::{BIN_SHIFT, flags};
 use crate::read::{Trace, TraceError};
 
 thread_local! {
-    /// Stores until this thread counts as killed; nothing if it is not going to be.
+    /// Number of stores until this thread counts as killed; `None` if it is never killed.
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Asked before `stores` stores, which have no order among them: nothing if all of them happen, else
-/// which do.
+/// Called before `stores` stores without an order among them. Returns `None` if all of them happen,
+/// otherwise a function that selects those that do.
 pub(super) fn survive(stores: usize) -> Option<impl Fn(usize) -> bool> {
     let left = LEFT.get()?;
     LEFT.set(Some(left.saturating_sub(stores)));
@@ -41,8 +41,8 @@ fn geometry() -> Geometry {
 const SIZE: usize = 13 * 4096;
 const OPERATIONS: u64 = 220;
 
-/// Operation `number` of a history that comes by every kind of row, fills the ring twice, and folds the
-/// timeline several times.
+/// Performs operation `number` of a history that contains every kind of row, fills the ring twice,
+/// and folds the timeline several times.
 fn operate(writer: &mut Writer<'_>, number: u64) {
     let index = (number / 11 % 2) as u32;
     let time = number << (BIN_SHIFT - 3);
@@ -109,7 +109,7 @@ fn a_kill_at_any_store_loses_nothing_that_was_complete() {
         "the ring was not filled twice"
     );
 
-    // What there is after 0, 1, 2 ... operations.
+    // Expected content after 0, 1, 2 ... operations.
     let mut expected = Vec::new();
     let mut whole = Buffer::new(SIZE);
     for count in 0..=OPERATIONS {
@@ -133,7 +133,8 @@ fn a_kill_at_any_store_loses_nothing_that_was_complete() {
     }
 }
 
-/// Everything is as before or as after the operation during which the process was killed.
+/// Checks that everything is as before or as after the operation during which the process was
+/// killed.
 fn check(trace: &Trace, before: &Trace, after: &Trace, killed_after: usize) {
     let place = format!("killed after {killed_after} stores");
     assert_eq!(trace.faults, [], "{place}");
@@ -161,7 +162,7 @@ fn check(trace: &Trace, before: &Trace, after: &Trace, killed_after: usize) {
     assert!([greatest(before), greatest(after)].contains(&greatest(trace)), "{place}");
     for pair in trace.timeline.windows(2) {
         assert!(pair[0].end() <= pair[1].start, "{place}");
-        // Bins were full of samples: none may be lost in between.
+        // Bins were full of samples, so none may be missing in between.
         assert_eq!(pair[0].end(), pair[1].start, "{place}");
     }
     let width = |bin: &crate::read::Bin| bin.width >> (BIN_SHIFT - 3);

@@ -1,4 +1,4 @@
-//! The mapped file, written by one and read by others.
+//! The mapped file, written by one process and read by others.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -6,15 +6,15 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Memory that others look at while it is written. Places outside it are ignored: a trace with a hole
-/// is better than a program that ends.
+/// Memory that other processes read while it is written. Accesses outside it are ignored: a trace
+/// with a gap is better than a program that ends.
 pub(super) struct Region<'a> {
     base: NonNull<u8>,
     length: usize,
     memory: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: it stands for a `&mut [u8]`, which may go to another thread.
+// SAFETY: it stands for a `&mut [u8]`, which may be sent to another thread.
 unsafe impl Send for Region<'_> {}
 
 impl<'a> Region<'a> {
@@ -31,7 +31,7 @@ impl<'a> Region<'a> {
         self.base.cast::<u64>().is_aligned()
     }
 
-    /// Plain stores, in any order.
+    /// Copies bytes with plain stores, in any order.
     #[inline]
     pub(super) fn copy(&mut self, at: usize, bytes: &[u8]) {
         if at.checked_add(bytes.len()).is_none_or(|end| end > self.length) {
@@ -55,7 +55,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// One store, after all before it and before all that follow.
+    /// Makes one store, after all stores before it and before all that follow.
     #[inline]
     pub(super) fn store(&mut self, at: usize, value: u64) {
         if !at.is_multiple_of(8) || at.checked_add(8).is_none_or(|end| end > self.length) {
@@ -69,7 +69,7 @@ impl<'a> Region<'a> {
         // SAFETY: in range and aligned as `create` has checked the base; other processes only read.
         let word = unsafe { AtomicU64::from_ptr(self.base.add(at).as_ptr().cast()) };
         word.store(value.to_le(), Ordering::Release);
-        // What follows must not be seen before it; on x86-64 this costs no instruction.
+        // Later stores must not be visible before it; on x86-64 this costs no instruction.
         fence(Ordering::AcqRel);
     }
 
@@ -79,7 +79,7 @@ impl<'a> Region<'a> {
         if at.checked_add(length).is_none_or(|end| end > self.length) {
             return &[];
         }
-        // SAFETY: in range, and nobody writes while `self` is borrowed.
+        // SAFETY: in range, and not written while `self` is borrowed.
         unsafe { slice::from_raw_parts(self.base.add(at).as_ptr(), length) }
     }
 }

@@ -1,8 +1,9 @@
-//! Writing a trace from inside the process it tells about.
+//! Writing of a trace from inside the process that it describes.
 //!
-//! Nothing here allocates, locks, or calls the system. One thread at a time may use a [`Writer`]; other processes may
-//! read the memory at any time, and this one may be killed between any two stores: parts written before stay readable.
-//! Rows beyond a table are counted, not written.
+//! Nothing here allocates, locks, or makes system calls. One thread at a time may use a [`Writer`].
+//! Other processes may read the memory at any time, and this process may be killed between any two
+//! stores: parts written before stay readable. Rows beyond the capacity of a table are counted, not
+//! written.
 
 mod buffer;
 #[cfg(test)]
@@ -26,16 +27,16 @@ use crate::layout::{
 };
 use crate::plain::Text;
 
-/// Why no trace can be written to some memory.
+/// Reason why no trace can be written to a memory range.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
-    /// Not enough memory for the tables and a ring.
+    /// The memory is too small for the tables and a ring.
     #[error("a trace with these tables needs more than {0} bytes")]
     TooSmall(usize),
     /// The memory does not begin at a multiple of eight.
     #[error("the memory of a trace has to be aligned to eight bytes")]
     Misaligned,
-    /// There is something in the memory already.
+    /// The memory is not all zero.
     #[error("the memory of a new trace has to be zero")]
     NotEmpty,
 }
@@ -45,7 +46,7 @@ pub enum CreateError {
 pub struct SampleHead {
     /// Nanoseconds since the trace began.
     pub time: u64,
-    /// Bits of [`sample`]. With [`sample::FULL`], components not named have nothing.
+    /// Bits of [`sample`]. With [`sample::FULL`], components that are not named have no memory.
     pub flags: u8,
     /// Resident bytes as the kernel counts them.
     pub kernel_resident: u64,
@@ -56,21 +57,22 @@ pub struct SampleHead {
 /// A sample of a component, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComponentSample {
-    /// Its number.
+    /// Component number.
     pub component: u16,
     /// Owned: blocks and ranges.
     pub owned: u64,
-    /// Resident of the owned bytes.
+    /// Resident part of the owned bytes.
     pub resident: u64,
-    /// Of that, shared with other processes.
+    /// Part of it shared with other processes.
     pub shared: u64,
     /// Swapped out.
     pub swapped: u64,
-    /// Ever allocated or mapped. This and the next ones are for the bounds of the timeline only.
+    /// Total bytes ever allocated or mapped. This and the next fields are only for the bounds of
+    /// the timeline.
     pub allocated: u64,
-    /// Most ever owned.
+    /// Highest bytes ever owned.
     pub owned_peak: u64,
-    /// Mapped of it without being owned: code and data of its objects.
+    /// Mapped bytes that are not owned: code and data of the component's objects.
     pub image: u64,
 }
 
@@ -84,11 +86,11 @@ impl ComponentSample {
     }
 }
 
-/// Writes one trace. About 28 KiB; keep it in one place.
+/// Writer of one trace. Its size is about 28 KiB; it should not be moved.
 pub struct Writer<'a> {
     region: Region<'a>,
     sequence: Sequence,
-    /// The greatest time seen.
+    /// Latest time seen.
     now: u64,
     state: StateRow,
     state_table: Table<1>,
@@ -109,8 +111,8 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a trace in memory that is all zero, as a new file is. The magic number is written last:
-    /// before, the file is no trace.
+    /// Begins a trace in memory that is all zero, as a new file is. The magic number is written
+    /// last: before that, the file is not a trace.
     pub fn create(
         memory: &'a mut [u8],
         identity: &Identity,
@@ -166,7 +168,8 @@ impl<'a> Writer<'a> {
             bitmap_bytes: geometry.bitmap_bytes,
             ..HeaderStart::default()
         };
-        // All but the magic number, which counts for the checksum though it comes last.
+        // Everything except the magic number, which is part of the checksum although it is written
+        // last.
         self.region.copy(8, &start.to_bytes()[8..]);
         let mut at = SECTION_TABLE;
         for kind in present() {
@@ -196,13 +199,13 @@ impl<'a> Writer<'a> {
         self.state.flags
     }
 
-    /// The MPI library in use, by the name of its file.
+    /// Sets the MPI library in use, by its file name.
     pub fn set_mpi_library(&mut self, name: &str) {
         self.state.mpi_library = Text::new(name);
         self.publish_state();
     }
 
-    /// The process ends by itself: sets [`crate::layout::flags::CLOSED`].
+    /// Records the normal end of the process: sets [`crate::layout::flags::CLOSED`].
     pub fn close(&mut self, time: u64) {
         self.now = self.now.max(time);
         self.state.closed_time = time.max(1);
@@ -210,7 +213,7 @@ impl<'a> Writer<'a> {
         self.publish_state();
     }
 
-    /// A component, new or changed.
+    /// Writes a new or changed component.
     pub fn set_component(&mut self, index: u16, row: &ComponentRow) {
         let written = write_row(
             &mut self.components,
@@ -222,7 +225,7 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.components);
     }
 
-    /// A loaded object, new or changed.
+    /// Writes a new or changed loaded object.
     pub fn set_object(&mut self, index: u32, row: &ObjectRow) {
         let bytes = row.to_bytes();
         let written =
@@ -238,8 +241,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Says something once: a note with equal code and text is only counted again. Gives the row, or
-    /// nothing if there is no room.
+    /// Adds a note once: for equal code and text, only the count increases. Returns the row, or
+    /// `None` if there is no room.
     pub fn add_note(&mut self, time: u64, code: u32, text: &str) -> Option<u32> {
         self.now = self.now.max(time);
         let text = Text::new(text);
@@ -268,8 +271,8 @@ impl<'a> Writer<'a> {
         Some(index)
     }
 
-    /// The number that stands for a name in `*_function` fields: its index plus 1. 0 for the empty
-    /// name, and for one that finds no room.
+    /// Returns the number that stands for a name in `*_function` fields: its index plus 1. Returns
+    /// 0 for the empty name, and if there is no room.
     pub fn intern(&mut self, name: &str) -> u32 {
         if name.is_empty() {
             return 0;
@@ -289,7 +292,7 @@ impl<'a> Writer<'a> {
         if written == Written::NoRoom { 0 } else { index + 1 }
     }
 
-    /// A phase, new or changed.
+    /// Writes a new or changed phase.
     pub fn set_phase(&mut self, index: u32, row: &PhaseRow) {
         let bytes = row.to_bytes();
         let written =
@@ -297,7 +300,7 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.phases);
     }
 
-    /// The greatest each component had during a phase, by number of the component.
+    /// Writes the highest memory of each component during a phase, by component number.
     pub fn set_phase_peaks(&mut self, index: u32, owned: &[u64], resident: &[u64]) {
         let columns = owned.len().min(resident.len()).min(self.components.capacity() as usize);
         let length = columns * PhasePeak::SIZE;
@@ -310,7 +313,8 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.phase_peaks);
     }
 
-    /// A phase begins or ends: history only, see [`Self::set_phase`] for the row.
+    /// Records the begin or end of a phase, in the history only; see [`Self::set_phase`] for the
+    /// row.
     pub fn phase_edge(&mut self, time: u64, index: u32, begins: bool) {
         self.now = self.now.max(time);
         let flags = if begins { edge::BEGIN } else { edge::END };
@@ -318,14 +322,15 @@ impl<'a> Writer<'a> {
         self.ring.commit(&mut self.region);
     }
 
-    /// Bytes by which the private pages of the process are more than its share of them, as the next full sample finds:
-    /// at least, where all that have the others are recorded, and at most.
+    /// Sets the bytes by which the private pages of the process exceed its share of them, for the
+    /// next full sample: a lower bound if all processes that share them are recorded, and an upper
+    /// bound.
     pub fn beyond_share(&mut self, least: u64, most: u64) {
         self.timeline.beyond(least, most);
     }
 
-    /// A sample with the memory of components: all that have anything if [`sample::FULL`] is set,
-    /// else those that were looked at.
+    /// Writes a sample with the memory of components: all components that have any if
+    /// [`sample::FULL`] is set, otherwise only the sampled ones.
     pub fn sample(&mut self, head: &SampleHead, rows: &[ComponentSample]) {
         self.now = self.now.max(head.time);
         let named = |row: &&ComponentSample| !row.is_zero() || head.flags & sample::FULL == 0;
@@ -359,19 +364,20 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A sample of the kernel's total alone; `walked` is that of the last full one.
+    /// Writes a sample of the kernel's total alone; `walked` is that of the last full sample.
     pub fn quick(&mut self, head: &SampleHead) {
         let flags = (head.flags & !sample::FULL) | sample::QUICK;
         self.sample(&SampleHead { flags, ..*head }, &[]);
     }
 
-    /// Tells what components own at a time between samples, in bytes, by number of the component. Only the timeline has it.
+    /// Records what components own at a time between samples, in bytes, by component number. Only
+    /// the timeline stores it.
     pub fn owned(&mut self, time: u64, owned: &[u64]) {
         self.now = self.now.max(time);
         self.timeline.own(&mut self.region, &mut self.sequence, time, owned);
     }
 
-    /// What holds now, and the peaks; `rows` by number of the component.
+    /// Writes the present values and the peaks; `rows` is by component number.
     pub fn publish_summary(&mut self, head: &SummaryHead, rows: &[SummaryRow]) {
         self.now = self.now.max(head.time);
         let rows = &rows[..rows.len().min(self.components.capacity() as usize)];
@@ -385,7 +391,8 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// A shared segment, new or changed. `bitmap_length` of the row is set by the room there is.
+    /// Writes a new or changed shared segment. `bitmap_length` of the row is set according to the
+    /// available room.
     pub fn set_segment(&mut self, index: u32, row: &SegmentRow, bitmap: &[u8]) {
         let room = self.segments.room().saturating_sub(SegmentRow::SIZE);
         let bitmap = &bitmap[..bitmap.len().min(room)];
@@ -399,7 +406,7 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.segments);
     }
 
-    /// A call stack that allocates, new or changed.
+    /// Writes a new or changed call stack.
     pub fn set_site(&mut self, index: u32, row: &SiteRow) {
         let bytes = row.to_bytes();
         let written =
@@ -407,21 +414,23 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.sites);
     }
 
-    /// A cell of the matrix of owners and touchers, new or changed. Without room it is not written,
-    /// and does not count as lost: the profiler sums up the rows that do not fit.
+    /// Writes a new or changed cell of the matrix of owners and touchers. If there is no room, it
+    /// is not written and does not count as lost: the profiler adds up the rows that do not fit.
     pub fn set_touch(&mut self, index: u32, row: &TouchRow) {
         let bytes = row.to_bytes();
         write_row(&mut self.touches, &mut self.region, &mut self.sequence, index, &bytes);
     }
 
-    /// Time of a region, new or changed; row 0 is the part of the run in which MPI was ready, and a phase has the row
-    /// after its number. Nothing is written where the file has no such section.
+    /// Writes the new or changed times of a region; row 0 is the part of the run in which MPI was
+    /// ready, and a phase has the row after its number. Nothing is written if the file has no such
+    /// section.
     pub fn set_time(&mut self, index: u32, row: &TimeRow) {
         let bytes = row.to_bytes();
         write_row(&mut self.times, &mut self.region, &mut self.sequence, index, &bytes);
     }
 
-    /// A place that MPI is called from, new or changed. Nothing is written where the file has no such section.
+    /// Writes a new or changed call site of MPI. Nothing is written if the file has no such
+    /// section.
     pub fn set_loop(&mut self, index: u32, row: &LoopRow) {
         let bytes = row.to_bytes();
         write_row(&mut self.loops, &mut self.region, &mut self.sequence, index, &bytes);

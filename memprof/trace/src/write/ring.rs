@@ -1,20 +1,20 @@
-//! History at full rate: records in blocks, the oldest block overwritten by the newest.
+//! History at full rate: records in blocks, of which the newest overwrites the oldest.
 
 use crc32fast::Hasher;
 
 use super::memory::Region;
 use crate::layout::{BLOCK_RECORDS, BlockHead, COMMITTED, Record, SEQUENCE_MARK, Section};
 
-/// Place of `used` and `checksum` in a block: one aligned word.
+/// Offset of `used` and `checksum` in a block: one aligned word.
 const COMMIT: usize = 16;
 
 pub(super) struct Ring {
     section: Section,
-    /// Blocks begun so far.
+    /// Number of blocks begun so far.
     begun: u64,
-    /// Records in the current one; full before the first.
+    /// Number of records in the current block; full before the first.
     used: usize,
-    /// Number of them in the checksum.
+    /// Number of records included in the checksum.
     summed: usize,
     checksum: u32,
 }
@@ -28,7 +28,7 @@ impl Ring {
         self.begun
     }
 
-    /// Adds a record. It does not count until [`Self::commit`], or until its block is full.
+    /// Adds a record. It becomes valid with [`Self::commit`], or when its block is full.
     pub(super) fn push(&mut self, region: &mut Region<'_>, record: &Record) {
         if self.used >= BLOCK_RECORDS {
             self.begin_block(region, record.time);
@@ -40,7 +40,7 @@ impl Ring {
         }
     }
 
-    /// All records so far count from here on.
+    /// Makes all records so far valid.
     pub(super) fn commit(&mut self, region: &mut Region<'_>) {
         if self.begun == 0 {
             return;
@@ -53,7 +53,7 @@ impl Ring {
         region.store(self.block() + COMMIT, u64::from(self.checksum) << 32 | u64::from(used));
     }
 
-    /// Place of a record of the current block.
+    /// Returns the offset of a record of the current block.
     fn record(&self, number: usize) -> usize {
         self.block() + BlockHead::SIZE + number * Record::SIZE
     }

@@ -1,11 +1,12 @@
-//! Rows that change: the new value goes into the spare slot, the old one becomes the spare.
+//! Rows that change: the new value is written to the spare slot, and the old slot becomes the
+//! spare.
 
 use crc32fast::Hasher;
 
 use super::memory::Region;
 use crate::layout::{SEQUENCE_MARK, Section, SlotHead};
 
-/// Gives every slot written a greater number than all before it.
+/// Source of sequence numbers, each greater than all before it.
 pub(super) struct Sequence(u64);
 
 impl Sequence {
@@ -19,14 +20,14 @@ impl Sequence {
     }
 }
 
-/// Bytes that go into the checksum at once: large pieces take the instructions of the CPU.
+/// Bytes included in the checksum at once: large pieces can use processor instructions.
 const CHUNK: usize = 1024;
 
-/// A slot being written. Not finished, it stays invalid.
+/// A slot being written. Until it is finished, it is invalid.
 pub(super) struct Filling<'r, 'a> {
     region: &'r mut Region<'a>,
     slot: usize,
-    /// Place for `chunk`.
+    /// Offset for `chunk`.
     next: usize,
     end: usize,
     head: SlotHead,
@@ -36,7 +37,7 @@ pub(super) struct Filling<'r, 'a> {
 }
 
 impl<'r, 'a> Filling<'r, 'a> {
-    /// From here on the slot does not count; `length` bytes have to follow.
+    /// Begins a row, which makes the slot invalid; `length` bytes must follow.
     pub(super) fn begin(
         region: &'r mut Region<'a>,
         slot: usize,
@@ -56,7 +57,7 @@ impl<'r, 'a> Filling<'r, 'a> {
         Self { region, slot, next, end, head, hasher, chunk: [0; CHUNK], filled: 0 }
     }
 
-    /// The next bytes of the payload.
+    /// Writes the next bytes of the payload.
     #[inline]
     pub(super) fn put(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
@@ -78,10 +79,10 @@ impl<'r, 'a> Filling<'r, 'a> {
         self.filled = 0;
     }
 
-    /// From here on the slot counts.
+    /// Ends the row, which makes the slot valid.
     pub(super) fn finish(mut self) {
         self.flush();
-        // Zeros, should less have been put than was promised.
+        // Zeros, if less was written than announced.
         while self.next < self.end {
             self.chunk.fill(0);
             self.filled = CHUNK;
@@ -96,21 +97,21 @@ impl<'r, 'a> Filling<'r, 'a> {
 /// Result of writing a row.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// The first with this index.
+    /// The first row with this index.
     New,
-    /// In place of an older one.
+    /// A row in place of an older one.
     Again,
     /// The index is beyond the table.
     NoRoom,
 }
 
-/// Slot of each row: `N` rows at most, or as many as the file has room for.
+/// Slot of each row: at most `N` rows, or as many as the file has room for.
 pub(super) struct Table<const N: usize> {
     section: Section,
-    /// By index, plus 1; 0 for rows never written.
+    /// Slot by index, plus 1; 0 for rows never written.
     slots: [u16; N],
     spare: u16,
-    /// The first slot never used.
+    /// First slot that was never used.
     fresh: u16,
 }
 
@@ -124,7 +125,7 @@ impl<const N: usize> Table<N> {
         self.section.capacity.min(N as u32)
     }
 
-    /// Writes a row of `length` bytes, which `fill` has to put.
+    /// Writes a row of `length` bytes, which `fill` has to provide.
     pub(super) fn write(
         &mut self,
         region: &mut Region<'_>,
@@ -154,7 +155,8 @@ impl<const N: usize> Table<N> {
         written
     }
 
-    /// The payload of a row, with the bytes behind it in its slot; empty if it was never written.
+    /// Returns the payload of a row, with the bytes behind it in its slot; empty if it was never
+    /// written.
     pub(super) fn payload<'r>(&self, region: &'r Region<'_>, index: u32) -> &'r [u8] {
         match self.slots.get(index as usize) {
             None | Some(0) => &[],
@@ -165,7 +167,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Bytes of payload there is room for in a row.
+    /// Returns the number of payload bytes that fit in a row.
     pub(super) fn room(&self) -> usize {
         self.section.slot_size - SlotHead::SIZE
     }

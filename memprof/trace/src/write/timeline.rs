@@ -1,15 +1,15 @@
-//! The whole run in a fixed number of bins. When the last bin is full, pairs of bins become one and
-//! all are twice as wide.
+//! Timeline of the whole run in a fixed number of bins. When the last bin is full, pairs of bins
+//! are merged and all bins become twice as wide.
 //!
-//! A bin says itself which time it stands for, so a reader needs no order of slots: of two bins that
-//! tell about the same time, the wider or newer one counts. That makes folding safe at every store:
-//! bin `k` is written over a bin that is already part of bin `k / 2`, from two bins further on. Only
-//! bin 0 would overwrite one of its own halves, so it goes through a place of its own first. The bin
-//! being filled is written to two places in turn.
+//! A bin contains the time that it covers, so a reader does not depend on the order of slots: of
+//! two bins that cover the same time, the wider or newer one counts. This makes folding safe at
+//! every store: bin `k` is written over a bin that is already part of bin `k / 2`, from two later
+//! bins. Only bin 0 would overwrite one of its own halves, so it first goes through a separate
+//! slot. The bin being filled is written to two slots in turn.
 //!
-//! Between full samples the findings of the earlier one are taken to hold: full samples are taken when something has
-//! changed. So means are over time, a bin begins with the state that held, and from the first full sample on every time
-//! has its bin.
+//! Between full samples, the findings of the earlier one are assumed to hold, since full samples
+//! are taken when something has changed. Means are therefore over time, a bin begins with the state
+//! that held, and from the first full sample on every time has its bin.
 
 use super::memory::Region;
 use super::table::{Filling, Sequence};
@@ -23,17 +23,17 @@ struct Column {
     min: u32,
     max: u32,
     owned_max: u32,
-    /// In the sample being folded.
+    /// Value in the sample being folded in.
     now: u32,
     owned_now: u32,
-    /// At the last full sample; what is owned, when that was told last.
+    /// Value at the last full sample; owned bytes are those last reported.
     held: u32,
     owned_held: u32,
-    /// Of the state that held, by the time it did.
+    /// Sum of the state that held, weighted by time.
     sum: u64,
     floor: u32,
     ceiling: u32,
-    /// Of `now`, bytes in pages that other processes may map, too; and of the state that holds.
+    /// Part of `now` in pages that other processes may map, too; and that of the state that holds.
     shared_now: u64,
     private_now: u64,
     shared_held: u64,
@@ -60,32 +60,34 @@ const NOTHING: Column = Column {
     shared_max: 0,
     private_max: 0,
 };
-/// Time within a bin is counted in parts of its width: two to the power of this, so that sums fit 64 bits.
+/// Unit of time within a bin, as a part of its width: two to the power of this, so that sums fit 64
+/// bits.
 const PARTS: u32 = 20;
 const UNKNOWN: Known = Known { owned: 0, resident: 0, allocated: 0, owned_peak: 0, image: 0 };
 
 pub(super) struct Timeline {
     section: Section,
-    /// Of which component samples are kept.
+    /// Number of components whose samples are kept.
     components: usize,
-    /// Components seen so far: the highest plus 1.
+    /// Components seen so far: the highest number plus 1.
     columns: usize,
     head: BinHead,
-    /// When the first full sample was.
+    /// Time of the first full sample.
     begun: Option<u64>,
-    /// Memory of all components together at the last full sample, and the kernel's total at the last of any kind.
+    /// Memory of all components at the last full sample, and the kernel's total at the last sample
+    /// of any kind.
     total_held: u64,
     kernel_held: u64,
-    /// Bytes beyond the process's share of its private pages: at least, and at most.
+    /// Bytes beyond the process's share of its private pages: lower and upper bound.
     beyond: [u64; 2],
     total_sum: u128,
-    /// Until where the sums of the open bin reach, and over how much of it, in its parts.
+    /// Position up to which the sums of the open bin reach, and over how much of it, in its parts.
     reached: u64,
     weight: u64,
     cells: [Column; COMPONENTS_LIMIT],
-    /// At the last full sample, and at the one being folded in.
+    /// Values at the last full sample, and at the one being folded in.
     known: [[Known; COMPONENTS_LIMIT]; 2],
-    /// Which of the two places for the open bin is next.
+    /// Which of the two slots for the open bin is next.
     place: u32,
 }
 
@@ -109,8 +111,8 @@ impl Timeline {
         }
     }
 
-    /// Folds a sample in. The findings of a full one hold until the next; others count for max
-    /// only.
+    /// Folds a sample in. The findings of a full sample hold until the next; others count for the
+    /// maximum only.
     pub(super) fn add(
         &mut self,
         region: &mut Region<'_>,
@@ -161,7 +163,7 @@ impl Timeline {
         self.write_open(region, sequence);
     }
 
-    /// Takes in how much more than its share of its private pages the process has.
+    /// Records by how much the process exceeds its share of its private pages.
     pub(super) fn beyond(&mut self, least: u64, most: u64) {
         self.beyond = [least, most];
         let [least, most] = self.beyond_kib();
@@ -176,14 +178,14 @@ impl Timeline {
         [u32::try_from(least / 1024).unwrap_or(u32::MAX), kib(most)]
     }
 
-    /// Writes the bin being filled to the one of its two places that is older.
+    /// Writes the bin being filled to the older of its two slots.
     fn write_open(&mut self, region: &mut Region<'_>, sequence: &mut Sequence) {
         let slot = self.section.slot(self.section.capacity + self.place);
         self.place ^= 1;
         self.write(region, sequence, slot);
     }
 
-    /// Takes in what components own at a time, by number: it holds until it is told again.
+    /// Records what components own at a time, by number; it holds until the next report.
     pub(super) fn own(
         &mut self,
         region: &mut Region<'_>,
@@ -210,7 +212,7 @@ impl Timeline {
             (self.begun, self.reached) = (Some(head.time), head.time);
         }
         for cell in &mut self.cells[..self.columns] {
-            // One that appears only now was zero before.
+            // A component that appears only now was zero before.
             cell.min = if first { cell.now } else { cell.min.min(cell.now) };
             cell.shared_max = cell.shared_max.max(cell.shared_now);
             cell.private_max = cell.private_max.max(cell.private_now);
@@ -226,7 +228,7 @@ impl Timeline {
             let cell = &mut self.cells[index];
             cell.floor = cell.floor.min(u32::try_from(low / 1024).unwrap_or(u32::MAX));
             cell.ceiling = cell.ceiling.max(kib(high));
-            // One that is not named has nothing, but what it ever allocated stays.
+            // A component that is not named has no memory, but its total ever allocated stays.
             before[index] = after[index];
             after[index] = Known { allocated: after[index].allocated, ..UNKNOWN };
         }
@@ -239,8 +241,8 @@ impl Timeline {
         self.head.samples = self.head.samples.saturating_add(1);
     }
 
-    /// Lets the findings of the last full sample hold until `time`, which is in the open bin or its
-    /// end.
+    /// Makes the findings of the last full sample hold until `time`, which is in the open bin or at
+    /// its end.
     fn hold(&mut self, time: u64) {
         if self.begun.is_none() || time <= self.reached {
             return;
@@ -289,7 +291,7 @@ impl Timeline {
         }
     }
 
-    /// Writes the open bin to its own place: nothing more comes into it.
+    /// Writes the open bin to its final slot: nothing is added to it afterwards.
     fn close(&mut self, region: &mut Region<'_>, sequence: &mut Sequence) {
         let is_empty = self.head.samples == 0 && self.head.others == 0 && self.columns == 0;
         if self.begun.is_none() && is_empty {
@@ -301,7 +303,7 @@ impl Timeline {
         self.write(region, sequence, slot);
     }
 
-    /// Makes the bin of that time the open one; time that goes backwards stays where it is.
+    /// Makes the bin of a time the open one; for a time that goes backwards, the bin stays.
     fn advance(&mut self, region: &mut Region<'_>, sequence: &mut Sequence, time: u64) {
         let number = |level: u32| time.checked_shr(BIN_SHIFT + level).unwrap_or(0);
         if number(self.head.level) <= u64::from(self.head.number) {
@@ -318,7 +320,8 @@ impl Timeline {
             self.open(level, u32::try_from(number(level)).unwrap_or(0));
             return;
         }
-        // Every bin in between gets what holds; there are never more of them than half of all before they fold.
+        // Every bin in between gets the held state; there are never more of them than half of all
+        // before they fold.
         let mut next = self.head.number + 1;
         loop {
             if next >= bins {
@@ -335,7 +338,8 @@ impl Timeline {
         }
     }
 
-    /// Time of a closed bin for which its state is known: all of it after the first full sample.
+    /// Returns the time of a closed bin for which its state is known: all of it after the first
+    /// full sample.
     fn known_for(&self, head: &BinHead) -> u64 {
         let begin = bin_start(head.level, head.number);
         let end = begin.saturating_add(1 << (BIN_SHIFT + head.level));
@@ -346,7 +350,7 @@ impl Timeline {
         let length = BinHead::SIZE + self.columns * Cell::SIZE;
         let index = bin_index(self.head.level, self.head.number);
         let mut filling = Filling::begin(region, slot, index, length, sequence.next());
-        // Over no time at all the mean is what holds.
+        // Over no time, the mean is the held value.
         let total_mean = match self.weight {
             0 => self.total_held,
             weight => u64::try_from(self.total_sum / u128::from(weight)).unwrap_or(u64::MAX),
@@ -357,7 +361,7 @@ impl Timeline {
                 0 => u64::from(column.held),
                 weight => column.sum.div_ceil(weight),
             };
-            // Bounds are of times that end with a full sample.
+            // Bounds are for times that end with a full sample.
             let (floor, ceiling) = match self.head.samples {
                 0 => (0, 0),
                 _ => (column.floor, column.ceiling),
@@ -377,7 +381,7 @@ impl Timeline {
         filling.finish();
     }
 
-    /// Makes all closed bins those of `level`, which is one more than they have.
+    /// Folds all closed bins to `level`, which is one above their present level.
     fn fold(&mut self, region: &mut Region<'_>, sequence: &mut Sequence, level: u32) {
         let bins = self.section.capacity;
         let through = self.section.slot(bins + 2);
@@ -451,17 +455,17 @@ impl Timeline {
     }
 }
 
-/// When a bin begins.
+/// Returns the begin of a bin.
 fn bin_start(level: u32, number: u32) -> u64 {
     u64::from(number) << (BIN_SHIFT + level)
 }
 
-/// Slot index of a bin.
+/// Returns the slot index of a bin.
 fn bin_index(level: u32, number: u32) -> u32 {
     level << 24 | number
 }
 
-/// Copies a slot so that it counts only when it is whole.
+/// Copies a slot so that it becomes valid only when it is complete.
 fn move_slot(region: &mut Region<'_>, from: usize, to: usize, length: usize) {
     let mut chunk = [0; 256];
     let mut at = 8;
@@ -512,13 +516,13 @@ fn merge_cells(left: &Cell, right: &Cell, weights: [u64; 2], samples: [u32; 2]) 
     }
 }
 
-/// The sum of two by their weights, and the number to divide it by.
+/// Returns the weighted sum of two values, and the number to divide it by.
 fn weighted(left: u64, right: u64, [of_left, of_right]: [u64; 2]) -> (u128, u128) {
     let sum = u128::from(left) * u128::from(of_left) + u128::from(right) * u128::from(of_right);
     (sum, (u128::from(of_left) + u128::from(of_right)).max(1))
 }
 
-/// The smaller of two, of those that have a weight.
+/// Returns the smaller of the two values that have a weight.
 fn least<T: Ord>(left: T, right: T, weights: [u64; 2]) -> T {
     match weights {
         [0, _] => right,
@@ -527,7 +531,7 @@ fn least<T: Ord>(left: T, right: T, weights: [u64; 2]) -> T {
     }
 }
 
-/// In KiB, rounded up.
+/// Returns the bytes in KiB, rounded up.
 fn kib(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Call stacks of allocations: a random sample, each with the bytes that it stands for.
+//! Call stacks of allocations: a random sample of stacks, each with the bytes that it stands for.
 
 #![allow(unsafe_code)]
 
@@ -24,23 +24,25 @@ pub use seen::Seen;
 /// Number of frames of a stack that are kept.
 pub const DEPTH: usize = 16;
 
-/// One stack that was seen. Bytes are estimates of all, not only of the sampled ones.
+/// One sampled call stack. Byte counts are estimates over all allocations, not sums over the
+/// samples.
 #[derive(Copy, Clone, Debug)]
 pub struct Site {
-    /// Addresses that calls continue at, innermost first. None in the place for stacks that came when
-    /// there was no room.
+    /// Return addresses, innermost first. Empty in the entry that collects the stacks for which the
+    /// table had no room.
     pub frames: [usize; DEPTH],
     pub depth: usize,
     pub component: Component,
     pub samples: u64,
     pub live: u64,
     pub peak: u64,
-    /// Live bytes at the peak of the process, as far as was seen.
+    /// Live bytes at the peak of the process, as estimated from the samples.
     pub at_peak: u64,
     pub total: u64,
 }
 
-/// Before anybody has said how often: looks again after this many bytes.
+/// Value of [`MEAN`] before it is configured; allocations are checked again after [`LOOK_AGAIN`]
+/// bytes.
 const UNDECIDED: u64 = u64::MAX;
 const LOOK_AGAIN: i64 = 64 * 1024;
 
@@ -59,34 +61,36 @@ static SHARED: Shared =
     Shared { lock: SpinLock::new(), table: UnsafeCell::new(table::Table::new()) };
 
 impl Shared {
-    /// The caller holds a guard.
+    /// Runs `work` on the table under the lock. The caller holds a guard.
     fn with<R>(&self, work: impl FnOnce(&mut table::Table) -> R) -> R {
         self.lock.lock();
-        // SAFETY: the lock is held, and `work` does not come back here.
+        // SAFETY: the lock is held, and `work` does not call this function again.
         let result = work(unsafe { &mut *self.table.get() });
         self.lock.unlock();
         result
     }
 }
 
-/// Sets the bytes allocated between two samples on average, as long as a thread keeps few; 0 for no samples.
+/// Sets the mean number of bytes between two samples of a thread that keeps few; 0 turns sampling
+/// off.
 pub fn configure(mean: u64) {
     MEAN.store(mean.min(1 << 50), Ordering::Relaxed);
 }
 
-/// When a thread keeps its next stack. Only the thread itself touches it.
+/// Sampling state of one thread. Only the thread itself accesses it.
 #[repr(C)]
 pub struct Samples {
-    /// ThreadCounters of the random numbers; 0 before the first.
+    /// State of the random number generator; 0 before the first number.
     random: AtomicU64,
-    /// Bytes from the end of the countdown to the sample; less than nothing where none was drawn.
+    /// Bytes from the end of the countdown to the next sample; negative where no sample is drawn.
     beyond: AtomicI64,
     pace: Own<pace::Pace>,
 }
 
 struct Own<T>(UnsafeCell<T>);
 
-// SAFETY: only the thread that has the state touches it, and no two have one at a time.
+// SAFETY: only the thread that holds the counters accesses them, and no two threads hold the same
+// ones.
 unsafe impl<T> Sync for Own<T> {}
 
 const NOT_DRAWN: i64 = -1;
@@ -100,18 +104,18 @@ impl Samples {
         }
     }
 
-    /// The pace, put back after `work`.
+    /// Runs `work` on the pace of this thread.
     fn pace<R>(&self, work: impl FnOnce(&mut pace::Pace) -> R) -> R {
-        // SAFETY: as above; `work` does not come back here.
+        // SAFETY: as above; `work` does not call this function again.
         work(unsafe { &mut *self.pace.0.get() })
     }
 
-    /// Bytes between samples of this thread.
+    /// Returns the mean number of bytes between samples of this thread.
     fn mean(&self, mean: u64) -> f64 {
         mean as f64 * f64::from(1 << self.pace(|pace| pace.doubled))
     }
 
-    /// Bytes to the next sample.
+    /// Draws the number of bytes to the next sample.
     fn draw(&self, mean: f64, number: u32) -> i64 {
         let mut random = self.random.load(Ordering::Relaxed);
         if random == 0 {
@@ -125,13 +129,14 @@ impl Samples {
 
 fn milliseconds() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time; the error number is put back by the callers.
+    // SAFETY: writes the time; the callers restore the error number.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// The countdown of a thread has run out with this allocation, and says `left`, less than nothing. True if
-/// its stack is kept. The call is the address that the caller continues at, and where that stands.
+/// Handles an allocation that ended the countdown of a thread, which is now `left`, a negative
+/// number. Returns true if the stack of the allocation is kept. The last pair is the return address
+/// of the caller and the address at which it is stored.
 #[cold]
 #[inline(never)]
 pub fn allocated(
@@ -143,7 +148,7 @@ pub fn allocated(
     (caller, stack): (usize, usize),
 ) -> bool {
     let samples = &state.samples;
-    // Countdowns are short, so that what is beyond is looked at now and then.
+    // The countdown is limited, so a distance beyond the limit is counted down in several parts.
     let arm = |distance: i64| {
         heap::count_down(state, distance);
         samples.beyond.store((distance - PendingCounters::FAR).max(0), Ordering::Relaxed);
@@ -163,7 +168,8 @@ pub fn allocated(
     if beyond == NOT_DRAWN || samples.random.load(Ordering::Relaxed) == 0 {
         to_go = samples.draw(apart, number) - size as i64;
     } else if to_go >= 0 && samples.pace(|pace| pace.passed(milliseconds)) {
-        // What is still to go has no memory: it may be drawn again, nearer.
+        // The exponential distribution has no memory: the remaining distance may be drawn again,
+        // with a smaller mean.
         apart = samples.mean(mean);
         to_go = samples.draw(apart, number);
     }
@@ -186,11 +192,12 @@ pub fn allocated(
     kept
 }
 
-/// A sampled block is freed.
+/// Removes a sampled block that is being freed.
 #[cold]
 #[inline(never)]
 pub fn freed(block: usize) {
-    // In a handler of a signal that came while this thread held the table it stays as it is.
+    // A signal handler that interrupted this thread while it held the table leaves the table as it
+    // is.
     if local().guard.get() > 0 {
         return;
     }
@@ -198,25 +205,26 @@ pub fn freed(block: usize) {
     SHARED.with(|table| table.remove(block));
 }
 
-/// Calls `each` with the place, below 512, and the numbers of every stack seen. It must not allocate
-/// or free.
+/// Calls `each` with the index, below 512, and the numbers of every stack in the table. `each` must
+/// not allocate or free.
 pub fn each(each: &mut dyn FnMut(usize, &Site)) {
     let _guard = Guard::enter();
     SHARED.with(|table| table.each(each));
 }
 
-/// The process is at a new peak: the bytes that live now are those of the peak.
+/// Records that the process is at a new peak: the live bytes of each stack become its bytes at the
+/// peak.
 pub fn at_peak() {
     let _guard = Guard::enter();
     SHARED.with(table::Table::at_peak);
 }
 
-/// As for the other locks of a fork.
+/// Locks the table before a fork.
 pub fn before_fork() {
     SHARED.lock.lock();
 }
 
-/// In parent and child.
+/// Unlocks the table after a fork, in parent and child.
 pub fn after_fork() {
     SHARED.lock.unlock();
 }

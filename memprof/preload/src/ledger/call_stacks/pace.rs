@@ -1,34 +1,34 @@
-//! Number of stacks that a thread keeps: each costs some microseconds, which is nothing as long as they are few. A
-//! thread that allocates so fast that there would be many for long has them further apart, and each stands for as much
-//! more.
+//! Limits the number of stacks that a thread keeps, because each costs some microseconds. If a
+//! thread allocates so fast that it would keep many stacks over a long time, the distance between
+//! its samples grows, and each sample stands for correspondingly more bytes.
 
-/// Samples after which the pace is looked at.
+/// Number of samples after which the pace is adjusted.
 const AT_ONCE: u32 = 32;
-/// Milliseconds for one sample when it goes on for long: with a few microseconds each, a quarter of a
-/// hundredth.
+/// Milliseconds per sample in the long run: at a few microseconds each, a quarter of a percent of
+/// the time.
 const MILLISECONDS: u64 = 2;
-/// Samples that may come as fast as they like.
+/// Number of samples that may be taken at any rate.
 const AT_FIRST: u32 = 2048;
-/// So that distances fit.
+/// Largest number of doublings, so that distances fit their type.
 const FURTHEST: u32 = 16;
 
-/// The pace of one thread. Zeroes are one that begins.
+/// The pace of one thread. All zeros is the initial state.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Number of times that the distance is doubled.
+    /// Number of times that the mean distance is doubled.
     pub doubled: u32,
-    /// Snapshot it was looked at.
+    /// Number of samples since the pace was last adjusted.
     samples: u32,
-    /// More than there was time for.
+    /// Number of samples taken beyond those for which there was time.
     debt: u32,
-    /// When it was looked at, in milliseconds.
+    /// Time of the last adjustment, in milliseconds.
     since: u64,
 }
 
 impl Pace {
     pub const NEW: Pace = Pace { doubled: 0, samples: 0, debt: 0, since: 0 };
 
-    /// A sample was taken. The clock is only read now and then.
+    /// Records a sample. The clock is read only once every [`AT_ONCE`] samples.
     pub fn sampled(&mut self, now: impl FnOnce() -> u64) {
         self.samples += 1;
         if self.samples < AT_ONCE {
@@ -44,7 +44,8 @@ impl Pace {
         }
     }
 
-    /// Much was allocated without a sample. True if samples are to be nearer from now on.
+    /// Handles many allocated bytes without a sample. Returns true if the mean distance has become
+    /// smaller.
     pub fn passed(&mut self, now: impl FnOnce() -> u64) -> bool {
         if self.doubled == 0 {
             return false;
@@ -58,7 +59,8 @@ impl Pace {
         nearer
     }
 
-    /// For how many samples there was time.
+    /// Restarts the interval at `now`. Returns the number of samples for which the last interval
+    /// had time.
     fn restart(&mut self, now: u64) -> u32 {
         let room = room(now.saturating_sub(self.since));
         self.samples = 0;
@@ -75,7 +77,8 @@ fn room(milliseconds: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Samples in a second of a thread to which so many would come in a millisecond at first.
+    /// Returns the number of samples taken in one second by a thread that would at first take
+    /// `each_millisecond` samples per millisecond.
     fn second(pace: &mut Pace, start: u64, each_millisecond: u32) -> u32 {
         let (mut taken, mut due) = (0, 0.0);
         for millisecond in 0..1000 {

@@ -1,9 +1,10 @@
-//! When an allocation is sampled, and its weight: each byte starts a sample with the same small
-//! probability, whatever the sizes of blocks are, so that sums of weights are unbiased.
+//! Random choice of the allocations that are sampled, and the weight of each sample. Each byte
+//! starts a sample with the same small probability, whatever the block sizes are, so that sums of
+//! weights are unbiased.
 
 use core::f64::consts::{LN_2, SQRT_2};
 
-/// The next random word; `state` must not be 0, and never becomes 0.
+/// Returns the next random word. `state` must not be 0, and never becomes 0.
 pub fn next(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -11,19 +12,19 @@ pub fn next(state: &mut u64) -> u64 {
     state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
-/// Bytes until the next sample: exponentially distributed with this mean.
+/// Returns the number of bytes until the next sample, exponentially distributed with this mean.
 pub fn distance(word: u64, mean: f64) -> i64 {
     let uniform = ((word >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     (-logarithm(uniform) * mean) as i64
 }
 
-/// Bytes that a sampled block of this size stands for.
+/// Returns the number of bytes that a sampled block of this size stands for.
 pub fn weight(size: usize, mean: f64) -> u64 {
     let size = size as f64;
     (size / hit(size / mean) + 0.5) as u64
 }
 
-/// 1 - exp(-x): the probability that a block of x means is sampled.
+/// Returns 1 - exp(-x), the probability that a block of x means is sampled.
 fn hit(x: f64) -> f64 {
     if x < 1e-5 {
         return x - x * x / 2.0;
@@ -42,7 +43,8 @@ fn hit(x: f64) -> f64 {
     1.0 - sum
 }
 
-/// The natural logarithm of a positive normal number. Here, so that no library has to be loaded.
+/// Returns the natural logarithm of a positive normal number. Implemented here so that no library
+/// has to be loaded.
 fn logarithm(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i32 - 1023;

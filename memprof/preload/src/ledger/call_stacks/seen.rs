@@ -1,5 +1,6 @@
-//! Stacks that the thread was unwound from before. To unwind takes microseconds; to see that the return
-//! addresses still stand where they were found takes a few nanoseconds, and then the stack is the same.
+//! Cache of the stacks that a thread was unwound from. To unwind a stack takes microseconds. To
+//! check that its return addresses are still at their addresses takes a few nanoseconds, and if
+//! they are, the stack is the same.
 
 #![allow(unsafe_code)]
 
@@ -7,13 +8,16 @@ use core::cell::UnsafeCell;
 
 use super::DEPTH;
 
-/// Stacks that a thread remembers, each in the place that its caller and height have.
+/// Number of stacks that a thread remembers, each in the entry selected by its caller and stack
+/// address.
 const STACKS: usize = 8;
 
-/// Return addresses further from each other are not remembered: they may be of another stack.
+/// Largest distance between two return addresses of a remembered stack: beyond it, they may belong
+/// to different stacks.
 const FURTHEST: usize = 64 * 1024;
 
-/// Return addresses from the innermost outwards, and how far above that each stands.
+/// Return addresses from the innermost outwards, each with its distance above the address of the
+/// innermost one.
 #[derive(Copy, Clone)]
 pub struct Stack {
     pub frames: [usize; DEPTH],
@@ -24,7 +28,8 @@ pub struct Stack {
 impl Stack {
     pub const NONE: Stack = Stack { frames: [0; DEPTH], above: [0; DEPTH], depth: 0 };
 
-    /// Adds the next frame, found at this address. False if it cannot be looked for there again.
+    /// Adds the next frame, whose return address is stored at `place`. Returns false if the frame
+    /// cannot be checked there again.
     pub fn push(&mut self, frame: usize, place: Option<usize>, innermost: usize) -> bool {
         let which = self.depth as usize;
         self.frames[which] = frame;
@@ -35,7 +40,8 @@ impl Stack {
         match place.and_then(|place| place.checked_sub(inner)) {
             Some(further) if which > 0 && further < FURTHEST => {
                 self.above[which] = (inner + further - innermost) as u32;
-                // SAFETY: between frames that the unwinder found on the stack of the calling thread.
+                // SAFETY: the address lies between frames that the unwinder found on the stack of
+                // the calling thread.
                 unsafe { *((inner + further) as *const usize) == frame }
             }
             further => which == 0 && further == Some(0),
@@ -45,17 +51,18 @@ impl Stack {
 
 #[derive(Copy, Clone)]
 struct Entry {
-    /// Place of the innermost return address; 0 for no stack.
+    /// Address at which the innermost return address is stored; 0 for no stack.
     innermost: usize,
-    /// Of the table of objects: others may have come to these addresses.
+    /// Version of the table of objects: after a change, other objects may be at these addresses.
     version: u32,
     stack: Stack,
 }
 
-/// Stacks that one thread remembers. All zero is nothing.
+/// Stacks that one thread remembers. All zeros means no stacks.
 pub struct Seen(UnsafeCell<[Entry; STACKS]>);
 
-// SAFETY: only the thread that has the state touches it, and no two have one at a time.
+// SAFETY: only the thread that holds the counters accesses them, and no two threads hold the same
+// ones.
 unsafe impl Sync for Seen {}
 
 impl Seen {
@@ -63,12 +70,14 @@ impl Seen {
         Seen(UnsafeCell::new([Entry { innermost: 0, version: 0, stack: Stack::NONE }; STACKS]))
     }
 
-    /// Another thread takes over: its stack is another.
+    /// Forgets all stacks when another thread takes over the counters, since its stack is a
+    /// different one.
     pub fn forget(&self) {
         self.entries(|entries| entries.iter_mut().for_each(|entry| entry.innermost = 0));
     }
 
-    /// The stack of the calling thread from the return address `caller`, which stands at `innermost`, outwards.
+    /// Returns the remembered stack of the calling thread whose innermost return address is
+    /// `caller`, stored at `innermost`.
     pub fn find(&self, caller: usize, innermost: usize, version: u32) -> Option<Stack> {
         self.entries(|entries| {
             let entry = &entries[place(caller, innermost)];
@@ -78,7 +87,8 @@ impl Seen {
                 && entry.version == version
                 && stack.frames[0] == caller;
             let is_frame = |which: usize| {
-                // SAFETY: this deep the stack was at the time, and as all further in are the same it still is.
+                // SAFETY: the stack reached this far when it was recorded, and still does, since
+                // all frames further in are unchanged.
                 let now = unsafe { *((innermost + stack.above[which] as usize) as *const usize) };
                 now == stack.frames[which]
             };
@@ -86,7 +96,7 @@ impl Seen {
         })
     }
 
-    /// Remembers a stack whose return addresses all stand where it says.
+    /// Remembers a stack whose return addresses are all stored where the stack says.
     pub fn keep(&self, stack: &Stack, innermost: usize, version: u32) {
         self.entries(|entries| {
             entries[place(stack.frames[0], innermost)] =
@@ -95,7 +105,7 @@ impl Seen {
     }
 
     fn entries<R>(&self, work: impl FnOnce(&mut [Entry; STACKS]) -> R) -> R {
-        // SAFETY: as above; `work` does not come back here.
+        // SAFETY: as above; `work` does not call this function again.
         work(unsafe { &mut *self.0.get() })
     }
 }
@@ -111,7 +121,8 @@ mod tests {
     use core::sync::atomic::AtomicUsize;
     use core::sync::atomic::Ordering::Relaxed;
 
-    /// Words of a stack that change while nobody but their address is asked.
+    /// Returns words that stand in for a stack. They are atomic because they change while only
+    /// their address is in use.
     fn words() -> [AtomicUsize; 64] {
         core::array::from_fn(|_| AtomicUsize::new(7))
     }

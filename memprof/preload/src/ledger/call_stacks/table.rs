@@ -1,11 +1,12 @@
-//! Stacks that were seen, and the sampled blocks that live. Under the lock of the module.
+//! Table of the stacks seen, and of the live sampled blocks. Accessed only under the lock of the
+//! parent module.
 
 use super::{DEPTH, Site};
 use crate::base::component::Component;
 
-/// Number of different stacks that are kept; the last place is for all that came too late.
+/// Number of different stacks that are kept; the last entry collects all stacks that found no room.
 pub const STACKS: usize = 512;
-/// Number of sampled blocks that can live at a time; three quarters are used.
+/// Capacity for live sampled blocks; at most three quarters of it are used.
 const BLOCKS: usize = 8192;
 
 #[derive(Copy, Clone)]
@@ -27,7 +28,7 @@ const NEVER: Site = Site {
     total: 0,
 };
 
-/// All zero is empty.
+/// Table of stacks and blocks. All zeros is an empty table.
 pub struct Table {
     sites: [Site; STACKS],
     blocks: [Block; BLOCKS],
@@ -43,7 +44,7 @@ impl Table {
         Table { sites: [NEVER; STACKS], blocks: [NOTHING; BLOCKS], living: 0 }
     }
 
-    /// A sampled block came. False if it cannot be kept; it then counts for nothing.
+    /// Adds a sampled block. Returns false if there is no room; the block then counts for nothing.
     pub fn insert(
         &mut self,
         address: usize,
@@ -60,7 +61,7 @@ impl Table {
             place = (place + 1) % BLOCKS;
         }
         if self.blocks[place].address == address {
-            // Freed behind our back.
+            // A block was freed without the tool seeing it.
             self.remove(address);
             return self.insert(address, weight, frames, owner);
         }
@@ -74,7 +75,7 @@ impl Table {
         true
     }
 
-    /// A sampled block goes.
+    /// Removes a sampled block.
     pub fn remove(&mut self, address: usize) {
         let mut place = spread(address as u64 >> 4, BLOCKS);
         while self.blocks[place].address != address {
@@ -87,7 +88,8 @@ impl Table {
         let site = &mut self.sites[usize::from(block.stack)];
         site.live = site.live.saturating_sub(block.weight);
         self.living -= 1;
-        // Those behind move up where their own place allows it, so that no search ends too early.
+        // Entries behind the gap move up where their hash allows it, so that no search ends too
+        // early.
         let mut next = (place + 1) % BLOCKS;
         while self.blocks[next].address != 0 {
             let wanted = spread(self.blocks[next].address as u64 >> 4, BLOCKS);

@@ -1,4 +1,4 @@
-//! Callers: the return addresses on the stack, by the tables that exceptions use.
+//! Unwinding of call stacks with the tables that exceptions use.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use super::seen::{Seen, Stack};
 use crate::base::component;
 use crate::owners;
 
-/// Frames of the tool itself that may stand before that of the caller.
+/// Number of the tool's own frames that may precede the frame of the caller.
 const OWN_FRAMES: usize = 16;
 
 unsafe extern "C" {
@@ -17,7 +17,7 @@ unsafe extern "C" {
         each: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
         to: *mut c_void,
     ) -> c_int;
-    /// Also says whether the frame was interrupted by a signal, and called nothing.
+    /// Also reports whether a signal interrupted the frame, so that the frame made no call.
     fn _Unwind_GetIPInfo(context: *mut c_void, interrupted: *mut c_int) -> usize;
     fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
@@ -27,18 +27,18 @@ const END: c_int = 4;
 
 struct Walk {
     caller: usize,
-    /// Place of that.
+    /// Address at which `caller` is stored.
     innermost: usize,
     skipped: usize,
     stack: Stack,
-    /// Each return address stands right below its caller's part of the stack.
+    /// True if each return address is stored right below its caller's part of the stack.
     can_be_found_again: bool,
 }
 
 extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
-    // SAFETY: the walk that `stack` started with.
+    // SAFETY: the walk that `stack` passed to the unwinder.
     let walk = unsafe { &mut *walk.cast::<Walk>() };
-    // SAFETY: the context the unwinder handed over.
+    // SAFETY: the context that the unwinder passed.
     let (address, above) = unsafe {
         let mut interrupted = 0;
         let address = _Unwind_GetIPInfo(context, &mut interrupted);
@@ -56,10 +56,11 @@ extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
     GO_ON
 }
 
-/// The stack from the frame that continues at `caller` outwards: frames and how many. Only that one
-/// where the rest cannot be told. `innermost` is where that address stands, 0 where it is not known.
+/// Returns the stack from the frame with the return address `caller` outwards: frames and their
+/// number. Returns only that frame if the rest cannot be unwound. `innermost` is the address at
+/// which `caller` is stored, 0 where that is not known.
 ///
-/// Nobody may hold a lock of the tool, and the guard is set: the unwinder may allocate.
+/// The calling thread holds no lock of the tool, and the guard is set: the unwinder may allocate.
 pub fn stack(caller: usize, innermost: usize, seen: &Seen) -> ([usize; DEPTH], usize) {
     let version = owners::version();
     if let Some(stack) = seen.find(caller, innermost, version) {
@@ -85,8 +86,8 @@ pub fn stack(caller: usize, innermost: usize, seen: &Seen) -> ([usize; DEPTH], u
     (walk.stack.frames, walk.stack.depth as usize)
 }
 
-/// The unwinder allocates under its own lock, and the loader changes the data that the unwinder
-/// reads.
+/// Returns true if unwinding is safe. It is not in the unwinder, which allocates under its own
+/// lock, nor in the loader, which changes the data that the unwinder reads.
 fn may_unwind(caller: usize) -> bool {
     match owners::component_at(caller) {
         None => false,

@@ -1,9 +1,11 @@
-//! Counters of each thread: for each component, the bytes it owns in blocks, and the most it ever owned.
+//! Counters of each thread: for each component, the bytes it owns in blocks and their high-water
+//! mark.
 //!
-//! A thread writes its own accounts only, and in front of them the changes of the component it works for
-//! ([`PendingCounters`]). What is further from zero than [`KEEP`] is folded into the [`sums`] of the process,
-//! where peaks are found. What is owned is exact at every moment. A peak is exact with one thread at work, and in
-//! exact mode; with more it is exact to 256 KiB for each of them.
+//! A thread writes only its own accounts, and first collects the changes of its current component
+//! in its [`PendingCounters`]. A balance further from zero than [`KEEP`] is folded into the
+//! [`sums`] of the process, where peaks are found. Owned bytes are exact at every moment. A peak is
+//! exact with one active thread and in exact mode; with more threads it is exact to 256 KiB for
+//! each of them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
@@ -13,31 +15,34 @@ use super::{PendingCounters, ThreadCounters, next_allocator, registry, tag};
 use crate::base::component::{Component, LIMIT};
 use crate::base::thread::{Local, local};
 
-/// A word that all threads read, in a line of the cache that nobody writes.
+/// A word that all threads read, alone in its cache line, so that nothing else is written there.
 #[repr(align(64))]
 struct Alone(AtomicI64);
 
-/// Bytes that a thread keeps to itself in its accounts; negative in exact mode.
+/// Bytes that a thread keeps in each of its accounts before they are folded; negative in exact
+/// mode.
 static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 
-/// Bytes that a thread keeps in front of its accounts, as [`PendingCounters::most`] has it. Together 256 KiB.
+/// Bytes that a thread keeps in its pending counters, encoded by [`PendingCounters::most`].
+/// Together with [`KEEP`] 256 KiB.
 static KEEP_CURRENT: Alone = Alone(AtomicI64::new(PendingCounters::most(IN_FRONT)));
 const IN_FRONT: i64 = 176 * 1024;
 
-/// Blocks of this size and larger are counted in the accounts: the words in front of them hold little more.
+/// Blocks of this size and larger bypass the pending counters, which would overflow.
 pub const MOST_IN_FRONT: usize = super::blocks::LOOK_BEFORE_RELEASE;
 
-/// One block more than may be kept fits the words.
+/// One block beyond the limit still fits the pending counters.
 const _: () = assert!(2 * IN_FRONT + (MOST_IN_FRONT as i64) < PendingCounters::FAR);
 
-/// Every change goes to the sums at once, so that peaks are exact with any number of threads.
+/// Switches to exact mode: every change goes to the sums at once, so that peaks are exact with any
+/// number of threads.
 pub fn be_exact() {
     KEEP.0.store(-1, Relaxed);
     KEEP_CURRENT.0.store(PendingCounters::most(-1), Relaxed);
     fold_own();
 }
 
-/// Adds without the price of an atomic addition: only one thread writes the word.
+/// Adds to a word without an atomic read-modify-write: only one thread writes the word.
 #[inline(always)]
 pub fn bump(word: &AtomicU64, by: u64) {
     word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
@@ -48,13 +53,15 @@ fn most() -> i64 {
     KEEP_CURRENT.0.load(Relaxed)
 }
 
-/// Returns true if the counters in front of the accounts are those of this component.
+/// Returns true if this component is the current one of the thread, the one that the pending
+/// counters count.
 #[inline(always)]
 pub fn works_for(state: &ThreadCounters, component: Component) -> bool {
     state.current.component.load(Relaxed) == u32::from(component.0)
 }
 
-/// The countdown after an allocation of the component that the thread works for; none if it ends.
+/// Returns the countdown after an allocation of the current component; `None` if the allocation
+/// ends the countdown or is too large for the pending counters.
 #[inline(always)]
 pub fn left_after(state: &ThreadCounters, size: usize) -> Option<i64> {
     if size >= MOST_IN_FRONT {
@@ -65,7 +72,7 @@ pub fn left_after(state: &ThreadCounters, size: usize) -> Option<i64> {
     (left >= 0).then_some(left)
 }
 
-/// Counts an allocation of the component that the thread works for, after which the countdown is `left`
+/// Counts an allocation of the current component, after which the countdown is `left`
 /// ([`left_after`]).
 #[inline(always)]
 pub fn allocated_in_front(state: &ThreadCounters, left: i64, size: usize) {
@@ -83,13 +90,14 @@ pub fn allocated_in_front(state: &ThreadCounters, left: i64, size: usize) {
     }
 }
 
-/// Counts a release of a block of the component that the thread works for, smaller than [`MOST_IN_FRONT`].
+/// Counts a release of a block of the current component, smaller than [`MOST_IN_FRONT`].
 #[inline(always)]
 pub fn freed_in_front(state: &ThreadCounters, size: usize) {
     let current = &state.current;
     let headroom = current.headroom.load(Relaxed) + ((size as i64) << PendingCounters::SHIFT) + 1;
     current.headroom.store(headroom, Relaxed);
-    // That the thread is as far below its own highest is seen here; whether it is as far below the sums is asked.
+    // The first test is cheap and compares with the thread's own high-water mark; the second
+    // compares with the sums.
     if headroom > most() && current.is_below(most()) {
         fold_pending(state);
     }
@@ -109,8 +117,9 @@ pub fn allocated(state: &ThreadCounters, component: Component, size: usize) {
     run_deferred(state);
 }
 
-/// Part of a change beyond the limit that is kept: an opposite change then does not pass the limit. Programs that free
-/// a large block often make another as large.
+/// Returns the part of a change beyond the limit that the thread keeps, so that an opposite change
+/// does not exceed the limit again. Programs that free a large block often allocate another of the
+/// same size.
 fn middle(by: i64, keep: i64) -> i64 {
     if by.abs() <= 2 * keep { by / 2 } else { 0 }
 }
@@ -123,8 +132,8 @@ pub fn freed(state: &ThreadCounters, component: Component, size: usize) {
         }
         settle(state);
     } else {
-        // What is in front of the accounts stays there. It may have been higher than it is, beside what goes
-        // now: that is entered, and what it comes to from now on is beside less.
+        // The pending counters stay. Their high-water mark is entered first: the total drops now,
+        // so a later maximum must not be added to the old total.
         let high = state.current.high.load(Relaxed);
         if state.all.is_below(high) {
             state.current.write(|| state.all.was_above(high));
@@ -139,23 +148,24 @@ pub fn freed(state: &ThreadCounters, component: Component, size: usize) {
     }
 }
 
-/// Runs deferred work, unless the calling thread holds the lock of the counters that threads share: who gives that
-/// back runs it.
+/// Runs deferred work, unless the calling thread holds the lock of the shared counters: the thread
+/// that releases the lock runs the work.
 fn run_deferred(state: &ThreadCounters) {
     if !registry::is_shared(state) {
         crate::base::deferred::run();
     }
 }
 
-/// Enters what the thread did for the component it works for. Only by the thread that has the state, or
-/// when no thread has it.
+/// Enters the pending counters into the accounts. Called only by the thread that holds the
+/// counters, or when no thread holds them.
 fn settle(state: &ThreadCounters) {
     if !state.current.is_empty() {
         restart(state, state.current.left(), state.current.component.load(Relaxed));
     }
 }
 
-/// As [`settle`]; then so many bytes are to go, and the work is for this component.
+/// Does what [`settle`] does, then sets the countdown to `left` bytes and the current component to
+/// `component`.
 fn restart(state: &ThreadCounters, left: i64, component: u32) {
     let was_empty = state.current.is_empty();
     let own = enter_current(state, left, component);
@@ -166,7 +176,8 @@ fn restart(state: &ThreadCounters, left: i64, component: u32) {
     }
 }
 
-/// The same, whatever the thread then keeps. Returns the index of the account that has changed.
+/// Enters the pending counters and restarts them, without a check of the limits. Returns the index
+/// of the account that has changed.
 #[inline]
 fn enter_current(state: &ThreadCounters, left: i64, component: u32) -> usize {
     let since = state.current.snapshot();
@@ -186,18 +197,18 @@ fn enter_current(state: &ThreadCounters, left: i64, component: u32) -> usize {
     index
 }
 
-/// So many bytes are to go until an allocation is looked at closely.
+/// Sets the number of bytes until an allocation is next considered for sampling.
 pub fn count_down(state: &ThreadCounters, left: i64) {
     restart(state, left, state.current.component.load(Relaxed));
 }
 
-/// The thread works for this component: its blocks go the quick way.
+/// Makes a component the current one of the thread, so that its blocks take the fast path.
 pub fn work_for(local: &Local, state: &ThreadCounters, component: Component) {
     if !works_for(state, component) {
         know(usize::from(component.0) % LIMIT);
         restart(state, state.current.left(), u32::from(component.0));
     }
-    // Without a mark nothing goes the quick way.
+    // Without a mark, no block takes the fast path.
     let mark = if next_allocator::is_quick() {
         tag::quick(0, 0, component, next_allocator::key())
     } else {
@@ -207,21 +218,23 @@ pub fn work_for(local: &Local, state: &ThreadCounters, component: Component) {
     state.current.mark.store(mark, Relaxed);
 }
 
-/// Has the thread count for the object of its last caller, which is not neutral. The fast path asks for its owner no
-/// more as long as it stays the same.
+/// Makes the component of the last caller's object, which is not neutral, the current one. The fast
+/// path then needs no lookup of the owner as long as the object stays the same.
 pub fn work_for_caller(local: &Local) {
     if local.guard.get() == 0
         && let Some(state) = super::own_state(local)
     {
         work_for(local, state, local.object_component.get());
-        // Without a mark, as while the allocator is still looked for, there is no fast path.
+        // Without a mark, for example while the next allocator is being looked up, there is no fast
+        // path.
         if local.mark.get() != 0 {
             local.object_owns.set(local.object_length.get());
         }
     }
 }
 
-/// A block goes from one component to another; neither allocates nor frees.
+/// Moves a block from one component to another; this counts neither as an allocation nor as a
+/// release.
 pub fn given(state: &ThreadCounters, from: Component, to: Component, size: usize) {
     settle(state);
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
@@ -231,24 +244,24 @@ pub fn given(state: &ThreadCounters, from: Component, to: Component, size: usize
     fold(state, &[from, to], 0);
 }
 
-/// Enters a change of a component's mapped bytes. `peaks` is false where it may be memory that another thread is about
-/// to enter under another name.
+/// Enters a change of a component's mapped bytes. `peaks` is false where another thread may be
+/// about to enter the same memory for another component.
 pub fn mapped(component: Component, by: i64, peaks: bool) {
     let index = usize::from(component.0) % LIMIT;
     sums::know(index);
     for index in [index, ALL] {
-        // Not in a handler of a signal that came during another.
+        // Not in a signal handler that interrupted another change of the counters.
         if let Some(state) = super::own_state(local())
             && state.current.is_at_rest()
         {
-            // The highest of the blocks was beside what was mapped until now.
+            // The high-water mark of the blocks belongs to the mappings before this change.
             fold(state, &[index], 0);
         }
         sums::mapped(index, by, peaks);
     }
 }
 
-/// Folds the account of the component that the thread works for, and that of all.
+/// Folds the account of the current component and that of all components.
 #[cold]
 #[inline(never)]
 fn fold_pending(state: &ThreadCounters) {
@@ -256,12 +269,12 @@ fn fold_pending(state: &ThreadCounters) {
     run_deferred(state);
 }
 
-/// Adds what the thread keeps in some accounts, but for `kept` bytes, to the sums. Only by the thread that has the
-/// state, or when no thread has it.
+/// Adds the balance of the thread in some accounts, less `kept` bytes, to the sums. Called only by
+/// the thread that holds the counters, or when no thread holds them.
 #[cold]
 #[inline(never)]
 fn fold(state: &ThreadCounters, indexes: &[usize], kept: i64) {
-    // What was in front of the accounts may be more than they are to keep, and of another component.
+    // The pending counters may exceed the limit of the accounts, and may be of another component.
     let mut other = None;
     if !state.current.is_empty() {
         let (left, component) = (state.current.left(), state.current.component.load(Relaxed));
@@ -281,7 +294,7 @@ fn fold(state: &ThreadCounters, indexes: &[usize], kept: i64) {
     });
 }
 
-/// Folds all of a thread that ends, or is gone, or begins a phase.
+/// Folds all accounts of a thread that ends, is gone, or begins a phase.
 pub fn fold_all(state: &ThreadCounters) {
     settle(state);
     for index in in_use() {
@@ -291,14 +304,14 @@ pub fn fold_all(state: &ThreadCounters) {
     }
 }
 
-/// As [`fold_all`], of the calling thread, which begins a phase or ends one.
+/// Folds all accounts of the calling thread, which begins or ends a phase.
 pub fn fold_own() {
     if let Some(state) = super::own_state(local()) {
         fold_all(state);
     }
 }
 
-/// In the child: a fold that another thread was in will not end.
+/// In the child of a fork, abandons the folds of other threads, which will not end.
 pub fn forget_other_threads() {
     sums::forget_other_threads();
     registry::each().for_each(|state| state.current.forget_thread());
@@ -310,7 +323,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Little enough that nothing is folded into the sums, which all tests share.
+        /// The steps are small enough that nothing is folded into the sums, which all tests share.
         #[test]
         fn the_most_of_all_components_together_is_exact(
             steps in prop::collection::vec((0_u16..3, 1_usize..200, any::<bool>()), 0..80)
@@ -321,7 +334,7 @@ mod tests {
                 let component = Component(250 + which);
                 let bytes = size as i64;
                 if more && which == 2 {
-                    // As an object does that owns what it allocates.
+                    // As for an object that owns what it allocates.
                     restart(&state, 100_000, 252);
                 }
                 if more {
@@ -350,7 +363,8 @@ mod tests {
         let state = Box::new(ThreadCounters::new(7));
         let keep = KEEP.0.load(Relaxed);
         for round in 0..6 {
-            // By turns it makes much of what it works for, and frees what others made.
+            // In turn, the thread allocates many blocks of its current component and frees blocks
+            // of another.
             restart(&state, PendingCounters::FAR, 248);
             for _ in 0..150 {
                 let left = left_after(&state, 1024).unwrap();
@@ -364,7 +378,7 @@ mod tests {
         fold_all(&state);
         let sums = || [248, 249].map(sums::owned_beyond_threads);
         assert_eq!(sums(), [6 * 150 * 1024, -6 * 90_000]);
-        // All tests have one sum of all.
+        // All tests share one sum of all components.
         freed(&state, own, 6 * 150 * 1024);
         allocated(&state, other, 6 * 90_000);
         fold_all(&state);

@@ -1,8 +1,8 @@
-//! The functions of the malloc family: ask the next allocator for eight bytes more, write the tag
-//! there, and keep the ledger.
+//! Functions of the malloc family: each asks the next allocator for eight more bytes, writes the
+//! tag there, and updates the ledger.
 //!
-//! Each takes, after its arguments, the address its caller continues at and the stack pointer at
-//! entry; both are 0 where they cannot be seen.
+//! Each function takes, after its arguments, the return address of its caller and the stack pointer
+//! at entry; both are 0 where they are not known.
 
 #![allow(unsafe_code)]
 
@@ -20,13 +20,13 @@ use crate::base::thread::{Local, local};
 use crate::ledger::call_stacks;
 use crate::owners;
 
-/// Blocks of this size are looked at before they are released.
+/// Blocks of this size and larger are examined before they are released.
 pub const LOOK_BEFORE_RELEASE: usize = 1 << 20;
 
-/// End of the last bytes of any possible block; beyond, every allocator says no.
+/// Error number for a size that no allocator can provide.
 const NO_MEMORY: i32 = libc::ENOMEM;
 
-/// Owner of an allocation.
+/// Returns the owner of an allocation.
 #[inline(always)]
 fn owner(local: &Local, caller: usize, stack: usize) -> Component {
     if caller != 0 && local.guard.get() == 0 {
@@ -39,7 +39,7 @@ fn owner(local: &Local, caller: usize, stack: usize) -> Component {
     owner_by_thread(local, stack)
 }
 
-/// Owner where the caller cannot be seen, or allocates for others.
+/// Returns the owner where the caller is not known, or allocates on behalf of others.
 #[inline(never)]
 fn owner_by_thread(local: &Local, stack: usize) -> Component {
     if local.guard.get() > 0 {
@@ -56,12 +56,13 @@ fn owner_by_thread(local: &Local, stack: usize) -> Component {
     }
 }
 
-/// A block that the real allocator made with room for a tag becomes one of the ledger. Gives the block.
+/// Enters a block into the ledger, which the real allocator made with room for a tag. Returns the
+/// block.
 #[inline(never)]
 pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
     #[cfg(test)]
     super::tests::generally();
-    // SAFETY: a live block.
+    // SAFETY: the block is live.
     let usable = unsafe { next_allocator::room_for_tag(block) };
     if usable >= size.saturating_add(tag::SIZE) {
         let local = local();
@@ -117,11 +118,11 @@ fn enter_noted(
     account::allocated(state, owner, size);
 }
 
-/// Writes the tag of a block. Gives the size that counts.
+/// Writes the tag of a block. Returns the size that the ledger counts.
 #[inline(always)]
 fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
     let (word, size) = tag::encode(block as usize, usable, tag, next_allocator::key());
-    // SAFETY: the last bytes of the block, which nobody was told of.
+    // SAFETY: the last bytes of the block, which the program does not know yet.
     unsafe { block.add(usable - tag::SIZE).cast::<u64>().write_unaligned(word) };
     size
 }
@@ -143,10 +144,10 @@ fn displace(state: &ThreadCounters, start: usize, size: usize, owner: Component)
     }
 }
 
-/// The tag of a block and where it is, if it is one of the ledger.
+/// Returns the tag of a block and its address, if the block is in the ledger.
 #[inline(always)]
 fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
-    // SAFETY: a live block.
+    // SAFETY: the block is live.
     let usable = unsafe { next_allocator::room_for_tag(block) };
     if usable < tag::SIZE {
         return None;
@@ -157,7 +158,7 @@ fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
     tag::decode(block as usize, usable, word, next_allocator::key()).map(|tag| (tag, place))
 }
 
-/// Runs with the counters of this thread, on a block.
+/// Runs `work` with the counters of this thread or, if it has none, with shared ones.
 fn with_state(block: usize, work: impl FnOnce(&ThreadCounters)) {
     let local = local();
     match own_state(local) {
@@ -170,8 +171,8 @@ fn with_state(block: usize, work: impl FnOnce(&ThreadCounters)) {
     }
 }
 
-/// The block leaves the ledger. Returns owner and size if it was counted by
-/// [`InFlight::frees`](super::in_flight::InFlight::frees).
+/// Removes a block from the ledger. Returns its owner and size if
+/// [`InFlight::frees`](super::in_flight::InFlight::frees) counted it.
 #[inline(always)]
 fn leave(block: *mut u8) -> Option<(Component, usize)> {
     let (tag, place) = tag_of(block)?;
@@ -188,7 +189,7 @@ fn leave(block: *mut u8) -> Option<(Component, usize)> {
     }
 }
 
-/// A block that is large, or sampled, or freed by a thread without counters.
+/// Removes a block that is large, or sampled, or freed by a thread without counters.
 #[inline(never)]
 fn leave_noted(
     start: usize,
@@ -221,7 +222,7 @@ fn without_real(size: usize, alignment: usize) -> *mut u8 {
     block
 }
 
-/// Finishes an allocation of `size` bytes for which `block` was made.
+/// Enters `block`, which was allocated for `size` bytes, into the ledger.
 #[inline(always)]
 fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
     if block.is_null() {
@@ -235,16 +236,16 @@ fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
 
 pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
     if !next_allocator::is_quick() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { malloc_generally(size, caller, stack) };
     }
     let Some(ask) = size.checked_add(tag::SIZE) else { return impossible() };
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     let block = unsafe { next_allocator::quick_malloc()(ask) };
     if block.is_null() { block } else { fast_path::enter(block, size, caller, stack) }
 }
 
-/// More than can be allocated.
+/// Fails a request for more bytes than can be allocated.
 #[cold]
 #[inline(never)]
 fn impossible() -> *mut u8 {
@@ -256,10 +257,10 @@ fn impossible() -> *mut u8 {
 unsafe fn malloc_generally(size: usize, caller: usize, stack: usize) -> *mut u8 {
     let Some(real) = next_allocator::malloc() else { return without_real(size, 1) };
     if next_allocator::is_disabled() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     let block = unsafe { real(size.saturating_add(tag::SIZE)) };
     finish(block, size, caller, stack)
 }
@@ -277,13 +278,13 @@ pub unsafe extern "C-unwind" fn calloc(
         };
     };
     if next_allocator::is_disabled() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(count, each) };
     }
     match count.checked_mul(each).and_then(|size| Some((size, size.checked_add(tag::SIZE)?))) {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         Some((size, ask)) => finish(unsafe { real(1, ask) }, size, caller, stack),
-        // SAFETY: as the caller's; it fails.
+        // SAFETY: as the caller's; the call fails.
         None => unsafe { real(count, each) },
     }
 }
@@ -295,11 +296,11 @@ pub unsafe extern "C-unwind" fn realloc(
     stack: usize,
 ) -> *mut u8 {
     if block.is_null() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { malloc(size, caller, stack) };
     }
     if bootstrap::holds(block) {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { move_out(block, size, caller, stack) };
     }
     let Some(real) = next_allocator::realloc() else {
@@ -311,7 +312,7 @@ pub unsafe extern "C-unwind" fn realloc(
         return ptr::null_mut();
     };
     if next_allocator::is_disabled() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(block, size) };
     }
     let ask = if size == 0 { 0 } else { size.saturating_add(tag::SIZE) };
@@ -327,7 +328,7 @@ pub unsafe extern "C-unwind" fn realloc(
             displace(state, block as usize, tag.size, tag.component)
         });
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     let moved = unsafe { real(block, ask) };
     if let Some((tag, at)) = before {
         if moved.is_null() && size != 0 {
@@ -347,22 +348,23 @@ pub unsafe extern "C-unwind" fn realloc(
     moved
 }
 
-/// A reallocation failed: the block is unchanged.
+/// Re-enters a block whose reallocation failed: the block is unchanged.
 #[cold]
 fn put_back(block: *mut u8, tag: Tag, at: *mut u64) {
     let errno = Errno::save();
     let usable = at as usize + tag::SIZE - block as usize;
     let (word, size) = tag::encode(block as usize, usable, tag, next_allocator::key());
-    // SAFETY: the place of the tag in a block that still lives.
+    // SAFETY: the tag's place in a block that is still live.
     unsafe { at.write_unaligned(word) };
     with_state(block as usize, |state| place(state, block as usize, size, tag.component));
     errno.restore();
 }
 
-/// A block from before the real allocator was known.
+/// Moves a block out of the bootstrap arena, which served requests before the real allocator was
+/// known.
 #[cold]
 unsafe fn move_out(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
-    // SAFETY: as the caller's; both blocks hold what is copied.
+    // SAFETY: as the caller's; both blocks hold the copied bytes.
     unsafe {
         let new = malloc(size, caller, stack);
         if !new.is_null() {
@@ -380,7 +382,7 @@ pub unsafe extern "C-unwind" fn reallocarray(
     stack: usize,
 ) -> *mut u8 {
     match count.checked_mul(each) {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         Some(size) => unsafe { realloc(block, size, caller, stack) },
         None => {
             Errno::set(NO_MEMORY);
@@ -394,11 +396,11 @@ pub unsafe extern "C-unwind" fn free(block: *mut u8, _caller: usize, _stack: usi
     if block.is_null() {
         return;
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { fast_path::free(block) }
 }
 
-/// As `free`, of any block but null.
+/// Does what `free` does, for any block except null.
 ///
 /// # Safety
 /// As the real function's.
@@ -411,13 +413,13 @@ pub unsafe fn free_generally(block: *mut u8) {
     }
     let Some(real) = next_allocator::free() else {
         if next_allocator::settled() {
-            // SAFETY: as the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { free(block, 0, 0) };
         }
         return;
     };
     let leaving = if next_allocator::is_disabled() { None } else { leave(block) };
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { real(block) }
     if let Some((owner, size)) = leaving {
         IN_FLIGHT.freed(usize::from(owner.0) % LIMIT, size);
@@ -432,10 +434,10 @@ pub unsafe extern "C-unwind" fn memalign(
 ) -> *mut u8 {
     let Some(real) = next_allocator::memalign() else { return without_real(size, alignment) };
     if next_allocator::is_disabled() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(alignment, size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
     finish(block, size, caller, stack)
 }
@@ -447,16 +449,17 @@ pub unsafe extern "C-unwind" fn aligned_alloc(
     stack: usize,
 ) -> *mut u8 {
     if alignment.is_power_of_two() {
-        // Some allocators' aligned_alloc wants a multiple of the alignment, which a tag breaks.
-        // SAFETY: as the caller's.
+        // The aligned_alloc of some allocators requires a multiple of the alignment, which the tag
+        // would break.
+        // SAFETY: guaranteed by the caller.
         return unsafe { memalign(alignment, size, caller, stack) };
     }
     let Some(real) = next_allocator::aligned_alloc() else { return without_real(size, 1) };
     if next_allocator::is_disabled() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(alignment, size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
     finish(block, size, caller, stack)
 }
@@ -473,18 +476,18 @@ pub unsafe extern "C-unwind" fn posix_memalign(
         if block.is_null() {
             return NO_MEMORY;
         }
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { *into = block };
         return 0;
     };
     if next_allocator::is_disabled() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(into, alignment, size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     let result = unsafe { real(into, alignment, size.saturating_add(tag::SIZE)) };
     if result == 0 {
-        // SAFETY: it was just written.
+        // SAFETY: the call above has just written the pointer.
         finish(unsafe { *into }, size, caller, stack);
     }
     result
@@ -496,16 +499,16 @@ fn page_size() -> usize {
 }
 
 pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { memalign(page_size(), size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
     match size.checked_next_multiple_of(page_size()) {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         Some(size) => unsafe { memalign(page_size(), size, caller, stack) },
         None => match next_allocator::pvalloc() {
-            // SAFETY: as the caller's; it fails.
+            // SAFETY: as the caller's; the call fails.
             Some(real) => unsafe { real(size) },
             None => without_real(size, 1),
         },
@@ -525,13 +528,13 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
         return unsafe { bootstrap::size(block) };
     }
     let Some(real) = next_allocator::usable() else { return 0 };
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { real(block) };
     if tag_of(block).is_some() { bytes - tag::SIZE } else { bytes }
 }
 
-/// Another component owns the block from now on. False if it is none of the ledger; any address will do, since memory
-/// of an MPI may lie within a mapping or a pool.
+/// Makes another component the owner of a block. Returns false if the block is not in the ledger.
+/// Any address is allowed, since memory of an MPI may lie within a mapping or a pool.
 pub fn give(block: *const u8, to: Component) -> bool {
     if block.is_null() || bootstrap::holds(block) {
         return false;
@@ -543,7 +546,7 @@ pub fn give(block: *const u8, to: Component) -> bool {
     let usable = at as usize + tag::SIZE - block as usize;
     let (word, size) =
         tag::encode(block as usize, usable, Tag { component: to, ..tag }, next_allocator::key());
-    // SAFETY: the place of the tag in a live block.
+    // SAFETY: the tag's place in a live block.
     unsafe { at.write_unaligned(word) };
     with_state(block as usize, |state| {
         displace(state, block as usize, size, tag.component);
@@ -553,12 +556,12 @@ pub fn give(block: *const u8, to: Component) -> bool {
     true
 }
 
-/// Owner of a live block.
+/// Returns the owner of a live block.
 pub fn owner_of(block: *const u8) -> Option<Component> {
     look(block).map(|(owner, _)| owner)
 }
 
-/// Owner of a block, and its requested size.
+/// Returns the owner of a block and its requested size.
 pub fn look(block: *const u8) -> Option<(Component, usize)> {
     if block.is_null() || bootstrap::holds(block) {
         return None;

@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::next_allocator;
 
 const CAPACITY: usize = 64 * 1024;
-/// Before each block: its size, and a word that the C library would call the block mapped by, with
-/// which it is none that goes the quick way.
+/// Bytes before each block: its size, and a word that marks a block as mapped in the C library's
+/// format, so that the block never takes the fast path.
 const HEADER: usize = 16;
 
 #[repr(align(4096))]
@@ -27,13 +27,13 @@ fn base() -> usize {
     ARENA.0.get() as usize
 }
 
-/// True for a block of this arena.
+/// Returns true for a block of this arena.
 #[inline(always)]
 pub fn holds(block: *const u8) -> bool {
     (block as usize).wrapping_sub(base()) < CAPACITY
 }
 
-/// Zeroed memory that is never given back; null when the arena is full.
+/// Returns zeroed memory that is never freed; null when the arena is full.
 pub fn allocate(size: usize, alignment: usize) -> *mut u8 {
     let alignment = alignment.max(HEADER);
     let mut used = USED.load(Ordering::Relaxed);
@@ -49,7 +49,8 @@ pub fn allocate(size: usize, alignment: usize) -> *mut u8 {
         match USED.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {
                 let block = (base() + start) as *mut u8;
-                // SAFETY: the header lies before the block, behind all earlier ones, and is aligned.
+                // SAFETY: the header lies before the block, after all earlier blocks, and is
+                // aligned.
                 unsafe {
                     block.sub(HEADER).cast::<usize>().write(size);
                     block.sub(size_of::<usize>()).cast::<usize>().write(next_allocator::MAPPED);
@@ -61,10 +62,10 @@ pub fn allocate(size: usize, alignment: usize) -> *mut u8 {
     }
 }
 
-/// The size asked for.
+/// Returns the requested size of a block.
 ///
 /// # Safety
-/// The block is one of this arena.
+/// `block` is a block of this arena.
 pub unsafe fn size(block: *const u8) -> usize {
     // SAFETY: every block has its header.
     unsafe { block.sub(HEADER).cast::<usize>().read() }

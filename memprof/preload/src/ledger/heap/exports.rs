@@ -1,4 +1,4 @@
-//! The names under which the program finds us instead of the C library.
+//! Exported functions, which the program calls instead of the C library's.
 
 #![allow(unsafe_code)]
 
@@ -23,13 +23,13 @@ entry! {
     1 malloc_usable_size(block: *mut u8) -> usize = malloc_family::malloc_usable_size;
 }
 
-/// Frees a block; its tag names the owner, whoever calls.
+/// Frees a block. Its tag names the owner, whatever the caller is.
 ///
 /// # Safety
-/// As the function of this name in the C library asks for.
+/// As required by the C library's function of this name.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub unsafe extern "C-unwind" fn free(block: *mut u8) {
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::free(block, 0, 0) }
 }

@@ -1,5 +1,6 @@
-//! The fast path of most blocks: blocks of the GNU C library in no mapping of their own, made by the object that made
-//! the last one. Where a condition does not hold nothing is done, and the block goes the general way ([`blocks`]).
+//! Fast path for most blocks: blocks of the GNU C library that are not in a mapping of their own,
+//! allocated by the same object as the previous block. Where a condition does not hold, nothing is
+//! done and the block takes the general path ([`blocks`]).
 
 #![allow(unsafe_code)]
 
@@ -12,11 +13,11 @@ use crate::base::component::{Component, LIMIT};
 use crate::base::thread::local;
 use crate::owners;
 
-/// Blocks that take as much from the C library, or more, go the general way.
+/// Blocks for which the C library uses this many bytes or more take the general path.
 const TOO_LARGE: usize = blocks::LOOK_BEFORE_RELEASE;
 
-/// Enters a block of `size` bytes and room for a tag, made by the C library's malloc, into the ledger. Returns the
-/// block.
+/// Enters a block with `size` bytes and room for a tag, made by the C library's malloc, into the
+/// ledger. Returns the block.
 #[inline(never)]
 pub extern "C-unwind" fn enter(
     block: *mut u8,
@@ -29,7 +30,7 @@ pub extern "C-unwind" fn enter(
     if let Some(chunk) = unsafe { next_allocator::chunk_below(block, TOO_LARGE) }
         && owners::is_same_caller(local, caller)
     {
-        // SAFETY: who has a caller has counters, which are never given back.
+        // SAFETY: a thread that has a caller has counters, which are never freed.
         let state: &ThreadCounters = unsafe { &*local.state.get().cast::<ThreadCounters>() };
         if let Some(left) = left_after(state, size)
             && insert(state, block as usize, size)
@@ -37,7 +38,7 @@ pub extern "C-unwind" fn enter(
             let place = place_of_tag(block, chunk);
             let slack = place as usize - block as usize - size;
             let word = tag::marked(block as usize, slack, state.current.mark.load(Relaxed));
-            // SAFETY: the last bytes of the block, which nobody was told of.
+            // SAFETY: the last bytes of the block, which the program does not know yet.
             unsafe { place.write_unaligned(word) };
             allocated_in_front(state, left, size);
             return block;
@@ -46,15 +47,16 @@ pub extern "C-unwind" fn enter(
     blocks::enter(block, size, caller, stack)
 }
 
-/// Frees a block, which leaves the ledger if it was one of it.
+/// Frees a block and, if the block is in the ledger, removes it from the ledger.
 ///
 /// # Safety
-/// As for `free`, of any block but null.
+/// As for `free`; the block is not null.
 #[inline(always)]
 pub unsafe fn free(block: *mut u8) {
     let local = local();
     let mark = local.mark.get();
-    // Without a mark the thread has no counters, or blocks do not tell their size.
+    // Without a mark, the thread has no counters or the size of a block cannot be read from its
+    // header.
     if mark != 0
         // SAFETY: with a mark, a live block of the C library or of our own arena.
         && let Some(chunk) = unsafe { next_allocator::chunk_below(block, TOO_LARGE) }
@@ -63,31 +65,32 @@ pub unsafe fn free(block: *mut u8) {
         // SAFETY: the last bytes of a live block.
         let word = unsafe { place.read_unaligned() };
         if let Some(slack) = tag::read_marked(block as usize, word, mark)
-            // A program that writes beyond a block's end may have written to the tag.
+            // A program that writes beyond the end of a block may have overwritten the tag.
             && let Some(size) = (place as usize - block as usize).checked_sub(slack)
         {
-            // SAFETY: who has a mark has counters, which are never given back.
+            // SAFETY: a thread that has a mark has counters, which are never freed.
             let state: &ThreadCounters = unsafe { &*local.state.get().cast::<ThreadCounters>() };
             if remove(state, block as usize, size) {
                 // SAFETY: the tag of a live block.
                 unsafe { place.write_unaligned(0) };
                 freed_in_front(state, size);
-                // SAFETY: as the caller's.
+                // SAFETY: guaranteed by the caller.
                 return unsafe { next_allocator::quick_free()(block) };
             }
         }
     }
-    // SAFETY: as the caller's; nothing was done.
+    // SAFETY: as the caller's; nothing was done above.
     unsafe { free_generally(block) }
 }
 
-/// The place of the tag of a block that takes `chunk` bytes from the C library.
+/// Returns the address of the tag of a block for which the C library uses `chunk` bytes.
 #[inline(always)]
 fn place_of_tag(block: *mut u8, chunk: usize) -> *mut u64 {
     block.wrapping_add(chunk).wrapping_sub(next_allocator::OVERHEAD).cast::<u64>()
 }
 
-/// Enters a block of the component that the thread works for into its table; false if that is not done.
+/// Enters a block of the current component into its table. Returns false if the fast path cannot do
+/// this.
 #[inline(always)]
 fn insert(state: &ThreadCounters, start: usize, size: usize) -> bool {
     let component = Component(state.current.component.load(Relaxed) as u16);
@@ -106,7 +109,8 @@ fn insert_large(state: &ThreadCounters, start: usize, size: usize, component: Co
     is_inserted
 }
 
-/// Removes a block of the component that the thread works for from its table; false if that is not done.
+/// Removes a block of the current component from its table. Returns false if the fast path cannot
+/// do this.
 #[inline(always)]
 fn remove(state: &ThreadCounters, start: usize, size: usize) -> bool {
     let component = Component(state.current.component.load(Relaxed) as u16);

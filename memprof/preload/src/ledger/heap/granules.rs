@@ -1,18 +1,22 @@
-//! Live bytes of small blocks per piece of memory, so that resident memory there can be split.
+//! Live bytes of small blocks per granule of memory, so that resident memory can be split among
+//! components.
 //!
-//! Memory is cut into regions of 4 MiB; a region in use has a leaf, a leaf has granules: pages for the first leaves,
-//! larger ones later, so that the table stays small. A granule has a few slots, each with a component and its bytes,
-//! and where they do not suffice a chain of further ones. The first slots of a leaf's granules stand side by side,
-//! since most blocks touch no other: the working set of a program is then in few lines of the cache.
+//! Memory is divided into regions of 4 MiB. A region in use has a leaf, and a leaf has granules:
+//! pages for the first leaves, larger granules for later ones, so that the table stays small. A
+//! granule has a few slots, each with a component and its bytes, and a chain of overflow slots
+//! where those do not suffice. The first slots of a leaf's granules are contiguous, since most
+//! blocks touch no other slot: the working set of a program is then in few cache lines.
 //!
-//! A block counts where it begins, with its bytes there. How far it goes on beyond that granule is one
-//! more word: blocks do not overlap, so there is one that does, and to note it is as quick for a block of
-//! many pages as for one of two. Only very large ones are noted in each granule.
+//! A block is counted in the granule where it begins, with its bytes in that granule. Its overhang,
+//! the number of bytes beyond that granule, takes one more word: blocks do not overlap, so at most
+//! one block per granule has an overhang, and to record it costs the same for a block of many pages
+//! as for one of two. Only very large blocks are recorded in each granule.
 //!
-//! The first thread that uses a leaf owns it and writes its own slots of each granule without atomic operations; others
-//! use slots that all share. Bytes of a component are the sum over all slots: a block that one thread noted and another
-//! frees is more in one and less in another. The allocator gives threads memory of their own, so nearly all is owner's
-//! work.
+//! The first thread that uses a leaf owns the leaf and writes its own slots of each granule without
+//! atomic operations; other threads use shared slots. The bytes of a component are the sum over all
+//! slots: a block that one thread allocates and another frees adds to one slot and subtracts from
+//! another. The allocator gives each thread separate memory, so nearly all changes are made by the
+//! owner.
 
 #![allow(unsafe_code)]
 
@@ -38,78 +42,80 @@ use place::Place;
 pub const REGION_SHIFT: u32 = 22;
 pub const PAGE_SHIFT: u32 = 12;
 
-/// Leaves of pages, of 64 KiB, and of 1 MiB: how many of each, and how large a granule is.
+/// Kinds of leaves, with granules of one page, 64 KiB, and 1 MiB: up to how many leaves, and the
+/// granule size as a power of two.
 const KINDS: [(usize, u32); 3] = [(64, PAGE_SHIFT), (256, 16), (usize::MAX, 20)];
 
-/// Places for leaves; at most three quarters are used.
+/// Entries for leaves; at most three quarters are used.
 const PLACES: usize = 16384;
 const MOST_LEAVES: usize = PLACES / 4 * 3;
-/// Memory for leaves is mapped in pieces of this size.
+/// Size of the pieces in which memory for leaves is mapped.
 const PIECE: usize = 1 << 20;
 
-/// A component in the low 8 bits, its bytes above, signed. No bytes: free for another component.
+/// A component in the low 8 bits, and its bytes above, signed. A slot with no bytes is free for
+/// another component.
 type Slot = AtomicU32;
 const BYTES_SHIFT: u32 = 8;
-/// The same in the word that tells how far a block goes on.
+/// Position of the bytes in an overhang word ([`Beyond`]).
 const BEYOND_SHIFT: u32 = 8;
-/// Blocks from this size on are noted in each granule: nothing goes on further.
+/// Blocks of this size and larger are recorded in each granule, so no overhang is longer.
 const FAR: usize = large::FROM;
 
-/// Beside the first.
+/// Owner's slots of a granule other than the first.
 const OWN_SLOTS: usize = 6;
 const SHARED_SLOTS: usize = 3;
 const FURTHER_SLOTS: usize = 7;
 
-/// Number of chained groups of slots there can be. Bytes that find none are added up without a
-/// name.
+/// Maximum number of chained groups of slots. Bytes that find no slot are added up without a
+/// component.
 const FURTHER: usize = 32 * 1024;
 
-/// The owner's first slot of a granule: a component in the low bits, and bytes far above. It is full at half of the
-/// limit of a shared one, which the processor tells with the addition; then the owner takes over the counts that others
-/// noted.
+/// Owner's first slot of a granule: a component in the low bits, and bytes from bit 41 up. Its
+/// limit is half of that of a shared slot. An addition beyond the limit overflows the word, which
+/// costs no extra comparison; the owner then takes over the shared counts.
 pub type First = AtomicI64;
 pub const FIRST_SHIFT: u32 = 41;
 
-/// The block that goes on beyond a granule: its component, and how many bytes do. Whoever makes or frees
-/// the block writes it.
+/// Overhang of a block beyond the granule it begins in: its component and the number of bytes. The
+/// thread that allocates or frees the block writes the word.
 pub type Beyond = AtomicU32;
 
-/// The part of a granule that most blocks touch, and no other.
+/// Part of a granule that most blocks touch; they touch nothing else.
 #[repr(C, align(16))]
 pub struct Front {
     pub first: First,
     pub beyond: Beyond,
 }
 
-/// Live bytes in one granule, beside those of its first slot.
+/// Live bytes in one granule, without the bytes in its first slot.
 #[repr(C)]
 struct Granule {
     own: [Slot; OWN_SLOTS],
-    /// The first of the further slots, which all share; 0 for none.
+    /// Index of the first group of overflow slots, shared by all threads; 0 for none.
     further: AtomicU32,
     shared: [Slot; SHARED_SLOTS],
-    /// Bytes of components that found no slot at all.
+    /// Bytes of components that found no slot.
     rest: AtomicI32,
 }
 
-/// More slots of a granule.
+/// A group of overflow slots of a granule.
 #[repr(C)]
 struct Further {
     slots: [Slot; FURTHER_SLOTS],
     next: AtomicU32,
 }
 
-/// One region. Behind it stand the fronts of all granules, and then the granules.
+/// Leaf of one region. The fronts of all granules follow it in memory, and then the granules.
 #[repr(C, align(16))]
 pub struct Leaf {
-    /// Address divided by the size of a region.
+    /// Region number: address divided by the size of a region.
     region: AtomicUsize,
-    /// The number of the state whose thread owns it.
+    /// Number of the counters whose thread owns the leaf.
     owner: AtomicU32,
     shift: AtomicU32,
 }
 
-/// Bytes of a leaf with granules of this size.
+/// Returns the size in bytes of a leaf with granules of this size.
 const fn size_of_leaf(shift: u32) -> usize {
     let granules = (size_of::<Front>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
     (size_of::<Leaf>() + granules).next_multiple_of(align_of::<Leaf>())
@@ -121,27 +127,28 @@ impl Leaf {
     }
 
     fn place(&self, address: usize) -> Place<'_> {
-        // SAFETY: its own shift.
+        // SAFETY: the leaf's own shift.
         unsafe { self.place_by(self.shift.load(Relaxed), address) }
     }
 
-    /// As [`Leaf::place`], without a look at the leaf's own fields.
+    /// Returns the same as [`Leaf::place`], without reading the leaf's fields.
     ///
     /// # Safety
-    /// `shift` is that of the leaf.
+    /// `shift` is the leaf's shift.
     #[inline(always)]
     unsafe fn place_by(&self, shift: u32, address: usize) -> Place<'_> {
         let index = (address & ((1 << REGION_SHIFT) - 1)) >> shift;
         let fronts = self.fronts();
         let granules = fronts.wrapping_add(1 << (REGION_SHIFT - shift)).cast::<Granule>();
-        // SAFETY: the leaf was made with a front and a granule for each that its shift needs for a region.
+        // SAFETY: a leaf is allocated with one front and one granule for each granule of its
+        // region.
         let (front, granule) =
             unsafe { (&*fronts.wrapping_add(index), &*granules.wrapping_add(index)) };
         Place { first: &front.first, beyond: &front.beyond, granule }
     }
 }
 
-/// A block that goes on beyond the granule it begins in, and where it ends.
+/// A block that extends beyond the granule it begins in, and the address of its end.
 #[derive(Copy, Clone)]
 struct Coming {
     component: usize,
@@ -151,7 +158,8 @@ struct Coming {
 impl Coming {
     const NONE: Coming = Coming { component: 0, end: 0 };
 
-    /// The one that goes on beyond a granule that ends there: this, or one that begins there.
+    /// Returns the block that extends beyond the granule that ends at `granule_end`: one that
+    /// begins in the granule, or else `self`.
     fn or(self, place: Place<'_>, granule_end: usize) -> Coming {
         match place.beyond.load(Acquire) {
             0 => self,
@@ -162,21 +170,21 @@ impl Coming {
         }
     }
 
-    /// Adds the part of it that lies between two addresses.
+    /// Adds the part of the block that lies between two addresses.
     fn add(self, start: usize, end: usize, into: &mut Split) {
         into.bytes[self.component] += self.end.min(end).saturating_sub(start) as i64;
     }
 }
 
-/// Leaves by region. Leaves come and stay.
+/// Table of leaves by region. Leaves are never removed.
 pub struct Table {
     places: [AtomicPtr<Leaf>; PLACES],
     leaves: AtomicUsize,
     lock: SpinLock,
-    /// Place of the next leaf, and the room left there.
+    /// Address of the next leaf, and the room left there.
     free: AtomicUsize,
     room: AtomicUsize,
-    /// Groups of further slots, and how many were handed out; the first is none.
+    /// Groups of overflow slots, and the number handed out; index 0 means none.
     further: AtomicPtr<Further>,
     further_used: AtomicU32,
 }
@@ -189,10 +197,10 @@ fn word(component: Component, bytes: i32) -> u32 {
     (bytes as u32) << BYTES_SHIFT | u32::from(component.0 & 0xff)
 }
 
-/// Small blocks of a stretch of memory, by component.
+/// Bytes of small blocks in a range of memory, by component.
 pub struct Split {
     pub bytes: [i64; LIMIT],
-    /// Bytes of which only the granule is known.
+    /// Bytes whose component is not known.
     pub rest: i64,
 }
 
@@ -209,7 +217,7 @@ impl Table {
         }
     }
 
-    /// A block of `length` bytes came (`sign` 1) or went (-1).
+    /// Records that a block of `length` bytes was allocated (`sign` 1) or freed (-1).
     #[inline(never)]
     pub fn change(
         &self,
@@ -224,7 +232,8 @@ impl Table {
         }
     }
 
-    /// As [`Table::change`]; false if the fast path cannot do it, and then nothing is done.
+    /// Does what [`Table::change`] does if the fast path can. Returns false, with nothing changed,
+    /// if it cannot.
     #[inline(always)]
     pub fn change_near(
         &self,
@@ -237,7 +246,7 @@ impl Table {
         near::change(state, start, length, component, sign)
     }
 
-    /// The same, of what is not in one of the slots that [`near`] looks at.
+    /// Does what [`Table::change`] does where [`near`] cannot.
     #[inline(never)]
     fn change_generally(
         &self,
@@ -254,12 +263,12 @@ impl Table {
             return;
         }
         let Some((leaf, shift, own)) = self.at_hand(state, start >> REGION_SHIFT) else {
-            // No room for a leaf: nothing is known there.
+            // There is no room for a leaf, so the block is not recorded.
             return overflow_counters::add(overflow_counters::Table::Granules);
         };
         let whole = 1_usize << shift;
         let inside = length.min(whole - (start & (whole - 1)));
-        // SAFETY: as it was read from the leaf.
+        // SAFETY: the shift was read from the leaf.
         let place = unsafe { leaf.place_by(shift, start) };
         if own {
             self.change_own(place, component, inside as i32 * sign);
@@ -276,7 +285,7 @@ impl Table {
         }
     }
 
-    /// Notes a block in each granule.
+    /// Records a block in each of its granules.
     #[inline(never)]
     fn change_each(
         &self,
@@ -303,7 +312,7 @@ impl Table {
                         at = next;
                     }
                 }
-                // No room for a leaf: nothing is known there.
+                // There is no room for a leaf, so this part is not recorded.
                 None => {
                     overflow_counters::add(overflow_counters::Table::Granules);
                     at = stop;
@@ -312,12 +321,13 @@ impl Table {
         }
     }
 
-    /// The leaf of a region, its shift, and whether the thread owns it. Kept at hand.
+    /// Returns the leaf of a region, its shift, and whether the thread owns the leaf. Uses the
+    /// thread's cache.
     #[inline(always)]
     fn at_hand(&self, state: &ThreadCounters, region: usize) -> Option<(&Leaf, u32, bool)> {
         let hand = state.leaves.place(region);
         if hand.region.load(Relaxed) == region
-            // SAFETY: a leaf of this table, which stays.
+            // SAFETY: a leaf of this table, which is never freed.
             && let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
         {
             return Some((leaf, hand.shift.load(Relaxed), true));
@@ -325,7 +335,8 @@ impl Table {
         self.take_in_hand(state, hand, region)
     }
 
-    /// The same of one that the thread does not own, or has not at hand.
+    /// Does what [`Table::at_hand`] does for a leaf that the thread does not own or has not cached,
+    /// and caches the leaf.
     #[inline(never)]
     fn take_in_hand(
         &self,
@@ -333,7 +344,7 @@ impl Table {
         hand: &CachedLeaf,
         region: usize,
     ) -> Option<(&Leaf, u32, bool)> {
-        // SAFETY: a leaf of this table, which stays.
+        // SAFETY: a leaf of this table, which is never freed.
         if let Some(leaf) = unsafe { hand.leaf.load(Relaxed).as_ref() }
             && leaf.region.load(Relaxed) == region
         {
@@ -343,7 +354,7 @@ impl Table {
         let own = leaf.owner.load(Relaxed) == state.number();
         let shift = leaf.shift.load(Relaxed);
         let before = region << (REGION_SHIFT - shift);
-        // A handler of a signal that comes in the middle of it finds nothing here, or puts its own here.
+        // A signal handler that interrupts these stores finds no leaf here, or stores its own.
         hand.region.store(NOT_OWN, Relaxed);
         compiler_fence(SeqCst);
         hand.leaf.store(ptr::from_ref(leaf).cast_mut(), Relaxed);
@@ -364,12 +375,12 @@ impl Table {
         self.place(region).1
     }
 
-    /// Place of the leaf of a region, made or not.
+    /// Returns the index of a region's entry, and the leaf if there is one.
     fn place(&self, region: usize) -> (usize, Option<&Leaf>) {
         let mut place =
             ((region as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % PLACES;
         loop {
-            // SAFETY: a leaf of this table, which stays.
+            // SAFETY: a leaf of this table, which is never freed.
             match unsafe { self.places[place].load(Acquire).as_ref() } {
                 Some(leaf) if leaf.region.load(Relaxed) != region => place = (place + 1) % PLACES,
                 found => return (place, found),
@@ -406,8 +417,8 @@ impl Table {
         let memory = self.free.load(Relaxed);
         self.free.store(memory + size, Relaxed);
         self.room.store(self.room.load(Relaxed) - size, Relaxed);
-        // SAFETY: fresh memory of zeroes, which is a leaf whose granules are empty. Sizes of leaves
-        // are multiples of 16, and so are addresses.
+        // SAFETY: fresh zeroed memory, which is a leaf with empty granules. Sizes of leaves are
+        // multiples of 16, and so are their addresses.
         let leaf = unsafe { &*(memory as *const Leaf) };
         leaf.region.store(region, Relaxed);
         leaf.owner.store(state.number(), Relaxed);
@@ -417,8 +428,8 @@ impl Table {
         Some(leaf)
     }
 
-    /// Adds to `into` the live bytes between two addresses. False if nothing is known of some of
-    /// it. Where granules are larger than the stretch, an even spread is assumed.
+    /// Adds to `into` the live bytes between two addresses. Returns false if part of the range has
+    /// no leaf. Where granules are larger than the range, an even distribution is assumed.
     pub fn split(&self, start: usize, end: usize, into: &mut Split) -> bool {
         let mut known = true;
         let mut coming = self.coming(start);
@@ -446,8 +457,9 @@ impl Table {
         known
     }
 
-    /// Calls `each` with the component that worked last in each granule between two addresses, and the bytes there that
-    /// are free by what is known of it. Of a granule where no block ever began nothing is.
+    /// Calls `each` with the component that last used each granule between two addresses, and the
+    /// bytes that the granule's counts leave free there. Skips granules in which no block ever
+    /// began.
     pub fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
         let mut at = start;
         while at < end {
@@ -467,7 +479,8 @@ impl Table {
         }
     }
 
-    /// The block that begins before the granule of this address and goes on to it.
+    /// Returns the block that begins before the granule of this address and extends into the
+    /// granule.
     fn coming(&self, address: usize) -> Coming {
         let mut end = address;
         if let Some(leaf) = self.find(address >> REGION_SHIFT) {
@@ -475,7 +488,8 @@ impl Table {
         }
         let furthest = end.saturating_sub(FAR);
         while end > furthest {
-            // A region without a leaf may be skipped: a block that comes through it began in one before.
+            // A region without a leaf can be skipped: a block that extends through it began in an
+            // earlier region.
             let region = (end - 1) >> REGION_SHIFT;
             let Some(leaf) = self.find(region) else {
                 end = region << REGION_SHIFT;
@@ -483,7 +497,8 @@ impl Table {
             };
             let coming = Coming::NONE.or(leaf.place(end - 1), end);
             if coming.end > end {
-                // The nearest: what was noted further away is not there any more, or ends before.
+                // The nearest such block. Blocks recorded further away were freed since, or end
+                // earlier.
                 return coming;
             }
             end = (end - 1) >> leaf.shift.load(Relaxed) << leaf.shift.load(Relaxed);
@@ -491,12 +506,12 @@ impl Table {
         Coming::NONE
     }
 
-    /// The number of the state that the leaf of an address belongs to.
+    /// Returns the number of the counters that own the leaf of an address.
     pub fn owner_of(&self, address: usize) -> Option<u32> {
         self.find(address >> REGION_SHIFT).map(|leaf| leaf.owner.load(Relaxed))
     }
 
-    /// True if small blocks lived in this region at some time.
+    /// Returns true if small blocks have ever been in this region.
     pub fn knows(&self, address: usize) -> bool {
         self.find(address >> REGION_SHIFT).is_some()
     }
@@ -510,7 +525,7 @@ impl Table {
     }
 }
 
-/// Returns the word that tells how far a block goes on.
+/// Returns the overhang word of a block ([`Beyond`]).
 pub fn beyond(component: Component, bytes: usize) -> u32 {
     (bytes as u32) << BEYOND_SHIFT | u32::from(component.0 & 0xff)
 }

@@ -1,4 +1,4 @@
-//! Random blocks of many components by several threads, held against a plain model.
+//! Tests with random blocks of many components by several threads, compared with a simple model.
 
 use super::*;
 use crate::ledger::heap::ThreadCounters;
@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 fn table() -> &'static Table {
     let memory = pool::map(size_of::<Table>()).cast::<Table>();
-    // SAFETY: zeroes are an empty table, but for the count of groups, which starts at one.
+    // SAFETY: a zeroed table is an empty one, except for the number of groups used, which starts at
+    // one.
     let table = unsafe { &*memory };
     table.further_used.store(1, Relaxed);
     table
@@ -31,13 +32,13 @@ struct Block {
     freed_by: usize,
 }
 
-/// Blocks do not overlap: each begins where the one before ends, or further on.
+/// Returns blocks that do not overlap: each begins at the end of the previous one or later.
 fn blocks() -> impl Strategy<Value = Vec<Block>> {
     let length = prop_oneof![4 => 0_usize..300, 4 => 300_usize..12_000, 1 => 12_000_usize..60_000];
     let gap = prop_oneof![3 => Just(0_usize), 1 => 0_usize..300, 1 => 0_usize..9000];
     let block = (gap, length, 0_u16..40, 0_usize..3, 0_usize..3);
     prop::collection::vec(block, 1..120).prop_map(|blocks| {
-        // Over the edge of a region.
+        // The range crosses the boundary of a region.
         let mut at = (5 << REGION_SHIFT) - 150_000;
         let mut all = Vec::new();
         for (gap, length, component, by, freed_by) in blocks {
@@ -59,7 +60,8 @@ proptest! {
         let mut model = vec![[0_i64; LIMIT]; (high - low) >> PAGE_SHIFT];
         let change = |model: &mut [[i64; LIMIT]], block: &Block, by: usize, sign: i32| {
             let component = Component(block.component);
-            // As the thread works for one or another, of which the first slot is to be.
+            // The current component of the thread varies, and with it the component that belongs in
+            // the first slot.
             let current = u32::from(block.component) - u32::from(block.component > 20);
             states[by].current.component.store(current, Relaxed);
             table.change(&states[by], block.start, block.length, component, sign);
@@ -80,7 +82,7 @@ proptest! {
             prop_assert_eq!(rest, 0);
             prop_assert_eq!(&bytes[..], &expected[..]);
         }
-        // Many pages at once are what each is.
+        // The sum over many pages equals the sums of the single pages.
         let middle = low + (high - low) / 2 / 4096 * 4096;
         for (start, end) in [(low, middle), (middle, high), (low, high)] {
             let pages = &model[(start - low) >> PAGE_SHIFT..(end - low) >> PAGE_SHIFT];
@@ -107,7 +109,7 @@ fn threads_at_one_page_leave_nothing_behind() {
                 for round in 0..30_000_usize {
                     let component = Component((round % 23) as u16);
                     table.change(&state, page + 16, 100, component, 1);
-                    // Another thread frees what this one noted, and the other way round.
+                    // Another thread frees what this one recorded, and vice versa.
                     table.change(&state, page + 16, 100, Component((round * 7 % 23) as u16), -1);
                 }
                 for round in 0..30_000_usize {
@@ -141,7 +143,7 @@ fn bytes_beyond_one_slot_are_noted_all_the_same() {
     let page = 11 << REGION_SHIFT;
     let full = usize::try_from(near::MOST).unwrap();
     for (component, sign) in [(1, 1), (2, 1), (2, -1), (1, -1)] {
-        // The same bytes again and again: no blocks, but each change counts.
+        // The same bytes repeatedly: these are not blocks, but each change counts.
         for _ in 0..2 * full / 4000 {
             table.change(&state, page, 4000, Component(component), sign);
         }

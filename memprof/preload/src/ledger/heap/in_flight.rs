@@ -1,19 +1,23 @@
-//! Bytes of large blocks that a reader of the tables may miss: those on their way in `realloc`, those in `free`, and
-//! new ones.
+//! Bytes of large blocks that a reader of the tables may miss: blocks in `realloc`, blocks in
+//! `free`, and new blocks.
 //!
-//! In `realloc` a block leaves the tables before the real call, which may give its place to another thread, and enters
-//! them after it. The sampler reads the tables first and the pages of the process after that: pages of a block that
-//! it missed in the tables would be nobody's. This counts how many bytes of each owner that may be. A very large block
-//! leaves the tables before `free`, which unmaps its pages only later: until then they would be the allocator's.
+//! In `realloc` a block leaves the tables before the real call, which may give its memory to
+//! another thread, and enters them again afterwards. The sampler reads the tables first and the
+//! pages of the process after that, so the pages of a block that it missed in the tables would be
+//! unattributed. This module counts how many bytes of each owner that may be. A very large block
+//! leaves the tables before `free`, which unmaps its pages only later: until then they would count
+//! as the allocator's.
 //!
-//! The order, which the model checker goes through (`tests/model`): a writer counts a block that leaves before it
-//! removes it from the tables, and one that enters after it has inserted it and before the program can touch it. A
-//! reader loads `out` and `moved` before the tables, and `moved` again after the pages. A reader that finds a page of a
-//! block touched sees all that was written before that touch, since the kernel takes the same lock for both.
+//! The following order is checked with a model checker (`tests/model`). A writer counts a block
+//! that leaves before it removes the block from the tables, and one that enters after it has
+//! inserted the block and before the program can touch it. A reader loads `out` and `moved` before
+//! the tables, and `moved` again after the pages. A reader that finds a page of a block touched
+//! sees everything written before that touch, since the kernel takes the same lock for both.
 //!
-//! In `free`, a writer counts `freeing` before it removes the block from the tables, and `freed` after the real call. A
-//! reader loads `freed` before the tables, and `freeing` after them and before the pages: a block that the tables no
-//! longer have is in `freeing`, and one that is in `freed` has no pages. A block that the tables have is not counted.
+//! In `free`, a writer counts `freeing` before it removes the block from the tables, and `freed`
+//! after the real call. A reader loads `freed` before the tables, and `freeing` after them and
+//! before the pages: a block that is no longer in the tables is counted in `freeing`, and one
+//! counted in `freed` has no pages. A block that is in the tables is not counted.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -22,16 +26,17 @@ use core::sync::atomic::AtomicU64;
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
 
-/// Smaller blocks are not counted: they are soon in the tables, and seldom in mappings of their own.
+/// Minimum size of a counted block. Smaller blocks are in the tables again soon, and seldom in
+/// mappings of their own.
 pub const FROM: usize = 128 * 1024;
 
-/// Counters of blocks in flight, by the number of their owner.
+/// Counters of blocks in flight, by the index of their owner.
 pub struct InFlight<const OWNERS: usize> {
-    /// Bytes of blocks that have left the tables and are to enter them again.
+    /// Bytes of blocks that have left the tables and will enter them again.
     out: [AtomicU64; OWNERS],
-    /// Bytes of blocks that ever left the tables to enter them again, or entered them.
+    /// Total bytes of all blocks that left the tables to enter them again, or entered them.
     moved: [AtomicU64; OWNERS],
-    /// Bytes of blocks whose `free` ever began, and returned.
+    /// Total bytes of all blocks whose `free` began (`freeing`) and returned (`freed`).
     freeing: [AtomicU64; OWNERS],
     freed: [AtomicU64; OWNERS],
 }
@@ -40,7 +45,8 @@ pub struct InFlight<const OWNERS: usize> {
 pub struct Before<const OWNERS: usize> {
     moved: [u64; OWNERS],
     out: [u64; OWNERS],
-    /// `freed` until the tables are read; from then on the bytes of blocks that were in `free` meanwhile.
+    /// `freed` until the tables are read; afterwards the bytes of blocks that were in `free`
+    /// meanwhile.
     leaving: [u64; OWNERS],
 }
 
@@ -49,7 +55,8 @@ impl<const OWNERS: usize> Before<OWNERS> {
         Self { moved: [0; OWNERS], out: [0; OWNERS], leaving: [0; OWNERS] }
     }
 
-    /// Bytes of each owner in `free` while the tables were read, after [`InFlight::tables_read`].
+    /// Returns the bytes of each owner in `free` while the tables were read. Valid after
+    /// [`InFlight::tables_read`].
     pub fn leaving(&self) -> &[u64; OWNERS] {
         &self.leaving
     }
@@ -72,7 +79,8 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
         Self { out: counters(), moved: counters(), freeing: counters(), freed: counters() }
     }
 
-    /// Counts a block that is about to leave the tables. [`InFlight::entered_again`] follows, also where it stays out.
+    /// Counts a block that is about to leave the tables. [`InFlight::entered_again`] must follow,
+    /// even if the block does not enter them again.
     pub fn leaves(&self, owner: usize, size: usize) {
         if size >= FROM {
             self.out[owner].fetch_add(size as u64, Relaxed);
@@ -80,7 +88,7 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
         }
     }
 
-    /// Ends what [`InFlight::leaves`] began, with the same numbers.
+    /// Ends what [`InFlight::leaves`] began, with the same arguments.
     pub fn entered_again(&self, owner: usize, size: usize) {
         if size >= FROM {
             self.out[owner].fetch_sub(size as u64, AcqRel);
@@ -95,17 +103,19 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
         }
     }
 
-    /// Counts a block, of any size, that is about to leave the tables for `free`. [`InFlight::freed`] follows.
+    /// Counts a block, of any size, that is about to leave the tables for `free`.
+    /// [`InFlight::freed`] must follow.
     pub fn frees(&self, owner: usize, size: usize) {
         self.freeing[owner].fetch_add(size as u64, AcqRel);
     }
 
-    /// Ends what [`InFlight::frees`] began, with the same numbers, when the real `free` has returned.
+    /// Ends what [`InFlight::frees`] began, with the same arguments, when the real `free` has
+    /// returned.
     pub fn freed(&self, owner: usize, size: usize) {
         self.freed[owner].fetch_add(size as u64, AcqRel);
     }
 
-    /// Notes the blocks in flight before the tables are read.
+    /// Records the blocks in flight before the tables are read.
     pub fn before(&self, into: &mut Before<OWNERS>) {
         for (owner, (moved, out)) in self.moved.iter().zip(&self.out).enumerate() {
             into.moved[owner] = moved.load(Acquire);
@@ -116,14 +126,16 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
         }
     }
 
-    /// Notes the blocks in `free` since [`InFlight::before`], when the tables were read and before the pages are.
+    /// Records the blocks in `free` since [`InFlight::before`]. Called after the tables are read
+    /// and before the pages are.
     pub fn tables_read(&self, before: &mut Before<OWNERS>) {
         for (leaving, freeing) in before.leaving.iter_mut().zip(&self.freeing) {
             *leaving = freeing.load(Acquire).wrapping_sub(*leaving);
         }
     }
 
-    /// Calls `each` with owner and bytes that a reader of the tables may have missed since `before`.
+    /// Calls `each` with the index of an owner and the bytes that a reader of the tables may have
+    /// missed since `before`.
     pub fn missed(&self, before: &Before<OWNERS>, each: &mut dyn FnMut(usize, u64)) {
         for (owner, moved) in self.moved.iter().enumerate() {
             let since = moved.load(Acquire).wrapping_sub(before.moved[owner]);
@@ -136,7 +148,7 @@ impl<const OWNERS: usize> InFlight<OWNERS> {
 
     /// Forgets the blocks of other threads, in the child of a fork.
     pub fn forget_other_threads(&self) {
-        // Where nothing was on its way the page stays the parent's.
+        // Where nothing was in flight, the page stays shared with the parent.
         for out in self.out.iter().filter(|out| out.load(Relaxed) != 0) {
             out.store(0, Relaxed);
         }

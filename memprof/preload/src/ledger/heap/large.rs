@@ -1,11 +1,11 @@
-//! The table of large blocks, whose residency is told to the page.
+//! Table of large blocks, whose residency is determined to the page.
 //!
-//! Buckets of two cache lines each; a block lies in one of a few buckets after the one its address says. The first
-//! thread that uses a bucket has the first line to itself, since a locked operation waits for all that the
-//! allocator has just written; the allocator gives threads memory of their own,
-//! so that nearly all is owner's work. In the others, which all share, inserting is one compare-and-swap. Removing
-//! is a plain store: only the thread that frees a block removes it. Where there is no room a block is counted
-//! like a small one.
+//! A bucket has two cache lines; a block is in one of a few buckets from the one that its address
+//! selects. The first thread that uses a bucket has the first line to itself, since a locked
+//! operation waits for everything that the allocator has just written. The allocator gives each
+//! thread separate memory, so nearly all changes are made by the owner. In the entries that all
+//! threads share, inserting takes one compare-and-swap. Removing is a plain store: only the thread
+//! that frees a block removes it. A block that finds no room is counted like a small one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -13,24 +13,24 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use crate::base::arch;
 use crate::base::component::Component;
 
-/// Blocks from this size on are here.
+/// Minimum size of a block in this table.
 pub const FROM: usize = 32 * 1024;
 
 const OWN: usize = 3;
 const SHARED: usize = 4;
 const BUCKETS: usize = 4096;
-/// No more than these are in the table.
+/// Capacity of the table.
 pub const MOST: usize = BUCKETS * (OWN + SHARED);
-/// Number of buckets a block may lie in.
+/// Number of buckets a block may be in.
 const NEIGHBOURS: usize = 4;
 
-/// An entry being filled: no block has this address.
+/// Value of `start` in an entry that is being filled; no block has this address.
 const CLAIMED: usize = 1;
 
 const COMPONENT_MASK: u64 = 0xff;
 const LENGTH_SHIFT: u32 = 8;
 
-/// Entry of a large block.
+/// A large block.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Large {
     pub start: usize,
@@ -40,13 +40,13 @@ pub struct Large {
 
 struct Entry {
     start: AtomicUsize,
-    /// Length, and component in the low bits.
+    /// Length, and the component in the low bits.
     what: AtomicU64,
 }
 
 #[repr(C, align(64))]
 struct Bucket {
-    /// The number of the state whose thread owns it, for good; 0 for none yet.
+    /// Number of the counters whose thread owns the bucket, permanently; 0 for none yet.
     owner: AtomicU32,
     own: [Entry; OWN],
     shared: [Entry; SHARED],
@@ -59,7 +59,8 @@ impl Entry {
         Entry { start: AtomicUsize::new(0), what: AtomicU64::new(0) }
     }
 
-    /// If `claims` can: words written before the address are there with it.
+    /// Fills the entry if `claims` succeeds. A reader that sees the address also sees the words
+    /// written before it.
     #[inline(always)]
     fn fill(&self, start: usize, what: u64, claims: impl FnOnce(&AtomicUsize) -> bool) -> bool {
         if !claims(&self.start) {
@@ -70,7 +71,7 @@ impl Entry {
         true
     }
 
-    /// None where there is none, or it went while it was read.
+    /// Returns the block, or `None` if there is none or it was removed during the read.
     fn read(&self) -> Option<Large> {
         let start = self.start.load(Acquire);
         if start <= CLAIMED {
@@ -92,11 +93,11 @@ impl Bucket {
     }
 }
 
-/// A table; the process has one.
+/// Table of large blocks; the process has one.
 pub struct Table {
     buckets: [Bucket; BUCKETS],
-    /// A bit for each bucket that a block ever came to: others are not looked at, so that their pages are not
-    /// even there.
+    /// One bit for each bucket that was ever used: other buckets are not read, so that their pages
+    /// do not even become resident.
     used: [AtomicU64; BUCKETS / 64],
 }
 
@@ -115,7 +116,7 @@ impl Table {
     }
 
     fn near(&self, start: usize) -> impl Iterator<Item = (usize, &Bucket)> {
-        // Neighbours in memory are neighbours here, so that few pages of the table are touched.
+        // Blocks close in memory are close in the table, so that few of its pages are touched.
         let within = start / FROM;
         let around = ((within / BUCKETS) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         (0..NEIGHBOURS).map(move |step| {
@@ -124,7 +125,8 @@ impl Table {
         })
     }
 
-    /// Returns true if a bucket is this state's; that of the first who asks.
+    /// Returns true if these counters own the bucket. A bucket without an owner goes to the first
+    /// thread that asks.
     #[inline(always)]
     fn is_own(&self, index: usize, bucket: &Bucket, state: u32) -> bool {
         match bucket.owner.load(Relaxed) {
@@ -140,7 +142,8 @@ impl Table {
         bucket.owner.compare_exchange(0, state, AcqRel, Relaxed).is_ok()
     }
 
-    /// False if there is no room. By the thread that has the state of this number.
+    /// Inserts a block. Returns false if there is no room. Called by the thread that holds the
+    /// counters with this number.
     pub fn insert(&self, start: usize, length: usize, component: Component, state: u32) -> bool {
         let what = (length as u64) << LENGTH_SHIFT | u64::from(component.0) & COMPONENT_MASK;
         let alone = |word: &AtomicUsize| arch::claim(word, CLAIMED);
@@ -178,7 +181,8 @@ impl Table {
         None
     }
 
-    /// False if it is not here. Only whoever may free the block.
+    /// Removes a block. Returns false if it is not in the table. Called only by the thread that may
+    /// free the block.
     pub fn remove(&self, start: usize) -> bool {
         match self.find(start) {
             Some(entry) => {
@@ -189,12 +193,12 @@ impl Table {
         }
     }
 
-    /// The block that starts there.
+    /// Returns the block that starts at an address.
     pub fn get(&self, start: usize) -> Option<Large> {
         self.find(start).and_then(Entry::read)
     }
 
-    /// Every block, in no order.
+    /// Calls `each` with every block, in no particular order.
     pub fn each(&self, each: &mut dyn FnMut(Large)) {
         for (used, buckets) in self.used.iter().zip(self.buckets.chunks(64)) {
             let mut left = used.load(Acquire);
@@ -214,7 +218,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn table() -> Box<Table> {
-        // On a stack that holds it while it moves to the heap.
+        // The thread needs a large stack, which holds the table before it moves to the heap.
         std::thread::Builder::new()
             .stack_size(8 << 20)
             .spawn(|| Box::new(Table::new()))
@@ -260,7 +264,7 @@ mod tests {
         let words = table.used.iter().map(|bits| bits.load(Relaxed));
         let pages = words.flat_map(|word| [word & u64::from(u32::MAX), word >> 32]);
         let used = pages.filter(|buckets| *buckets != 0).count();
-        // 4 MiB in steps of 32 KiB, 32 buckets to a page.
+        // 4 MiB in steps of 32 KiB, with 32 buckets per page.
         assert!(used <= 6, "{used}");
     }
 
@@ -281,7 +285,7 @@ mod tests {
         let starts = || (0..60).map(|block| 0x7f12_3456_0010 + block * 0x9000);
         for (start, state) in starts().zip([2, 3, 4].into_iter().cycle()) {
             assert!(table.insert(start, FROM, Component(1), 2));
-            // In the same bucket, and the next.
+            // The block is in the same bucket or in the next.
             assert!(table.insert(start + 16, FROM, Component(2), state));
         }
         for start in starts() {

@@ -1,8 +1,10 @@
 //! Functions of the malloc family that an allocator need not define.
 //!
-//! A program that brings an allocator, or has one preloaded before the tool, calls that one, and reaches the tool only
-//! for functions missing there, with blocks that are not the tool's. So does one whose allocator comes behind the tool
-//! and lacks some. Each function then works as it would without the tool: the next of its name.
+//! A program that contains an allocator, or has one preloaded before the tool, calls that
+//! allocator, and reaches the tool only for functions missing there, with blocks that are not the
+//! tool's. The same holds for a program whose allocator follows the tool in load order and lacks
+//! some functions. Each function then works as it would without the tool: it calls the next one of
+//! its name.
 
 #![allow(unsafe_code)]
 
@@ -15,12 +17,13 @@ use crate::base::symbols;
 use crate::base::thread::{Guard, local};
 
 const UNKNOWN: u32 = 0;
-/// All blocks come through the tool, from one allocator.
+/// All blocks pass through the tool and come from one allocator.
 const WHOLE: u32 = 1;
 const PASSED: u32 = 2;
 static MODE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
-/// Looks whose functions are called, while the loader does not have to be waited for.
+/// Determines whose functions the program calls, at a time when this does not have to wait for the
+/// loader.
 pub fn look_around() {
     passes();
     operators::look_around();
@@ -56,7 +59,7 @@ fn look() -> bool {
     passed
 }
 
-/// A function that only this module asks for.
+/// A function that only this module looks up.
 struct Next {
     name: &'static CStr,
     address: AtomicUsize,
@@ -80,20 +83,20 @@ static REALLOCARRAY: Next = Next::new(c"reallocarray");
 static VALLOC: Next = Next::new(c"valloc");
 static FREE_SIZED: Next = Next::new(c"free_sized");
 static FREE_ALIGNED_SIZED: Next = Next::new(c"free_aligned_sized");
-/// The one that the program calls.
+/// Address of the `free` that the program calls.
 static FREE: AtomicUsize = AtomicUsize::new(0);
 
-/// One that the program's allocator has no better way for.
+/// Frees a block by plain `free`, for functions that the program's allocator does not define.
 unsafe fn free_first(block: *mut u8, caller: usize, stack: usize) {
     match FREE.load(Ordering::Relaxed) {
         address if address == 0 || operators::is_ours(address) => {
-            // SAFETY: as the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { blocks::free(block, caller, stack) }
         }
         address => {
             // SAFETY: the function of this name.
             let free = unsafe { core::mem::transmute::<usize, next_allocator::Free>(address) };
-            // SAFETY: as the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { free(block) }
         }
     }
@@ -110,19 +113,19 @@ pub unsafe extern "C-unwind" fn reallocarray(
     if passes()
         && let Some(next) = REALLOCARRAY.get()
     {
-        // SAFETY: the function of this name, and the caller's words.
+        // SAFETY: the function of this name, with the caller's arguments.
         return unsafe { core::mem::transmute::<usize, Next>(next)(block, count, each) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::reallocarray(block, count, each, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn cfree(block: *mut u8, caller: usize, stack: usize) {
     if passes() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { free_first(block, caller, stack) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::free(block, caller, stack) }
 }
 
@@ -134,9 +137,9 @@ pub unsafe extern "C-unwind" fn free_sized(
 ) {
     type Next = unsafe extern "C" fn(*mut u8, usize);
     match FREE_SIZED.get().filter(|_| passes()) {
-        // SAFETY: the function of this name, and the caller's words.
+        // SAFETY: the function of this name, with the caller's arguments.
         Some(next) => unsafe { core::mem::transmute::<usize, Next>(next)(block, size) },
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         None => unsafe { cfree(block, caller, stack) },
     }
 }
@@ -150,9 +153,9 @@ pub unsafe extern "C-unwind" fn free_aligned_sized(
 ) {
     type Next = unsafe extern "C" fn(*mut u8, usize, usize);
     match FREE_ALIGNED_SIZED.get().filter(|_| passes()) {
-        // SAFETY: the function of this name, and the caller's words.
+        // SAFETY: the function of this name, with the caller's arguments.
         Some(next) => unsafe { core::mem::transmute::<usize, Next>(next)(block, alignment, size) },
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         None => unsafe { cfree(block, caller, stack) },
     }
 }
@@ -166,10 +169,10 @@ pub unsafe extern "C-unwind" fn memalign(
     if passes()
         && let Some(real) = next_allocator::memalign()
     {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(alignment, size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::memalign(alignment, size, caller, stack) }
 }
 
@@ -182,10 +185,10 @@ pub unsafe extern "C-unwind" fn aligned_alloc(
     if passes()
         && let Some(real) = next_allocator::aligned_alloc()
     {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(alignment, size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::aligned_alloc(alignment, size, caller, stack) }
 }
 
@@ -199,10 +202,10 @@ pub unsafe extern "C-unwind" fn posix_memalign(
     if passes()
         && let Some(real) = next_allocator::posix_memalign()
     {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(into, alignment, size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::posix_memalign(into, alignment, size, caller, stack) }
 }
 
@@ -210,10 +213,10 @@ pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize)
     if passes()
         && let Some(next) = VALLOC.get()
     {
-        // SAFETY: the function of this name, and the caller's words.
+        // SAFETY: the function of this name, with the caller's arguments.
         return unsafe { core::mem::transmute::<usize, next_allocator::Allocate>(next)(size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::valloc(size, caller, stack) }
 }
 
@@ -221,10 +224,10 @@ pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize
     if passes()
         && let Some(real) = next_allocator::pvalloc()
     {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         return unsafe { real(size) };
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::pvalloc(size, caller, stack) }
 }
 
@@ -235,11 +238,12 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
 ) -> usize {
     if passes() && !block.is_null() {
         let Some(real) = next_allocator::usable() else { return 0 };
-        // SAFETY: as the caller's: it may be nobody's that knows this function, as without the tool.
+        // SAFETY: guaranteed by the caller. The block may be of an allocator that does not know
+        // this function, as it would without the tool.
         let bytes = unsafe { real(block) };
-        // What a program's wrapper got from the tool has a tag.
+        // A block that a wrapper in the program got from the tool has a tag.
         return any_address::without_tag(block, bytes);
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::malloc_usable_size(block, caller, stack) }
 }

@@ -1,4 +1,4 @@
-//! The ledger of bytes: which component owns which block.
+//! Ledger of blocks: which component owns which block.
 
 #![allow(unsafe_code)]
 
@@ -39,15 +39,15 @@ use crate::base::thread::Local;
 pub use pending_counters::PendingCounters;
 pub use thread_counters::ThreadCounters;
 
-/// Bytes that live blocks have more than was asked for. A block may have come as one component's and gone as
-/// another's.
+/// Returns the bytes of tags in live blocks. Only the totals count, since a block may have been
+/// allocated as one component's and freed as another's.
 pub fn tags(ledgers: &[Ledger; LIMIT]) -> u64 {
     let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     sum(|ledger| ledger.allocations).saturating_sub(sum(|ledger| ledger.frees)) * tag::SIZE as u64
 }
 
 static GRANULES: granules::Table = granules::Table::new();
-/// As many as there can be for [`each_large`].
+/// Maximum number of calls that [`each_large`] makes.
 pub const MOST_LARGE: usize = large::MOST;
 
 static LARGE: large::Table = large::Table::new();
@@ -55,8 +55,8 @@ static LARGE: large::Table = large::Table::new();
 /// Large blocks that a reader of the tables may miss.
 pub static IN_FLIGHT: in_flight::InFlight<LIMIT> = in_flight::InFlight::new();
 
-/// What one component owns: the bytes of blocks that were asked for, and of mappings. The counts are of
-/// blocks alone.
+/// Memory of one component: requested bytes of its blocks, and bytes of its mappings. The counts
+/// are of blocks alone.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     pub owned: u64,
@@ -66,10 +66,10 @@ pub struct Ledger {
     pub allocated_total: u64,
 }
 
-/// The counters of the calling thread, if it has its own.
+/// Returns the counters of the calling thread, if it has its own.
 #[inline(always)]
 fn own_state(local: &Local) -> Option<&'static ThreadCounters> {
-    // SAFETY: states are never given back.
+    // SAFETY: counters are never freed.
     unsafe { local.state.get().cast::<ThreadCounters>().as_ref() }
 }
 
@@ -78,7 +78,7 @@ pub fn each_large(each: &mut dyn FnMut(usize, usize, Component)) {
     LARGE.each(&mut |large| each(large.start, large.length, large.component));
 }
 
-/// Looks at memory that is about to be released, from `start` on, `length` bytes.
+/// A function that examines the `length` bytes from `start`, which are about to be released.
 pub type BeforeRelease = fn(start: usize, length: usize);
 
 static BEFORE_RELEASE: Registered<BeforeRelease> = Registered::none();
@@ -94,25 +94,25 @@ fn before_release(start: usize, length: usize) {
     }
 }
 
-/// The large block that starts there.
+/// Returns the large block that starts at an address.
 pub fn large(start: usize) -> Option<large::Large> {
     LARGE.get(start)
 }
 
-/// Bytes of live small blocks of each component between two addresses: `each(component, bytes)`.
-/// Both ends are multiples of the page size. False where the ledger knows nothing.
+/// Calls `each(component, bytes)` with the bytes of live small blocks of each component between two
+/// addresses, both multiples of the page size. Returns false where the ledger knows nothing.
 pub fn share(start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> bool {
     share_and_rest(start, end, each).is_some()
 }
 
-/// As [`share`]. Gives the bytes, contained in the shares, whose owner in this place is a guess: they
-/// found no slot of their own and are spread as the others are.
+/// Does what [`share`] does. Returns how many bytes of the shares have a guessed owner: they found
+/// no slot and are distributed as the other bytes are.
 pub fn share_and_rest(
     start: usize,
     end: usize,
     each: &mut dyn FnMut(Component, u64),
 ) -> Option<u64> {
-    // Where no block begins in this region or the one before, there is none.
+    // If no block began in this region or in the one before, no block is here.
     let region = 1 << granules::REGION_SHIFT;
     let is_one = start / region == (end - 1) / region;
     if is_one && !knows(start) && !knows(start.saturating_sub(region)) {
@@ -121,11 +121,12 @@ pub fn share_and_rest(
     let mut split = granules::Split { bytes: [0; LIMIT], rest: 0 };
     let known = GRANULES.split(start, end, &mut split);
     let named: i64 = split.bytes.iter().filter(|bytes| **bytes > 0).sum();
-    // Where no block ever began, one from before may go on.
+    // Where no block ever began, one from an earlier granule may extend to here.
     if !known && named == 0 {
         return None;
     }
-    // Bytes without a slot may have been noted under a name when they went, or when they came.
+    // Bytes without a slot may have been recorded under a component when the block was freed, or
+    // when it was allocated.
     let below: i64 = split.bytes.iter().filter(|bytes| **bytes < 0).sum();
     let rest = (split.rest + below).clamp(-named, (end - start) as i64);
     for (index, bytes) in split.bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
@@ -138,18 +139,18 @@ pub fn share_and_rest(
     Some(rest.unsigned_abs())
 }
 
-/// Calls `each` with the components that worked last in the memory between two addresses, and the bytes that they may
-/// have left free there.
+/// Calls `each` with the components that last used the memory between two addresses, and the bytes
+/// that they may have left free there.
 pub fn freed(start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
     GRANULES.freed(start, end, each);
 }
 
-/// True if small blocks lived within 4 MiB around this address at some time.
+/// Returns true if small blocks have ever been within the 4 MiB region of this address.
 pub fn knows(address: usize) -> bool {
     GRANULES.knows(address)
 }
 
-/// Before a fork: the data under the locks are whole in the child.
+/// Takes the locks before a fork, so that the data under them are consistent in the child.
 pub fn before_fork() {
     registry::before_fork();
     peaks::before_fork();
@@ -157,14 +158,14 @@ pub fn before_fork() {
     crate::ledger::call_stacks::before_fork();
 }
 
-/// Restarts the high-water mark of the calling thread: its later bytes soon exceed the limit of
+/// Restarts the high-water mark of the calling thread, whose later bytes soon exceed the limit of
 /// unreported ones.
 pub fn begin_own_anew() {
     account::fold_own();
 }
 
-/// After a fork, in parent (`child` false) and child. The child keeps the bytes that other threads
-/// held.
+/// Releases the locks after a fork, in parent (`child` false) and child. The child keeps the bytes
+/// that other threads held.
 pub fn after_fork(child: bool) {
     crate::ledger::call_stacks::after_fork();
     GRANULES.after_fork();

@@ -1,4 +1,4 @@
-//! The allocator that the program would have had without us.
+//! The next allocator: the one that the program would use without the tool.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +13,7 @@ use crate::base::symbols;
 use crate::base::thread::Guard;
 use crate::owners::dladdr;
 
-/// The address of a function, 0 until it is known.
+/// Address of a function, 0 until it is known.
 pub struct Slot(AtomicUsize);
 
 impl Slot {
@@ -21,8 +21,8 @@ impl Slot {
         Slot(AtomicUsize::new(0))
     }
 
-    /// The function; looked up by the first who asks. Zero while somebody looks it up, or if the
-    /// process has none.
+    /// Returns the address; the first call looks it up. Returns zero while another thread does so,
+    /// or if the process has no such function.
     #[inline(always)]
     fn get(&self) -> usize {
         match self.0.load(Ordering::Acquire) {
@@ -61,14 +61,14 @@ type AllocateInto = unsafe extern "C" fn(*mut *mut u8, usize, usize) -> c_int;
 pub type Free = unsafe extern "C" fn(*mut u8);
 type Usable = unsafe extern "C" fn(*const u8) -> usize;
 
-/// Defines a look at each function: none while it is not known.
+/// Defines an accessor for each function, which returns `None` while the function is not known.
 macro_rules! functions {
     ($($name:ident: $kind:ty = $slot:ident;)*) => {$(
         #[inline(always)]
         pub fn $name() -> Option<$kind> {
             match $slot.get() {
                 0 => None,
-                // SAFETY: the address that the loader gave for the function of this name.
+                // SAFETY: the address that the loader returned for the function of this name.
                 address => Some(unsafe { core::mem::transmute::<usize, $kind>(address) }),
             }
         }
@@ -87,11 +87,12 @@ functions! {
     usable: Usable = USABLE;
 }
 
-/// Words that the fast paths of malloc and free read, in a line of the cache that nothing writes.
+/// Words that the fast paths of malloc and free read, in a cache line that is not written after
+/// startup.
 #[repr(C, align(64))]
 pub struct Quick {
-    /// The real allocator is the GNU C library's, in whose blocks the size stands before each: a look at
-    /// blocks of many sizes has shown that it is so.
+    /// True if the real allocator is the GNU C library's and stores the size before each block, as
+    /// a test with blocks of many sizes has shown.
     pub open: AtomicBool,
     pub malloc: AtomicUsize,
     free: AtomicUsize,
@@ -106,36 +107,36 @@ pub static QUICK: Quick = Quick {
     key: AtomicU64::new(0),
 };
 
-/// Returns true if blocks tell their size.
+/// Returns true if the size of a block can be read from its header.
 #[inline(always)]
 pub fn is_quick() -> bool {
     QUICK.open.load(Ordering::Acquire)
 }
 
-/// The real malloc.
+/// Returns the real malloc.
 ///
 /// # Safety
-/// [`is_quick`] was true.
+/// [`is_quick`] has returned true.
 #[inline(always)]
 pub unsafe fn quick_malloc() -> Allocate {
-    // SAFETY: the address that the loader gave for malloc was written before.
+    // SAFETY: the address that the loader returned for malloc was stored before.
     unsafe { core::mem::transmute::<usize, Allocate>(QUICK.malloc.load(Ordering::Relaxed)) }
 }
 
-/// The real free.
+/// Returns the real free.
 ///
 /// # Safety
-/// [`is_quick`] was true.
+/// [`is_quick`] has returned true.
 #[inline(always)]
 pub unsafe fn quick_free() -> Free {
-    // SAFETY: the address that the loader gave for free was written before.
+    // SAFETY: the address that the loader returned for free was stored before.
     unsafe { core::mem::transmute::<usize, Free>(QUICK.free.load(Ordering::Relaxed)) }
 }
 
-/// Usable bytes of a block; 0 where no tag is wanted, or the size is not known.
+/// Returns the usable bytes of a block; 0 where no tag is wanted, or the size is not known.
 ///
 /// # Safety
-/// A live block of the real allocator.
+/// `block` is a live block of the real allocator.
 #[inline(always)]
 pub unsafe fn room_for_tag(block: *const u8) -> usize {
     if is_quick() {
@@ -145,7 +146,7 @@ pub unsafe fn room_for_tag(block: *const u8) -> usize {
             return size_in_header(header);
         }
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { size_by_question(block) }
 }
 
@@ -155,34 +156,36 @@ unsafe fn size_by_question(block: *const u8) -> usize {
     if is_disabled() {
         return 0;
     }
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     usable().map_or(0, |usable| unsafe { usable(block) })
 }
 
-/// The ledger is not kept: everything passes through.
+/// True if the ledger is not kept, so that all calls pass through.
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is counted. Blocks that have tags are freed as all others.
+/// Stops all counting. Blocks that have tags are freed like all others.
 pub fn disable() {
     ASIDE.store(true, Ordering::SeqCst);
     QUICK.open.store(false, Ordering::SeqCst);
 }
 
-/// Whether the ledger has been given up.
+/// Returns true if the ledger is disabled.
 pub fn is_disabled() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
 
-/// The word before a block of the GNU C library: its size with that word, and three bits. This one says
-/// that the block is a mapping of its own, of which some versions keep one word to themselves, others two.
+/// Bit in the header of a block of the GNU C library, the word before the block that holds its
+/// size, including that word, and three flag bits. The bit says that the block is a mapping of its
+/// own; for such a block some versions reserve one word, others two.
 pub const MAPPED: usize = 2;
 const BITS: usize = 7;
 
-/// Bytes of a block of the C library with its header, if it is in no mapping of its own and that is less than `limit`,
-/// a power of two. Where [`is_quick`]; of blocks of our own arena nothing.
+/// Returns the bytes that the C library uses for a block, with its header, if the block is in no
+/// mapping of its own and the bytes are less than `limit`, a power of two. Requires [`is_quick`];
+/// returns `None` for blocks of the tool's own arena.
 ///
 /// # Safety
-/// A live block of the real allocator or the arena.
+/// `block` is a live block of the real allocator or the arena.
 #[inline(always)]
 pub unsafe fn chunk_below(block: *const u8, limit: usize) -> Option<usize> {
     // SAFETY: the word belongs to the block.
@@ -190,21 +193,22 @@ pub unsafe fn chunk_below(block: *const u8, limit: usize) -> Option<usize> {
     (header & (MAPPED | !(limit - 1)) == 0).then_some(header & !BITS)
 }
 
-/// What of that is neither the program's nor the allocator's slack: the header, and a tag.
+/// Bytes of a chunk that are neither the program's nor the allocator's slack: the header and a tag.
 pub const OVERHEAD: usize = size_of::<usize>() + tag::SIZE;
 
-/// The word before a block, read by the kernel if it does that: of who replaces the allocator unseen, as valgrind does,
-/// the word is none of the block's, and reading it would be told as a mistake of the program.
+/// Returns the word before a block. The kernel reads it if possible: under a tool that replaces the
+/// allocator without a trace, such as valgrind, the word is not part of the block, and a direct
+/// read would be reported as an error of the program.
 ///
 /// # Safety
-/// A live block.
+/// `block` is a live block.
 unsafe fn header_of(block: *const u8) -> usize {
     let mut word = [0; size_of::<usize>()];
     let before = block.wrapping_sub(word.len());
     if crate::base::kernel::peek(before as usize, &mut word) {
         return usize::from_ne_bytes(word);
     }
-    // SAFETY: allocators have something of their own before a block.
+    // SAFETY: allocators keep metadata before a block.
     unsafe { before.cast::<usize>().read() }
 }
 
@@ -213,8 +217,9 @@ fn size_in_header(header: usize) -> usize {
     (header & !BITS).wrapping_sub(size_of::<usize>())
 }
 
-/// Sizes of blocks that are tried. None is a mapping of its own: the C library maps less and trims later once such a
-/// one has been freed, and the program's blocks would lie elsewhere than without the tool.
+/// Sizes of the test blocks. None is a mapping of its own: after such a block is freed, the C
+/// library maps fewer blocks and trims later, and the program's blocks would be at other addresses
+/// than without the tool.
 const TRIED: [usize; 10] = [0, 8, 24, 25, 64, 1032, 1033, 5000, 70_000, 100_000];
 
 /// Returns true if the headers of blocks agree with malloc_usable_size.
@@ -233,7 +238,7 @@ fn headers_tell() -> bool {
         return false;
     };
     TRIED.into_iter().all(|size| {
-        // SAFETY: blocks made, looked at and freed here.
+        // SAFETY: the blocks are allocated, examined and freed here.
         unsafe {
             let blocks = [malloc(size), memalign(64, size)];
             let told = blocks.iter().all(|block| {
@@ -248,16 +253,17 @@ fn headers_tell() -> bool {
     })
 }
 
-/// The allocator behind the tool, which is another than the C library's, leaves to it the calls that only one of the
-/// two can serve: aligned blocks by some of the names, or the size of a block.
+/// Returns true if the allocator behind the tool is not the C library's and leaves some calls to
+/// the C library: aligned blocks by some of the names, or the size of a block. Only one of the two
+/// can serve a call.
 pub fn is_partial() -> bool {
     let allocator = MALLOC.0.load(Ordering::Acquire);
     let its = |slot: &Slot| same_object(slot.0.load(Ordering::Acquire), allocator);
     is_disabled() || its(&MEMALIGN) != its(&ALIGNED_ALLOC)
 }
 
-/// Returns true if the size of blocks can be asked for: the allocator tells it, or passes on blocks of the C library,
-/// as its header before each block shows.
+/// Returns true if the size of a block can be queried: the allocator implements the query, or
+/// passes on blocks of the C library, as the header before each block shows.
 fn sizes_are_told() -> bool {
     let (allocator, tells) = (MALLOC.0.load(Ordering::Acquire), USABLE.0.load(Ordering::Acquire));
     if tells == 0 || same_object(allocator, tells) {
@@ -265,7 +271,7 @@ fn sizes_are_told() -> bool {
     }
     let (Some(malloc), Some(free)) = (malloc(), free()) else { return false };
     TRIED.into_iter().all(|size| {
-        // SAFETY: a block made and freed here; its header is asked of the kernel.
+        // SAFETY: the block is allocated and freed here; the kernel reads its header.
         unsafe {
             let block = malloc(size);
             let mut word = [0; 8];
@@ -282,29 +288,29 @@ fn same_object(one: usize, other: usize) -> bool {
     dladdr::of(one).is_some_and(|holder| dladdr::of(other).is_some_and(|other| holder == other))
 }
 
-/// The key of the tags.
+/// Returns the key of the tags.
 #[inline(always)]
 pub fn key() -> u64 {
     QUICK.key.load(Ordering::Relaxed)
 }
 
-/// Finds the functions. Whoever comes while another thread, or the same one further up, is at it
-/// goes on without them.
+/// Looks up the functions. Returns at once, without them, if another thread is doing so or if the
+/// call is nested in such a lookup.
 fn resolve() {
     if PROGRESS.compare_exchange(UNKNOWN, LOOKING, Ordering::AcqRel, Ordering::Acquire).is_err() {
         return;
     }
     if arch::sanitizer() {
-        // It replaces even comparing bytes, and may not have come to itself yet.
+        // The sanitizer replaces even the comparison of bytes, and may not be initialized yet.
         disable();
     }
     let errno = Errno::save();
     let _guard = Guard::enter();
-    // Not zero, which is the mark of a thread without counters.
+    // Never zero, which is the mark of a thread without counters.
     QUICK.key.store(tag::key(random_word() | 1), Ordering::Relaxed);
     super::registry::prepare();
     dladdr::prepare();
-    // Those that work on blocks come first: who sees `malloc` sees them too.
+    // Functions that take a block come first: a thread that sees `malloc` then sees them too.
     for (slot, name) in [
         (&USABLE, c"malloc_usable_size"),
         (&FREE, c"free"),
@@ -330,7 +336,8 @@ fn resolve() {
     errno.restore();
 }
 
-/// Waits for the thread that looks the functions up, unless that is this one.
+/// Waits until the functions are known. Returns false if the calling thread is looking them up, or
+/// after a limit.
 pub fn settled() -> bool {
     for _ in 0..1_000_000 {
         match PROGRESS.load(Ordering::Acquire) {
@@ -343,14 +350,15 @@ pub fn settled() -> bool {
     false
 }
 
-/// From the kernel's own random bytes for this process.
+/// Returns a word from the random bytes that the kernel provides for this process.
 fn random_word() -> u64 {
     // SAFETY: no precondition.
     let bytes = unsafe { libc::getauxval(libc::AT_RANDOM) } as *const u64;
     if bytes.is_null() {
         return ptr::from_ref(&PROGRESS) as u64;
     }
-    // SAFETY: the kernel put 16 bytes there. The second half: the first keys stack protectors.
+    // SAFETY: the kernel put 16 bytes there. The second half is used, since the first keys stack
+    // protectors.
     let word = unsafe { bytes.add(1).read_unaligned() };
     word.rotate_left(23) ^ 0x6d65_6d70_726f_6621
 }

@@ -1,8 +1,10 @@
-//! C++'s `operator new` and `delete`, so that the owner is who says `new`, not the C++ library.
+//! C++'s `operator new` and `delete`, so that the caller of `new` is the owner, not the C++
+//! library.
 //!
-//! They work as the C++ library's do, as far as malloc succeeds; when it fails the library's own is called, with its
-//! handlers and exceptions. A program that has operators of its own keeps them: ours then pass everything on to the
-//! function that would have been called without us.
+//! They work as those of the C++ library do, as long as malloc succeeds; when it fails, the
+//! library's own operator is called, with its handlers and exceptions. A program that defines
+//! operators keeps them: the tool's operators then pass every call on to the function that would be
+//! called without the tool.
 
 #![allow(unsafe_code)]
 
@@ -17,13 +19,13 @@ use crate::base::thread::Guard;
 use crate::owners::dladdr;
 
 const UNKNOWN: u32 = 0;
-/// The operators are those of a C++ library: ours do the same.
+/// The operators are a C++ library's, and the tool's do the same.
 const OURS: u32 = 1;
-/// The program or another object replaced them.
+/// The program or another object replaced the operators.
 const REPLACED: u32 = 2;
 static MODE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
-/// Libraries that define the operators as the language says.
+/// Libraries that define the operators as the language specifies.
 const LIBRARIES: [&CStr; 4] =
     [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1", c"libc++.so.2"];
 
@@ -57,8 +59,8 @@ fn decide() -> bool {
     replaced
 }
 
-/// Returns true if the operator that the program would call, or would have called without us, is
-/// not a C++ library's.
+/// Returns true if the operator that the program calls, or would call without the tool, is not a
+/// C++ library's.
 fn is_replaced(name: &CStr) -> bool {
     let first = symbols::dlsym(libc::RTLD_DEFAULT, name);
     let next = symbols::dlsym_next(name);
@@ -68,9 +70,9 @@ fn is_replaced(name: &CStr) -> bool {
         .any(|address| !is_ours(address) && !is_of_a_library(address))
 }
 
-/// As [`super::malloc_family::look_around`].
+/// Does for the operators what [`super::malloc_family::look_around`] does.
 pub fn look_around() {
-    // Without a C++ library there is nothing to be decided yet.
+    // Without a C++ library there is nothing to decide yet.
     if symbols::dlsym_next(c"_Znwm") != 0 && decide() {
         NEWS.iter().chain(DELETES).for_each(|original| {
             original.find();
@@ -78,8 +80,9 @@ pub fn look_around() {
     }
 }
 
-/// Returns true if an address is in this very object. A program with an allocator of its own has a malloc that is not:
-/// the C++ library's operators would use it, and so they have to be called.
+/// Returns true if an address is in the tool's own object. In a program with its own allocator,
+/// `malloc` is not: the C++ library's operators would use that allocator, so they have to be
+/// called.
 pub fn is_ours(address: usize) -> bool {
     match (dladdr::of(address), dladdr::of(replaced as *const () as usize)) {
         (Some(holder), Some(own)) => holder == own,
@@ -96,7 +99,7 @@ fn is_of_a_library(address: usize) -> bool {
         || name.starts_with(b"libc++abi.so")
 }
 
-/// The operator of a name that would have been called without us.
+/// The operator of a name that would be called without the tool.
 pub struct Original {
     name: &'static CStr,
     address: AtomicUsize,
@@ -107,8 +110,8 @@ impl Original {
         Original { name, address: AtomicUsize::new(0) }
     }
 
-    /// 0 if no C++ library is loaded. Looked for until it is found: later that could mean to wait for the
-    /// loader.
+    /// Returns the address; 0 if no C++ library is loaded. Looks it up until it is found, early,
+    /// since a later lookup could have to wait for the loader.
     fn get(&self) -> usize {
         match self.address.load(Ordering::Relaxed) {
             0 => self.find(),
@@ -123,7 +126,8 @@ impl Original {
         let _guard = Guard::enter();
         let mut found = symbols::dlsym_next(self.name);
         if found == 0 {
-            // A C++ library that was loaded for one object only is not behind us.
+            // A C++ library that was loaded for one object only is not in the search order behind
+            // the tool.
             let in_any = |library: &CStr| in_library(library, self.name);
             found = LIBRARIES.into_iter().map(in_any).find(|found| *found != 0).unwrap_or(0);
         }
@@ -134,7 +138,7 @@ impl Original {
 }
 
 fn in_library(library: &CStr, name: &CStr) -> usize {
-    // It stays, since its operator is remembered.
+    // The library stays loaded, since the address of its operator is stored.
     const KEPT: i32 = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
     // SAFETY: the name ends with a zero; nothing is loaded.
     let handle = unsafe { libc::dlopen(library.as_ptr(), KEPT) };
@@ -142,18 +146,18 @@ fn in_library(library: &CStr, name: &CStr) -> usize {
         return 0;
     }
     let found = symbols::dlsym(handle, name);
-    // SAFETY: gives back what dlopen counted; the object stays for those who loaded it.
+    // SAFETY: releases the reference from dlopen; the object stays for the other users.
     unsafe { libc::dlclose(handle) };
     found
 }
 
-/// Calls the original. Null if there is none.
+/// Calls the original operator. Returns null if there is none.
 #[cold]
 #[inline(never)]
 unsafe fn call_new(original: &Original, words: [usize; 3]) -> *mut u8 {
     match original.get() {
         0 => ptr::null_mut(),
-        // SAFETY: the operator of this name; words beyond its own are not looked at.
+        // SAFETY: the operator of this name; it ignores words beyond its own.
         address => unsafe {
             core::mem::transmute::<usize, New>(address)(words[0], words[1], words[2])
         },
@@ -164,7 +168,7 @@ unsafe fn call_new(original: &Original, words: [usize; 3]) -> *mut u8 {
 #[inline(never)]
 unsafe fn call_delete(original: &Original, block: *mut u8, words: [usize; 2]) {
     match original.get() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         0 => unsafe { blocks::free(block, 0, 0) },
         // SAFETY: as in `call_new`.
         address => unsafe {
@@ -173,7 +177,7 @@ unsafe fn call_delete(original: &Original, block: *mut u8, words: [usize; 2]) {
     }
 }
 
-/// Defines the work of each operator: its words after the first, and which of them is the
+/// Defines the body of each operator: its words after the first, and which of them is the
 /// alignment.
 macro_rules! work {
     (new $($work:ident = $name:literal ($($word:ident),*) $allocate:ident ($($argument:ident),*);)*) => {
@@ -190,7 +194,7 @@ macro_rules! work {
             stack: usize,
         ) -> *mut u8 {
             if !replaced() {
-                // SAFETY: as the caller's.
+                // SAFETY: guaranteed by the caller.
                 let block = unsafe { blocks::$allocate($($argument,)* size, caller, stack) };
                 if !block.is_null() {
                     return block;
@@ -198,7 +202,7 @@ macro_rules! work {
             }
             let mut words = [size, 0, 0];
             words[1..].iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
-            // SAFETY: as the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { call_new(&$work::ORIGINAL, words) }
         }
         )*
@@ -219,10 +223,10 @@ macro_rules! work {
             if replaced() {
                 let mut words = [0, 0];
                 words.iter_mut().zip([$($word),*]).for_each(|(to, word): (_, usize)| *to = word);
-                // SAFETY: as the caller's.
+                // SAFETY: guaranteed by the caller.
                 return unsafe { call_delete(&$work::ORIGINAL, block, words) };
             }
-            // SAFETY: as the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { blocks::free(block, caller, stack) }
         }
         )*

@@ -1,4 +1,4 @@
-//! The peaks of phases, which nest.
+//! Peaks of phases, which nest.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
@@ -9,13 +9,13 @@ use crate::base::component::LIMIT;
 use crate::base::lock::SpinLock;
 use crate::base::thread::Guard;
 
-/// Depth of nested phases; deeper ones count for the one they are in.
+/// Maximum depth of nested phases; deeper ones count for the phase that contains them.
 pub const PHASE_DEPTH: usize = 16;
 
 struct Phases {
     lock: SpinLock,
     depth: AtomicU64,
-    /// The peaks so far of those around the innermost.
+    /// Peaks so far of the phases around the innermost one.
     outer: [[AtomicI64; LIMIT + 1]; PHASE_DEPTH],
 }
 
@@ -25,7 +25,7 @@ static PHASES: Phases = Phases {
     outer: [const { [const { AtomicI64::new(0) }; LIMIT + 1] }; PHASE_DEPTH],
 };
 
-/// A new innermost phase: its peaks start at the bytes owned now.
+/// Begins a new innermost phase, whose peaks start at the bytes owned now.
 pub fn peaks_begin() {
     let _guard = Guard::enter();
     fold_own();
@@ -42,7 +42,7 @@ pub fn peaks_begin() {
     PHASES.lock.unlock();
 }
 
-/// The innermost phase ends: its peaks, which also count for the one around it.
+/// Ends the innermost phase and returns its peaks, which also count for the enclosing phase.
 pub fn peaks_end(into: &mut [u64; LIMIT]) {
     let _guard = Guard::enter();
     fold_own();
@@ -64,8 +64,8 @@ pub fn peaks_end(into: &mut [u64; LIMIT]) {
     PHASES.lock.unlock();
 }
 
-/// The peaks so far of the phase that is open at a depth, 0 the outermost, given those of the ones
-/// inside it.
+/// Returns the peaks so far of the open phase at a depth, 0 the outermost. `into` holds the peaks
+/// of the phases inside it.
 pub fn peaks_open(depth: usize, into: &mut [u64; LIMIT]) {
     let _guard = Guard::enter();
     PHASES.lock.lock();
@@ -79,7 +79,7 @@ pub fn peaks_open(depth: usize, into: &mut [u64; LIMIT]) {
     PHASES.lock.unlock();
 }
 
-/// As for the other locks of a fork.
+/// Takes the lock before a fork.
 pub fn before_fork() {
     PHASES.lock.lock();
 }

@@ -1,4 +1,4 @@
-//! Counters of a thread that are not yet entered into its accounts, in one line of the cache.
+//! Counters of a thread that are not yet entered into its accounts, in one cache line.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
@@ -6,32 +6,34 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 use super::level::together;
 use crate::base::seqlock::SeqLock;
 
-/// Pending counters of a thread for one component, the one it works for, until they are entered into its accounts: the
-/// words that the fast paths write, in one line of the cache. Bytes and a count share a word, so that an allocation
-/// changes two words and a release one. Its thread is the only writer; others read.
+/// Pending counters of a thread for its current component, until they are entered into its
+/// accounts: the words that the fast paths write, in one cache line. A byte count and a number of
+/// calls share a word, so that an allocation changes two words and a release one. Only the thread
+/// itself writes; others read.
 #[repr(C, align(64))]
 pub struct PendingCounters {
-    /// Bytes to go until an allocation is looked at closely, at most [`PendingCounters::FAR`], above the count of
-    /// allocations.
+    /// Bytes left until an allocation is considered for sampling, at most [`PendingCounters::FAR`],
+    /// above the number of allocations.
     pub countdown: AtomicI64,
-    /// Headroom: distance of the thread below its high-water mark, as in a [`Level`](super::Level), above the count of
-    /// releases.
+    /// Headroom: distance of the thread below its high-water mark, as in a [`Level`](super::Level),
+    /// above the number of releases.
     pub headroom: AtomicI64,
     pub high: AtomicI64,
-    /// Beginning of the countdown.
+    /// Start value of the countdown.
     begun: AtomicI64,
     pub component: AtomicU32,
-    /// Written and never read.
+    /// Written but never read.
     pub write_sink: AtomicU32,
-    /// As that of the thread.
+    /// Copy of the mark in the thread's `Local`.
     pub mark: AtomicU64,
-    /// Odd while these counters go to the accounts, or the accounts change in a way that no reader is to see halfway.
+    /// Odd while these counters are entered into the accounts, or the accounts change in a way that
+    /// no reader may see halfway.
     version: SeqLock,
-    /// Odd while the accounts go to the sums of the process.
+    /// Odd while the accounts are folded into the sums of the process.
     folds: SeqLock,
 }
 
-/// Pending counters as numbers.
+/// Pending counters as plain numbers.
 #[derive(Copy, Clone, Default)]
 pub struct Snapshot {
     pub component: u32,
@@ -43,11 +45,11 @@ pub struct Snapshot {
 }
 
 impl PendingCounters {
-    /// Position of bytes in a word, which holds 32 MiB of them. A count comes as far only by blocks of no bytes, an
-    /// hour of nothing else.
+    /// Position of the bytes in a word, which holds up to 32 MiB. The count below overflows only
+    /// after an hour of nothing but blocks of size zero.
     pub const SHIFT: u32 = 38;
     const COUNT: i64 = (1 << PendingCounters::SHIFT) - 1;
-    /// The longest countdown.
+    /// Longest countdown.
     pub const FAR: i64 = i64::MAX >> PendingCounters::SHIFT;
 
     pub const fn new() -> PendingCounters {
@@ -64,43 +66,45 @@ impl PendingCounters {
         }
     }
 
-    /// Distance below the high-water mark.
+    /// Returns the distance below the high-water mark.
     #[inline(always)]
     pub fn below_high(&self) -> i64 {
         self.headroom.load(Relaxed) >> PendingCounters::SHIFT
     }
 
-    /// The most that `headroom` may say when `keep` bytes may be kept.
+    /// Returns the largest headroom word at which no more than `keep` bytes are kept.
     pub const fn most(keep: i64) -> i64 {
         keep << PendingCounters::SHIFT | PendingCounters::COUNT
     }
 
-    /// High-water mark if the headroom were `headroom`, which is negative.
+    /// Returns the high-water mark for a headroom of `headroom`, which is negative.
     #[inline(always)]
     pub fn raised(&self, headroom: i64) -> i64 {
         self.high.load(Relaxed) - (headroom >> PendingCounters::SHIFT)
     }
 
-    /// Enters that as the highest.
+    /// Enters that high-water mark.
     #[inline(always)]
     pub fn raise(&self, headroom: i64) {
         let high = self.raised(headroom);
-        // In this order: who reads sees the level as it was, or as it is.
+        // In this order, a reader sees either the old level or the new one.
         self.headroom.store(headroom & PendingCounters::COUNT, Relaxed);
         self.high.store(high, Release);
     }
 
-    /// Returns true if it is further below nothing than [`PendingCounters::most`] may be kept; always where nothing may.
+    /// Returns true if the level is further below zero than [`PendingCounters::most`] allows;
+    /// always true in exact mode.
     pub fn is_below(&self, most: i64) -> bool {
         most < 0 || self.below_high() - self.high.load(Relaxed) > most >> PendingCounters::SHIFT
     }
 
-    /// Bytes to go.
+    /// Returns the bytes left in the countdown.
     pub fn left(&self) -> i64 {
         self.countdown.load(Relaxed) >> PendingCounters::SHIFT
     }
 
-    /// Pending counters now. Of another thread only while the version stays the same.
+    /// Returns the present values. Those of another thread are consistent only if the version does
+    /// not change meanwhile.
     #[inline]
     pub fn snapshot(&self) -> Snapshot {
         let countdown = self.countdown.load(Relaxed);
@@ -116,15 +120,16 @@ impl PendingCounters {
         }
     }
 
-    /// Returns true if nothing was done since. There may be bytes whose block was counted before.
+    /// Returns true if nothing was counted since the last restart. The bytes of the countdown need
+    /// no check, since every change shows in a number of calls.
     pub fn is_empty(&self) -> bool {
         let (blocks, headroom) =
             (self.countdown.load(Relaxed) & PendingCounters::COUNT, self.headroom.load(Relaxed));
         blocks | headroom | self.high.load(Relaxed) == 0
     }
 
-    /// Begins anew, with so many bytes to go, after `enter` has entered the pending ones. Only by its thread, or when
-    /// it has none.
+    /// Restarts with a countdown of `left` bytes, after `enter` has entered the pending counters.
+    /// Called only by the thread that holds the counters, or when no thread holds them.
     pub fn restart(&self, left: i64, component: u32, enter: impl FnOnce()) {
         let left = left.min(PendingCounters::FAR);
         self.write(|| {
@@ -137,35 +142,37 @@ impl PendingCounters {
         });
     }
 
-    /// Changes counters of the thread that no reader is to see halfway. Only by its thread, or when it has none.
+    /// Makes a change that no reader may see halfway. Called only by the thread that holds the
+    /// counters, or when no thread holds them.
     #[inline(always)]
     pub fn write(&self, work: impl FnOnce()) {
         self.version.write(work);
     }
 
-    /// Adds something of the accounts to the sums. Only by its thread, or when it has none.
+    /// Folds accounts into the sums. Called only by the thread that holds the counters, or when no
+    /// thread holds them.
     pub fn folding(&self, fold: impl FnOnce()) {
         self.folds.write(fold);
     }
 
-    /// Returns a number that changes with each fold; none during one.
+    /// Returns a number that changes with each fold; `None` during a fold.
     pub fn folds(&self) -> Option<u64> {
         self.folds.sequence()
     }
 
-    /// Returns true if nothing goes to accounts or sums, as far as its own thread sees: it may have been interrupted by
-    /// a signal.
+    /// Returns true if nothing is being entered or folded, from the view of the thread itself: a
+    /// signal may have interrupted it.
     pub fn is_at_rest(&self) -> bool {
         self.version.sequence().is_some() && self.folds.sequence().is_some()
     }
 
-    /// Ends what a thread was doing that is not there in the child of a fork.
+    /// In the child of a fork, ends the writes of a thread that does not exist there.
     pub fn forget_thread(&self) {
         self.folds.forget_writer();
         self.version.forget_writer();
     }
 
-    /// Returns what `look` reads of these counters and of the accounts, as they belong together.
+    /// Returns what `look` reads from these counters and from the accounts, consistently.
     #[inline]
     pub fn read<R>(&self, look: impl FnMut() -> R) -> R {
         self.version.read(look)

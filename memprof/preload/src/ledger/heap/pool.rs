@@ -2,7 +2,7 @@
 
 use core::ptr::{self, NonNull};
 
-/// Zeroed pages that stay; null if there are none.
+/// Returns zeroed pages that are never freed; null if there are none.
 pub fn map(bytes: usize) -> *mut u8 {
     crate::base::memory::map(bytes).map_or(ptr::null_mut(), NonNull::as_ptr)
 }

@@ -1,8 +1,8 @@
-//! The counters of all threads, living and gone.
+//! Counters of all threads, both live and ended.
 //!
-//! A state is made once and never given back: its numbers stay in the sums when its thread ends, and
-//! the next thread takes it over. Threads that allocate after their last destructor, and all when
-//! there is no memory for more states, share one under a lock.
+//! Counters are created once and never freed: their values stay in the sums when their thread ends,
+//! and a later thread takes them over. Threads that allocate after their last destructor, and all
+//! threads when there is no memory for more counters, share one set under a lock.
 
 #![allow(unsafe_code)]
 
@@ -17,16 +17,17 @@ use crate::base::component::Component;
 use crate::base::lock::SpinLock;
 use crate::base::thread::{Guard, Local, local};
 
-/// Number of times that a thread's destructor lets the destructors of others go first. Within the
-/// promise of POSIX (4).
+/// Number of times that a thread's destructor lets the destructors of others run first. Within the
+/// 4 rounds that POSIX guarantees.
 const ROUNDS: u32 = 3;
 
-/// Number of states there may be before a thread takes over one that knows other memory than its own. Leaves belong to
-/// a state for good: a thread that has them of an arena where another works costs that other the quick way for as long
-/// as both live.
+/// Number of counters up to which a new thread does not take over counters that own leaves of other
+/// memory. Leaves belong to their counters permanently: if a thread holds counters that own the
+/// leaves of another thread's arena, that other thread cannot take the fast path as long as both
+/// live.
 const APART: u32 = 32;
 
-/// The one that threads share which have none of their own.
+/// Counters shared by the threads that have none of their own.
 static SHARED: ThreadCounters = ThreadCounters::new(1);
 static SHARED_LOCK: SpinLock = SpinLock::new();
 
@@ -37,15 +38,15 @@ static NUMBERS: AtomicU32 = AtomicU32::new(2);
 const NO_KEY: i32 = -1;
 static KEY: AtomicI32 = AtomicI32::new(NO_KEY);
 
-/// What the registry keeps of one thread's counters.
+/// Registration data of one thread's counters.
 #[repr(C)]
 pub struct Registration {
     next: AtomicPtr<ThreadCounters>,
-    /// From 1 on.
+    /// Number of the counters, from 1.
     pub number: AtomicU32,
-    /// 1 while a thread has them.
+    /// 1 while a thread holds the counters.
     taken: AtomicU32,
-    /// How often the destructors of the thread have come by.
+    /// Number of times that the destructors of the thread have run.
     rounds: AtomicU32,
 }
 
@@ -60,16 +61,17 @@ impl Registration {
     }
 }
 
-/// Called once, before the first thread registers.
+/// Prepares the registry. Called once, before the first thread registers.
 pub fn prepare() {
     let mut key: libc::pthread_key_t = 0;
-    // SAFETY: the key is ours; the destructor fits.
+    // SAFETY: the key is the tool's; the destructor has the required type.
     if unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0 {
         KEY.store(i32::try_from(key).unwrap_or(NO_KEY), Ordering::Release);
     }
 }
 
-/// The counters for one operation of a thread that has none at hand, on a block. [`leave`] must follow.
+/// Returns the counters for one operation on a block, by a thread whose `Local` has none. [`leave`]
+/// must follow.
 #[cold]
 #[inline(never)]
 pub fn enter(local: &Local, block: usize) -> &'static ThreadCounters {
@@ -92,13 +94,14 @@ pub fn leave(local: &Local, state: &ThreadCounters) {
     }
 }
 
-/// Whether these are the counters of all that have none of their own, which are locked while they are used.
+/// Returns true if these are the shared counters, which are locked while in use.
 pub fn is_shared(state: &ThreadCounters) -> bool {
     ptr::eq(state, &SHARED)
 }
 
-/// The allocator gives a new thread the memory of one that ended: it takes over the counters that know it. One
-/// with memory of its own gets counters of its own.
+/// Takes counters for the calling thread. The allocator gives a new thread the memory of one that
+/// ended, so the thread takes over the counters that own the leaves of that memory. A thread with
+/// memory of its own gets counters of its own.
 fn take(local: &Local, block: usize) -> Option<&'static ThreadCounters> {
     let errno = Errno::save();
     let _guard = Guard::enter();
@@ -126,8 +129,8 @@ fn take(local: &Local, block: usize) -> Option<&'static ThreadCounters> {
     state
 }
 
-/// Which of the free states a thread takes whose first block is in a leaf of this owner; none where one is to
-/// be made.
+/// Chooses one of the free counters for a thread whose first block is in a leaf of `owner`; `None`
+/// if new ones are to be created.
 fn choose<'a>(
     mut free: impl Iterator<Item = &'a ThreadCounters> + Clone,
     owner: Option<u32>,
@@ -139,11 +142,13 @@ fn choose<'a>(
         .or_else(|| free.next().filter(|_| states >= APART))
 }
 
-/// Asks to be told when the thread ends. Never told: the state stays taken, its numbers stay right.
+/// Registers the counters with the thread's destructor. If it never runs, the counters stay taken
+/// and their values stay right.
 fn promise(state: &ThreadCounters) {
     let key = KEY.load(Ordering::Acquire);
     if key != NO_KEY {
-        // SAFETY: a key of ours. This may allocate, which finds the state set.
+        // SAFETY: the key is the tool's. The call may allocate, which finds the counters already
+        // set.
         unsafe {
             libc::pthread_setspecific(key as libc::pthread_key_t, ptr::from_ref(state).cast())
         };
@@ -155,7 +160,7 @@ fn make() -> Option<&'static ThreadCounters> {
     if memory.is_null() {
         return None;
     }
-    // SAFETY: fresh pages of zeroes, aligned, are a state that has not begun.
+    // SAFETY: fresh zeroed pages, aligned, are valid counters before `begin`.
     let state: &'static ThreadCounters = unsafe { &*memory };
     state.begin(NUMBERS.fetch_add(1, Ordering::Relaxed));
     state.registration.next.store(LATEST.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -165,7 +170,7 @@ fn make() -> Option<&'static ThreadCounters> {
 
 extern "C" fn thread_ends(state: *mut c_void) {
     let local = local();
-    // SAFETY: the value of our key is always a state, and states are never given back.
+    // SAFETY: the value of the tool's key always points to counters, and counters are never freed.
     let state: &'static ThreadCounters = unsafe { &*state.cast::<ThreadCounters>() };
     if !ptr::eq(local.state.get().cast(), state) {
         return;
@@ -185,9 +190,9 @@ extern "C" fn thread_ends(state: *mut c_void) {
     LIST_LOCK.unlock();
 }
 
-/// All states there ever were; the shared one first.
+/// Returns all counters ever created; the shared ones come first.
 pub fn each() -> impl Iterator<Item = &'static ThreadCounters> + Clone {
-    // SAFETY: states in the list are never given back.
+    // SAFETY: counters in the list are never freed.
     let of = |state: *mut ThreadCounters| unsafe { state.as_ref() };
     let listed = core::iter::successors(of(LATEST.load(Ordering::Acquire)), move |state| {
         of(state.registration.next.load(Ordering::Acquire))
@@ -195,19 +200,20 @@ pub fn each() -> impl Iterator<Item = &'static ThreadCounters> + Clone {
     core::iter::once(&SHARED).chain(listed)
 }
 
-/// Takes the locks, so that the child of a fork finds them free and the data under them whole.
+/// Takes the locks, so that the child of a fork finds them free and the data under them consistent.
 pub fn before_fork() {
     SHARED_LOCK.lock();
     LIST_LOCK.lock();
 }
 
-/// In parent and child.
+/// Releases the locks after a fork, in parent and child.
 pub fn after_fork() {
     LIST_LOCK.unlock();
     SHARED_LOCK.unlock();
 }
 
-/// In the child, after [`after_fork`]: the other threads are gone, and their bytes are kept.
+/// In the child, after [`after_fork`]: releases the counters of the other threads, which are gone,
+/// and keeps their bytes.
 pub fn forget_other_threads() {
     let own = local().state.get().cast::<ThreadCounters>();
     for state in each().skip(1).filter(|state| !ptr::eq(*state, own)) {

@@ -1,5 +1,5 @@
-//! The sums of the process: bytes of each component beyond those that threads keep to themselves, and the high-water
-//! mark of all together.
+//! Sums of the process: bytes of each component that are not kept in the threads' counters, and
+//! high-water marks, also of all components together.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI64, AtomicU64, fence};
@@ -9,25 +9,26 @@ use super::thread_counters::ThreadCounters;
 use super::{Ledger, registry};
 use crate::base::component::{self, Component, LIMIT};
 
-/// The account of all components together.
+/// Index of the account of all components together.
 pub const ALL: usize = LIMIT;
 
 static OWNED: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 static PEAK: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
-/// The peaks of the innermost phase.
+/// Peaks of the innermost phase.
 pub static PHASE: [AtomicI64; LIMIT + 1] = [const { AtomicI64::new(0) }; LIMIT + 1];
 
-/// Changes of mappings begun and done, and folds of all threads by [`folding`](super::PendingCounters::folding). A reader that saw one under
-/// way, or any since, reads again.
+/// Numbers of mapping changes begun and done. Together with the folds of all threads
+/// ([`folding`](super::PendingCounters::folding)) they show a reader that a change was in progress
+/// or has happened since, so that it reads again.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
-/// Number of tries of a reader before it takes the values it gets.
+/// Number of attempts of a reader before it takes the values it gets.
 const TRIES: u32 = 1000;
 
-/// Which components ever had anything, as a bit for each: most objects never allocate.
+/// One bit for each component that ever had memory: most objects never allocate.
 static KNOWN: [AtomicU64; LIMIT / 64] = [const { AtomicU64::new(0) }; LIMIT / 64];
 
-/// Before the component gets something.
+/// Marks a component as known, before it gets memory.
 #[inline]
 pub fn know(index: usize) {
     let (word, bit) = (&KNOWN[index / 64 % KNOWN.len()], 1 << (index % 64));
@@ -41,14 +42,14 @@ fn is_known(index: usize) -> bool {
         || KNOWN[index / 64 % KNOWN.len()].load(Acquire) >> (index % 64) & 1 == 1
 }
 
-/// Adds what a thread kept of a component, or of all, to the sums: `by` bytes. It never was further above them than
-/// `high`, which is looked at for a peak.
+/// Adds `by` bytes, which a thread kept for a component or for all, to the sums. The thread was
+/// never more than `high` bytes above the sums, which is checked for a new peak.
 pub fn fold(index: usize, by: i64, high: i64) {
     raise(index, OWNED[index].fetch_add(by, AcqRel) + high);
 }
 
-/// Enters a change of the mapped bytes of a component, or of all. Peaks are not looked for where another thread may be
-/// about to enter it under another name.
+/// Enters a change of the mapped bytes of a component, or of all. Peaks are not updated where
+/// another thread may be about to enter the same memory for another component.
 pub fn mapped(index: usize, by: i64, peaks: bool) {
     BEGUN.fetch_add(1, AcqRel);
     if peaks {
@@ -59,7 +60,7 @@ pub fn mapped(index: usize, by: i64, peaks: bool) {
     DONE.fetch_add(1, AcqRel);
 }
 
-/// In the child of a fork: a change that another thread was in will not end.
+/// In the child of a fork, abandons the changes of other threads, which will not end.
 pub fn forget_other_threads() {
     BEGUN.store(DONE.load(Relaxed), Relaxed);
 }
@@ -72,17 +73,18 @@ fn raise(index: usize, to: i64) {
     }
 }
 
-/// Number of components; a later one begins with nothing. Tests have some of their own.
+/// Returns the number of components; one added later starts without memory. Tests use indexes of
+/// their own.
 fn count() -> usize {
     if cfg!(test) { LIMIT } else { component::count().min(LIMIT) }
 }
 
-/// Accounts of those that ever had anything, and that of all.
+/// Returns the indexes of all components that ever had memory, and that of all together.
 pub fn in_use() -> impl Iterator<Item = usize> {
     (0..count()).filter(|index| is_known(*index)).chain([ALL])
 }
 
-/// Returns a number that changes with each change of the sums; none while one is under way.
+/// Returns a number that changes with each change of the sums; `None` while one is in progress.
 fn changes() -> Option<u64> {
     let mut changes = DONE.load(Acquire);
     if BEGUN.load(Acquire) != changes {
@@ -94,15 +96,16 @@ fn changes() -> Option<u64> {
     Some(changes)
 }
 
-/// Reads the accounts, one after the other.
+/// Reads one account after another.
 #[derive(Default)]
 pub struct Reader {
-    /// The last result of [`changes`].
+    /// Last result of [`changes`].
     seen: Option<u64>,
 }
 
 impl Reader {
-    /// Owned bytes now, and the highest that can be told: (owned, peak, peak of the innermost phase).
+    /// Returns the bytes owned now and the highest known: (owned, peak, peak of the innermost
+    /// phase).
     pub fn read(&mut self, index: usize) -> (i64, i64, i64) {
         let mut result = (0, 0, 0);
         for _ in 0..TRIES {
@@ -117,7 +120,7 @@ impl Reader {
                     most = base + high;
                 }
             }
-            // With one thread at work its highest is that of all.
+            // With one active thread, the high-water mark of the thread is that of the process.
             let most = if active == 1 { owned.max(most) } else { owned };
             let peak = PEAK[index].load(Acquire).max(most);
             let phase = PHASE[index].load(Acquire).max(most);
@@ -133,7 +136,7 @@ impl Reader {
     }
 }
 
-/// Owned bytes by the sums alone.
+/// Returns the bytes in the sums, without the bytes that threads keep.
 #[cfg(test)]
 pub fn owned_beyond_threads(index: usize) -> i64 {
     OWNED[index].load(Relaxed)
@@ -143,14 +146,15 @@ fn read(index: usize) -> (i64, i64, i64) {
     Reader::default().read(index)
 }
 
-/// What a thread keeps to itself of a component, or of all, and the most it did, as a look sees it.
+/// Returns the bytes that a thread keeps for a component, or for all, and their high-water mark,
+/// including the pending counters.
 pub fn level_seen(state: &ThreadCounters, index: usize) -> (i64, i64) {
     let (owned, high) = state.level(index).read();
     let since = since(state, index);
     (owned + since.owned, high.max(owned + since.high))
 }
 
-/// What the thread did for a component, or for all, that its accounts do not say.
+/// Returns what the thread counted for a component, or for all, that is not yet in its accounts.
 fn since(state: &ThreadCounters, index: usize) -> Snapshot {
     if index != ALL && index != state.current.component.load(Relaxed) as usize {
         return Snapshot::default();
@@ -158,7 +162,7 @@ fn since(state: &ThreadCounters, index: usize) -> Snapshot {
     state.current.snapshot()
 }
 
-/// The ledger of one component.
+/// Returns the ledger of one component.
 pub fn ledger(component: Component) -> Ledger {
     ledger_at(&mut Reader::default(), usize::from(component.0) % LIMIT)
 }
@@ -184,7 +188,7 @@ fn ledger_at(reader: &mut Reader, index: usize) -> Ledger {
     ledger
 }
 
-/// The ledgers of all components.
+/// Returns the ledgers of all components.
 pub fn snapshot(into: &mut [Ledger; LIMIT]) {
     let mut reader = Reader::default();
     for (index, ledger_of) in into.iter_mut().enumerate().take(count()) {
@@ -195,7 +199,7 @@ pub fn snapshot(into: &mut [Ledger; LIMIT]) {
     }
 }
 
-/// What each component owns now.
+/// Returns the bytes that each component owns now.
 pub fn owned_each(into: &mut [u64; LIMIT]) {
     let mut reader = Reader::default();
     for (index, owned) in into.iter_mut().enumerate().take(count()) {
@@ -203,13 +207,13 @@ pub fn owned_each(into: &mut [u64; LIMIT]) {
     }
 }
 
-/// What all components own together now, and the most they did.
+/// Returns the bytes that all components together own now, and their peak.
 pub fn all() -> (u64, u64) {
     let (owned, peak, _) = read(ALL);
     (owned.max(0) as u64, peak.max(0) as u64)
 }
 
-/// Bytes of one component now.
+/// Returns the bytes that one component owns now.
 pub fn owned(component: Component) -> u64 {
     read(usize::from(component.0) % LIMIT).0.max(0) as u64
 }

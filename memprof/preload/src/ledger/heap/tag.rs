@@ -1,64 +1,67 @@
-//! The eight bytes at the end of each block that say whose it is and how much was asked for.
+//! Tag of a block: eight bytes at its end that hold the owner and the requested size.
 //!
-//! From the top: 32 bits of the block's address with a key, which no other block has nearby and no data has by chance;
-//! one bit that says that the stack of the allocation was kept, one that the requested size is not known, 8 bits of
-//! component, 22 bits for the bytes of the block beyond the requested ones. So the words of most blocks, the address
-//! taken away, are small numbers. A block without a tag of ours passes through untouched.
+//! From the top: 32 bits of the block's address combined with a key, which no other block nearby
+//! has and no data has by chance; one bit that says that the stack of the allocation was kept; one
+//! bit that says that the requested size is not known; 8 bits of component; 22 bits for the bytes
+//! of the block beyond the requested ones. The words of most blocks, without the address, are
+//! therefore small numbers. A block without a valid tag is passed on unchanged.
 
 use crate::base::component::Component;
 
-/// Room that a tag takes from a block.
+/// Bytes that a tag takes from a block.
 pub const SIZE: usize = 8;
 
 const COMPONENT_SHIFT: u32 = 22;
 const SLACK: u64 = (1 << COMPONENT_SHIFT) - 1;
-/// More slack than fits: the block counts as large as it is.
+/// Flag for more slack than fits: the usable size of the block counts as its size.
 const UNKNOWN: u64 = 1 << 30;
 const SAMPLED: u64 = 1 << 31;
-/// Lowest bit of the block's address.
+/// Lowest bit of the part that depends on the block's address.
 const MARK_SHIFT: u32 = 32;
 
 /// Content of a tag.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     pub component: Component,
-    /// Bytes that the ledger counts: those asked for.
+    /// Bytes that the ledger counts: the requested ones.
     pub size: usize,
     pub sampled: bool,
 }
 
-/// The block's own part of its word. Blocks of 32 GiB have different ones.
+/// Returns the part of the word that depends on the address. It repeats only at distances that are
+/// multiples of 64 GiB.
 #[inline(always)]
 fn mark(block: usize, key: u64) -> u64 {
     (block as u64) << 28 ^ key
 }
 
-/// The key of all marks, from random bits.
+/// Returns the key of all marks, made from random bits.
 pub const fn key(random: u64) -> u64 {
     random << MARK_SHIFT
 }
 
-/// The word of a block without a stack, and with little slack.
+/// Returns the word of a block without a stack and with little slack.
 #[inline(always)]
 pub fn quick(block: usize, spare: usize, component: Component, key: u64) -> u64 {
     mark(block, key) ^ (u64::from(component.0) << COMPONENT_SHIFT | spare as u64)
 }
 
-/// As [`quick`], given the word of no block and no slack.
+/// Does what [`quick`] does, given the word for address zero and no slack.
 #[inline(always)]
 pub fn marked(block: usize, spare: usize, mark: u64) -> u64 {
     (block as u64) << 28 ^ mark ^ spare as u64
 }
 
-/// The slack of a block of the component of the mark, if [`quick`] or [`marked`] wrote the word.
+/// Returns the slack of a block if [`quick`] or [`marked`] wrote the word for the component of the
+/// mark.
 #[inline(always)]
 pub fn read_marked(block: usize, word: u64, mark: u64) -> Option<usize> {
     let what = word ^ (block as u64) << 28 ^ mark;
     (what <= SLACK).then_some(what as usize)
 }
 
-/// The tag of `block`, of which `usable` bytes can be used, `usable >= size + SIZE`. Gives the
-/// tag and the size that it will tell.
+/// Encodes the tag of `block`, of which `usable` bytes can be used, `usable >= size + SIZE`.
+/// Returns the word and the size that [`decode`] will return.
 #[inline(always)]
 pub fn encode(block: usize, usable: usize, tag: Tag, key: u64) -> (u64, usize) {
     let spare = (usable - SIZE - tag.size) as u64;
@@ -71,7 +74,7 @@ pub fn encode(block: usize, usable: usize, tag: Tag, key: u64) -> (u64, usize) {
     (mark(block, key) ^ what, size)
 }
 
-/// Returns the tag in the word at the end of `block`; none if we did not write it there.
+/// Returns the tag in the word at the end of `block`; `None` if the tool did not write it.
 #[inline(always)]
 pub fn decode(block: usize, usable: usize, word: u64, key: u64) -> Option<Tag> {
     let what = word ^ mark(block, key);
@@ -103,7 +106,7 @@ mod tests {
             prop_assert_eq!(decode(block, usable, word, key), Some(Tag { size: counted, ..tag }));
             let fits = spare as u64 <= SLACK;
             prop_assert_eq!(counted, if fits { size } else { usable - SIZE });
-            // The quick way says the same, or nothing.
+            // The quick way gives the same word, or does not apply.
             let component = Component(component);
             prop_assert!(sampled || !fits || quick(block, spare, component, key) == word);
             let mark = quick(0, 0, component, key);
@@ -127,7 +130,7 @@ mod tests {
 
         #[test]
         fn data_is_no_tag(block in 1_usize..1 << 47, usable in 8_usize..1 << 30, word in any::<u64>()) {
-            // A chance of one in four thousand million, and never for zeroes.
+            // The chance is one in four billion, and none for zeros.
             let key = key(0x1234_5678_9abc_def0);
             prop_assert_eq!(decode(block, usable, word, key), None);
             prop_assert_eq!(read_marked(block, word, quick(0, 0, Component(3), key)), None);

@@ -1,11 +1,11 @@
-//! The ledger of this very test process: blocks of tests go through the same functions that programs
-//! reach by name.
+//! Tests of the ledger of this test process: blocks of the tests go through the same functions that
+//! programs call by name.
 
 use super::*;
 use crate::base::thread::Guard;
 use proptest::prelude::*;
 
-/// Components that no other test uses, so that tests may run beside each other.
+/// Returns the ledger of a component that no other test uses, so that tests can run in parallel.
 fn ledger(component: u16) -> Ledger {
     let mut all = [Ledger::default(); LIMIT];
     snapshot(&mut all);
@@ -19,8 +19,8 @@ fn at_home<R>(component: u16, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Blocks are of the ledger from the moment on that the real allocator is known. In programs the only thread
-/// looks it up as it starts; here tests begin beside each other.
+/// Waits until the real allocator is known, from when on blocks are in the ledger. In programs the
+/// only thread looks it up at startup; tests start in parallel.
 fn settle() {
     while !next_allocator::settled() {
         std::thread::yield_now();
@@ -33,17 +33,17 @@ fn malloc(size: usize) -> *mut u8 {
     unsafe { blocks::malloc(size, 0, 0) }
 }
 
-/// Code of an object that owns its allocations, as far as this thread knows.
+/// Code address in an object that owns its allocations, as this thread has cached it.
 const CALLER: usize = 0x1234;
 
-/// Allocates as the object does that this thread was last called from: the quick way.
+/// Allocates on the fast path, as the object does that called this thread last.
 fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
     settle();
     let local = crate::base::thread::local();
     if !crate::owners::is_same_caller(local, CALLER)
         || local.object_component.get() != Component(component)
     {
-        // A look fills in the version of the table.
+        // A lookup stores the current version of the table.
         crate::owners::caller(malloc_quickly as *const () as usize);
         local.object_low.set(0x1000);
         local.object_length.set(0x1000);
@@ -86,7 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Runs the steps in a ledger of two components of its own, and checks after each.
+/// Runs the steps with two components of its own, and checks the ledger after each.
 fn run(steps: &[Step], first: u16) {
     let mut blocks: Vec<(*mut u8, usize, u16)> = Vec::new();
     let mut expected = [ledger(first), ledger(first + 1)];
@@ -103,7 +103,7 @@ fn run(steps: &[Step], first: u16) {
             Step::Calloc(count, each) => {
                 // SAFETY: no precondition.
                 let block = unsafe { blocks::calloc(count, each, 0, 0) };
-                // SAFETY: that many bytes were asked for.
+                // SAFETY: the block has as many bytes.
                 let zero = (0..count * each).all(|at| unsafe { block.add(at).read() } == 0);
                 assert!(zero);
                 blocks.push((block, count * each, 0));
@@ -119,7 +119,7 @@ fn run(steps: &[Step], first: u16) {
             Step::Realloc(which, size) if !blocks.is_empty() => {
                 let which = which % blocks.len();
                 let (block, before, owner) = blocks.swap_remove(which);
-                // SAFETY: a live block.
+                // SAFETY: the block is live.
                 let after = unsafe { blocks::realloc(block, size, 0, 0) };
                 shrink(&mut expected[usize::from(owner)], before);
                 if size > 0 {
@@ -145,7 +145,7 @@ fn run(steps: &[Step], first: u16) {
             Step::Impossible(which) => {
                 let size = usize::MAX - which % 4096;
                 assert!(malloc(size).is_null());
-                // SAFETY: no precondition; a failed reallocation leaves the block.
+                // SAFETY: no precondition; a failed reallocation leaves the block as it is.
                 unsafe {
                     assert!(blocks::calloc(size, 2, 0, 0).is_null());
                     assert!(blocks::memalign(64, size, 0, 0).is_null());
@@ -158,9 +158,9 @@ fn run(steps: &[Step], first: u16) {
         }
         for (block, size, owner) in &blocks {
             assert_eq!(blocks::look(*block), Some((Component(first + owner), *size)));
-            // SAFETY: a live block.
+            // SAFETY: the block is live.
             assert!(unsafe { blocks::malloc_usable_size(*block, 0, 0) } >= *size);
-            // SAFETY: all that is usable is the program's.
+            // SAFETY: all usable bytes are the program's.
             unsafe { block.write_bytes(0xa5, blocks::malloc_usable_size(*block, 0, 0)) };
         }
         assert_eq!([ledger(first), ledger(first + 1)], expected);
@@ -236,7 +236,7 @@ fn what_a_thread_leaves_behind_stays_in_the_ledger() {
         })
         .collect();
     assert_eq!(ledger(220).owned, 50_000);
-    // Threads one after the other take over the counters of those before.
+    // Threads that run one after another take over the counters of earlier ones.
     assert!(registry::each().count() < 40);
     blocks.into_iter().for_each(|block| free(block as *mut u8));
     assert_eq!(ledger(220).owned, 0);
@@ -393,7 +393,7 @@ fn block_in_a_region_without_beginnings_is_counted() {
     assert_eq!(beyond(), (false, vec![]));
 }
 
-/// Bytes of live blocks by page, as their addresses and sizes say.
+/// Returns the bytes of live blocks by page, computed from their addresses and sizes.
 fn by_page(blocks: &[(*mut u8, usize)]) -> std::collections::BTreeMap<usize, u64> {
     let mut pages = std::collections::BTreeMap::new();
     for (block, size) in blocks {
@@ -420,7 +420,7 @@ fn fast_path_blocks_are_in_their_pages_to_the_byte() {
     let work = move || {
         let mut live: Vec<(*mut u8, usize)> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
-        // Blocks that end before the edge of a page, and their tags behind it.
+        // Some blocks end before a page boundary and have their tags after it.
         let (mut parted, mut random) = (0, 1_usize);
         for round in 0..12_000_usize {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -429,7 +429,7 @@ fn fast_path_blocks_are_in_their_pages_to_the_byte() {
                 free(live.swap_remove((random >> 45) % 300).0);
             }
             let block = malloc_quickly(size, OWN);
-            // SAFETY: a live block.
+            // SAFETY: the block is live.
             let tag = block as usize + unsafe { next_allocator::room_for_tag(block) } - tag::SIZE;
             parted += usize::from(tag.is_multiple_of(4096) && block as usize + size <= tag);
             live.push((block, size));
@@ -457,7 +457,7 @@ std::thread_local! {
     static GENERAL: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// A block goes the general way.
+/// Counts a block that takes the general path.
 pub fn generally() {
     GENERAL.set(GENERAL.get() + 1);
 }
@@ -476,7 +476,8 @@ fn nearly_all_blocks_go_the_quick_way() {
         live.into_iter().for_each(free);
         general
     };
-    // In memory that no thread of another test has come to first. The rest are countdowns to stacks.
+    // In memory that no thread of another test used first. The rest are allocations that end a
+    // countdown.
     let quick = |_| std::thread::spawn(work).join().unwrap() < 4_000;
     assert!((0..10).any(quick), "more than 4000 of 40000");
 }
@@ -492,7 +493,7 @@ fn large_blocks_go_the_quick_way_to_their_table() {
             (0..40).map(|round| (malloc_quickly(size(round), OWN), size(round))).collect();
         let (mut made, mut freed) = (0, 0);
         for round in 0..2_000_usize {
-            // Not near a call stack.
+            // Far from the next sampled stack.
             account::count_down(state, PendingCounters::FAR);
             let place = &mut live[round * 31 % 40];
             let before = GENERAL.get();

@@ -1,4 +1,4 @@
-//! Counters of one thread: each part belongs to the module that uses it, which names its type.
+//! Counters of one thread. Each part belongs to the module that uses it, which names its type.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use crate::base::component::LIMIT;
 use crate::base::thread::{RECENT, Recent, RecentCallers};
 use crate::ledger::call_stacks::{Samples, Seen};
 
-/// What one thread allocated and freed for one component.
+/// Allocations and releases of one thread for one component.
 #[repr(C, align(64))]
 pub struct Account {
     pub level: Level,
@@ -27,10 +27,10 @@ const _: () = assert!(size_of::<Account>() == 64);
 #[repr(C, align(64))]
 pub struct ThreadCounters {
     pub current: PendingCounters,
-    /// When the next stack is kept.
+    /// Sampling state, which decides when the next stack is kept.
     pub samples: Samples,
     pub registration: Registration,
-    /// Of all components together.
+    /// Level of all components together.
     pub all: Level,
     pub accounts: [Account; LIMIT],
     pub leaves: LeafCache,
@@ -62,19 +62,19 @@ impl ThreadCounters {
         }
     }
 
-    /// Makes one of zeroes: its number, and that nothing is at hand.
+    /// Initializes zeroed counters: sets their number, and marks the leaf cache as empty.
     pub fn begin(&self, number: u32) {
         self.registration.number.store(number, Relaxed);
         self.leaves.begin();
     }
 
-    /// The number of these counters, from 1 on: it names the owner of leaves and buckets.
+    /// Returns the number of these counters, from 1. It identifies the owner of leaves and buckets.
     #[inline(always)]
     pub fn number(&self) -> u32 {
         self.registration.number.load(Relaxed)
     }
 
-    /// The level of one component, or of all (`LIMIT`).
+    /// Returns the level of one component, or of all (`LIMIT`).
     #[inline(always)]
     pub fn level(&self, index: usize) -> &Level {
         match self.accounts.get(index) {

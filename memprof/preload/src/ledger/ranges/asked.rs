@@ -1,12 +1,13 @@
-//! Private memory that an object has asked the kernel for by the number of the call (`syscall`), past the functions of the
-//! C library. Such a call may serve another one that is seen, so it tells an owner only where nothing else does.
+//! Private memory that an object requested from the kernel by call number (`syscall`), bypassing
+//! the functions of the C library. Such a call may serve another one that the tool sees, so it
+//! determines an owner only where nothing else does.
 
 use crate::base::component::Component;
 
-/// Stretches that can be known at a time; memory of further ones stays without an owner.
+/// Capacity for known ranges; memory of further ones stays without an owner.
 const STRETCHES: usize = 512;
 
-/// Addresses that one object asked for.
+/// Addresses that one object requested.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub start: usize,
@@ -14,7 +15,7 @@ pub struct Stretch {
     pub owner: Component,
 }
 
-/// See the module. Sorted, and without overlaps.
+/// Requested ranges (see the module), sorted and without overlaps.
 pub struct Asked {
     all: [Stretch; STRETCHES],
     used: usize,
@@ -26,7 +27,7 @@ impl Asked {
         Asked { all: [none; STRETCHES], used: 0 }
     }
 
-    /// An object has got these addresses.
+    /// Records that an object has got these addresses.
     pub fn enter(&mut self, new: Stretch) {
         self.forget(new.start, new.end);
         let at = self.all[..self.used].partition_point(|stretch| stretch.end <= new.start);
@@ -47,7 +48,7 @@ impl Asked {
         }
     }
 
-    /// What these addresses hold from now on was asked for in another way, or is gone.
+    /// Forgets these addresses: from now on their memory was requested in another way, or is gone.
     pub fn forget(&mut self, start: usize, end: usize) {
         let mut at = self.all[..self.used].partition_point(|stretch| stretch.end <= start);
         while at < self.used && self.all[at].start < end {
@@ -69,7 +70,7 @@ impl Asked {
         }
     }
 
-    /// The first that ends above an address.
+    /// Returns the first range that ends above an address.
     pub fn next(&self, address: usize) -> Option<Stretch> {
         let all = &self.all[..self.used];
         all.get(all.partition_point(|stretch| stretch.end <= address)).copied()

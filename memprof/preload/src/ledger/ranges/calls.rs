@@ -1,17 +1,19 @@
-//! Calls of the kernel that take time, and walks through the mappings beside them.
+//! Kernel calls, which take time, and walks through the mappings that run concurrently with them.
 //!
-//! Memory that a call gives back or moves is marked before the kernel acts, and settled when the call comes back, so
-//! that a mapping that another thread makes in its place meanwhile is told apart. A walk enters the mappings it has
-//! found where nothing is known; where memory was given back since it began it does not, for it may have read the list
+//! Memory that a call unmaps or moves is marked before the kernel acts, and settled when the call
+//! returns, so that a mapping that another thread makes in its place meanwhile can be
+//! distinguished. A walk enters the mappings it has found only where nothing is known. It does not
+//! enter them where memory was unmapped since the walk began, because it may have read the list
 //! before.
 
 use super::map::{Kind, MARK, Map, Piece};
 use crate::base::component::Component;
 
-/// Pieces that a move keeps apart: several mappings lie in one of the kernel's where they touch.
+/// Number of pieces that a move keeps apart: one mapping of the kernel may contain several adjacent
+/// ones.
 const KEPT: usize = 48;
 
-/// Memory that a call is about to give back.
+/// Memory that a call is about to unmap.
 #[derive(Copy, Clone)]
 pub struct Leaving {
     pub(super) start: usize,
@@ -19,7 +21,7 @@ pub struct Leaving {
     mark: u32,
 }
 
-/// Memory that a call is about to move, and its owners.
+/// Memory that a call is about to move, with its owners.
 pub struct Moving {
     old: Leaving,
     kept: [Piece; KEPT],
@@ -31,7 +33,8 @@ const fn hole(start: usize, end: usize, known: u32) -> Piece {
 }
 
 impl Map {
-    /// Calls `work` with each part between two addresses that one piece covers, or none.
+    /// Calls `work` with each part between two addresses that one piece covers, or that no piece
+    /// covers.
     fn parts(
         &mut self,
         start: usize,
@@ -51,9 +54,10 @@ impl Map {
         }
     }
 
-    /// Marks all between two addresses: until the call comes back it stays unchanged, and no walk takes it for gone.
-    /// Memory that another call has marked is gone already, since no program gives back twice a mapping that it has
-    /// once: the mapping there now came by a way that was not seen.
+    /// Marks the range between two addresses: until the call returns it stays unchanged, and no
+    /// walk treats it as gone. A part that another call has marked is gone already, since no
+    /// program unmaps a mapping twice: the mapping that is there now was made in a way that the
+    /// tool did not see.
     fn mark(&mut self, start: usize, end: usize, mut each: impl FnMut(Piece)) -> Leaving {
         self.marks = self.marks.wrapping_add(1);
         let mark = MARK | self.marks;
@@ -66,12 +70,12 @@ impl Map {
         Leaving { start, end, mark }
     }
 
-    /// Before the kernel is asked to unmap the range between two addresses.
+    /// Marks the range between two addresses before the kernel is asked to unmap it.
     pub fn leaves(&mut self, start: usize, end: usize) -> Leaving {
         self.mark(start, end, |_| {})
     }
 
-    /// The kernel has unmapped it.
+    /// Records that the kernel has unmapped the range.
     pub fn left(&mut self, leaving: &Leaving) {
         let Leaving { start, end, mark } = *leaving;
         self.parts(start, end, |map, start, end, here| {
@@ -84,7 +88,7 @@ impl Map {
         });
     }
 
-    /// The kernel has left it as it was.
+    /// Records that the kernel has left the range as it was.
     pub fn stayed(&mut self, leaving: &Leaving, known: u32) {
         let Leaving { start, end, mark } = *leaving;
         self.parts(start, end, |map, start, end, here| {
@@ -96,13 +100,14 @@ impl Map {
         });
     }
 
-    /// Before the kernel is asked to move the range between two addresses: keeps the owners.
+    /// Marks the range between two addresses before the kernel is asked to move it, and keeps its
+    /// owners.
     pub fn moves(&mut self, start: usize, end: usize) -> Moving {
         let mut kept = [hole(0, 0, 0); KEPT];
         let mut count = 0;
         let old = self.mark(start, end, |piece| match count {
             _ if piece.kind == Kind::Hole => {}
-            // What is beyond goes with the last: the room is on a program's stack.
+            // Further pieces are merged into the last: the room is on the stack of the program.
             KEPT => kept[KEPT - 1].end = piece.end,
             _ => {
                 kept[count] = piece;
@@ -112,7 +117,7 @@ impl Map {
         Moving { old, kept, count }
     }
 
-    /// Nothing was moved after all.
+    /// Records that nothing was moved.
     pub fn not_moved(&mut self, moving: &Moving, known: u32) {
         self.stayed(&moving.old, known);
     }
@@ -128,7 +133,7 @@ impl Map {
         self.insert_kept(moving, (old, old_end), (new, new_end), known);
     }
 
-    /// Enters the kept owners at the new addresses too, and leaves them at the old ones.
+    /// Enters the kept owners at the new addresses, and keeps them at the old ones.
     pub fn doubled(&mut self, moving: &Moving, new: usize, new_end: usize, known: u32) {
         let Leaving { start: old, end: old_end, .. } = moving.old;
         self.stayed(&moving.old, known);
@@ -154,8 +159,8 @@ impl Map {
         }
     }
 
-    /// The walk of this number found it mapped, and `owner`'s as far as that can be told. Mappings
-    /// and releases that were seen are known better.
+    /// Enters a range that the walk with this number found mapped, and its `owner` if known.
+    /// Mappings and releases that the tool saw take precedence.
     pub fn seen(&mut self, start: usize, end: usize, owner: Option<Component>, walk: u32) {
         self.parts(start, end, |map, start, end, here| {
             let better = here.is_some_and(|piece| match piece.kind {

@@ -1,5 +1,5 @@
-//! Walks beside calls, in every order in which their parts can come: the kernel's mappings, the ledger's, and those
-//! that a walk has read and not yet entered.
+//! Tests of walks concurrent with calls, in every order of their parts. The model has the mappings
+//! of the kernel, those of the ledger, and those that a walk has read and not yet entered.
 
 use proptest::prelude::*;
 
@@ -9,14 +9,14 @@ use super::*;
 const PAGES: usize = 48;
 const THREADS: usize = 3;
 
-/// One part of something, in any order.
+/// One step of an activity; steps come in any order.
 #[derive(Clone, Debug)]
 enum Act {
-    /// A thread that does nothing begins a call; else it goes on with the one it is in.
+    /// An idle thread begins a call; another thread continues its call.
     Thread(usize, Call),
-    /// A mapping is made or given back, by a call that nobody sees.
+    /// A mapping is made or unmapped by a call that the tool does not see.
     Unseen { start: usize, length: usize, owner: Option<u16> },
-    /// The walk reads on, beginning anew behind the end.
+    /// The walk reads on, and starts again after the end.
     Read,
     /// The walk enters its findings.
     Enter,
@@ -50,7 +50,7 @@ fn overlapping_munmaps_do_not_restore_the_old_owner() {
             |start, end| Piece { start, end, owner: Component(20), kind: Kind::Shared, known: 1 };
         map.insert(piece(32, 44));
         let first = map.leaves(33, 40);
-        // It is gone, others are mapped there unseen, and the program gives back some of those.
+        // The range is gone, others are mapped there unseen, and the program unmaps some of those.
         let second = map.leaves(32, 34);
         if fails {
             map.stayed(&second, 1);
@@ -88,13 +88,13 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..400)
 }
 
-/// The kernel's state of a page.
+/// State of a page in the kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Page {
     owner: Option<u16>,
-    /// The last change was by a call that nobody saw.
+    /// True if the last change was by an unseen call.
     unseen: bool,
-    /// A call that has not come back has to do with it.
+    /// True if a call that has not returned affects the page.
     busy: bool,
 }
 
@@ -125,7 +125,7 @@ struct World {
     pages: [Page; PAGES],
     threads: [Option<Under>; THREADS],
     walks: u32,
-    /// Up to where the walk under way has read.
+    /// Position up to which the current walk has read.
     read: usize,
     lines: Vec<(usize, usize, Option<u16>)>,
 }
@@ -207,7 +207,8 @@ impl World {
         };
     }
 
-    /// A program gives back and moves only its own memory, and not in two threads at once.
+    /// Begins a call, if it is allowed: a program unmaps and moves only its own memory, and not in
+    /// two threads at once.
     fn begin(&mut self, call: &Call, idle: impl Fn(&Page) -> bool + Copy) -> Option<Under> {
         match *call {
             Call::Map { start, length, owner } => {
@@ -246,8 +247,8 @@ impl World {
         }
     }
 
-    /// Enters the oldest line that was read. Only mappings that none is seen to make have a name
-    /// that tells.
+    /// Enters the oldest line that was read. Only mappings made by unseen calls have a name that
+    /// reveals the owner.
     fn enter(&mut self) {
         let Some(walk) = self.map.walking else { return };
         if !self.lines.is_empty() {
@@ -280,7 +281,7 @@ impl World {
                 }
                 (Some(_), None) => panic!("page {index} is lost"),
                 (None, Some(piece)) => {
-                    // It is gone, and the call that did it has not come back yet.
+                    // The page is gone, and the call that unmapped it has not returned yet.
                     let leaves = self.threads.iter().flatten().any(|under| match under {
                         Under::Unmapping { leaving, .. } => piece.known == leaving.mark,
                         Under::Moving { moving, .. } => piece.known == moving.old.mark,
@@ -294,7 +295,7 @@ impl World {
         assert_eq!(self.map.total(), owned);
     }
 
-    /// With nothing else going on, a whole walk leaves the truth.
+    /// Checks that a whole walk with no concurrent activity finds the true state.
     fn settle(&mut self) {
         for _ in 0..2 {
             for thread in 0..THREADS {

@@ -1,9 +1,9 @@
-//! Memory that the program has given to threads as their stacks: its mapper stays its owner, and while the thread lives
-//! its resident bytes are its stack's.
+//! Memory that the program gave to threads as their stacks. The component that mapped it stays its
+//! owner, and while the thread lives, the resident bytes count as its stack.
 
 use crate::base::component::Component;
 
-/// Stacks that can be known at a time; the memory of further ones stays who mapped it.
+/// Capacity for known stacks; the memory of further ones counts for its owner.
 const STACKS: usize = 128;
 
 /// Addresses in use as a stack.
@@ -16,10 +16,10 @@ pub struct Stack {
     pub thread: i32,
 }
 
-/// See the module.
+/// Known stacks (see the module).
 pub struct Stacks {
     all: [Option<Stack>; STACKS],
-    /// Places in use are below.
+    /// Entries in use are below this index.
     used: usize,
 }
 
@@ -28,7 +28,7 @@ impl Stacks {
         Stacks { all: [None; STACKS], used: 0 }
     }
 
-    /// A thread begins on a stack. Whoever used it before has ended.
+    /// Records that a thread begins on a stack. A thread that used the memory before has ended.
     pub fn begins(&mut self, stack: Stack) {
         self.retain(|other| other.end <= stack.start || stack.end <= other.start);
         if let Some(place) = self.all.iter().position(Option::is_none) {
@@ -37,12 +37,12 @@ impl Stacks {
         }
     }
 
-    /// The thread with this stack ends.
+    /// Records that the thread with this stack ends.
     pub fn ends(&mut self, start: usize) {
         self.retain(|stack| stack.start != start);
     }
 
-    /// Keeps those that `lives` says yes to.
+    /// Keeps the stacks for which `lives` returns true.
     pub fn retain(&mut self, lives: impl Fn(&Stack) -> bool) {
         for place in &mut self.all[..self.used] {
             *place = place.filter(&lives);
@@ -52,7 +52,7 @@ impl Stacks {
         }
     }
 
-    /// The first that ends above an address.
+    /// Returns the first stack that ends above an address.
     pub fn next(&self, address: usize) -> Option<Stack> {
         let above = self.all[..self.used].iter().flatten().filter(|stack| stack.end > address);
         above.min_by_key(|stack| stack.end).copied()

@@ -1,5 +1,5 @@
-//! A map from addresses to owners: sorted chunks of sorted pieces, in memory of the tool. A change
-//! moves two kilobytes at most, however many pieces there are.
+//! Map from addresses to owners: sorted chunks of sorted pieces, in memory of the tool. A change
+//! moves at most two kilobytes, however many pieces there are.
 
 #![allow(unsafe_code)]
 
@@ -10,33 +10,33 @@ use super::given::Stacks;
 use crate::base::component::{Component, LIMIT};
 use crate::base::memory;
 
-/// Addresses from `start` to `end` (exclusive) and whose they are.
+/// Addresses from `start` to `end` (exclusive) and their owner.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub start: usize,
     pub end: usize,
     pub owner: Component,
     pub kind: Kind,
-    /// The walk through the mappings before which it was known. A piece as old as the walk that
-    /// finds nothing mapped there is gone.
+    /// Number of the first walk through the mappings that began after the piece was entered. If
+    /// that walk or a later one finds nothing mapped there, the piece is gone.
     pub known: u32,
 }
 
 impl Piece {
-    /// Returns true if a call is about to move it or to give it back.
+    /// Returns true if a call is about to move or unmap the piece.
     pub fn moves(&self) -> bool {
         self.known >= MARK
     }
 
-    /// Returns true if a piece beside it can become one with it.
+    /// Returns true if an adjacent piece can be merged with this one.
     fn joins(&self, other: &Piece) -> bool {
         let apart = (self.moves() || other.moves()) && self.known != other.known;
         self.owner == other.owner && self.kind == other.kind && !apart
     }
 }
 
-/// From here on [`Piece::known`] names a call that moves the piece or gives it back, and has not come
-/// back. No walk has such a number.
+/// From this number on, [`Piece::known`] identifies a call that moves or unmaps the piece and has
+/// not returned. No walk has such a number.
 pub const MARK: u32 = 1 << 31;
 
 /// Kind of a mapping.
@@ -45,13 +45,15 @@ pub const MARK: u32 = 1 << 31;
 pub enum Kind {
     Private = 0,
     Shared = 1,
-    /// The stack of a thread, which no ledger counts as owned.
+    /// Stack of a thread, which no ledger counts as owned.
     Stack = 2,
-    /// Known to be mapped when the tool was loaded; by whom is a guess, and no ledger counts it.
+    /// Memory that was mapped when the tool was loaded; its owner is a guess, and no ledger counts
+    /// it.
     Found = 3,
-    /// A walk found it mapped, and could tell whose it is. Owned, though since when is not known.
+    /// Memory that a walk found mapped, with a known owner. Owned, though the time of mapping is
+    /// not known.
     Seen = 4,
-    /// Nothing that is known; a walk that began before must not enter its findings.
+    /// No known memory; a walk that began earlier must not enter its findings here.
     Hole = 5,
 }
 
@@ -70,34 +72,35 @@ struct Chunk {
     pieces: [Piece; PIECES],
 }
 
-/// See the module. All zero is an empty map.
+/// The map. All zeros is an empty map.
 pub struct Map {
-    /// Chunks in use in the order of their addresses, then those to use again.
+    /// Chunks in use in the order of their addresses, then free ones.
     chunks: [Option<NonNull<Chunk>>; CHUNKS],
-    /// The first address of each chunk in use.
+    /// First address of each chunk in use.
     firsts: [usize; CHUNKS],
     used: usize,
     made: usize,
     owned: [u64; LIMIT],
-    /// Answers that others have got on it, and owners for which these may no longer hold: a bit for
-    /// each.
+    /// Owned bytes that [`Map::changes`] last reported, and the components for which they may have
+    /// changed: one bit for each.
     told: [u64; LIMIT],
     changed: [u64; LIMIT / 64],
-    /// Ever taken in. Memory taken in again after a move counts again.
+    /// Total bytes ever entered. Memory entered again after a move counts again.
     mapped: [u64; LIMIT],
     /// Bytes of [`Kind::Seen`].
     pub seen: u64,
-    /// The walk under way.
+    /// Number of the walk in progress.
     pub walking: Option<u32>,
-    /// Calls marked so far.
+    /// Number of calls marked so far.
     pub marks: u32,
-    /// Pieces not taken in since there was no memory for them.
+    /// Number of pieces not entered because there was no memory for them.
     pub lost: u64,
-    /// Memory of others that is in use as stacks.
+    /// Memory of other owners that is in use as stacks.
     pub given: Stacks,
-    /// Memory whose asker is known, and no mapper.
+    /// Memory that was requested by a known object but has no known mapper.
     pub asked: Asked,
-    /// Of such memory, the bytes that the last walk found to be nobody else's: they are part of `owned`.
+    /// Bytes of such memory that the last walk found to have no other owner: they are part of
+    /// `owned`.
     asked_owned: [u64; LIMIT],
 }
 
@@ -122,7 +125,8 @@ impl Map {
         }
     }
 
-    /// Counts so many bytes of each component as owned beside those of its pieces, in place of those of the last time.
+    /// Counts these bytes of each component as owned in addition to those of its pieces, in place
+    /// of the previous ones.
     pub fn own_asked(&mut self, bytes: &[u64; LIMIT]) {
         for (index, (&now, before)) in bytes.iter().zip(&mut self.asked_owned).enumerate() {
             if now != *before {
@@ -135,17 +139,18 @@ impl Map {
         }
     }
 
-    /// Bytes of pieces that count as owned by a component.
+    /// Returns the bytes of pieces that count as owned by a component.
     pub fn owned(&self, component: Component) -> u64 {
         self.owned[usize::from(component.0) % LIMIT]
     }
 
-    /// As [`Self::owned`], of all components.
+    /// Returns the bytes owned by all components.
     pub fn total(&self) -> u64 {
         self.owned.iter().sum()
     }
 
-    /// Calls `each` with the components that own more or less than when this was last asked.
+    /// Calls `each` with the components whose owned bytes have changed since the last call, and the
+    /// difference.
     pub fn changes(&mut self, mut each: impl FnMut(Component, i64)) {
         for word in 0..self.changed.len() {
             let mut bits = core::mem::take(&mut self.changed[word]);
@@ -161,18 +166,18 @@ impl Map {
         }
     }
 
-    /// Bytes ever taken in for a component.
+    /// Returns the total bytes ever entered for a component.
     pub fn mapped(&self, component: Component) -> u64 {
         self.mapped[usize::from(component.0) % LIMIT]
     }
 
-    /// The first piece that ends above `address`.
+    /// Returns the first piece that ends above `address`.
     pub fn next(&self, address: usize) -> Option<Piece> {
         let (chunk, index) = self.find(address)?;
         Some(self.chunk(chunk).pieces[index])
     }
 
-    /// Takes a piece in, over whatever was there.
+    /// Enters a piece and replaces whatever was there.
     pub fn insert(&mut self, piece: Piece) {
         if piece.start >= piece.end {
             return;
@@ -181,24 +186,25 @@ impl Map {
         self.place(piece);
     }
 
-    /// Takes a piece in that is there already and was known otherwise: it is not mapped anew.
+    /// Enters a piece that is there already and was known otherwise, so that it does not count as
+    /// mapped again.
     pub fn renew(&mut self, piece: Piece) {
         let mapped = self.mapped(piece.owner);
         self.insert(piece);
         self.mapped[usize::from(piece.owner.0) % LIMIT] = mapped;
     }
 
-    /// Forgets all between two addresses.
+    /// Forgets everything between two addresses.
     pub fn remove(&mut self, start: usize, end: usize) {
         self.carve(start, end, u32::MAX);
     }
 
-    /// Forgets all between two addresses that was known before the walk `known`.
+    /// Forgets everything between two addresses that was known before the walk `known`.
     pub fn remove_known(&mut self, start: usize, end: usize, known: u32) {
         self.carve(start, end, known);
     }
 
-    /// In the child of a fork, where nobody comes back from a call.
+    /// Removes the marks of calls, in the child of a fork, where other threads' calls never return.
     pub fn forget_marks(&mut self) {
         for chunk in 0..self.used {
             let chunk = self.chunk_mut(chunk);
@@ -234,7 +240,7 @@ impl Map {
                 (true, true) => {
                     self.chunk_mut(chunk).pieces[index].end = low;
                     let right = Piece { start: high, ..piece };
-                    // Counted already as part of the whole.
+                    // The right part is already counted as part of the whole.
                     self.count(&right, false);
                     let mapped = self.mapped(right.owner);
                     self.place(right);
@@ -244,7 +250,7 @@ impl Map {
         }
     }
 
-    /// Takes in a piece that overlaps none.
+    /// Enters a piece that overlaps no other.
     pub fn place(&mut self, piece: Piece) {
         let (chunk, index) = match self.find(piece.start) {
             Some(place) => place,
@@ -257,7 +263,7 @@ impl Map {
             }
             None => (self.used - 1, self.chunk(self.used - 1).count),
         };
-        // The end of the chunk before is as good, and keeps neighbours together.
+        // The end of the previous chunk is equally valid, and keeps neighbours together.
         let (chunk, index) = if index == 0 && chunk > 0 {
             (chunk - 1, self.chunk(chunk - 1).count)
         } else {
@@ -322,7 +328,7 @@ impl Map {
         }
     }
 
-    /// Chunk and place of the first piece that ends above `address`.
+    /// Returns the chunk and the index of the first piece that ends above `address`.
     fn find(&self, address: usize) -> Option<(usize, usize)> {
         let after = self.firsts[..self.used].partition_point(|&first| first <= address);
         let chunk = after.saturating_sub(1);
@@ -356,7 +362,7 @@ impl Map {
         }
     }
 
-    /// Moves the upper half of a chunk into one after it.
+    /// Moves the upper half of a chunk into a new one after it.
     fn split(&mut self, chunk: usize) -> bool {
         if !self.open(chunk + 1) {
             return false;
@@ -372,7 +378,7 @@ impl Map {
         true
     }
 
-    /// Makes room for an empty chunk at a place in the order.
+    /// Inserts an empty chunk at a position in the order.
     fn open(&mut self, place: usize) -> bool {
         if self.used == self.made && !self.make() {
             return false;
@@ -410,7 +416,7 @@ impl Map {
 
     fn chunk(&self, place: usize) -> &Chunk {
         let chunk = self.chunks[place].expect("a chunk in use");
-        // SAFETY: made by `make`, where all zero is a valid chunk; only this map has it.
+        // SAFETY: created by `make`, where all zeros is a valid chunk; only this map refers to it.
         unsafe { chunk.as_ref() }
     }
 

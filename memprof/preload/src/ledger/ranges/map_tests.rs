@@ -1,4 +1,4 @@
-//! The map against a model that has an owner for every page.
+//! Tests of the map against a model that has an owner for every page.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const PAGES: usize = 400;
 
-/// One act on the map, in pages.
+/// One operation on the map, in pages.
 #[derive(Clone, Debug)]
 enum Act {
     Insert { start: usize, length: usize, owner: u16, kind: u8, known: u32 },
@@ -98,14 +98,14 @@ proptest! {
                     map.not_moved(&moving, 1);
                 }
                 Act::Move { old, old_length, new, new_length, other } => {
-                    // The kernel refuses what overlaps.
+                    // The kernel refuses overlapping ranges.
                     let apart = new + new_length <= old || old + old_length <= new;
                     if old != new && !apart {
                         continue;
                     }
                     let moving = map.moves(old, old + old_length);
                     check(&map, &model);
-                    // What another thread maps before the call has come back, where the kernel has
+                    // Another thread maps memory before the call has returned, where the kernel has
                     // already made room. A walk that began later finds the rest gone.
                     let other = if old != new { other.min(old_length) } else { 0 };
                     let whose = Some((4, Kind::Shared));
@@ -149,7 +149,7 @@ fn thousands_of_pieces_come_and_go() {
     };
     let count = 20_000;
     for index in 0..count {
-        // An order that splits chunks everywhere.
+        // This order splits chunks everywhere.
         map.insert(piece(index * 7919 % count));
     }
     assert_eq!(map.owned(Component(20)), count as u64);

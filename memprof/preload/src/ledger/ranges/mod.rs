@@ -1,5 +1,6 @@
-//! The ledger of ranges: who mapped which addresses. Keyed by address, since who unmaps may be another. Memory mapped
-//! by ways that are not seen is entered by the walks that find it.
+//! Ledger of ranges: which component mapped which addresses. Keyed by address, since another
+//! component may unmap them. Memory mapped in ways that the tool does not see is entered by the
+//! walks that find it.
 
 #![allow(unsafe_code)]
 
@@ -22,23 +23,23 @@ pub use map::{Kind, Piece};
 
 struct Shared(UnsafeCell<map::Map>);
 
-// SAFETY: used with LOCK held only.
+// SAFETY: accessed only while LOCK is held.
 unsafe impl Sync for Shared {}
 
 static MAP: Shared = Shared(UnsafeCell::new(map::Map::new()));
 static LOCK: SpinLock = SpinLock::new();
-/// The number of walks through the mappings begun so far.
+/// Number of walks through the mappings begun so far.
 static WALK: AtomicU32 = AtomicU32::new(0);
 
 fn with<R>(work: impl FnOnce(&mut map::Map) -> R) -> R {
     with_peaks(true, work)
 }
 
-/// The sums of owned bytes follow, and their peaks if that is asked for.
+/// Runs `work` on the map and updates the sums of owned bytes and, if `peaks` is set, their peaks.
 fn with_peaks<R>(peaks: bool, work: impl FnOnce(&mut map::Map) -> R) -> R {
     let _guard = Guard::enter();
     LOCK.lock();
-    // SAFETY: the lock is held, and neither `work` nor the sums come back here.
+    // SAFETY: the lock is held, and neither `work` nor the sums call this function again.
     let map = unsafe { &mut *MAP.0.get() };
     let result = work(map);
     map.changes(|component, by| heap::mapped(component, by, peaks));
@@ -57,24 +58,25 @@ fn insert(start: usize, length: usize, owner: Component, kind: Kind) {
     with(|map| map.insert(Piece { start, end, owner, kind, known }));
 }
 
-/// `owner` mapped `length` bytes at `start`.
+/// Records that `owner` mapped `length` bytes at `start`.
 pub fn mapped(start: usize, length: usize, owner: Component, shared: bool) {
     insert(start, length, owner, if shared { Kind::Shared } else { Kind::Private });
     crate::base::deferred::run();
 }
 
-/// Enters memory that was there when the tool was loaded, and seems to be this owner's.
+/// Enters memory that was mapped when the tool was loaded and seems to belong to `owner`.
 pub fn found(start: usize, length: usize, owner: Component) {
     insert(start, length, owner, Kind::Found);
 }
 
-/// The addresses are about to be unmapped; [`left`] must follow. Until then they count.
+/// Announces that the addresses are about to be unmapped; [`left`] must follow. Until then they
+/// count.
 pub fn leaves(start: usize, length: usize) -> Leaving {
     let (start, end) = pages(start, length);
     with(|map| map.leaves(start, end))
 }
 
-/// Notes the end of a call on them: unmapped, or still there.
+/// Records the end of the call that [`leaves`] announced: the range is unmapped, or still there.
 pub fn left(leaving: &Leaving, unmapped: bool) {
     let known = WALK.load(Ordering::Acquire);
     with(|map| match unmapped {
@@ -86,49 +88,50 @@ pub fn left(leaving: &Leaving, unmapped: bool) {
     });
 }
 
-/// The addresses have been unmapped, and nobody else maps anything there.
+/// Records that the addresses have been unmapped, where no other thread can have mapped anything
+/// there.
 pub fn unmapped(start: usize, length: usize) {
     left(&leaves(start, length), true);
 }
 
-/// A mapping is about to be moved or to change its length; [`moved`] or [`stayed`] must follow. Until then it counts as
-/// before, though a walk may find it gone.
+/// Announces that a mapping is about to be moved or to change its length; [`moved`] or [`stayed`]
+/// must follow. Until then it counts as before, though a walk may find it gone.
 pub fn moves(old: usize, length: usize) -> Moving {
     let (old, end) = pages(old, length);
     with(|map| map.moves(old, end))
 }
 
-/// Nothing was moved after all.
+/// Records that nothing was moved.
 pub fn stayed(moving: &Moving) {
     let known = WALK.load(Ordering::Acquire);
     with(|map| map.not_moved(moving, known));
 }
 
-/// A mapping moved or changed its length.
+/// Records that a mapping moved or changed its length.
 pub fn moved(moving: &Moving, new: usize, new_length: usize) {
     let (new, end) = pages(new, new_length);
     let known = WALK.load(Ordering::Acquire);
     with(|map| map.moved(moving, new, end, known));
 }
 
-/// The pages of a mapping moved, and its old addresses stay mapped.
+/// Records that the pages of a mapping moved while its old addresses stay mapped.
 pub fn doubled(moving: &Moving, new: usize, new_length: usize) {
     let (new, end) = pages(new, new_length);
     let known = WALK.load(Ordering::Acquire);
     with(|map| map.doubled(moving, new, end, known));
 }
 
-/// In the child of a fork: other threads' calls do not come back.
+/// Forgets the calls of other threads, in the child of a fork, where they never return.
 pub fn forget_calls() {
     with(map::Map::forget_marks);
 }
 
-/// Enters a thread's stack, by an address in it, and returns its start and length; no length where the C library does
-/// not tell. To be called by the thread itself.
+/// Enters a thread's stack, by an address in it, and returns its start and length; a length of 0
+/// where the C library does not report it. Called by the thread itself.
 pub fn stack(address: usize, owner: Component) -> (usize, usize) {
     let _guard = Guard::enter();
     let (mut low, mut size) = (core::ptr::null_mut(), 0);
-    // SAFETY: the attributes are made by the first call and given back by the last.
+    // SAFETY: the first call creates the attributes and the last destroys them.
     unsafe {
         let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
@@ -145,24 +148,25 @@ pub fn stack(address: usize, owner: Component) -> (usize, usize) {
     (low, size)
 }
 
-/// The calling thread has begun on memory that the program has given it for a stack; [`given_back`] or
-/// [`look_at_threads`] tell its end.
+/// Records that the calling thread began to run on memory that the program provided as its stack.
+/// [`given_back`] or [`look_at_threads`] ends this.
 pub fn given(start: usize, length: usize, owner: Component) {
     let thread = kernel::thread();
     with(|map| map.given.begins(given::Stack { start, end: start + length, owner, thread }));
 }
 
-/// The thread is done with it.
+/// Records that the thread no longer uses the stack at `start`.
 pub fn given_back(start: usize) {
     with(|map| map.given.ends(start));
 }
 
-/// Threads may end in ways that are not seen: whose is gone has no stack any more.
+/// Forgets the stacks of threads that are gone: a thread may end in ways that the tool does not
+/// see.
 pub fn look_at_threads() {
     with(|map| map.given.retain(|stack| kernel::is_thread(stack.thread)));
 }
 
-/// As [`next`], for questions about the use of the memory: start, end, and owner.
+/// Does what [`next`] does for questions about the use of memory. Returns start, end, and owner.
 pub fn next_use(address: usize) -> Option<(usize, usize, Component)> {
     let (given, piece) = (with(|map| map.given.next(address)), next(address));
     let Some(given) = given else {
@@ -176,37 +180,40 @@ pub fn next_use(address: usize) -> Option<(usize, usize, Component)> {
     }
 }
 
-/// `owner` has asked the kernel for private memory, past the functions that are seen.
+/// Records that `owner` requested private memory from the kernel, bypassing the functions that the
+/// tool sees.
 pub fn asked(start: usize, length: usize, owner: Component) {
     let (start, end) = pages(start, length);
     with(|map| map.asked.enter(asked::Stretch { start, end, owner }));
 }
 
-/// Such memory is asked for no longer.
+/// Forgets such a request for these addresses.
 pub fn not_asked(start: usize, length: usize) {
     let (start, end) = pages(start, length);
     with(|map| map.asked.forget(start, end));
 }
 
-/// The first stretch of such memory that ends above an address: start, end, and who asked.
+/// Returns the first such range that ends above an address: start, end, and the component that
+/// requested it.
 pub fn next_asked(address: usize) -> Option<(usize, usize, Component)> {
     let next = with(|map| map.asked.next(address))?;
     Some((next.start, next.end, next.owner))
 }
 
-/// Counts what a walk found of it, and nobody else's, as owned by who asked.
+/// Counts the bytes of such memory that a walk found without another owner as owned by the
+/// component that requested them.
 pub fn own_asked(bytes: &[u64; LIMIT]) {
-    // No peak, as with other findings of a walk.
+    // No peak, as for other findings of a walk.
     with_peaks(false, |map| map.own_asked(bytes));
 }
 
-/// Bytes of mappings that all components own together.
+/// Returns the bytes of mappings that all components own together.
 pub fn total() -> u64 {
     with(|map| map.total())
 }
 
-/// Bytes of mappings that each component owns now, and that were ever mapped for it; stacks are not
-/// counted.
+/// Returns the bytes of mappings that each component owns now, and the total ever mapped for it.
+/// Stacks are not counted.
 pub fn owned_all(into: &mut [(u64, u64)]) {
     with(|map| {
         for (index, owned) in into.iter_mut().enumerate() {
@@ -216,7 +223,7 @@ pub fn owned_all(into: &mut [(u64, u64)]) {
     });
 }
 
-/// The first piece that ends above an address.
+/// Returns the first piece that ends above an address.
 pub fn next(mut address: usize) -> Option<Piece> {
     with(|map| {
         loop {
@@ -233,11 +240,11 @@ pub fn next(mut address: usize) -> Option<Piece> {
 #[derive(Copy, Clone)]
 pub struct Walk {
     number: u32,
-    /// Earlier walks have entered something.
+    /// True if earlier walks have entered something.
     pub corrects: bool,
 }
 
-/// Begins a walk: later entries are younger than it. One at a time.
+/// Begins a walk: later entries are newer than the walk. Only one walk runs at a time.
 pub fn walk() -> Walk {
     with(|map| {
         let number = WALK.fetch_add(1, Ordering::AcqRel);
@@ -246,30 +253,30 @@ pub fn walk() -> Walk {
     })
 }
 
-/// The walk has ended.
+/// Records the end of the walk.
 pub fn walked() {
     with(|map| map.walking = None);
 }
 
-/// A walk found this mapped, and `owner`'s if nobody was seen to map it.
+/// Enters a range that a walk found mapped, for `owner` if the tool saw no call that mapped it.
 pub fn seen(start: usize, end: usize, owner: Option<Component>, walk: Walk) {
-    // No peak: it may be what a call has just made, whose thread enters it next under another name. It
-    // counts for peaks with the sample.
+    // No peak: the range may be what a call has just mapped, whose thread enters it next for
+    // another component. It counts for peaks with the sample.
     with_peaks(false, |map| map.seen(start, end, owner, walk.number));
 }
 
-/// Notes that a walk found nothing mapped between two addresses: entries from before it are gone,
-/// by a way that was not seen.
+/// Records that a walk found nothing mapped between two addresses: older entries there are gone, by
+/// a call that the tool did not see.
 pub fn gone(start: usize, end: usize, walk: Walk) {
     with(|map| map.remove_known(start, end, walk.number));
 }
 
-/// Pieces for which there was no room.
+/// Returns the number of pieces for which there was no room.
 pub fn lost() -> u64 {
     with(|map| map.lost)
 }
 
-/// For [`crate::lifecycle::fork`].
+/// Returns the lock, for [`crate::lifecycle::fork`].
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }

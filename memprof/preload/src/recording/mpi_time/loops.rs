@@ -1,7 +1,8 @@
-//! Loops of the program, from the places that the thread that began MPI calls it from.
+//! Loops of the program, found from the addresses at which the thread that began MPI calls it.
 //!
-//! That thread alone has the graph, and copies its sites for others at most once in a period: as the first loop is found,
-//! then where loops have changed or one of them begins an iteration, and at the end.
+//! Only that thread has the graph. It copies the call sites for other threads at most once in a
+//! period: when the first loop is found, then where loops have changed or one of them begins an
+//! iteration, and at the end.
 
 #![allow(unsafe_code)]
 
@@ -19,9 +20,9 @@ use crate::base::lock::SpinLock;
 use crate::base::thread::Guard;
 use crate::owners;
 
-/// Call sites that are kept.
+/// Maximum number of call sites.
 pub const SITES: usize = 256;
-/// Nanoseconds that recent times go back, or up to twice as many.
+/// Length in nanoseconds of the recent past; it may be up to twice as long.
 const WINDOW: u64 = 10_000_000_000;
 
 struct Owned {
@@ -31,12 +32,12 @@ struct Owned {
 
 struct OwnedCell(UnsafeCell<Owned>);
 
-// SAFETY: used by the thread whose time it is, with BUSY set.
+// SAFETY: used by the measured thread only, with BUSY set.
 unsafe impl Sync for OwnedCell {}
 
 static OWNED: OwnedCell =
     OwnedCell(UnsafeCell::new(Owned { graph: Graph::new(), notices: Notices::every(0) }));
-/// The graph is at work: a handler of a signal that comes meanwhile leaves it alone.
+/// True while the graph is in use: a signal handler that interrupts it leaves it alone.
 static BUSY: AtomicBool = AtomicBool::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static PAUSED: AtomicBool = AtomicBool::new(false);
@@ -49,7 +50,7 @@ struct Copied {
 
 struct CopiedCell(UnsafeCell<Copied>);
 
-// SAFETY: used with LOCK held.
+// SAFETY: accessed only while LOCK is held.
 unsafe impl Sync for CopiedCell {}
 
 static COPIED: CopiedCell =
@@ -58,8 +59,8 @@ static LOCK: SpinLock = SpinLock::new();
 /// Number of copies made.
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
-/// Begins to look for loops, with so many nanoseconds between two copies. To be called after the times are begun, before
-/// the first call of MPI.
+/// Starts to search for loops, with `period` nanoseconds between two copies. Called after time
+/// measurement has started, before the first MPI call.
 pub fn start(period: u64) {
     let ticks = ticks_in_a_millisecond();
     with(|owned| {
@@ -69,7 +70,7 @@ pub fn start(period: u64) {
     IS_ON.store(true, Ordering::Release);
 }
 
-/// Ticks of the clock in a millisecond, as exact as a millisecond tells.
+/// Returns the clock ticks in a millisecond, as precisely as one millisecond allows.
 fn ticks_in_a_millisecond() -> u64 {
     let (from, began) = both_clocks();
     loop {
@@ -82,23 +83,24 @@ fn ticks_in_a_millisecond() -> u64 {
     }
 }
 
-/// Returns true if loops are looked for.
+/// Returns true if loops are searched for.
 pub fn is_on() -> bool {
     IS_ON.load(Ordering::Acquire)
 }
 
-/// Works on the graph, in the thread whose time it is; none where it was interrupted in that.
+/// Runs `work` on the graph, in the measured thread. Returns `None` where it interrupted another
+/// use.
 fn with<R>(work: impl FnOnce(&mut Owned) -> R) -> Option<R> {
     if BUSY.swap(true, Ordering::Acquire) {
         return None;
     }
-    // SAFETY: in the only thread that has it, and not inside another such block.
+    // SAFETY: in the only thread that uses it, and not nested in another use.
     let result = work(unsafe { &mut *OWNED.0.get() });
     BUSY.store(false, Ordering::Release);
     Some(result)
 }
 
-/// A call of MPI from outside returns, in the thread whose time it is.
+/// Handles the return of an outermost MPI call in the measured thread.
 #[inline]
 pub fn left(function: usize, began: u64, ended: u64) {
     if !IS_ON.load(Ordering::Relaxed) || PAUSED.load(Ordering::Relaxed) {
@@ -115,7 +117,7 @@ pub fn left(function: usize, began: u64, ended: u64) {
     });
 }
 
-/// Copies the sites for others, if nobody reads them now.
+/// Copies the call sites for other threads, unless one is reading them now.
 #[cold]
 fn copy(graph: &Graph<SITES, 1024>) {
     let _guard = Guard::enter();
@@ -131,8 +133,8 @@ fn copy(graph: &Graph<SITES, 1024>) {
     LOCK.unlock();
 }
 
-/// Calls `each` with the number of every site, the site, and the number of calls from sites that found no room, if there
-/// is a newer copy than that of number `last`. Returns its number.
+/// Calls `each` with the number of every site, the site, and the number of calls from sites that
+/// found no room, if there is a newer copy than number `last`. Returns the number of that copy.
 pub fn each(last: u64, each: &mut dyn FnMut(usize, &Site, u64)) -> Option<u64> {
     if !is_on() {
         return None;
@@ -154,16 +156,16 @@ pub fn each(last: u64, each: &mut dyn FnMut(usize, &Site, u64)) -> Option<u64> {
     (copies != last).then_some(copies)
 }
 
-/// Number of copies made, at a place that does not move.
+/// Returns the number of copies, at a fixed address.
 pub const fn copies() -> &'static AtomicU64 {
     &COPIES
 }
 
-/// A loop that is in no other, for `memprof_hooks`. Times are in nanoseconds.
+/// A loop that is in no other loop, for `memprof_hooks`. Times are in nanoseconds.
 #[repr(C)]
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutermostLoop {
-    /// Equal in the processes that are in this loop.
+    /// Equal in all processes that are in this loop.
     pub id: u64,
     pub iterations: u64,
     pub elapsed: u64,
@@ -172,8 +174,8 @@ pub struct OutermostLoop {
     pub recent_mpi: u64,
 }
 
-/// Fills in the outermost loops of the newest copy, those with most time first, and returns how many there were room for.
-/// None where loops are not looked for, or cannot be told now.
+/// Writes the outermost loops of the newest copy in descending order of time, and returns how many
+/// fit. Returns `None` where loops are not searched for, or not available now.
 pub fn outermost(into: &mut [OutermostLoop]) -> Option<usize> {
     if !is_on() {
         return None;
@@ -226,7 +228,7 @@ pub fn outermost(into: &mut [OutermostLoop]) -> Option<usize> {
     })
 }
 
-/// Looks at the newest copy, of this number.
+/// Calls `look` with the number and the sites of the newest copy.
 fn with_copied<R>(look: impl FnOnce(u64, &[Site]) -> R) -> R {
     LOCK.lock();
     // SAFETY: the lock is held.
@@ -236,13 +238,13 @@ fn with_copied<R>(look: impl FnOnce(u64, &[Site]) -> R) -> R {
     result
 }
 
-/// Turns addresses that calls return to into keys that are the same in all processes, of object and offset. Returns false
-/// if the list of objects is busy.
+/// Converts return addresses into keys of object and offset that are equal in all processes.
+/// Returns false if the list of objects is busy.
 fn to_keys(keys: &mut [u64; SITES]) -> bool {
     let addresses = *keys;
     owners::each(|object| {
         for (key, address) in keys.iter_mut().zip(addresses) {
-            // The address continued at is behind the call.
+            // The return address lies behind the call.
             if (object.low as u64..object.high as u64).contains(&address.wrapping_sub(1)) {
                 *key = object.name_hash().wrapping_add(address - object.base as u64);
             }
@@ -250,18 +252,18 @@ fn to_keys(keys: &mut [u64; SITES]) -> bool {
     })
 }
 
-/// Name of the function that a site calls.
+/// Returns the name of the function that a site calls.
 pub fn name(site: &Site) -> &'static str {
     functions::name(usize::from(site.function))
 }
 
-/// Number of its kind.
+/// Returns the number of the kind of that function.
 pub fn kind(site: &Site) -> u32 {
     let kind = KIND_OF.get(usize::from(site.function));
     u32::from(kind.map_or(Kind::Other as u8, |kind| kind.load(Ordering::Relaxed)))
 }
 
-/// Number of the head of the loop around a site, or [`memprof_trace::layout::NONE`].
+/// Returns the number of the head of the loop around a site, or [`memprof_trace::layout::NONE`].
 pub fn around(site: &Site) -> u32 {
     match (site.head, site.outer) {
         (NONE, NONE) => memprof_trace::layout::NONE,
@@ -270,7 +272,7 @@ pub fn around(site: &Site) -> u32 {
     }
 }
 
-/// See the table of [`crate::lifecycle::hooks`].
+/// Implements `loops` of the table in [`crate::lifecycle::hooks`].
 pub extern "C" fn control(action: u32) {
     if !is_on() || !is_owner() {
         return;
@@ -293,7 +295,8 @@ pub extern "C" fn control(action: u32) {
     }
 }
 
-/// Held while sites are copied; `fork` takes it. Inside of the lock of phases, outside of that of the writer.
+/// Returns the lock that is held while sites are copied; `fork` takes it. It is taken inside the
+/// lock of phases, outside of the writer's.
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }

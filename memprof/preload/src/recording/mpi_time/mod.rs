@@ -1,8 +1,9 @@
-//! Time of the process inside and outside of MPI: of the thread that began MPI, by kind of function; of others as one sum.
+//! Time of the process inside and outside of MPI: by kind of function for the thread that began
+//! MPI, as one sum for other threads.
 //!
-//! The hot path is [`left`], which adds to one set of sums of the process. Regions take differences of these sums where
-//! they begin and end. All is in ticks of the clock, and becomes nanoseconds when it is read: the scale is that of all
-//! time since the start.
+//! The hot path is [`left`], which adds to one set of sums of the process. Regions take differences
+//! of these sums where they begin and end. All times are in clock ticks and are converted to
+//! nanoseconds when they are read, with the average rate since the start.
 
 #![allow(unsafe_code)]
 
@@ -22,15 +23,15 @@ mod regions;
 
 pub use regions::{Regions, WHOLE};
 
-/// Rows of times in a trace.
+/// Number of time rows in a trace.
 pub const ROWS: u32 = LIMIT as u32 + 1;
 
 /// Number of kinds of functions.
 pub const KINDS: usize = Kind::ALL.len();
 
-/// Sums of the process, of which the thread that began MPI is the only writer, but for `others`.
+/// Sums of the process. Only the thread that began MPI writes them, except `others`.
 struct Sums {
-    /// Odd while they change.
+    /// Odd while the sums change.
     sequence: AtomicU64,
     ticks: [AtomicU64; KINDS],
     calls: [AtomicU64; KINDS],
@@ -51,33 +52,35 @@ static SUMS: Sums = Sums {
 };
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
-/// The time-stamp counter does not change its rate, and is the clock.
+/// True if the time-stamp counter has a constant rate, and is used as the clock.
 static HAS_COUNTER: AtomicBool = AtomicBool::new(false);
-/// The clock and the kernel's at the start, for the scale.
+/// Readings of the clock and of the kernel's clock at the start, for the scale.
 static STARTED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// Block of the thread whose time it is.
+/// Address of the `Local` of the measured thread (the owner).
 static OWNER: AtomicUsize = AtomicUsize::new(0);
-/// Kind of each function, by its number.
+/// Kind of each function, by its index.
 static KIND_OF: [AtomicU8; functions::COUNT] =
     [const { AtomicU8::new(Kind::Other as u8) }; functions::COUNT];
-/// When the owner began to lend its processors, 0 while it does not; and how often it has begun without an end.
+/// Time at which the owner began to lend its processors, 0 while it does not; and the nesting
+/// depth.
 static LENDS_SINCE: AtomicU64 = AtomicU64::new(0);
 static LENDS: AtomicU64 = AtomicU64::new(0);
 
 /// Sums at one moment, or between two, in ticks.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Time at all.
+    /// Total time.
     pub elapsed: u64,
     pub mpi: [u64; KINDS],
     pub calls: [u64; KINDS],
-    /// Outside of MPI while quo waits and others use the processors.
+    /// Time outside of MPI while quo waits and other threads use the processors.
     pub lent: u64,
     pub lent_calls: u64,
-    /// Inside MPI in other threads.
+    /// Time inside MPI in other threads.
     pub others: u64,
     pub others_calls: u64,
-    /// In OpenMP's parallel regions, without MPI and what was lent there; and their number.
+    /// Time in OpenMP parallel regions, without MPI and lent time in them; and the number of
+    /// regions.
     pub openmp: u64,
     pub openmp_regions: u64,
 }
@@ -95,7 +98,7 @@ impl Totals {
         openmp_regions: 0,
     };
 
-    /// Adds the difference of two moments.
+    /// Adds the differences between two moments.
     pub fn add_between(&mut self, from: &Totals, to: &Totals) {
         let add = |sum: &mut u64, from: u64, to: u64| *sum += to.saturating_sub(from);
         add(&mut self.elapsed, from.elapsed, to.elapsed);
@@ -111,7 +114,7 @@ impl Totals {
         add(&mut self.openmp_regions, from.openmp_regions, to.openmp_regions);
     }
 
-    /// The same in nanoseconds, as a row of the trace.
+    /// Returns the sums in nanoseconds, as a row of the trace.
     pub fn row(&self, time: u64, scale: f64) -> TimeRow {
         let scaled = |ticks: u64| (ticks as f64 * scale).round() as u64;
         let mut row = TimeRow {
@@ -133,7 +136,7 @@ impl Totals {
     }
 }
 
-/// Begins to take times. To be called by the main thread before anything is patched.
+/// Starts to measure times. Called by the main thread before anything is patched.
 pub fn start() {
     for (index, kind) in KIND_OF.iter().enumerate() {
         kind.store(functions::kind_of(functions::name(index)) as u8, Ordering::Relaxed);
@@ -148,12 +151,12 @@ pub fn start() {
     thunks::observe(Observer { left, clock: if has_counter { None } else { Some(monotonic) } });
 }
 
-/// Returns true if times are taken.
+/// Returns true if times are measured.
 pub fn is_on() -> bool {
     IS_ON.load(Ordering::Acquire)
 }
 
-/// MPI begins, in the thread whose time it is from the first time on.
+/// Handles the begin of MPI. The thread that first begins MPI is the measured one.
 pub fn mpi_begins() {
     static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
     if is_on() && !HAS_BEGUN.swap(true, Ordering::Relaxed) {
@@ -162,30 +165,31 @@ pub fn mpi_begins() {
     }
 }
 
-/// Returns true if the time is that of the calling thread.
+/// Returns true if the calling thread is the measured one.
 fn is_owner() -> bool {
     block() as usize == OWNER.load(Ordering::Relaxed)
 }
 
-/// Makes the time that of the calling thread.
+/// Makes the calling thread the measured one.
 fn take_over() {
     OWNER.store(block() as usize, Ordering::Release);
 }
 
-/// Returns true if the time-stamp counter runs at one rate, whatever the processor does.
+/// Returns true if the time-stamp counter has a constant rate in all processor states.
 #[cfg(target_arch = "x86_64")]
 fn has_counter() -> bool {
     use core::arch::x86_64::__cpuid;
     const POWER: u32 = 0x8000_0007;
-    // Newer compilers know that these are safe.
+    // In newer compilers, these functions are safe.
     #[allow(unused_unsafe)]
-    // SAFETY: every processor of this kind has the instruction.
+    // SAFETY: every processor of this architecture has the instruction.
     unsafe {
         __cpuid(0x8000_0000).eax >= POWER && __cpuid(POWER).edx & 1 << 8 != 0
     }
 }
 
-/// Returns true if there is a counter that runs at one rate, whatever the processor does: this kind always has one.
+/// Returns true if there is a counter with a constant rate in all processor states, which this
+/// architecture always has.
 #[cfg(not(target_arch = "x86_64"))]
 fn has_counter() -> bool {
     cfg!(target_arch = "aarch64")
@@ -195,18 +199,19 @@ extern "C" fn monotonic() -> u64 {
     kernel::monotonic()
 }
 
-/// The clock.
+/// Returns the time of the clock.
 #[inline]
 fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
     if HAS_COUNTER.load(Ordering::Relaxed) {
-        // SAFETY: every processor of this kind has the instruction.
+        // SAFETY: every processor of this architecture has the instruction.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
     #[cfg(target_arch = "aarch64")]
     {
         let count: u64;
-        // SAFETY: every processor of this kind has the counter, which Linux lets programs read.
+        // SAFETY: every processor of this architecture has the counter, which Linux lets programs
+        // read.
         unsafe {
             core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack));
         }
@@ -216,8 +221,8 @@ fn now() -> u64 {
     kernel::monotonic()
 }
 
-/// The clock and the kernel's at one moment. A process may be stopped between two readings: of several pairs it is the one
-/// with least time between them.
+/// Returns the clock and the kernel's clock at one moment. A process may be stopped between two
+/// readings, so of several pairs the one with the least time between its readings is returned.
 fn both_clocks() -> (u64, u64) {
     let pairs = [(); 5].map(|()| {
         let (before, time, after) = (now(), kernel::monotonic(), now());
@@ -228,7 +233,7 @@ fn both_clocks() -> (u64, u64) {
     (ticks, time)
 }
 
-/// Nanoseconds of a tick.
+/// Returns the number of nanoseconds in a tick.
 pub fn scale() -> f64 {
     if !HAS_COUNTER.load(Ordering::Relaxed) {
         return 1.0;
@@ -239,20 +244,20 @@ pub fn scale() -> f64 {
     if ticks == 0 { 1.0 } else { time as f64 / ticks as f64 }
 }
 
-/// The word of a thread's block that has the time of its entry into MPI.
+/// Returns the word of a thread's block that holds the time of its entry into MPI.
 fn began(block: usize) -> &'static AtomicU64 {
-    // SAFETY: within the block of the calling or the owning thread; the first thread's and that of MPI last as long as
-    // they are asked about.
+    // SAFETY: within the block of the calling or the owning thread; the blocks of the first thread
+    // and of the owner live as long as they are used.
     unsafe { &*((block + BEGAN) as *const AtomicU64) }
 }
 
-/// Adds to a word that one thread writes.
+/// Adds to a word that only one thread writes.
 #[inline]
 fn add(word: &AtomicU64, more: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
-/// A call of MPI returns.
+/// Handles the return of an MPI call.
 extern "C" fn left(function: usize) {
     let now = now();
     let block = block() as usize;
@@ -265,7 +270,7 @@ extern "C" fn left(function: usize) {
     }
     let kind = usize::from(KIND_OF.get(function).map_or(0, |kind| kind.load(Ordering::Relaxed)));
     let kind = kind.min(KINDS - 1);
-    // Stores of a processor of this kind become visible in their order: release costs nothing.
+    // Stores of such a processor become visible in order, so release costs nothing.
     add(&SUMS.sequence, 1);
     core::sync::atomic::fence(Ordering::Release);
     add(&SUMS.ticks[kind], ticks);
@@ -276,7 +281,7 @@ extern "C" fn left(function: usize) {
     loops::left(function, entered, now);
 }
 
-/// The owner lends its processors from now on.
+/// Records that the owner lends its processors from now on.
 pub extern "C" fn lend_begin() {
     if !is_on() || block() as usize != OWNER.load(Ordering::Relaxed) {
         return;
@@ -287,7 +292,7 @@ pub extern "C" fn lend_begin() {
     add(&LENDS, 1);
 }
 
-/// It uses them again.
+/// Records that the owner uses its processors again.
 pub extern "C" fn lend_end() {
     if !is_on() || block() as usize != OWNER.load(Ordering::Relaxed) {
         return;
@@ -305,10 +310,10 @@ pub extern "C" fn lend_end() {
     }
 }
 
-/// Times that a reader tries to see sums that do not change.
+/// Number of attempts of a reader to get consistent sums.
 const ATTEMPTS: usize = 1000;
 
-/// Sums of this moment, with the part of a call that has not returned.
+/// Returns the present sums, including the part of a call that has not returned.
 pub fn totals() -> Totals {
     let owner = OWNER.load(Ordering::Acquire);
     let mut totals = Totals::ZERO;
@@ -344,19 +349,19 @@ pub fn totals() -> Totals {
     totals
 }
 
-/// Kind and beginning of the owner's call that has not returned.
+/// Returns kind and start of the owner's call that has not returned.
 fn inside(owner: usize) -> Option<(usize, u64)> {
     if owner == 0 {
         return None;
     }
-    // SAFETY: the first word of the owner's block, aligned and written whole.
+    // SAFETY: the first word of the owner's block, aligned and written as a whole.
     let function = unsafe { &*(owner as *const AtomicUsize) }.load(Ordering::Relaxed);
     let began = began(owner).load(Ordering::Relaxed);
     let kind = KIND_OF.get(function.checked_sub(1)?)?.load(Ordering::Relaxed);
     (began != 0).then_some((usize::from(kind), began))
 }
 
-/// In a child after fork, where the calling thread is the only one.
+/// Resets the state in a child after fork, which has only the calling thread.
 pub fn after_fork() {
     if is_on() {
         SUMS.sequence.store(SUMS.sequence.load(Ordering::Relaxed) & !1, Ordering::Relaxed);

@@ -1,23 +1,23 @@
-//! Time of the thread that began MPI in OpenMP's parallel regions, without its calls of MPI there.
+//! Time of the thread that began MPI in OpenMP parallel regions, without its MPI calls in them.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{SUMS, add, is_on, is_owner, now};
 
-/// Sums of regions that have ended; written as [`SUMS`] are.
+/// Sums of regions that have ended; written like [`SUMS`].
 static TICKS: AtomicU64 = AtomicU64::new(0);
 static REGIONS: AtomicU64 = AtomicU64::new(0);
-/// When the outermost region began, 0 outside; and the time in MPI and lent until then.
+/// Start of the outermost region, 0 outside; and the time in MPI and lent until then.
 static SINCE: AtomicU64 = AtomicU64::new(0);
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// Time in MPI and lent up to now, of calls that have returned.
+/// Returns the time in MPI and lent until now, of calls that have returned.
 fn apart() -> u64 {
     let ticks = SUMS.ticks.iter().map(|ticks| ticks.load(Ordering::Relaxed)).sum::<u64>();
     ticks + SUMS.lent.load(Ordering::Relaxed)
 }
 
-/// A region begins. Returns true if it is the outermost one of the thread whose time it is.
+/// Handles the begin of a region. Returns true if it is the outermost one of the measured thread.
 #[inline]
 pub fn begins() -> bool {
     if !is_on() || !is_owner() || SINCE.load(Ordering::Relaxed) != 0 {
@@ -30,7 +30,7 @@ pub fn begins() -> bool {
     true
 }
 
-/// That region ends.
+/// Handles the end of that region.
 #[inline]
 pub fn ends() {
     write(|| {
@@ -41,7 +41,7 @@ pub fn ends() {
     });
 }
 
-/// Changes the words with readers kept off.
+/// Changes the words in a section that readers detect.
 #[inline]
 fn write(work: impl FnOnce()) {
     add(&SUMS.sequence, 1);
@@ -50,7 +50,8 @@ fn write(work: impl FnOnce()) {
     SUMS.sequence.store(SUMS.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
-/// Ticks in regions, and their number, up to now; with the one that has not ended. `apart` is the time in MPI and lent.
+/// Returns the ticks in regions and their number until now, including the region that has not
+/// ended. `apart` is the time in MPI and lent.
 pub fn sums(now: u64, apart: u64) -> (u64, u64) {
     let (ticks, regions) = (TICKS.load(Ordering::Relaxed), REGIONS.load(Ordering::Relaxed));
     match SINCE.load(Ordering::Relaxed) {
@@ -62,7 +63,7 @@ pub fn sums(now: u64, apart: u64) -> (u64, u64) {
     }
 }
 
-/// In a child after fork, whose thread is in no region.
+/// Resets the state in a child after fork, whose thread is in no region.
 pub fn after_fork() {
     SINCE.store(0, Ordering::Relaxed);
 }

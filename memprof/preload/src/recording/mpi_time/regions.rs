@@ -1,21 +1,21 @@
-//! Sums of time per region: differences of the sums of the process between begin and end.
+//! Sums of time per region: differences of the process's sums between begin and end.
 
 use super::Totals;
 use crate::recording::phases::{DEPTH, LIMIT};
 
-/// Number of the row that is the part of the run between the end of `MPI_Init` and the beginning of `MPI_Finalize`.
+/// Row of the part of the run between the end of `MPI_Init` and the beginning of `MPI_Finalize`.
 pub const WHOLE: u16 = 0;
-/// Number of the row of `main`, the first phase of every process: it is never longer than the whole.
+/// Row of `main`, the first phase of every process, which never exceeds the whole.
 const MAIN: u16 = 1;
 
-/// Sums of all regions. Nothing in here knows of the process.
+/// Sums of all regions, independent of the process.
 pub struct Regions {
-    /// By number of the phase, plus one; the first is [`WHOLE`].
+    /// By index of the phase plus one; the first is [`WHOLE`].
     sums: [Totals; LIMIT + 1],
-    /// Open regions, the innermost last: number of the row, and the sums when it began.
+    /// Open regions, innermost last: row, and the sums when the region began.
     open: [(u16, Totals); DEPTH + 1],
     depth: usize,
-    /// The sums when MPI was ready.
+    /// Sums when MPI was ready.
     ready: Option<Totals>,
     has_ended: bool,
 }
@@ -31,7 +31,7 @@ impl Regions {
         }
     }
 
-    /// A phase begins or ends.
+    /// Handles the begin or end of a phase.
     pub fn edge(&mut self, phase: u16, begins: bool, now: &Totals) {
         let row = phase + 1;
         if begins {
@@ -44,7 +44,7 @@ impl Regions {
         let Some(top) = self.depth.checked_sub(1) else { return };
         self.depth = top;
         let (row, since) = self.open[top];
-        // One that is open inside itself counts its time once.
+        // A region that is open inside itself counts its time once.
         let is_over = row == MAIN && self.has_ended;
         if !self.is_open(row)
             && !is_over
@@ -58,7 +58,8 @@ impl Regions {
         self.open[..self.depth].iter().any(|(other, _)| *other == row)
     }
 
-    /// MPI is ready: the whole begins, and `main` with it, the first time; where MPI has ended before, both go on.
+    /// Handles MPI being ready. The first time, the whole begins, and `main` with it; if MPI has
+    /// ended before, both continue.
     pub fn mpi_is_ready(&mut self, now: &Totals) {
         if self.ready.is_none() {
             self.sums[usize::from(MAIN)] = Totals::ZERO;
@@ -73,7 +74,7 @@ impl Regions {
         }
     }
 
-    /// MPI begins to be shut down: the whole ends.
+    /// Handles the begin of MPI's shutdown, at which the whole ends.
     pub fn mpi_ends(&mut self, now: &Totals) {
         if let Some(ready) = self.ready
             && !self.has_ended
@@ -86,11 +87,11 @@ impl Regions {
         }
     }
 
-    /// Calls `each` with every row that has anything, those of open regions up to now.
+    /// Calls `each` with every row that is not empty, with open regions up to now.
     pub fn each(&self, now: &Totals, mut each: impl FnMut(u16, &Totals)) {
         for (row, sum) in (0..).zip(&self.sums) {
             let mut sum = *sum;
-            // The outermost, if it is open inside itself.
+            // The outermost one, if the region is open inside itself.
             let open = self.open[..self.depth].iter().find(|(open, _)| *open == row);
             let open = open.filter(|_| row != MAIN || !self.has_ended);
             let whole = self.ready.filter(|_| row == WHOLE && !self.has_ended);
@@ -159,7 +160,7 @@ mod tests {
             rows.into_iter().filter(|row| row.0 <= MAIN).collect::<Vec<_>>()
         };
         assert_eq!(of(&regions, 30), [(WHOLE, 9, 0), (MAIN, 9, 0)]);
-        // A region that is open keeps the outermost phase open, too.
+        // An open region keeps the outermost phase open as well.
         regions.edge(2, true, &at(30, 0));
         regions.mpi_ends(&at(40, 0));
         assert_eq!(of(&regions, 50), [(WHOLE, 19, 0), (MAIN, 19, 0)]);

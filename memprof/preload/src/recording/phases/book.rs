@@ -1,49 +1,50 @@
-//! The book of phases: which there are, which are open, one inside the other. Nothing in here knows of the process.
+//! Book of phases: which phases exist, and which are open, nested in each other. Independent of the
+//! process.
 
-/// Different phases; further ones share the last.
+/// Maximum number of phases; further ones share the last.
 pub const LIMIT: usize = 64;
 
-/// Phases inside each other; deeper ones are not recorded.
+/// Maximum nesting depth; deeper phases are not recorded.
 pub const DEPTH: usize = 16;
 
 /// Longer names are cut.
 pub const NAME: usize = 47;
 
-/// No phase: the parent of an outermost one.
+/// Index of no phase: the parent of an outermost one.
 pub const NONE: u16 = u16::MAX;
 
-/// Origin of a phase; the numbers are those of trace files.
+/// Origin of a phase. The numbers are those of trace files.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     Automatic = 0,
     /// `MPI_Pcontrol`.
     Control = 1,
-    /// The interface for programs.
+    /// Interface for programs.
     User = 2,
     Quo = 3,
 }
 
-/// A phase, over all its times.
+/// A phase, with the sums over all its periods.
 #[derive(Copy, Clone)]
 pub struct Phase {
     name: [u8; NAME],
     length: u8,
     pub kind: Kind,
-    /// The phase around it when it first began.
+    /// Parent of the phase when it first began.
     pub parent: u16,
     pub entries: u64,
-    /// Nanoseconds of the monotonic clock, over all its ended times.
+    /// Nanoseconds of the monotonic clock, over all periods that have ended.
     pub total: u64,
-    /// When it began that is open now.
+    /// Begin of the present period, if the phase is open.
     since: u64,
-    /// When it first began.
+    /// Time of the first begin.
     pub first: u64,
-    /// When it last ended.
+    /// Time of the last end.
     pub last: u64,
-    /// Number of times it is open.
+    /// Number of times it is open at present.
     pub open: u32,
-    /// The level that first had this name.
+    /// Level that first had this name.
     level: i32,
 }
 
@@ -62,7 +63,7 @@ impl Phase {
         level: 0,
     };
 
-    /// Time that it was open until `now`.
+    /// Returns the time that the phase was open until `now`.
     pub fn total_at(&self, now: u64) -> u64 {
         let open = if self.open > 0 { now.saturating_sub(self.since) } else { 0 };
         self.total + open
@@ -73,25 +74,25 @@ impl Phase {
     }
 }
 
-/// One that is open.
+/// An open phase.
 #[derive(Copy, Clone)]
 pub(super) struct Open {
     pub(super) index: u16,
-    /// Its own number, never used again.
+    /// Number of this period, never reused.
     id: u32,
     since: u64,
-    /// Of `MPI_Pcontrol`, else 0.
+    /// Level of `MPI_Pcontrol`, else 0.
     level: i32,
 }
 
-/// Consequence of a change, in order.
+/// Consequence of a change; several are in order.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
     Begins(u16),
     Ends(u16),
 }
 
-/// The pure part.
+/// State of all phases.
 pub(super) struct Book {
     pub(super) phases: [Phase; LIMIT],
     pub(super) count: usize,
@@ -100,7 +101,7 @@ pub(super) struct Book {
     next_id: u32,
 }
 
-/// The name of a phase that no longer fits.
+/// Name of the phase that further phases share.
 const OTHER: &str = "(other phases)";
 
 impl Book {
@@ -146,7 +147,7 @@ impl Book {
         self.depth.checked_sub(1).map_or(NONE, |top| self.stack[top].index)
     }
 
-    /// The number of the phase that has begun; 0 if it is too deep.
+    /// Begins a phase. Returns its number; 0 if it is too deep.
     pub(super) fn begin(
         &mut self,
         name: &str,
@@ -175,7 +176,7 @@ impl Book {
         id
     }
 
-    /// Ends an open one and all inside it.
+    /// Ends an open phase and all phases inside it.
     pub(super) fn end(&mut self, id: u32, now: u64, edge: &mut dyn FnMut(Edge)) -> bool {
         let Some(at) = self.stack[..self.depth].iter().position(|open| open.id == id) else {
             return false;
@@ -184,7 +185,7 @@ impl Book {
             self.depth -= 1;
             let open = self.stack[self.depth];
             let phase = &mut self.phases[usize::from(open.index)];
-            // One that is open inside itself counts its time once.
+            // A phase that is open inside itself counts its time once.
             phase.open -= 1;
             if phase.open == 0 {
                 phase.total += now.saturating_sub(open.since);
@@ -195,7 +196,7 @@ impl Book {
         true
     }
 
-    /// Returns a phase that is open and the program's outermost one that is open inside it.
+    /// Returns an open phase and the program's outermost phase that is open inside it.
     pub(super) fn crossed(&self, id: u32) -> Option<(u16, u16)> {
         let open = &self.stack[..self.depth];
         let at = open.iter().position(|open| open.id == id)?;
@@ -204,12 +205,12 @@ impl Book {
         Some((open[at].index, inner.index))
     }
 
-    /// The open phase of this level of `MPI_Pcontrol`.
+    /// Returns the open phase of this level of `MPI_Pcontrol`.
     pub(super) fn open_level(&self, level: i32) -> Option<u32> {
         self.stack[..self.depth].iter().rev().find(|open| open.level == level).map(|open| open.id)
     }
 
-    /// The open phase of this name, the innermost if it is there more than once.
+    /// Returns the open phase of this name, the innermost one if there are several.
     pub(super) fn open(&self, name: &str, kind: Kind) -> Option<u32> {
         self.stack[..self.depth]
             .iter()
@@ -221,7 +222,7 @@ impl Book {
             .map(|open| open.id)
     }
 
-    /// The open region of this name that `MPI_Pcontrol(1, name)` has begun.
+    /// Returns the open region of this name that `MPI_Pcontrol(1, name)` began.
     pub(super) fn open_named(&self, name: &str) -> Option<u32> {
         let mut open = self.stack[..self.depth].iter().rev();
         let found = open.find(|open| {
@@ -231,7 +232,8 @@ impl Book {
         found.map(|open| open.id)
     }
 
-    /// Ends the phase of this level if it is open; begins it else, by its name if it has one.
+    /// Ends the phase of this level if it is open. Begins it otherwise, under its name if it has
+    /// one.
     pub(super) fn toggle(
         &mut self,
         level: i32,
@@ -257,7 +259,8 @@ impl Book {
         }
     }
 
-    /// From the outermost automatic phase to another; inside it if the program has phases open.
+    /// Changes from the outermost automatic phase to another, which is nested if the program has
+    /// phases open.
     pub(super) fn step(&mut self, name: &str, now: u64, edge: &mut dyn FnMut(Edge)) {
         if self.depth == 1 && self.phases[usize::from(self.stack[0].index)].kind == Kind::Automatic
         {
@@ -267,7 +270,7 @@ impl Book {
         self.begin(name, Kind::Automatic, now, edge);
     }
 
-    /// Back to `main` from an automatic phase.
+    /// Changes back to `main` from an automatic phase.
     pub(super) fn step_back(&mut self, name: &str, now: u64, edge: &mut dyn FnMut(Edge)) {
         if let Some(id) = self.open(name, Kind::Automatic) {
             self.end(id, now, edge);
@@ -368,7 +371,7 @@ mod tests {
         let mut none = |_| ();
         book.begin("main", Kind::Automatic, 0, &mut none);
         book.toggle(3, Some("solve"), "pcontrol 3", 1, &mut none);
-        // No second argument: the name of the call before is still there.
+        // There is no second argument: the name of the previous call is still there.
         book.toggle(4, Some("solve"), "pcontrol 4", 2, &mut none);
         assert_eq!(book.depth, 3);
         book.toggle(4, Some("anything"), "pcontrol 4", 3, &mut none);

@@ -1,21 +1,21 @@
-//! First touches of memory: sums of page faults by owner, toucher and function of MPI.
+//! First touches of memory: sums of page faults by owner, toucher and MPI function.
 
 use crate::base::component::Component;
 
-/// Different cells there can be; the trace has room for as many.
+/// Maximum number of different cells, for which the trace has room.
 pub const CELLS: usize = 512;
 
-/// One of them.
+/// Sum of the page faults with the same owner, toucher and function.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub owner: Component,
-    /// Component whose code touched it; `u16::MAX` for none.
+    /// Component whose code touched the memory; `u16::MAX` for none.
     pub toucher: u16,
-    /// A function's index plus one; 0 outside MPI.
+    /// Index of a function plus one; 0 outside MPI.
     pub function: usize,
     pub faults: u64,
     pub bytes: u64,
-    /// Changed since it was last written.
+    /// True if changed since it was last written.
     pub changed: bool,
 }
 
@@ -25,9 +25,9 @@ const NOTHING: Cell =
 pub struct Matrix {
     cells: [Cell; CELLS],
     count: usize,
-    /// The cell of the last fault: the next is mostly for it.
+    /// Index of the last fault's cell, to which the next fault usually belongs.
     last: usize,
-    /// Faults there was no cell for.
+    /// Number of faults without a cell.
     pub left_out: u64,
 }
 
@@ -36,7 +36,7 @@ impl Matrix {
         Matrix { cells: [NOTHING; CELLS], count: 0, last: 0, left_out: 0 }
     }
 
-    /// One more fault.
+    /// Adds a fault.
     pub fn add(&mut self, owner: Component, toucher: u16, function: usize, bytes: u64) {
         let is = |cell: &Cell| {
             cell.owner == owner && cell.toucher == toucher && cell.function == function
@@ -65,7 +65,7 @@ impl Matrix {
         cell.changed = true;
     }
 
-    /// Calls `each` with every cell that has changed since this was last asked.
+    /// Calls `each` with every cell that has changed since the last call.
     pub fn changes(&mut self, each: &mut dyn FnMut(usize, &Cell)) {
         for (index, cell) in self.cells[..self.count].iter_mut().enumerate() {
             if cell.changed {

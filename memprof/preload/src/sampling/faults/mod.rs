@@ -1,10 +1,10 @@
-//! First touches of memory, told by the kernel: an event for every page fault, if that is asked for.
+//! First touches of memory, reported by the kernel: an event for every page fault, if requested.
 //!
-//! Each thread has a ring that the kernel writes into, and the sampler looks into all of them every few
-//! milliseconds and before much is given back. The owner of a page is asked then, as the ledgers know
-//! it; its toucher is whose code the instruction is in or, in code that works for others and in the
-//! kernel, the first caller on the stack that does not. Without this nothing of it is in the process,
-//! and no hot path knows of it.
+//! Each thread has a ring that the kernel writes into. The sampler reads all rings every few
+//! milliseconds and before large releases. The owner of a page is looked up then in the ledgers.
+//! Its toucher is the object of the instruction or, in neutral code and in the kernel, the first
+//! caller on the stack that is not neutral. Without the option, none of this is active, and no hot
+//! path checks for it.
 
 #![allow(unsafe_code)]
 
@@ -30,28 +30,28 @@ use crate::recording::{mpi_position, writer};
 use perf::Ring;
 use ring::Fault;
 
-/// Time between two looks, in nanoseconds.
+/// Time between two reads of the rings, in nanoseconds.
 pub const INTERVAL: u64 = 2_000_000;
-/// Threads that can be watched.
+/// Maximum number of watched threads.
 const THREADS: usize = 64;
-/// Room for events of the main thread, which touches most, and of the others.
+/// Bytes for events of the main thread, which touches most memory, and of the others.
 const MAIN_BYTES: usize = 2 << 20;
 const THREAD_BYTES: usize = 256 << 10;
-/// Large blocks told apart at a look.
+/// Maximum number of large blocks distinguished in one read.
 const BLOCKS: usize = 16384;
 const HUGE_PAGE: usize = 2 << 20;
 
-/// One thread.
+/// A watched thread.
 #[derive(Copy, Clone)]
 struct Watched {
     ring: Ring,
-    /// Address of its words, now or before.
+    /// Address of the thread's `Local`, which may no longer exist.
     local: usize,
-    /// The last function of MPI it was seen in.
+    /// MPI function in which the thread was last seen.
     function: usize,
 }
 
-/// A large block: from, to, whose.
+/// A large block: start, end, owner.
 #[derive(Copy, Clone)]
 struct Block {
     start: usize,
@@ -66,10 +66,10 @@ struct Faults {
     blocks: Option<&'static mut [Block]>,
     block_count: usize,
     scanner: Option<Scanner>,
-    /// True if the kernel may make huge pages, and the last place where that was asked.
+    /// True if the kernel may make huge pages; and the last region that was checked for one.
     huge: bool,
     huge_region: usize,
-    /// Any address of the main thread's stack, near its top.
+    /// An address near the top of the main thread's stack.
     stack: usize,
     seen: u64,
     lost: u64,
@@ -77,7 +77,7 @@ struct Faults {
 
 struct Shared(UnsafeCell<Faults>);
 
-// SAFETY: used with LOCK held only.
+// SAFETY: accessed only while LOCK is held.
 unsafe impl Sync for Shared {}
 
 static ALL: Shared = Shared(UnsafeCell::new(Faults {
@@ -95,27 +95,28 @@ static ALL: Shared = Shared(UnsafeCell::new(Faults {
 }));
 static LOCK: SpinLock = SpinLock::new();
 static ON: AtomicBool = AtomicBool::new(false);
-/// Threads whose faults are not told.
+/// Number of threads whose faults are not reported.
 static UNWATCHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Signals wait: a handler that leaves by longjmp would leave the lock taken.
+/// Runs `work` under the lock. Signals are blocked: a handler that leaves by longjmp would leave
+/// the lock taken.
 fn with<R>(work: impl FnOnce(&mut Faults) -> R) -> R {
     let _guard = Guard::enter();
     let _signals = SignalsBlocked::enter();
     LOCK.lock();
-    // SAFETY: the lock is held, and `work` does not come back here.
+    // SAFETY: the lock is held, and `work` does not call this function again.
     let result = work(unsafe { &mut *ALL.0.get() });
     LOCK.unlock();
     result
 }
 
-/// Returns true if faults are told.
+/// Returns true if faults are reported.
 #[inline]
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Asks the kernel, beginning with this thread, which is the main one.
+/// Starts to watch faults, beginning with this thread, which is the main one.
 pub fn start() {
     if ON.load(Ordering::Acquire) {
         return;
@@ -134,14 +135,14 @@ pub fn start() {
         }
     };
     with(|faults| {
-        // SAFETY: all zero is an empty block.
+        // SAFETY: all zeros is an empty block.
         faults.blocks = unsafe { memory::slice(BLOCKS) };
         faults.scanner = Scanner::open().ok();
         let mut text = [0; 64];
         let setting = c"/sys/kernel/mm/transparent_hugepage/enabled";
         let setting = kernel::read_path(setting, &mut text).unwrap_or(b"");
         faults.huge = !setting.is_empty() && !setting.windows(7).any(|word| word == b"[never]");
-        // SAFETY: asks for a number.
+        // SAFETY: only reads a number.
         faults.stack = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
         faults.add(ring);
     });
@@ -149,7 +150,7 @@ pub fn start() {
     ON.store(true, Ordering::Release);
 }
 
-/// The calling thread has begun.
+/// Starts to watch the calling thread, which has just begun.
 pub fn thread_begins() {
     if !is_on() {
         return;
@@ -168,15 +169,15 @@ pub fn thread_begins() {
     }
 }
 
-/// Looks into all rings.
+/// Reads all rings.
 pub fn look() {
     if is_on() {
         with(Faults::look);
     }
 }
 
-/// Changes since the last call; `intern` gives functions their numbers in the trace. How many faults were seen, and how
-/// many lost.
+/// Calls `each` with the changes since the last call; `intern` gives functions their numbers in the
+/// trace. Returns the numbers of faults seen and lost.
 pub fn changes(each: &mut dyn FnMut(u32, &TouchRow, &'static str)) -> (u64, u64) {
     if !is_on() {
         return (0, 0);
@@ -196,14 +197,14 @@ pub fn changes(each: &mut dyn FnMut(u32, &TouchRow, &'static str)) -> (u64, u64)
     })
 }
 
-/// In the child of a fork, which has none of this until it asks again.
+/// Forgets everything, in the child of a fork, which watches nothing until it starts again.
 pub fn forget() {
     // SAFETY: the only thread of the process, and the lock is held since before the fork.
     let faults = unsafe { &mut *ALL.0.get() };
     if !ON.swap(false, Ordering::AcqRel) {
         return;
     }
-    // The rings are the parent's alone: the kernel does not copy their mappings.
+    // The rings exist in the parent only: the kernel does not copy their mappings.
     faults.threads = [None; THREADS];
     if let Some(scanner) = faults.scanner.take() {
         scanner.close();
@@ -212,7 +213,7 @@ pub fn forget() {
     faults.matrix.forget();
 }
 
-/// For [`crate::lifecycle::fork`].
+/// Returns the lock, for [`crate::lifecycle::fork`].
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }
@@ -257,7 +258,7 @@ impl Faults {
         self.matrix.add(owner, toucher, if in_mpi { function } else { 0 }, bytes);
     }
 
-    /// The large blocks there are now, in the order of their addresses.
+    /// Records the present large blocks in ascending order of address.
     fn note_blocks(&mut self) {
         let Some(blocks) = &mut self.blocks else { return };
         let mut count = 0;
@@ -278,7 +279,7 @@ impl Faults {
         if let Some(blocks) = &self.blocks {
             let blocks = &blocks[..self.block_count];
             let before = blocks.partition_point(|block| block.start <= address);
-            // A block's first page has what the allocator keeps before it.
+            // The first page of a block also holds the data that the allocator keeps before it.
             let page = address & !(kernel::page() - 1);
             let beside = blocks.get(before).filter(|block| block.start < page + kernel::page());
             let block = before.checked_sub(1).map(|index| blocks[index]);
@@ -301,14 +302,16 @@ impl Faults {
         if let Some(object) = owners::component_at(address) {
             return object;
         }
-        // Stacks grow down from there; far more than any is allowed to.
+        // The main thread's stack grows down from there; the range is far larger than any stack may
+        // be.
         if (self.stack.saturating_sub(1 << 30)..self.stack + (1 << 20)).contains(&address) {
             return Component::MAIN_STACK;
         }
         if heap::knows(page) { Component::SLACK } else { Component::UNATTRIBUTED }
     }
 
-    /// Bytes that became resident: a page, or a huge one where this is its first fault.
+    /// Returns the bytes that became resident: a page, or a huge page where this is its first
+    /// fault.
     fn bytes(&mut self, address: usize) -> u64 {
         let page = kernel::page() as u64;
         let region = address & !(HUGE_PAGE - 1);
@@ -327,7 +330,7 @@ impl Faults {
     }
 }
 
-/// Component whose code touched it.
+/// Returns the component whose code touched the page.
 fn toucher(fault: &Fault) -> Option<Component> {
     let own = |address: usize| {
         let component = owners::component_at(address)?;
@@ -348,7 +351,8 @@ fn toucher(fault: &Fault) -> Option<Component> {
     }
 }
 
-/// Which function of MPI a thread is in, by its words at that address, which may be gone.
+/// Returns the MPI function that a thread is in, read from its `Local` at this address, which may
+/// be gone.
 fn function(local: usize) -> usize {
     let mut word = [0; 8];
     if kernel::peek(local, &mut word) { usize::from_le_bytes(word) } else { 0 }

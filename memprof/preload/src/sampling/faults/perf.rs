@@ -1,4 +1,5 @@
-//! The kernel's side: an event for each page fault of a thread, and the ring it writes them into.
+//! Kernel interface: an event for each page fault of a thread, and the ring that the events are
+//! written into.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +9,7 @@ use super::ring::{self, Fault, STACK_BYTES, Seen};
 use crate::base::kernel::{self, Errno, File};
 use crate::base::memory;
 
-/// `struct perf_event_attr` as of Linux 4.1, which later kernels take as well.
+/// `struct perf_event_attr` as of Linux 4.1, which later kernels accept as well.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -41,21 +42,22 @@ const WITHOUT_KERNEL: u64 = 1 << 5;
 const WITHOUT_HYPERVISOR: u64 = 1 << 6;
 const CLOSE_ON_EXEC: usize = 8;
 
-/// Offsets of the kernel's position, ours, and the ring in the first page.
+/// Offsets in the first page: the kernel's position, the tool's, and that of the ring.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 const DATA: usize = 1040;
 
-/// The events of one thread.
+/// Ring with the events of one thread.
 #[derive(Copy, Clone)]
 pub struct Ring {
     start: usize,
-    /// All that is mapped.
+    /// Size of the whole mapping.
     size: usize,
 }
 
-/// Watches the calling thread, with room for about so many bytes of events, or as many as the kernel allows. Touches of
-/// the kernel in its system calls are seen where that may be asked for.
+/// Watches the calling thread, with room for about `bytes` bytes of events, or as many as the
+/// kernel allows. Includes touches by the kernel in the thread's system calls where that is
+/// permitted.
 pub fn watch(bytes: usize) -> Result<Ring, Errno> {
     let file = open(0).or_else(|_| open(WITHOUT_KERNEL))?;
     let page = kernel::page();
@@ -65,11 +67,12 @@ pub fn watch(bytes: usize) -> Result<Ring, Errno> {
         match kernel::map_at(0, size, libc::MAP_SHARED, file.0) {
             Ok(start) => {
                 memory::adopt(start, size);
-                // The mapping keeps the event; a number that the program may close is not needed.
+                // The mapping keeps the event alive; the file number, which the program may close,
+                // is not needed.
                 kernel::close(file);
                 return Ok(Ring { start, size });
             }
-            // More than an unprivileged user may have.
+            // The size exceeds what an unprivileged user may have.
             Err(_) if pages > 4 => pages /= 2,
             Err(error) => {
                 kernel::close(file);
@@ -90,20 +93,20 @@ fn open(more: u64) -> Result<File, Errno> {
         stack: STACK_BYTES as u32,
         ..Attributes::default()
     };
-    // This thread, wherever it runs, in no group.
+    // This thread, on any processor, in no group.
     let words = [(&raw const attributes) as usize, 0, usize::MAX, usize::MAX, CLOSE_ON_EXEC, 0];
-    // SAFETY: the attributes are as long as they say.
+    // SAFETY: the attributes have the size that they state.
     let file = unsafe { kernel::call(libc::SYS_perf_event_open, words) }?;
     Ok(File(file as i32))
 }
 
 impl Ring {
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: in the first page of the mapping, aligned, and mapped for good.
+        // SAFETY: in the first page of the mapping, aligned, and mapped permanently.
         unsafe { &*((self.start + at) as *const AtomicU64) }
     }
 
-    /// Takes out the events.
+    /// Takes the events out of the ring.
     pub fn take(&self, each: &mut dyn FnMut(&Fault)) -> Seen {
         // The kernel writes the position after the records.
         let head = self.word(HEAD).load(Ordering::Acquire);

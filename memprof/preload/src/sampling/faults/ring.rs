@@ -1,21 +1,21 @@
-//! Events that the kernel writes into a ring, decoded. Pure: bytes in, faults out.
+//! Decoder for the events that the kernel writes into a ring. Pure: bytes in, faults out.
 
-/// Bytes of the user's stack that come with a fault.
+/// Bytes of the user's stack that are recorded with a fault.
 pub const STACK_BYTES: usize = 64;
-/// Words of it.
+/// Number of words in them.
 pub const STACK_WORDS: usize = STACK_BYTES / 8;
 
-/// A record that tells of an event.
+/// Record that describes an event.
 const SAMPLE: u32 = 9;
-/// A record that tells of events there was no room for.
+/// Record that counts events for which there was no room.
 const LOST: u32 = 2;
-/// Which bits of a record's second word say where the processor was.
+/// Bits of a record's second word that give the processor's mode.
 const MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
 const HEAD: usize = 8;
-/// Head, instruction, process and thread, address, length of the stack that follows.
+/// Bytes of header, instruction, process and thread, address, and length of the stack that follows.
 const FIXED: usize = HEAD + 32;
-/// No record that is asked for is longer.
+/// Length of the longest record requested.
 const LONGEST: usize = FIXED + STACK_BYTES + 8;
 
 /// A page fault.
@@ -23,16 +23,16 @@ const LONGEST: usize = FIXED + STACK_BYTES + 8;
 pub struct Fault {
     /// Address of the instruction that touched the page.
     pub instruction: usize,
-    /// Address that it touched.
+    /// Address that the instruction touched.
     pub address: usize,
-    /// True if the kernel touched it, in a system call of the thread.
+    /// True if the kernel touched the page, in a system call of the thread.
     pub in_kernel: bool,
-    /// The top of the thread's stack, as much of it as there is.
+    /// Top of the thread's stack, as much as there is.
     pub stack: [usize; STACK_WORDS],
     pub stack_words: usize,
 }
 
-/// Findings of one look into a ring.
+/// Results of one read of a ring.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub faults: u64,
@@ -43,8 +43,9 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Calls `each` with every fault between two positions of a ring. Positions only grow; the place of one is its rest by
-/// the length of the ring. Bytes that cannot be a record end the look.
+/// Calls `each` with every fault between two positions of a ring. Positions only grow; the offset
+/// of a position is its remainder modulo the length of the ring. Bytes that cannot be a record end
+/// the read.
 pub fn faults(ring: &[u8], tail: u64, head: u64, each: &mut dyn FnMut(&Fault)) -> Seen {
     let mut seen = Seen::default();
     let length = ring.len() as u64;
@@ -67,7 +68,7 @@ pub fn faults(ring: &[u8], tail: u64, head: u64, each: &mut dyn FnMut(&Fault)) -
                 seen.faults += 1;
                 each(&fault(&record[..kept], misc));
             }
-            // Which event, then how many.
+            // The event's id comes first, then the number of lost events.
             LOST => seen.lost = seen.lost.saturating_add(word(&record, 16)),
             _ => {}
         }
@@ -85,7 +86,7 @@ fn fault(record: &[u8], misc: u16) -> Fault {
         stack_words: 0,
     };
     let size = (word(record, 32) as usize).min(STACK_BYTES);
-    // How much of it was there follows it.
+    // The number of valid bytes follows the stack.
     if size > 0 && record.len() >= FIXED + size + 8 {
         let copied = (word(record, FIXED + size) as usize).min(size);
         fault.stack_words = copied / 8;
@@ -96,7 +97,7 @@ fn fault(record: &[u8], misc: u16) -> Fault {
     fault
 }
 
-/// Bytes from a position on, around the end of the ring where they go beyond it.
+/// Copies the bytes from a position on, around the end of the ring if necessary.
 fn copy(ring: &[u8], position: u64, into: &mut [u8]) {
     let start = (position % ring.len() as u64) as usize;
     let first = into.len().min(ring.len() - start);

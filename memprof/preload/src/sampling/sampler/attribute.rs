@@ -1,15 +1,17 @@
-//! Owners of the present pages of a mapping. Pure: facts about owners come through [`World`].
+//! Assignment of the present pages of a mapping to owners. Pure: facts about owners are provided by
+//! [`World`].
 //!
-//! Every present byte is given to exactly one component, so the sum is the walk's. The order of precedence: the tool's
-//! own memory; blocks of the allocator; mappings that were seen to be made; loaded objects; the mapping's own kind; who
-//! asked the kernel for it; no owner.
+//! Every present byte is assigned to exactly one component, so the sum is that of the walk. The
+//! order of precedence is: the tool's memory; blocks of the allocator; mappings whose creation the
+//! tool saw; loaded objects; the kind of the mapping; the object that requested the memory from the
+//! kernel; no owner.
 
 use memprof_trace::classify;
 
 use crate::base::component::{Component, LIMIT};
 use crate::base::pagemap::Run;
 
-/// Addresses of one owner.
+/// Address range of one owner.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: usize,
@@ -17,25 +19,28 @@ pub struct Span {
     pub owner: Component,
 }
 
-/// Facts about owners. Each function but the last two gives the span with the lowest end above an
+/// Facts about owners. A function that returns a span returns the one with the lowest end above an
 /// address; spans of one kind do not overlap.
 pub trait World {
     fn tool(&self, address: usize) -> Option<Span>;
-    /// Large blocks, with their exact bytes.
+    /// Returns a large block, with its exact bytes.
     fn block(&self, address: usize) -> Option<Span>;
-    /// Mappings seen to be made. Those of an allocator have [`Component::SLACK`].
+    /// Returns a mapping whose creation the tool saw. Those of an allocator have
+    /// [`Component::SLACK`].
     fn range(&self, address: usize) -> Option<Span>;
-    /// Private memory by who asked the kernel for it, where the call may have served another one.
+    /// Returns private memory by the object that requested it from the kernel, where the call may
+    /// have served another one.
     fn asked(&self, address: usize) -> Option<Span>;
     fn object(&self, address: usize) -> Option<Span>;
-    /// Live bytes of small blocks between two addresses by owner, and how many of them are a guess.
-    /// None where none ever lived.
+    /// Calls `each` with the live bytes of small blocks between two addresses by owner. Returns how
+    /// many of them are a guess; `None` where no block ever lived.
     fn share(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) -> Option<u64>;
-    /// Components that worked last in the memory between two addresses, with the bytes that they may have left free.
+    /// Calls `each` with the components that last used the memory between two addresses, and the
+    /// bytes that they may have left free.
     fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64));
     fn is_mpi(&self, component: Component) -> bool;
-    /// Returns true if a block was there a moment ago: it may be free while its pages still are
-    /// there.
+    /// Returns true if a block was there a moment ago: it may be free while its pages are still
+    /// resident.
     fn was_block(&self, start: usize, end: usize) -> bool;
 }
 
@@ -43,21 +48,21 @@ pub trait World {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     Anonymous,
-    /// The one that `brk` moves.
+    /// The mapping that `brk` moves.
     Heap,
-    /// The first thread's.
+    /// Stack of the first thread.
     Stack,
     /// Made by the kernel: vdso and others.
     Kernel,
-    /// Pages of a file, or changed copies of them.
+    /// Pages of a file, or modified copies of them.
     File,
-    /// Of a file, where all processes see changes.
+    /// Pages of a file whose changes all processes see.
     SharedFile,
     /// Memory shared with other processes.
     SharedMemory,
-    /// Memory shared with other processes by an MPI library, as its name tells.
+    /// Memory that an MPI library shares with other processes, as its name shows.
     MpiMemory,
-    /// Shared memory whose name tells that it is a window of the program's in an MPI.
+    /// Shared memory that is a window of the program in an MPI, as its name shows.
     MpiWindow,
 }
 
@@ -67,7 +72,7 @@ pub struct Mapping {
     pub start: usize,
     pub end: usize,
     pub backing: Backing,
-    /// In huge pages that the kernel does not count as resident.
+    /// True if it is in huge pages that the kernel does not count as resident.
     pub hugetlb: bool,
 }
 
@@ -78,14 +83,14 @@ pub struct Share {
     pub shared: u64,
     pub huge: u64,
     pub swapped: u64,
-    /// `resident` is not further off than this,
+    /// Bound on the error of `resident`, to which `moved` adds.
     pub error: u64,
-    /// and the bytes given to it beyond that.
+    /// Bytes moved to the component after the walk.
     pub moved: u64,
 }
 
 impl Share {
-    /// So much of its private memory was another's.
+    /// Moves bytes of private memory to another component.
     pub fn give(&mut self, to: &mut Share, bytes: u64) {
         self.resident -= bytes;
         to.resident += bytes;
@@ -95,17 +100,18 @@ impl Share {
     }
 }
 
-/// Memory of all.
+/// Memory of all components.
 pub struct Totals {
     pub components: [Share; LIMIT],
-    /// Of the resident memory, the part in huge pages that the kernel does not count.
+    /// Part of the resident memory in huge pages that the kernel does not count.
     pub hugetlb: u64,
-    /// Of the slack, the part that each component has left.
+    /// Part of the slack that each component has left.
     pub left: [u64; LIMIT],
-    /// Resident and swapped bytes that components have since they asked the kernel for them, and nobody else is known
-    /// to have them.
+    /// Resident and swapped bytes that components own because they requested them from the kernel,
+    /// and no other owner is known.
     pub asked: [u64; LIMIT],
-    /// Of small blocks in the stretch that is looked at; here since the stack may be a program's small one.
+    /// Bytes of small blocks in the range being examined; stored here since the stack may be a
+    /// program's small one.
     small: [u64; LIMIT],
 }
 
@@ -149,12 +155,12 @@ impl Totals {
     }
 }
 
-/// Heaps of glibc's arenas begin at multiples of this.
+/// Alignment of the heaps of glibc's arenas.
 const ARENA: usize = 64 << 20;
-/// Addresses asked for at once: the regions of the table of small blocks.
+/// Size of the ranges looked up at once: the regions of the table of small blocks.
 const REGION: usize = 4 << 20;
 
-/// Kept for one kind of span, so that each is looked up once.
+/// Cached result for one kind of span, so that each span is looked up once.
 #[derive(Copy, Clone)]
 enum Cursor {
     Unknown,
@@ -179,7 +185,7 @@ impl Cursor {
     }
 }
 
-/// Unclaimed memory, until the whole mapping was seen: the runs are alike as far as the sums go.
+/// Unclaimed memory, until the whole mapping has been walked: only the sums of the runs matter.
 #[derive(Copy, Clone, Default)]
 struct Pending {
     plain: u64,
@@ -188,10 +194,10 @@ struct Pending {
     swapped: u64,
 }
 
-/// Walks through the present pages of mappings in the order of their addresses.
+/// Walks through the present pages of mappings in ascending order of address.
 pub struct Walker<'w, W> {
     world: &'w W,
-    /// The component of the C library.
+    /// Component of the C library.
     system: Component,
     totals: &'w mut Totals,
     tool: Cursor,
@@ -199,12 +205,13 @@ pub struct Walker<'w, W> {
     object: Cursor,
     asked: Cursor,
     pending: Pending,
-    /// The part of the unclaimed memory that an object is known to have asked for, and the last such object.
+    /// Part of the unclaimed memory that an object is known to have requested, and the last such
+    /// object.
     asked_for: Pending,
     asker: Component,
-    /// Small blocks live in this mapping.
+    /// True if small blocks live in this mapping.
     small: bool,
-    /// Bytes that large blocks of this mapping leave unused at most.
+    /// Upper bound of the bytes that large blocks of this mapping leave unused.
     spare: u64,
 }
 
@@ -226,7 +233,8 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// Pages of a mapping that are alike. Runs of a mapping come in order, then [`Self::end`].
+    /// Adds a run of equal pages of a mapping. The runs of a mapping are added in order, then
+    /// [`Self::end`] is called.
     pub fn run(&mut self, mapping: &Mapping, run: &Run) {
         let (mut at, end) = (run.start as usize, run.end as usize);
         if mapping.hugetlb && run.is_present() {
@@ -239,7 +247,7 @@ impl<'w, W: World> Walker<'w, W> {
             let object = self.object.at(at, |address| world.object(address));
             let mut stop = end;
             let mut owner = None;
-            // The first that covers the place has it; the others bound how far.
+            // The first span that covers the address is the owner; the others limit the length.
             for span in [tool, range, object].into_iter().flatten() {
                 if span.start > at {
                     stop = stop.min(span.start);
@@ -270,7 +278,7 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// Owner of a shared mapping or one of a file, by its beginning.
+    /// Returns the owner of a shared mapping or of one of a file, determined by its first address.
     pub fn owner(&self, mapping: &Mapping) -> Component {
         let covers = |span: &Span| span.start <= mapping.start;
         let claim = self.world.range(mapping.start).filter(covers);
@@ -285,7 +293,7 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// Present pages with one claim, or none, and one object that has asked for them, or none.
+    /// Adds present pages with at most one claim, and at most one object that requested them.
     fn stretch(
         &mut self,
         mapping: &Mapping,
@@ -323,7 +331,7 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// The component of shared pages whose mapping was made by `claim`.
+    /// Returns the component of shared pages whose mapping `claim` made.
     fn shared_owner(&self, backing: Backing, claim: Option<Component>) -> Component {
         match claim {
             Some(Component::MPI_FOR_USER) => Component::MPI_FOR_USER,
@@ -336,9 +344,9 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// Gives to their owners the bytes of blocks between two addresses. How many they are.
+    /// Assigns the bytes of blocks between two addresses to their owners. Returns their number.
     fn blocks(&mut self, run: &Run, start: usize, end: usize, claim: Option<Component>) -> u64 {
-        // Who maps memory seldom lives in it in small blocks, unless it is the allocator.
+        // A component that maps memory seldom has small blocks in it, unless it is the allocator.
         let has_small = claim.is_none_or(|owner| owner == Component::SLACK);
         let mut given = 0;
         let mut at = start;
@@ -359,8 +367,8 @@ impl<'w, W: World> Walker<'w, W> {
         given
     }
 
-    /// As [`Self::blocks`] for large ones, between two addresses of the block that began at
-    /// `start`.
+    /// Does what [`Self::blocks`] does for large blocks, between two addresses of the range that
+    /// began at `start`.
     fn large_blocks(&mut self, run: &Run, from: usize, stop: usize, start: usize) -> u64 {
         let mut given = 0;
         let mut at = from;
@@ -369,7 +377,7 @@ impl<'w, W: World> Walker<'w, W> {
         {
             let bytes = (block.end.min(stop) - block.start.max(at)) as u64;
             self.totals.add(block.owner, bytes, run);
-            // Where it was not counted before.
+            // Only where it was not counted before.
             if from == start || block.start >= from {
                 self.spare += spare_beside(block.start);
             }
@@ -379,8 +387,8 @@ impl<'w, W: World> Walker<'w, W> {
         given
     }
 
-    /// As [`Self::blocks`] for small ones in one region, of which there can be no more than there is
-    /// room beside large ones.
+    /// Does what [`Self::blocks`] does for small blocks in one region, of which there cannot be
+    /// more than the `room` that large ones leave.
     fn small_blocks(&mut self, run: &Run, at: usize, stop: usize, room: u64) -> u64 {
         let mut sum = 0;
         let small = &mut self.totals.small;
@@ -415,7 +423,7 @@ impl<'w, W: World> Walker<'w, W> {
         total
     }
 
-    /// Of so many free bytes between two addresses, gives each component the part that it has left.
+    /// Distributes the `free` bytes between two addresses among the components that left them.
     fn leave(&mut self, start: usize, end: usize, free: u64) {
         let small = &mut self.totals.small;
         small.fill(0);
@@ -424,7 +432,7 @@ impl<'w, W: World> Walker<'w, W> {
             sum += bytes;
             small[usize::from(component.0) % LIMIT] += bytes;
         });
-        // What is not known to be anybody's is nobody's.
+        // Bytes that no component is known to have left go to none.
         let whole = sum.max(free);
         for (left, bytes) in self.totals.left.iter_mut().zip(small) {
             if *bytes > 0 {
@@ -445,7 +453,7 @@ impl<'w, W: World> Walker<'w, W> {
         }
     }
 
-    /// The mapping is done: its unclaimed part is the allocator's if blocks live there.
+    /// Ends a mapping: its unclaimed part belongs to the allocator if blocks live there.
     pub fn end(&mut self, mapping: &Mapping) {
         let arena = mapping.start.is_multiple_of(ARENA) && mapping.end - mapping.start <= ARENA;
         let beside_blocks = if self.small { u64::MAX } else { self.spare };
@@ -454,13 +462,13 @@ impl<'w, W: World> Walker<'w, W> {
         let pending = core::mem::take(&mut self.pending);
         let slack = if arena { u64::MAX } else { beside_blocks };
         let (taken, _) = self.settle(pending, slack, Component::UNATTRIBUTED);
-        // The C library asks for its arenas by another way.
+        // The C library requests its arenas in another way.
         let (_, rest) = self.settle(asked_for, beside_blocks.saturating_sub(taken), self.asker);
         self.totals.asked[usize::from(self.asker.0) % LIMIT] += rest;
     }
 
-    /// Gives unclaimed memory to the allocator, but no more than so many bytes, and the rest to `owner`. The present
-    /// bytes that the allocator has got, and all that `owner` has.
+    /// Assigns unclaimed memory to the allocator, up to `slack` bytes, and the rest to `owner`.
+    /// Returns the present bytes that the allocator got, and all bytes that `owner` got.
     fn settle(&mut self, pending: Pending, slack: u64, owner: Component) -> (u64, u64) {
         let taken = pending.plain.min(slack);
         let all = taken == pending.plain;
@@ -481,8 +489,9 @@ impl<'w, W: World> Walker<'w, W> {
     }
 }
 
-/// Bytes of its mapping that a large block with one of its own leaves unused at most: a head and an end, and where it
-/// was asked for at an aligned address, as much as that address may have cost. Huge pages make them resident.
+/// Returns an upper bound of the bytes that a large block in a mapping of its own leaves unused
+/// there: a head and an end and, for a block requested at an aligned address, the alignment. Huge
+/// pages make these bytes resident.
 fn spare_beside(block: usize) -> u64 {
     const MOST: u64 = 1 << 30;
     let page = crate::base::kernel::page();
@@ -490,7 +499,7 @@ fn spare_beside(block: usize) -> u64 {
     2 * page as u64 + alignment.min(MOST)
 }
 
-/// What the path of a mapping tells. The kernel's own names are in brackets.
+/// Returns the backing that the path of a mapping shows. The kernel's own names are in brackets.
 pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
     match path {
         b"[heap]" => Backing::Heap,
@@ -517,7 +526,7 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
     }
 }
 
-/// Maker of a shared mapping that was not seen to be made.
+/// Returns the owner of a shared mapping whose creation the tool did not see.
 pub fn maker(backing: Backing) -> Option<Component> {
     match backing {
         Backing::MpiMemory => Some(Component::MPI_SHARED),

@@ -1,4 +1,4 @@
-//! Every byte has one owner, whatever is known.
+//! Tests that every byte has one owner, whatever is known.
 
 use proptest::prelude::*;
 
@@ -126,7 +126,7 @@ fn backings() -> impl Strategy<Value = Backing> {
     ]
 }
 
-/// Mappings one after the other, each with its runs of pages.
+/// Returns mappings in ascending order of address, each with its runs of pages.
 fn mappings() -> impl Strategy<Value = Vec<(Mapping, Vec<Run>)>> {
     let run = (0..9_usize, 1..30_usize, any::<bool>(), any::<bool>(), any::<bool>());
     let mapping = (backings(), any::<bool>(), 0..20_usize, proptest::collection::vec(run, 0..6));
@@ -244,7 +244,7 @@ fn pages_around_an_aligned_block_are_the_allocators() {
     let totals = walk(&world, Backing::Anonymous, 300..601);
     assert_eq!(resident(&totals, 16), 88 * PAGE as u64);
     assert_eq!(resident(&totals, Component::SLACK.0), 213 * PAGE as u64);
-    // The address has cost no more than its alignment.
+    // The address cost no more than its alignment.
     let totals = walk(&world, Backing::Anonymous, 300..1200);
     assert_eq!(resident(&totals, Component::SLACK.0), 514 * PAGE as u64);
     assert_eq!(resident(&totals, 0), (900 - 88 - 514) * PAGE as u64);
@@ -296,7 +296,7 @@ fn small_blocks_never_have_more_than_there_is() {
 
 #[test]
 fn as_many_components_as_there_are_share_a_stretch() {
-    // Of each as many bytes as its number.
+    // Each component has as many bytes as its number.
     let blocks = (16..LIMIT as u16).map(|owner| (PAGE, u64::from(owner), Component(owner)));
     let world = Model { small: blocks.collect(), ..Model::default() };
     let totals = walk(&world, Backing::Heap, 1..20);
@@ -364,7 +364,7 @@ fn memory_without_other_owner_is_of_who_asked_for_it() {
     assert_eq!(resident(&totals, 20), 3 * PAGE as u64);
     assert_eq!(resident(&totals, Component::UNATTRIBUTED.0), 4 * PAGE as u64);
     assert_eq!(totals.asked[20], 3 * PAGE as u64);
-    // A mapper that was seen, or blocks that live there, tell more.
+    // A mapper that was seen, or blocks that live there, take precedence.
     let mapped = Model { ranges: vec![span(PAGE, 8 * PAGE, 16)], ..plain.clone() };
     let totals = walk(&mapped, Backing::Anonymous, 1..8);
     assert_eq!((resident(&totals, 16), totals.asked[20]), (7 * PAGE as u64, 0));

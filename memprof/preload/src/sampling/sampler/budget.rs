@@ -1,19 +1,21 @@
-//! Rate of looks: as often as wanted, as rarely as the promised share of a processor demands.
+//! Rate of samples: as often as wanted, and as seldom as the agreed share of a processor requires.
 
-/// Decides when the next full sample may be, by the cost of the last ones. All cost of sampling is charged, whoever
-/// samples and why; the cost of the last sample is kept back. Times in nanoseconds.
+/// Decides when the next full sample may be taken, from the cost of the last ones. All sampling is
+/// charged, whatever thread samples and why; the cost of the last sample is kept in reserve. Times
+/// are in nanoseconds.
 #[derive(Copy, Clone, Debug)]
 pub struct Duty {
     minimum: u64,
     share: f64,
-    /// Cost of a full sample, smoothed; rises at once. And the resident bytes then.
+    /// Smoothed cost of a full sample, which follows an increase at once; and the resident bytes
+    /// then.
     cost: f64,
-    /// There was one.
+    /// True after the first full sample.
     is_known: bool,
     resident: u64,
-    /// Cost of a look that takes no full sample, smoothed.
+    /// Smoothed cost of a tick without a full sample.
     look: f64,
-    /// Cost of everything so far, and its beginning.
+    /// Total cost so far, and the start time.
     spent: u64,
     began: u64,
 }
@@ -21,35 +23,36 @@ pub struct Duty {
 /// Assumed cost of the first sample.
 const FIRST_COST: f64 = 1_000_000.0;
 
-/// Time whose earnings may be spent before it is over, for findings that no later sample can show: a run that is
-/// shorter may cost more than its share, but no more than this.
+/// Time whose budget may be spent in advance, for findings that no later sample can show: a run
+/// that is shorter may cost more than its share, but no more than this.
 const SHORTEST_RUN: u64 = 1_000_000_000;
 
-/// Cost of a byte more for the next sample, as long as none has told: 3 µs for a MiB of small
-/// pages.
+/// Additional cost of the next sample per byte of growth, until it is measured: 3 µs per MiB of
+/// small pages.
 const COST_OF_BYTE: f64 = 3_000.0 / 1_048_576.0;
 
 /// Time that may be spent before it is earned where a peak would be lost; later samples wait for
 /// it.
 const BURST: u64 = 20_000_000;
 
-/// Growth that is looked at before its time, at least: less is lost among the memory of a program's libraries.
+/// Minimum growth that causes an early sample: less is lost among the memory of a program's
+/// libraries.
 const GROWTH: u64 = 4 << 20;
 
 /// Growth after which a process may be killed at any moment.
 const FAST_GROWTH: u64 = 64 << 20;
 
-/// The part of the share that looks may take: the rest is for full samples.
+/// Part of the share that ticks may use; the rest is for full samples.
 const LOOKS: f64 = 0.15;
 
-/// The longest time between two looks.
+/// Longest time between two ticks.
 pub const LONGEST_TICK: u64 = 900_000_000;
 
-/// The age at which the last written rows are written anew: they are never to be older than a second, and a busy
-/// machine may let the thread wait.
+/// Age at which the last written rows are written again: they must never be older than a second,
+/// and on a busy machine the thread may be delayed.
 pub const LONGEST_AGE: u64 = 700_000_000;
 
-/// Between two looks of which the first had to write and could not.
+/// Time between two ticks if the first had to write and could not.
 const SHORTEST_TICK: u64 = 1_000_000;
 
 impl Duty {
@@ -66,7 +69,7 @@ impl Duty {
         }
     }
 
-    /// A full sample of so many resident bytes has cost that much processor time.
+    /// Charges a full sample of `resident` bytes that cost `cost` of processor time.
     pub fn sampled(&mut self, cost: u64, resident: u64) {
         let new = cost as f64;
         let rises = new > self.cost || !self.is_known;
@@ -76,56 +79,57 @@ impl Duty {
         self.charge(cost);
     }
 
-    /// A look between full samples has, with the cost of waking up.
+    /// Charges a tick without a full sample, including the cost of waking up.
     pub fn looked(&mut self, cost: u64) {
         self.look =
             if self.look == 0.0 { cost as f64 } else { 0.8 * self.look + 0.2 * cost as f64 };
         self.charge(cost);
     }
 
-    /// Something else has.
+    /// Charges any other cost.
     pub fn charge(&mut self, cost: u64) {
         self.spent = self.spent.saturating_add(cost);
     }
 
-    /// Time from one full sample to the next.
+    /// Returns the time from one full sample to the next.
     pub fn interval(&self) -> u64 {
         ((self.cost / self.share) as u64).max(self.minimum)
     }
 
-    /// Expected cost of a full sample of so many resident bytes.
+    /// Returns the expected cost of a full sample of `resident` bytes.
     fn expected(&self, resident: u64) -> f64 {
         self.cost + resident.saturating_sub(self.resident) as f64 * COST_OF_BYTE
     }
 
-    /// Earnings of all the time since the beginning.
+    /// Returns the budget earned since the start.
     fn earned(&self, now: u64) -> f64 {
         now.saturating_sub(self.began) as f64 * self.share
     }
 
-    /// Returns true if a full sample of so many resident bytes leaves enough for the last one.
+    /// Returns true if a full sample of `resident` bytes leaves enough budget for the last one.
     pub fn affordable(&self, now: u64, resident: u64) -> bool {
         self.spent as f64 + 2.0 * self.expected(resident) <= self.earned(now)
     }
 
-    /// As [`Self::affordable`], of the share of [`SHORTEST_RUN`].
+    /// Does what [`Self::affordable`] does with the budget of [`SHORTEST_RUN`].
     pub fn affordable_ahead(&self, resident: u64) -> bool {
         self.affordable(self.began + SHORTEST_RUN, resident)
     }
 
-    /// Takes back the charge of a sample that every run has once.
+    /// Removes the charge of a sample that every run takes once.
     pub fn forgive(&mut self, cost: u64) {
         self.spent = self.spent.saturating_sub(cost);
     }
 
-    /// Returns true if a full sample may be taken that shows findings no later one can.
+    /// Returns true if a full sample that shows what no later one can is allowed.
     pub fn may_overdraw(&self, now: u64) -> bool {
         self.spent as f64 <= self.earned(now) + BURST as f64
     }
 
-    /// Returns true if a full sample is to be taken at once because the process has grown from `then` to `resident`
-    /// bytes since the last. Growth by a tenth may spend half of the burst; the other half is for processes that grow
-    /// so fast that they may be killed for it before the next.
+    /// Returns true if a full sample is to be taken at once because the process has grown from
+    /// `then` to `resident` bytes since the last. Growth by a tenth may spend half of the burst;
+    /// the other half is for processes that grow so fast that they may be killed before the next
+    /// sample.
     pub fn follows_growth(&self, now: u64, then: u64, resident: u64) -> bool {
         let grown = resident.saturating_sub(then);
         let half = self.spent as f64 <= self.earned(now) + BURST as f64 / 2.0;
@@ -133,8 +137,8 @@ impl Duty {
             || grown > (then / 4).max(FAST_GROWTH) && self.may_overdraw(now)
     }
 
-    /// Time to the next tick after so many in a row that found nothing new, when the last written rows are that old:
-    /// not beyond the moment at which they have to be written anew.
+    /// Returns the time to the next tick after `idle` ticks in a row that found nothing new, with
+    /// the last written rows of age `age`: no later than they have to be written again.
     pub fn tick(&self, idle: u32, age: u64) -> u64 {
         let least = self.minimum.max((self.look / (self.share * LOOKS)) as u64);
         let wanted = least.saturating_mul(1 << idle.min(4)).min(LONGEST_TICK);
@@ -212,8 +216,8 @@ mod tests {
                 }
                 spent += cost / 1_000;
                 duty.charge(cost / 1_000);
-                // With the last sample, if it costs no more than others did; the first, and one that
-                // costs more than those before, were not known.
+                // The budget includes the last sample if it costs no more than others did; the cost
+                // of the first sample, and of one that costs more than those before, was not known.
                 let earned = now as f64 * share;
                 let ticks = 300.0 * 20_000.0;
                 prop_assert!(spent as f64 <= earned + most as f64 + ticks, "{spent} of {earned}");
@@ -263,7 +267,7 @@ mod tests {
         let mib = 1 << 20;
         assert!(!duty.follows_growth(0, 100 * mib, 109 * mib));
         assert!(duty.follows_growth(0, 100 * mib, 111 * mib));
-        // A small process has to grow by what libraries take, and more.
+        // A small process has to grow by more than libraries take.
         assert!(!duty.follows_growth(0, 2 * mib, 6 * mib));
         assert!(duty.follows_growth(0, 2 * mib, 7 * mib));
         assert!(!duty.follows_growth(0, 100 * mib, 50 * mib));

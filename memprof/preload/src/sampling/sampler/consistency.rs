@@ -1,19 +1,21 @@
-//! Agreement of a walk's findings with the kernel's counts. A walk takes its time: memory that moves from a place that
-//! it has not reached to one that it has passed is found nowhere, and twice if it goes the other way.
+//! Agreement of a walk's findings with the kernel's counts. A walk takes time: memory that moves
+//! from an address that it has not reached to one that it has passed is found nowhere, and memory
+//! that moves the other way is found twice.
 
 use super::walk::Sampler;
 use crate::base::kernel;
 use crate::ledger::heap;
 
-/// Walks for one sample.
+/// Maximum number of walks for one sample.
 const WALKS: u32 = 3;
 
-/// Difference of the kernel's counts of the processors from one moment to the next, beside a part of all.
+/// Tolerance for the kernel's per-processor counts, which vary from one moment to the next, in
+/// addition to a part of the total.
 const SLACK: i64 = 1 << 20;
 const PART: i64 = 1024;
 
-/// Distance of walks from the kernel's total where nothing moves: it may count memory that they do not see, and on
-/// machines of many processors it is a sum that is behind.
+/// Distance of walks from the kernel's total where nothing moves. The kernel may count memory that
+/// walks do not see, and on machines with many processors its total is a sum that lags behind.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     usual: i64,
@@ -28,7 +30,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// The least and the most that it is off the kernel's total, whichever that was at any time of the walk.
+    /// Returns the least and the greatest distance from the kernel's total, for any value of the
+    /// total during the walk.
     fn off(&self) -> (i64, i64) {
         let [walked, before, after] = [self.walked, self.before, self.after]
             .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX / 2));
@@ -45,8 +48,8 @@ impl Agreement {
         Agreement { usual: 0 }
     }
 
-    /// Returns true if a walk is as far off as walks are; or as far as the one before it, for the same sample: then
-    /// that is usual from now on.
+    /// Returns true if the distance of a walk is the usual one, or the same as that of the walk
+    /// before it for the same sample, which then becomes the usual one.
     pub fn accepts(&mut self, found: &Found, before: Option<&Found>) -> bool {
         let ((least, most), slack) = (found.off(), found.slack());
         if (least - slack..=most + slack).contains(&self.usual) {
@@ -62,8 +65,9 @@ impl Agreement {
 }
 
 impl Sampler {
-    /// Walks over all mappings, again where that does not agree with the kernel's total: a few times at most, and as
-    /// long as there is time for it. Cost of those walks that another has replaced, in processor time.
+    /// Walks over all mappings, and again if the result does not agree with the kernel's total: a
+    /// few times at most, and as long as there is budget for it. Returns the processor time of the
+    /// walks that another walk replaced.
     pub fn walk_well(&mut self) -> u64 {
         let began = kernel::thread_time();
         let owed = (self.last.nobodys, self.last.slack);
@@ -81,16 +85,16 @@ impl Sampler {
                 self.walked.segments.begin_again();
             }
             heap::IN_FLIGHT.tables_read(&mut self.last.in_flight);
-            // Before it is unloaded: what is found of it is to have an object.
+            // Written before the object is unloaded: memory found in the object needs its row.
             self.published.objects();
             let before = self.kernel_resident();
             self.walk();
             self.give_what_moved();
-            // Huge pages of a file system of theirs are no part of the kernel's total.
+            // Huge pages of hugetlbfs are not part of the kernel's total.
             let walked = self.walked.totals.resident().saturating_sub(self.walked.totals.hugetlb);
             let found = Found { walked, before, after: self.kernel_resident() };
             let spent = kernel::thread_time() - began;
-            // The next costs as much as this one.
+            // The next walk costs as much as this one.
             let with_next = spent + (spent - replaced);
             if self.agreement.accepts(&found, last.as_ref()) || !self.may_overdraw_by(with_next) {
                 break;
@@ -150,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the kernel's count is off by, as long as that stays: no more than one walk is done twice.
+        /// Whatever the constant error of the kernel's count is, no more than one walk is repeated.
         #[test]
         fn constant_difference_of_the_count_costs_one_walk(
             off in 0_u64..1 << 40,

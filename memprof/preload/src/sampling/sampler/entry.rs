@@ -1,8 +1,8 @@
-//! A mapping as the walk looks at it, and whether each page of it has to be asked about.
+//! A mapping as the walk sees it, and whether each of its pages must be examined.
 
 use super::attribute::{Backing, Mapping};
 
-/// A mapping to be walked, and where in a segment it is.
+/// A mapping to walk, and its position in a segment.
 #[derive(Copy, Clone)]
 pub struct Entry {
     pub mapping: Mapping,
@@ -10,7 +10,7 @@ pub struct Entry {
     pub offset: u64,
     pub shared: bool,
     pub writable: bool,
-    /// Its pages are the file's, without a look at each.
+    /// True if its pages are those of the file, without examining each.
     pub is_plain: bool,
 }
 
@@ -24,9 +24,10 @@ pub const NO_ENTRY: Entry = Entry {
 };
 
 impl Entry {
-    /// Pages of a file that may not be written to are copies only where they could be once, before the loader took that
-    /// right away: such pages lie before pages that may be written to still, or are the last of an object. Code that
-    /// was changed in place is found by a thorough sample.
+    /// Decides whether the pages must be examined. Pages of a file that are not writable are copies
+    /// only if they were writable before, until the loader removed the right: such pages lie before
+    /// pages that are still writable, or are the last of an object. Code that was changed in place
+    /// is found by a thorough sample.
     pub fn look_at_next(&mut self, next: &Entry, has_copies: bool) {
         let continues = self.segment.is_some() && self.segment == next.segment;
         let guarded = self.mapping.end == next.mapping.start && next.writable;
@@ -35,8 +36,8 @@ impl Entry {
     }
 }
 
-/// Mappings that nobody may write to, in which pages are copies all the same: somebody could once, and has
-/// changed code in place.
+/// Mappings that are not writable and yet contain copied pages: they were writable once, and code
+/// was changed in place.
 pub struct Copies {
     starts: [usize; COPIES],
     count: usize,
@@ -53,7 +54,7 @@ impl Copies {
         self.count = 0;
     }
 
-    /// The mapping that starts there has some. More than there is room for are forgotten.
+    /// Adds the mapping that starts at `start`. Ignored if there is no room.
     pub fn add(&mut self, start: usize) {
         if !self.has(start) && self.count < COPIES {
             self.starts[self.count] = start;
@@ -70,7 +71,8 @@ impl Copies {
 mod tests {
     use super::*;
 
-    /// Mappings of one object, as the rights of each: `r`, `x` or `w`; `.` is a hole, `b` no file's.
+    /// Returns the mappings of one object whose pages are plain, given the rights of each: `r`, `x`
+    /// or `w`; `.` is a hole, `b` has no file.
     fn plain(object: &str) -> String {
         let page = 4096;
         let entries = object.char_indices().filter(|(_, rights)| *rights != '.');

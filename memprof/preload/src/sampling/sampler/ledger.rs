@@ -1,14 +1,14 @@
-//! What is owned between full samples: the ledger knows it exactly at any time, so cheap looks and edges of phases write
-//! it into the timeline where it has changed.
+//! Owned bytes between full samples: the ledger knows them exactly at any time, so ticks and phase
+//! edges write them into the timeline where they have changed, at little cost.
 
 use super::walk::Sampler;
 use crate::base::component::{self, LIMIT};
 use crate::ledger::heap;
 use crate::recording::{phases, writer};
 
-/// What was last written.
+/// Values last written.
 pub struct Owned {
-    /// All components together.
+    /// Bytes of all components together.
     total: u64,
     each: [u64; LIMIT],
 }
@@ -20,12 +20,12 @@ impl Owned {
 }
 
 impl Sampler {
-    /// Returns true if components own something else together than when that was last written.
+    /// Returns true if the total owned bytes differ from those last written.
     pub fn owns_otherwise(&self, total: u64) -> bool {
         total != self.owned.total && self.is_ready() && !phases::paused()
     }
 
-    /// Writes what components own, which is `total` together.
+    /// Writes the owned bytes of the components, which are `total` together.
     pub fn write_owned(&mut self, total: u64) {
         self.owned.total = total;
         heap::owned_each(&mut self.owned.each);

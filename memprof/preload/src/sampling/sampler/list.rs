@@ -1,6 +1,7 @@
-//! List of mappings, one after the other: the kernel's `PROCMAP_QUERY`, or the text of `/proc/self/maps` where it is
-//! older than 6.11. Most of the cost of the text is the path in each line, though the files were there at the last
-//! sample too: a question asks for it where it is not known.
+//! List of mappings in ascending order of address: from the kernel's `PROCMAP_QUERY`, or from the
+//! text of `/proc/self/maps` on kernels older than 6.11. Most of the cost of the text is the path
+//! in each line, although most files were there at the last sample too: a query asks only for paths
+//! that are not known.
 
 #![allow(unsafe_code)]
 
@@ -13,27 +14,27 @@ use crate::base::reserved_fds::Kept;
 pub trait Visitor {
     /// Returns true if a private mapping of this file needs no path.
     fn knows(&self, device: u64, inode: u64) -> bool;
-    /// The next mapping, above all before it but for those that have grown meanwhile. Without its path if it is known:
-    /// then [`KNOWN`] stands for it.
+    /// Handles the next mapping. It lies above all earlier ones, except for mappings that have
+    /// grown meanwhile. If the path is known, [`KNOWN`] stands for it.
     fn mapping(&mut self, line: &mut Line<'_>);
 }
 
-/// Instead of a path that nobody needs.
+/// Value in place of a path that is not needed.
 pub const KNOWN: &[u8] = b"/";
 
-/// Way in which this process asks.
+/// Access to the list of this process.
 pub struct List {
     file: Kept,
-    /// True if the kernel has the question.
+    /// True if the kernel supports the query.
     asks: bool,
-    /// Room for text of the kernel; not on the stack, which may be a program's small one.
+    /// Buffer for text of the kernel; not on the stack, which may be a program's small one.
     text: &'static mut [u8],
 }
 
 /// Bytes of text read at once; no path is longer.
 const TEXT: usize = 8192;
 
-/// The question of `PROCMAP_QUERY`.
+/// Argument of `PROCMAP_QUERY`.
 #[repr(C)]
 #[derive(Default)]
 struct Query {
@@ -64,10 +65,10 @@ const SHARED: u64 = 8;
 const _: () = assert!(size_of::<Query>() == 0x68);
 
 impl List {
-    /// None where the kernel does not tell.
+    /// Opens the list. Returns `None` where the kernel does not provide it.
     pub fn open() -> Option<List> {
         let mut file = Kept::open(c"/proc/self/maps").ok()?;
-        // SAFETY: all zero is text.
+        // SAFETY: all zeros is text.
         let Some(text) = (unsafe { memory::slice(TEXT) }) else {
             file.close();
             return None;
@@ -80,7 +81,7 @@ impl List {
         self.file.close();
     }
 
-    /// Tells of all mappings. Whether that was all of them.
+    /// Visits all mappings. Returns true if none was missed.
     pub fn each(&mut self, visitor: &mut dyn Visitor) -> bool {
         if self.asks { self.ask(visitor) } else { self.read(visitor) }
     }
@@ -96,12 +97,12 @@ impl List {
             let mut path = KNOWN;
             let is_plain = |found: &Query| found.inode != 0 && found.rights & SHARED == 0;
             if !is_plain(&found) || !visitor.knows(found.device(), found.inode) {
-                // It may be another by now.
+                // The mapping may be another one by now.
                 match query(file, at, self.text) {
                     Ok(named) => found = named,
                     Err(Errno(error)) => return error == libc::ENOENT,
                 }
-                // The last byte of a name is its end.
+                // The last byte of a name is its terminator.
                 let length = (found.name_size as usize).saturating_sub(1).min(self.text.len());
                 path = &self.text[..length];
             }
@@ -150,7 +151,8 @@ impl Query {
     }
 }
 
-/// The mapping that ends first above an address, with its path if there is room for one.
+/// Returns the mapping with the lowest end above an address, with its path if there is room for
+/// one.
 fn query(file: File, address: u64, path: &mut [u8]) -> Result<Query, Errno> {
     let mut query = Query {
         size: size_of::<Query>() as u64,
@@ -161,7 +163,7 @@ fn query(file: File, address: u64, path: &mut [u8]) -> Result<Query, Errno> {
         ..Query::default()
     };
     let words = [file.0 as usize, QUERY, (&raw mut query) as usize, 0, 0, 0];
-    // SAFETY: the question is as long as it says, and the path has the room it says.
+    // SAFETY: the argument has the size that it states, and so has the path buffer.
     unsafe { kernel::call(libc::SYS_ioctl, words) }?;
     Ok(query)
 }
@@ -196,7 +198,8 @@ mod tests {
         all.told
     }
 
-    /// Mappings of one object that nobody changes, among others that threads come and go with.
+    /// Returns the mappings of an object that does not change, among others that change with
+    /// threads.
     fn stable(told: &[Told]) -> Vec<&Told> {
         let object = told.iter().find(|told| told.6.ends_with(b"/libc.so.6"));
         let (device, inode) = object.map(|told| (told.4, told.5)).expect("a C library");

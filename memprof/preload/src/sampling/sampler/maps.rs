@@ -1,4 +1,4 @@
-//! The text of `/proc/self/maps`, line by line.
+//! Parser of `/proc/self/maps`, line by line.
 
 /// One mapping.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -10,10 +10,10 @@ pub struct Line<'t> {
     pub executable: bool,
     pub shared: bool,
     pub offset: u64,
-    /// As `makedev` has it.
+    /// Device number in the encoding of `makedev`.
     pub device: u64,
     pub inode: u64,
-    /// Empty where there is none; kernel's names in brackets.
+    /// Empty where there is none; names of the kernel are in brackets.
     pub path: &'t [u8],
 }
 
@@ -27,7 +27,7 @@ fn number(text: &[u8], radix: u32) -> Option<u64> {
     })
 }
 
-/// One line without its end; none if it is not one of the kernel's.
+/// Parses one line without its end; `None` if it has not the kernel's format.
 pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     let mut words = line.splitn(6, |&byte| byte == b' ');
     let addresses = words.next()?;
@@ -59,7 +59,7 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     })
 }
 
-/// Splits a text that comes in pieces into its lines.
+/// Splits a text that is read in pieces into its lines.
 pub struct Lines<'b> {
     buffer: &'b mut [u8],
     filled: usize,
@@ -67,12 +67,12 @@ pub struct Lines<'b> {
 }
 
 impl<'b> Lines<'b> {
-    /// Longer lines than the buffer are left out.
+    /// Creates a splitter. Lines longer than the buffer are skipped.
     pub fn new(buffer: &'b mut [u8]) -> Lines<'b> {
         Lines { buffer, filled: 0, taken: 0 }
     }
 
-    /// The next line; `read` fills a buffer, and gives 0 at the end.
+    /// Returns the next line; `read` fills a buffer, and returns 0 at the end.
     pub fn next(&mut self, read: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<&[u8]> {
         loop {
             let rest = &self.buffer[self.taken..self.filled];
@@ -97,7 +97,7 @@ impl<'b> Lines<'b> {
     }
 }
 
-/// The number after `name:` in `/proc/self/status`, in bytes where the kernel says kB.
+/// Returns the number after `name:` in `/proc/self/status`, in bytes where the kernel gives kB.
 pub fn status_bytes(status: &[u8], name: &[u8]) -> u64 {
     let mut lines = status.split(|&byte| byte == b'\n');
     let line = lines.find(|line| line.starts_with(name) && line.get(name.len()) == Some(&b':'));
@@ -108,12 +108,13 @@ pub fn status_bytes(status: &[u8], name: &[u8]) -> u64 {
     number(&text[..digits], 10).unwrap_or(0).saturating_mul(scale)
 }
 
-/// The pages that `/proc/self/statm` says are resident.
+/// Returns the number of resident pages in `/proc/self/statm`.
 pub fn statm_resident(statm: &[u8]) -> Option<u64> {
     number(statm.split(|&byte| byte == b' ').nth(1)?, 10)
 }
 
-/// Returns true if the text of `/proc/self/smaps` has huge pages in the mapping that starts there.
+/// Returns true if the text of `/proc/self/smaps` shows huge pages in the mapping that starts at
+/// `start`.
 pub fn is_huge(start: usize, text: &mut [u8], read: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
     let mut lines = Lines::new(text);
     let mut here = false;

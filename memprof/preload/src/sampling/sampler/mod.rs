@@ -1,4 +1,4 @@
-//! Resident memory, asked a few times a second, and before much is given back.
+//! Resident memory, sampled a few times per second and before large releases.
 
 #![allow(unsafe_code)]
 
@@ -40,14 +40,14 @@ use walk::Sampler;
 
 struct Shared(UnsafeCell<Sampler>);
 
-// SAFETY: used with LOCK held only.
+// SAFETY: accessed only while LOCK is held.
 unsafe impl Sync for Shared {}
 
 static SAMPLER: Shared = Shared(UnsafeCell::new(Sampler::new()));
-/// Held while a sample is taken; who waits for it sleeps.
+/// Held while a sample is taken; threads that wait for it sleep.
 static LOCK: SpinLock = SpinLock::new();
 
-/// Resident bytes, now and at most, and when that was seen, for whoever asks without a lock.
+/// Resident bytes now and at the peak, and the time, for readers without the lock.
 struct Seen {
     resident: AtomicU64,
     peak: AtomicU64,
@@ -58,20 +58,20 @@ static SEEN: [Seen; LIMIT] =
 static TOTAL: Seen = Seen { resident: AtomicU64::new(0), peak: AtomicU64::new(0) };
 static SEEN_TIME: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers of the last full sample.
+/// Resident bytes at the last full sample and at the peak.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
     pub now: u64,
     pub peak: u64,
 }
 
-/// Resident bytes of a component at the last full sample, and at most.
+/// Returns the resident bytes of a component at the last full sample, and their peak.
 pub fn resident(component: Component) -> Resident {
     let seen = &SEEN[usize::from(component.0) % LIMIT];
     Resident { now: seen.resident.load(Ordering::Relaxed), peak: seen.peak.load(Ordering::Relaxed) }
 }
 
-/// As [`resident`], of all together.
+/// Returns the same as [`resident`] for all components together.
 pub fn total() -> Resident {
     Resident {
         now: TOTAL.resident.load(Ordering::Relaxed),
@@ -79,23 +79,24 @@ pub fn total() -> Resident {
     }
 }
 
-/// When the last full sample was taken: nanoseconds since the trace began.
+/// Returns the time of the last full sample in nanoseconds since the trace began.
 pub fn seen_time() -> u64 {
     SEEN_TIME.load(Ordering::Relaxed)
 }
 
-/// Set once it was used: the kept state is not that of the beginning.
+/// True after the first use, when the sampler is no longer in its initial state.
 static TOUCHED: AtomicBool = AtomicBool::new(false);
 
-/// Works with the sampler, of which there is one. Signals wait: a handler that leaves by longjmp
-/// would leave the lock taken.
+/// Runs `work` on the sampler. Signals are blocked: a handler that leaves by longjmp would leave
+/// the lock taken.
 fn with<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
     let _guard = Guard::enter();
     let _signals = SignalsBlocked::enter();
     with_signals_blocked(work)
 }
 
-/// As [`with`], for who has blocked them: to do so again is two system calls.
+/// Does what [`with`] does, for a thread that has blocked signals already: to do so again takes two
+/// system calls.
 fn with_signals_blocked<R>(work: impl FnOnce(&mut Sampler) -> R) -> R {
     LOCK.lock();
     TOUCHED.store(true, Ordering::Relaxed);
@@ -122,7 +123,7 @@ pub fn each_mapping(file: File, each: &mut dyn FnMut(&maps::Line<'_>)) {
     }
 }
 
-/// Takes a sample now, in this thread. False where none is taken.
+/// Takes a sample now, in this thread. Returns false if none is taken.
 pub fn request() -> bool {
     writer::is_recording()
         && with(|sampler| {
@@ -131,7 +132,7 @@ pub fn request() -> bool {
         })
 }
 
-/// A sample, if there is time for one beside the last: the process is about to end.
+/// Takes a sample before the process ends, if there is budget for it in addition to the last one.
 pub fn ending() {
     if writer::is_recording() {
         with(|sampler| {
@@ -143,7 +144,8 @@ pub fn ending() {
     }
 }
 
-/// A sample if there may be memory that none has seen: the process may be gone after it.
+/// Takes a sample if memory may be resident that no sample has seen: the process may be gone
+/// afterwards.
 pub fn leaving() {
     if writer::is_recording() {
         with(|sampler| {
@@ -157,10 +159,10 @@ pub fn leaving() {
     }
 }
 
-/// Less is not worth a sample when the process leaves.
+/// Minimum growth that is worth a sample when the process leaves.
 const SMALLEST_GROWTH: u64 = 256 << 10;
 
-/// The last sample: the process ends by itself. No other follows.
+/// Takes the last sample, when the process ends normally. No other follows.
 pub fn last() {
     if writer::is_recording() {
         crate::sampling::faults::look();
@@ -168,7 +170,7 @@ pub fn last() {
             sampler.full(sample::LAST);
             let began = kernel::thread_time();
             sampler.published.sites();
-            // What the sample itself has cost is in the summary that is written after it.
+            // The cost of the sample itself is in the summary that is written after it.
             sampler.charge(kernel::thread_time().saturating_sub(began));
             sampler.publish();
             sampler.stop();
@@ -176,7 +178,7 @@ pub fn last() {
     }
 }
 
-/// What phases are told and asked ([`phases::start`]).
+/// Functions that phases call ([`phases::start`]).
 pub static PHASES: phases::Sampling = phases::Sampling {
     known: phase_known,
     edge: phase_edge,
@@ -186,19 +188,20 @@ pub static PHASES: phases::Sampling = phases::Sampling {
     request,
 };
 
-/// What the heap calls before it releases a large block ([`crate::ledger::heap::on_release`]).
+/// Function that the heap calls before it releases a large block
+/// ([`crate::ledger::heap::on_release`]).
 pub static BEFORE_RELEASE: heap::BeforeRelease = before_release;
 
-/// The phase around each when it first began.
+/// Parent of each phase when it first began.
 static PARENTS: [AtomicU16; phase_peaks::PHASES] =
     [const { AtomicU16::new(u16::MAX) }; phase_peaks::PHASES];
 
-/// Which are the profiler's own, as a bit for each.
+/// Phases that the profiler defines, as one bit for each.
 static AUTOMATIC: AtomicU64 = AtomicU64::new(0);
 
 const _: () = assert!(phase_peaks::PHASES <= 64);
 
-/// There is a new phase.
+/// Records a new phase.
 fn phase_known(index: u16, parent: u16, is_automatic: bool) {
     if let Some(place) = PARENTS.get(usize::from(index)) {
         place.store(parent, Ordering::Relaxed);
@@ -214,15 +217,16 @@ fn parent(phase: u16) -> u16 {
     PARENTS.get(usize::from(phase)).map_or(u16::MAX, |place| place.load(Ordering::Relaxed))
 }
 
-/// A phase begins or ends. From where phases change, with signals blocked.
+/// Handles the begin or end of a phase. Called where phases change, with signals blocked.
 fn phase_edge(index: u16, begins: bool) {
     if writer::is_recording() {
         with_signals_blocked(|sampler| sampler.phase_edge(index, begins));
     }
 }
 
-/// The most each component had resident while a phase was open, to be written if that is more than before or `anyway`; of
-/// one that is, or has just ended, with what there is now. From where phases change, with signals blocked.
+/// Calls `work` with the highest resident bytes of each component in a phase, if they have
+/// increased or with `anyway`, so that they are written. For a phase that is open or has just
+/// ended, the present bytes are included. Called where phases change, with signals blocked.
 fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u64; LIMIT])) {
     if writer::is_recording() {
         with_signals_blocked(|sampler| {
@@ -234,7 +238,7 @@ fn phase_peaks(index: u16, is_open: bool, anyway: bool, work: &mut dyn FnMut(&[u
     }
 }
 
-/// Phases of which a sample has told what is not written yet: a bit for each.
+/// Returns the phases with sampled peaks that are not written yet: one bit for each.
 fn unwritten_phases() -> u64 {
     let mut unwritten = 0;
     if writer::is_recording() {
@@ -243,7 +247,8 @@ fn unwritten_phases() -> u64 {
     unwritten
 }
 
-/// The most the process had resident at a sample while a phase was open; 0 where none was taken.
+/// Returns the highest resident bytes of the process at a sample in a phase; 0 where none was
+/// taken.
 fn phase_total(index: u16) -> u64 {
     let mut total = 0;
     if writer::is_recording() {
@@ -252,8 +257,8 @@ fn phase_total(index: u16) -> u64 {
     total
 }
 
-/// The process has forked, and its child is recorded, as `all` are or some. Until the next sample any of its pages may be
-/// the child's, too.
+/// Records that the process has forked and that `all` children are recorded, or some. Until the
+/// next sample, any page of the process may also be the child's.
 pub fn has_forked(all: bool) {
     has_relatives(all);
     if writer::is_recording() {
@@ -265,14 +270,15 @@ pub fn has_forked(all: bool) {
     }
 }
 
-/// For [`crate::lifecycle::fork`].
+/// Returns the lock, for [`crate::lifecycle::fork`].
 pub fn lock() -> &'static SpinLock {
     &LOCK
 }
 
-/// In the child of a fork, where no other thread is: all begins anew, if at all.
+/// Resets the sampler in the child of a fork, which has no other thread.
 pub fn forget() {
-    // Else nothing is written to: the child, which often is about to start a program, would get pages of its own.
+    // Otherwise nothing is written: the child, which is often about to start a program, would get
+    // copies of the pages.
     if TOUCHED.swap(false, Ordering::Relaxed) {
         // SAFETY: the only thread of the process, and the lock is held since before the fork.
         unsafe { (*SAMPLER.0.get()).forget() };

@@ -7,30 +7,30 @@ use crate::base::component::{Component, LIMIT};
 use crate::base::kernel;
 use crate::ledger::heap;
 
-/// The first phase there is.
+/// Index of the first phase.
 const MAIN: u16 = 0;
-/// The part of the resident memory that is no change.
+/// Divisor: a smaller part of the resident memory is no change.
 const SMALL: u64 = 64;
-/// The part, and the least bytes, for which a sample is taken that is not earned yet.
+/// Divisor, and minimum in bytes, for a sample that is taken before it is earned.
 const LARGE: u64 = 8;
 const LARGE_BYTES: u64 = 8 << 20;
 
-/// Edges that come so soon after another find the same: the kernel is not asked again, but for a phase that has no peak
-/// yet. Memory that one touches in this time and gives back within it is not seen of a later one.
+/// Time in which edges use the same resident memory: the kernel is asked again only for a phase
+/// that has no peak yet. Memory that a later phase touches and releases within this time is not
+/// seen.
 const SOON: u64 = 5_000_000;
 
-/// Phases that have peaks.
+/// Number of phases that have peaks.
 pub const PHASES: usize = 64;
 
-/// A phase into which no sample fell: the memory of the process, and the owned bytes, when it
-/// ended.
+/// Memory of the process and its owned bytes at the end of a phase in which no sample was taken.
 #[derive(Copy, Clone)]
 struct Left {
     resident: u64,
     owned: u64,
 }
 
-/// The kernel's answer at an edge, and the findings before.
+/// The kernel's answer at an edge, and the last sample's at that time.
 #[derive(Copy, Clone)]
 struct Asked {
     resident: u64,
@@ -42,23 +42,26 @@ impl Asked {
     const NEVER: Asked = Asked { resident: 0, time: 0, sampled: 0 };
 }
 
-/// Peaks of phases by samples.
+/// Peaks of phases, from samples.
 pub struct Peaks {
-    /// Highest resident memory while each was open.
+    /// Highest resident memory while each phase was open.
     resident: [[u64; LIMIT]; PHASES],
-    /// The same of the whole process: less than the sum where components had their peaks at different moments.
+    /// The same for the whole process: less than the sum where components had their peaks at
+    /// different moments.
     totals: [u64; PHASES],
-    /// Phases with peaks that have not been written: a bit for each.
+    /// Phases with peaks that have not been written: one bit for each.
     unwritten: u64,
-    /// True if a sample was taken in each.
+    /// True for each phase in which a sample was taken.
     seen: [bool; PHASES],
     /// Memory at the end of those phases that have no peak yet.
     left: [Option<Left>; PHASES],
-    /// Resident memory in all when an edge last asked, the time, and the findings then.
+    /// Total resident memory when an edge last asked for it, the time, and the last sample's value
+    /// then.
     asked: Asked,
-    /// One has ended, other than the first.
+    /// True if a phase other than the first has ended.
     others_ended: bool,
-    /// Much has changed since the last full sample, and a phase has begun that is not to count it.
+    /// True if much has changed since the last full sample and a phase has begun that must not
+    /// count that sample.
     pub outdated: bool,
 }
 
@@ -76,7 +79,7 @@ impl Peaks {
         }
     }
 
-    /// In a forked child.
+    /// Resets the peaks, in a forked child.
     pub fn forget(&mut self) {
         self.resident = [[0; LIMIT]; PHASES];
         self.totals = [0; PHASES];
@@ -86,58 +89,59 @@ impl Peaks {
         self.others_ended = false;
     }
 
-    /// Highest memory of each component in a phase.
+    /// Returns the highest memory of each component in a phase.
     pub fn of(&self, phase: u16) -> Option<&[u64; LIMIT]> {
         self.resident.get(usize::from(phase))
     }
 
-    /// The most the process had in a phase; 0 where no sample was taken.
+    /// Returns the highest memory of the process in a phase; 0 where no sample was taken.
     pub fn total(&self, phase: u16) -> u64 {
         self.totals[usize::from(phase) % PHASES]
     }
 
-    /// Phases with sampled peaks that are not written yet: a bit for each.
+    /// Returns the phases with sampled peaks that are not written yet: one bit for each.
     pub fn unwritten(&self) -> u64 {
         self.unwritten
     }
 
-    /// Returns true if a sample fell into the phase.
+    /// Returns true if a sample was taken in the phase.
     fn was_seen(&self, phase: u16) -> bool {
         self.seen.get(usize::from(phase)).is_none_or(|seen| *seen)
     }
 
-    /// Returns true if there is something about the phase: the tool is always there.
+    /// Returns true if the phase has peaks, which always include the tool's memory.
     fn has(&self, phase: u16) -> bool {
         self.of(phase).is_none_or(|peaks| peaks[usize::from(Component::TOOL.0)] > 0)
     }
 }
 
 impl Sampler {
-    /// A phase begins or ends: a sample shows the memory it finds or leaves, if much has changed and there is time for
-    /// one. If a phase ends that no sample fell into and it is much, or MPI was made ready, one is taken before it is
-    /// earned; else the memory there is seen by the next, if that comes before much changes.
+    /// Handles the begin or end of a phase. If much has changed and there is budget, a sample shows
+    /// the memory that the phase finds or leaves. If a phase ends in which no sample was taken, and
+    /// much has changed or MPI was initialized, the sample is taken before it is earned. Otherwise
+    /// the next sample shows the memory at the edge, if little has changed until then.
     pub fn phase_edge(&mut self, index: u16, begins: bool) {
         let is_own = super::is_automatic(index);
-        // What is freed may stay resident, and be the allocator's.
+        // Freed memory may stay resident, as the allocator's.
         let (then, (blocks, mappings)) = (self.record.head.kernel_resident, self.last.owned);
         let (owned, owned_then) = (heap::all().0, blocks + mappings);
         let resident = self.resident_at_edge(is_own || !begins && !self.phases.has(index));
         let change = resident.abs_diff(then).max(owned.abs_diff(owned_then));
         let growth = resident.saturating_sub(then).max(owned.saturating_sub(owned_then));
-        // When MPI begins, and when it is ready, is looked at in every run.
+        // The start of MPI, and its end of initialization, are sampled in every run.
         let is_first = is_own && if index == MAIN { then == 0 } else { !self.phases.others_ended };
         self.phases.others_ended |= !begins && index != MAIN;
-        // What `finalize` finds is known from `main`, and what it leaves is what the last sample finds.
+        // What `finalize` finds is known from `main`, and the last sample shows what it leaves.
         let may_wait = is_own && index != MAIN;
         let is_missed = if self.phases.has(index) { growth } else { change };
-        // A sample in the middle of MPI_Init does not show what it leaves.
+        // A sample in the middle of MPI_Init does not show what MPI_Init leaves.
         let is_unseen = is_first || !self.phases.was_seen(index);
         let is_lost = !begins && is_unseen && is_missed > then / SMALL;
         let is_large = is_missed > (then / LARGE).max(LARGE_BYTES);
         let has_changed = change > then / SMALL;
         let overdraws = is_large || is_first;
-        // What `main` finds when it goes on has been looked at where the phase between ended, or is what
-        // the last sample finds.
+        // What `main` finds when it resumes was sampled where the phase between ended, or the last
+        // sample finds it.
         let is_closing = !begins && may_wait && !is_first;
         let goes_on = begins && index == MAIN && self.phases.others_ended;
         let looks = has_changed && !is_closing && !goes_on && self.affordable(resident)
@@ -149,7 +153,8 @@ impl Sampler {
             let before = self.record.head.cpu_ns;
             self.full(sample::PHASE);
             if is_first {
-                // Every run has it, and in a short one it would leave nothing for what follows.
+                // Every run takes this sample, whose charge would leave a short run nothing for
+                // what follows.
                 let cost = self.record.head.cpu_ns - before;
                 self.duty.iter_mut().for_each(|duty| duty.forgive(cost));
             }
@@ -169,13 +174,13 @@ impl Sampler {
                 *left = Some(Left { resident, owned });
             }
             if !is_large && !self.phases.has(index) {
-                // Nearly what was there.
+                // About the same as the phase found.
                 self.add_peaks(index);
             }
         }
     }
 
-    /// Resident memory in all, now or a moment ago.
+    /// Returns the total resident memory, as of now or of a moment ago.
     fn resident_at_edge(&mut self, exactly: bool) -> u64 {
         let (time, sampled) = (kernel::monotonic(), self.record.head.kernel_resident);
         let asked = self.phases.asked;
@@ -190,7 +195,7 @@ impl Sampler {
         resident
     }
 
-    /// A sample was taken: it shows the memory that phases have left before it as well.
+    /// Handles a sample, which also shows the memory that earlier phases left.
     pub fn look_back(&mut self) {
         let (resident, (blocks, mappings)) = (self.last.resident, self.last.owned);
         for index in 0..PHASES {
@@ -203,8 +208,9 @@ impl Sampler {
         }
     }
 
-    /// The most that was resident while a phase was open, to be written, and whether it is more than when that was done
-    /// last. `is_open` until its end has been told.
+    /// Returns the highest resident bytes while a phase was open, which the caller writes, and
+    /// whether they have increased since they were last written. `is_open` is true until the end of
+    /// the phase has been handled.
     pub fn phase_resident(&mut self, index: u16, is_open: bool) -> (&[u64; LIMIT], bool) {
         if is_open {
             self.keep_peaks(index);
@@ -215,7 +221,7 @@ impl Sampler {
         (&self.phases.resident[index], is_more)
     }
 
-    /// A sample was taken in a phase.
+    /// Records that a sample was taken in a phase.
     pub fn saw(&mut self, phase: u16) {
         self.add_peaks(phase);
         if let Some(seen) = self.phases.seen.get_mut(usize::from(phase)) {
@@ -223,7 +229,7 @@ impl Sampler {
         }
     }
 
-    /// Counts the resident memory of the last sample for a phase, unless it is of before.
+    /// Counts the resident memory of the last sample for a phase, unless the sample is outdated.
     fn keep_peaks(&mut self, phase: u16) {
         if !self.phases.outdated {
             self.add_peaks(phase);

@@ -1,4 +1,4 @@
-//! Rows of the file beside the samples themselves: names, objects, notes, the summary.
+//! Rows of the trace other than samples: names, objects, notes, the summary.
 
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{
@@ -16,20 +16,20 @@ use crate::owners;
 use crate::recording::{mpi_time, writer};
 use crate::sampling::faults;
 
-/// Call stacks that have rows.
+/// Number of call stacks that have rows.
 const SITES: usize = 512;
 
-/// Number of rows of each written so far.
+/// Numbers of rows written so far.
 pub struct Published {
     components: u32,
     objects: u32,
     rows: Rows,
     notes: usize,
-    /// Allocated and live bytes of each call stack, when it was last written.
+    /// Allocated and live bytes of each call stack when it was last written.
     sites: Option<&'static mut [(u64, u64, u64)]>,
-    /// Places that call MPI, and the number of their last change.
+    /// Number of call sites of MPI, and the number of their last change.
     loops: (usize, u64),
-    /// When the last summary was, and the last call stacks.
+    /// Time of the last summary, and of the last call stacks.
     pub time: u64,
     pub sites_time: u64,
 }
@@ -68,7 +68,7 @@ impl Published {
         });
     }
 
-    /// Writes the loaded objects, and those that no longer are.
+    /// Writes the objects loaded and unloaded since the last call.
     pub fn objects(&mut self) {
         let serial = owners::serial();
         if serial == self.objects {
@@ -99,7 +99,7 @@ impl Published {
             };
             writer::with(|writer, _| writer.set_object(index as u32, &row));
         });
-        // Where others were at the list for long, it is asked for again.
+        // Other threads held the list for too long, so it is read again next time.
         if !read {
             return;
         }
@@ -111,7 +111,7 @@ impl Published {
         if core::mem::take(&mut self.rows.reused)
             && let Some(written) = &mut self.sites
         {
-            // Call stacks refer to rows that are others' now.
+            // Rows that call stacks refer to now belong to other objects.
             written.fill((0, 0, 0));
         }
         if let Some(mpi) = owners::mpi() {
@@ -120,10 +120,10 @@ impl Published {
         }
     }
 
-    /// The call stacks that allocate most; those that changed.
+    /// Writes the call stacks that allocate most, if they have changed.
     pub fn sites(&mut self) {
         if self.sites.is_none() {
-            // SAFETY: all zero are numbers.
+            // SAFETY: all zeros are valid numbers.
             #[allow(unsafe_code)]
             let sites = unsafe { memory::slice(SITES) };
             self.sites = sites;
@@ -147,7 +147,7 @@ impl Published {
                 ..SiteRow::default()
             };
             for (place, &frame) in site.frames[..site.depth].iter().take(FRAMES).enumerate() {
-                // The address continued at is behind the call.
+                // The return address lies behind the call.
                 match self.rows.at(frame.wrapping_sub(1)) {
                     Some((object, offset)) => {
                         row.objects[place] = object;
@@ -161,7 +161,7 @@ impl Published {
         self.sites = Some(written);
     }
 
-    /// The places that call MPI and their loops, if they have changed.
+    /// Writes the call sites of MPI and their loops, if they have changed.
     fn loops(&mut self) {
         let (count, change) = self.loops;
         let scale = mpi_time::scale();
@@ -169,7 +169,7 @@ impl Published {
         let mut now = 0;
         let changed = mpi_time::loops::each(change, &mut |index, site, lost| {
             now = index + 1;
-            // The address continued at is behind the call.
+            // The return address lies behind the call.
             let place = self.rows.at(site.address.wrapping_sub(1));
             let (object, offset) =
                 place.map_or((NONE, site.address as u64), |(object, offset)| (object, offset + 1));
@@ -215,12 +215,12 @@ impl Published {
 }
 
 impl Sampler {
-    /// Age of the last summary.
+    /// Returns the age of the last summary.
     pub fn age(&self) -> u64 {
         writer::now().saturating_sub(self.published.time)
     }
 
-    /// Returns true if it is time for another.
+    /// Returns true if a new summary is due.
     pub fn is_stale(&self) -> bool {
         self.age() >= LONGEST_AGE
     }

@@ -1,4 +1,4 @@
-//! Memory that a walk finds under another name than its owner's.
+//! Corrections for memory that a walk finds under a component other than its owner.
 
 use super::attribute::Share;
 use super::walk::Sampler;
@@ -6,23 +6,24 @@ use crate::base::component::{self, Component, LIMIT};
 use crate::ledger::heap::{self, Ledger};
 use crate::ledger::ranges;
 
-/// Bytes of one component when a walk began, and until its end.
+/// Bytes of one component at the begin of a walk, and until its end.
 #[derive(Copy, Clone, Debug, Default)]
 struct During {
     owned: u64,
-    /// Of blocks in `free` then, which are no longer owned.
+    /// Bytes of blocks in `free` then, which are no longer owned.
     leaving: u64,
-    /// Allocated and mapped since.
+    /// Bytes allocated and mapped since.
     came: u64,
-    /// Owned at the end.
+    /// Bytes owned at the end.
     after: u64,
-    /// Most that was ever owned.
+    /// Highest bytes ever owned.
     peak: u64,
 }
 
 impl During {
-    /// Bytes found of the component beyond the most that it can have had at one moment: of blocks that were freed
-    /// behind the walk, and whose successors lay before it. `beside` is resident without being owned.
+    /// Returns the bytes found beyond the most that the component can have had at one moment: these
+    /// are of blocks that were freed behind the walk and whose successors lay ahead of it. `beside`
+    /// is resident without being owned.
     fn surplus(&self, found: u64, beside: u64) -> u64 {
         let most = self.owned + self.came + self.leaving;
         let most = most.min(self.peak.max(self.after));
@@ -32,9 +33,10 @@ impl During {
 }
 
 impl Sampler {
-    /// Blocks that moved, or were made, since the look at the tables began are in none of them; nor are those in `free`,
-    /// whose pages are slack as long as they are there, or nobody's where another block is in the same mapping. Memory of
-    /// no owner and of the allocator in the last sample stays theirs.
+    /// Gives pages that were found unattributed or as slack to blocks that were in `realloc`, new,
+    /// or in `free` while the tables were read. Such blocks are in no table; the pages of one in
+    /// `free` are slack as long as they exist, or unattributed where another block is in the same
+    /// mapping. Memory that had no owner, or was the allocator's, in the last sample stays so.
     pub fn give_what_moved(&mut self) {
         let [nobody, slack] =
             [Component::UNATTRIBUTED, Component::SLACK].map(|one| usize::from(one.0));
@@ -50,7 +52,7 @@ impl Sampler {
         (self.last.nobodys, self.last.slack) = (all[nobody].resident, all[slack].resident);
     }
 
-    /// Notes the owned bytes of all components, before a walk.
+    /// Records the owned bytes of all components before a walk.
     pub fn remember_ledger(&mut self) {
         let (ledger, mapped) = (&mut self.record.ledger, &mut self.record.ranges);
         heap::snapshot(ledger);
@@ -63,7 +65,8 @@ impl Sampler {
         }
     }
 
-    /// Gives the pages of blocks that were freed behind the walk to the allocator. After the ledger was read.
+    /// Gives the pages of blocks that were freed behind the walk to the allocator. Called after the
+    /// ledger was read.
     pub fn take_what_was_freed(&mut self) {
         let slack = usize::from(Component::SLACK.0);
         for index in 0..component::count().min(LIMIT) {
@@ -84,8 +87,8 @@ impl Sampler {
         }
     }
 
-    /// Takes the tool's bytes at the blocks as its own. It is in pages that blocks are in, where it counts as slack
-    /// until here.
+    /// Moves the bytes of tags from the slack to the tool. They are in the pages of blocks, where
+    /// they count as slack until here.
     pub fn take_tags(&mut self) {
         self.record.tags = heap::tags(&self.record.ledger);
         let [slack, tool] = [Component::SLACK, Component::TOOL].map(|one| usize::from(one.0));
@@ -96,7 +99,8 @@ impl Sampler {
     }
 }
 
-/// Gives bytes to an owner from components that have so much more than before, as far as they have.
+/// Moves bytes to an owner from components, up to the amount by which each has grown since the last
+/// sample.
 fn give(all: &mut [Share], from: [&mut (usize, u64); 2], owner: usize, bytes: u64) {
     let mut left = bytes;
     for (index, more) in from {
@@ -124,7 +128,7 @@ mod tests {
 
     #[test]
     fn blocks_freed_behind_the_walk_are_surplus() {
-        // One was found and freed, and its successor was found as well.
+        // A block was found and then freed, and its successor was found as well.
         let during = During { owned: 100, came: 40, after: 100, peak: 110, ..During::default() };
         assert_eq!(during.surplus(140, 0), 30);
         assert_eq!(during.surplus(145, 5), 30);
@@ -152,7 +156,7 @@ mod tests {
         give(&mut all, [&mut slacks, &mut nobodys], 2, 400);
         assert_eq!(all.map(|share| share.resident), [160, 40, 430, 0]);
         assert_eq!((all[2].moved, nobodys.1, slacks.1), (400, 110, 0));
-        // What was there before stays.
+        // Memory that was there before stays.
         give(&mut all, [&mut slacks, &mut nobodys], 3, 400);
         assert_eq!(all.map(|share| share.resident), [50, 40, 430, 110]);
     }

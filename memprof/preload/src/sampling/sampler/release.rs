@@ -1,11 +1,11 @@
-//! Samples before memory is given back, if it may have raised a peak: a buffer that lives shorter than the time between
-//! two samples is not missed.
+//! Samples before memory is released, if it may have raised a peak: a buffer that exists for less
+//! than the time between two samples is not missed.
 //!
-//! Most releases cost two comparisons and a question to the kernel, and no lock. The decision goes by an upper bound: a
-//! component has at most its owned bytes, and at most its bytes at the last sample plus the growth of the process since
-//! plus the releases of others since plus the bytes without an owner. Where that is no new peak, nothing is looked at,
-//! so a loop that does the same again and again pays for its first round only; and nothing is lost with a range of
-//! which hardly anything is resident.
+//! Most releases cost two comparisons and one query of the kernel, and no lock. The decision uses
+//! an upper bound: a component has at most its owned bytes, and at most its bytes at the last
+//! sample plus the growth of the process, the releases of others since, and the bytes without an
+//! owner. If that is no new peak, nothing is examined, so a loop that repeats the same releases
+//! pays for its first round only. A range with almost no resident memory causes no sample either.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -18,26 +18,26 @@ use crate::base::thread::local;
 use crate::ledger::{heap, ranges};
 use crate::recording::{phases, writer};
 
-/// Smaller ones are left to the sampler's own time.
+/// Minimum size of a release; smaller ones are left to the periodic samples.
 const SMALLEST: usize = 1 << 20;
 static SKIPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Differences that are no new peak: half a percent.
+/// Returns the smallest increase that counts as a new peak: half a percent.
 fn margin(peak: u64) -> u64 {
     (peak / 200).max(SMALLEST_PEAK)
 }
 
-/// Smallest peak: less is nowhere a new one.
+/// Minimum size of a peak: a smaller one is never new.
 const SMALLEST_PEAK: u64 = 256 * 1024;
 
-/// Bounds that the last sample leaves for callers without the lock: up to here there is no new
+/// Bounds that the last sample provides to callers without the lock: up to them there is no new
 /// peak.
 struct Known {
-    /// Of each component's owned bytes.
+    /// Bound of each component's owned bytes.
     owned: [AtomicU64; LIMIT],
-    /// Of the highest bytes of the process by the kernel.
+    /// Bound of the highest bytes of the process as the kernel counts them.
     most: AtomicU64,
-    /// The phase that this is of.
+    /// Phase that the bounds are valid for.
     phase: AtomicU32,
 }
 
@@ -47,40 +47,44 @@ static KNOWN: Known = Known {
     phase: AtomicU32::new(u32::MAX),
 };
 
-/// Returns true if it is known without a look that this is no new peak, neither of `owner` nor of the process.
+/// Returns true if the bounds show that there is no new peak, neither of `owner` nor of the
+/// process.
 fn is_known(owner: Component) -> bool {
     KNOWN.phase.load(Ordering::Acquire) == u32::from(phases::current())
         && heap::owned(owner) <= KNOWN.owned[usize::from(owner.0) % LIMIT].load(Ordering::Relaxed)
         && kernel::most_resident() <= KNOWN.most.load(Ordering::Relaxed)
 }
 
-/// The most a component can have now: its bytes when the process had `then`, plus those that came
-/// since and that `others` have given back since or the allocator kept, but no more than it owns.
+/// Returns the most bytes that a component can have now: its bytes when the process had `then`,
+/// plus those added since and those that `others` have released since or the allocator kept, but no
+/// more than it owns.
 fn bound(had: u64, then: u64, now: u64, others: u64, owned: u64) -> u64 {
     owned.min(had.saturating_add(now.saturating_sub(then)).saturating_add(others))
 }
 
-/// Number of releases that were not looked at.
+/// Returns the number of releases without a sample.
 pub fn skipped() -> u64 {
     SKIPPED.load(Ordering::Relaxed)
 }
 
-/// These addresses are about to be given back to the kernel or the allocator.
+/// Handles a range that is about to be released to the kernel or the allocator.
 pub fn before_release(start: usize, length: usize) {
     if length < SMALLEST || !writer::is_recording() || phases::paused() {
         return;
     }
-    // A handler of a signal that came while the tool held its locks in this thread may release as well.
+    // A signal handler that interrupted the tool while it held its locks in this thread may release
+    // memory as well.
     if local().guard.get() > 0 {
         return;
     }
-    // While its owner is known.
+    // Read while the owner is known.
     crate::sampling::faults::look();
     let owner = heap::large(start).map(|large| large.component);
     let owner = owner.or_else(|| {
         ranges::next(start).filter(|piece| piece.start <= start).map(|piece| piece.owner)
     });
-    // Where no block and no mapping is known, who asked the kernel for the memory has it until it is gone.
+    // Where no block and no mapping is known, the object that requested the memory from the kernel
+    // has it until it is gone.
     let asked = || ranges::next_asked(start).is_some_and(|(from, ..)| from <= start);
     if owner.is_some() || !asked() {
         super::world::released(start, length);
@@ -103,7 +107,7 @@ pub fn before_release(start: usize, length: usize) {
 }
 
 impl Sampler {
-    /// Returns true if there may be a peak now, of the process or of a component.
+    /// Returns true if the process or a component may be at a peak now.
     fn would_lose(&mut self, owner: Component) -> bool {
         if !self.is_ready() {
             return false;
@@ -119,7 +123,8 @@ impl Sampler {
             self.would_be_peak(index, owned, margin) && {
                 let now_mapped = ranges::total();
                 let in_blocks = heap::all().0.saturating_sub(now_mapped);
-                // What all own less than at the last sample was given back; by whom is not asked.
+                // A decrease of all owned bytes since the last sample was released, by whatever
+                // component.
                 let (blocks, mappings) = self.last.owned;
                 let others = blocks.saturating_sub(in_blocks) + mappings.saturating_sub(now_mapped);
                 let kept = self.record.rows[usize::from(Component::SLACK.0)].resident;
@@ -135,7 +140,7 @@ impl Sampler {
         is_peak
     }
 
-    /// The most resident bytes, as the kernel counts them, that a sample found.
+    /// Returns the highest resident bytes that a sample found, as the kernel counts them.
     fn process_peak(&self) -> u64 {
         self.record
             .head
@@ -143,7 +148,8 @@ impl Sampler {
             .saturating_sub(self.record.head.page_tables + self.record.head.hugetlb)
     }
 
-    /// Returns true if so much is resident there that a peak would be lost with it. If the kernel does not tell, it is.
+    /// Returns true if so much is resident in the range that a peak would be lost with it, or if
+    /// the kernel does not report it.
     fn holds(&mut self, start: usize, length: usize) -> bool {
         let Some(scanner) = &mut self.sources.scanner else { return true };
         let page = kernel::page();
@@ -160,7 +166,7 @@ impl Sampler {
         found >= SMALLEST_PEAK
     }
 
-    /// Leaves word for those who ask without the lock.
+    /// Stores the bounds for callers without the lock.
     pub fn tell_known(&self) {
         KNOWN.phase.store(u32::MAX, Ordering::Release);
         for (index, owned) in KNOWN.owned.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Which row of the trace each loaded object has. Rows of objects that were unloaded stay, since call stacks
-//! refer to them, until another object needs the room.
+//! Row in the trace of each loaded object. Rows of unloaded objects stay, since call stacks refer
+//! to them, until another object needs the room.
 
-/// Objects that have rows.
+/// Number of objects that have rows.
 pub const ROWS: usize = 512;
 
-/// Place and identity of an object: another may be loaded at the same place later.
+/// Address and identity of an object: another may be loaded at the same address later.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub low: usize,
@@ -17,20 +17,20 @@ pub struct Place {
 #[derive(Copy, Clone)]
 struct Row {
     place: Place,
-    /// Found by the walk that is going on, or by the last.
+    /// True if the walk in progress, or else the last one, found the object.
     found: bool,
     loaded: bool,
 }
 
-/// See the module.
+/// The rows (see the module).
 pub struct Rows {
     rows: [Row; ROWS],
     count: usize,
-    /// A row was given to another object.
+    /// True if a row was given to another object.
     pub reused: bool,
 }
 
-/// A number for a path.
+/// Returns a hash of a path.
 pub fn number(path: &str) -> u64 {
     path.bytes().fold(0xcbf2_9ce4_8422_2325, |number, byte| {
         (number ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -44,12 +44,12 @@ impl Rows {
         Rows { rows, count: 0, reused: false }
     }
 
-    /// All objects are told next.
+    /// Begins a pass over all objects.
     pub fn begin(&mut self) {
         self.rows[..self.count].iter_mut().for_each(|row| row.found = false);
     }
 
-    /// The row of a loaded object; none if there is no room.
+    /// Returns the row of a loaded object; `None` if there is no room.
     pub fn find(&mut self, place: Place) -> Option<usize> {
         let known = self.rows[..self.count].iter().position(|row| row.place == place);
         let index = match known {
@@ -68,7 +68,7 @@ impl Rows {
         Some(index)
     }
 
-    /// All have been told: calls `each` with the rows of those that are loaded no longer.
+    /// Ends a pass: calls `each` with the rows of objects that are no longer loaded.
     pub fn end(&mut self, mut each: impl FnMut(usize)) {
         for (index, row) in self.rows[..self.count].iter_mut().enumerate() {
             if row.loaded && !row.found {
@@ -78,7 +78,8 @@ impl Rows {
         }
     }
 
-    /// The row of the object an address is in, and the address in its file. Of unloaded objects, the last one there.
+    /// Returns the row of the object that an address is in, and the address in its file. Among
+    /// unloaded objects, the last one there counts.
     pub fn at(&self, address: usize) -> Option<(u32, u64)> {
         let covers = |row: &Row| (row.place.low..row.place.high).contains(&address);
         let rows = &self.rows[..self.count];

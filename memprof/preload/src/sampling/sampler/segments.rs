@@ -1,4 +1,4 @@
-//! Files and memory of this process that others have too, so that a node counts each page once.
+//! Files and memory that this process shares with others, so that a node counts each page once.
 
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{SegmentRow, segment};
@@ -7,40 +7,40 @@ use memprof_trace::write::Writer;
 use crate::base::component::Component;
 use crate::base::options::Text;
 
-/// As many as a trace has rows for.
+/// Number of segments for which a trace has rows.
 pub const SEGMENTS: usize = 256;
-/// As many rows are kept for memory: others are code and constants of files.
+/// Number of rows reserved for memory; the others are for code and constants of files.
 const OF_MEMORY: usize = 64;
-/// Bytes of a bitmap.
+/// Size of a bitmap in bytes.
 const BITMAP: usize = 1024;
 
 #[derive(Clone, Copy)]
 struct Segment {
     device: u64,
     inode: u64,
-    /// Up to where it was seen mapped, from its beginning.
+    /// End of the highest part seen mapped, as an offset from the beginning.
     size: u64,
     component: Component,
     hugetlb: bool,
     shift: u32,
     present: u64,
-    /// As `present`, but a page counts as often as it is mapped, as it does for its component.
+    /// Same as `present`, but a page counts as often as it is mapped, as it does for its component.
     counted: u64,
     path: Text<96>,
     bitmap: [u8; BITMAP],
-    /// Present in any sample.
+    /// Granules present in any sample.
     ever: [u8; BITMAP],
-    /// The most by which `counted` was above `present`.
+    /// Highest difference between `counted` and `present`.
     doubled: u64,
-    /// Had another owner earlier.
+    /// True if the segment had another owner earlier.
     moved: bool,
-    /// The row was another file's earlier.
+    /// True if the row was another file's earlier.
     reused: bool,
-    /// Seen by the current sample.
+    /// True if the current sample has seen the segment.
     fresh: bool,
-    /// Not seen by the one before.
+    /// True if the previous sample did not see the segment.
     gone: bool,
-    /// Last written value, as a number.
+    /// Hash of the last written value.
     written: u64,
 }
 
@@ -64,14 +64,14 @@ const EMPTY: Segment = Segment {
     written: 0,
 };
 
-/// One row for each file or object. Rows stay when it is no longer mapped, as it was last seen, until
-/// another needs the room.
+/// One row for each file or memory object. When it is no longer mapped, its row stays as last seen
+/// until another needs the room.
 pub struct Segments {
     all: [Segment; SEGMENTS],
-    /// Device and inode of each.
+    /// Device and inode of each segment.
     keys: [(u64, u64); SEGMENTS],
     count: usize,
-    /// The row that was asked for last.
+    /// Index of the row looked up last.
     last: usize,
     /// Mappings in this sample for whose files there was no room.
     refused: u64,
@@ -82,12 +82,12 @@ impl Segments {
         Segments { all: [EMPTY; SEGMENTS], keys: [(0, 0); SEGMENTS], count: 0, last: 0, refused: 0 }
     }
 
-    /// Number of mappings of this sample that count once for each process.
+    /// Returns the number of mappings in this sample that count once for each process.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// A sample begins.
+    /// Begins a sample.
     pub fn begin(&mut self) {
         self.refused = 0;
         for segment in &mut self.all[..self.count] {
@@ -96,7 +96,7 @@ impl Segments {
         }
     }
 
-    /// The same sample begins once more.
+    /// Begins another walk for the same sample.
     pub fn begin_again(&mut self) {
         self.refused = 0;
         self.all[..self.count].iter_mut().for_each(|segment| segment.fresh = false);
@@ -107,14 +107,14 @@ impl Segments {
         self.place(key).is_some()
     }
 
-    /// The row of a file, if it has one. Mappings of a file lie together.
+    /// Returns the row of a file, if it has one. Mappings of a file are adjacent.
     fn place(&self, key: (u64, u64)) -> Option<usize> {
         let keys = &self.keys[..self.count];
         let is_last = keys.get(self.last) == Some(&key);
         if is_last { Some(self.last) } else { keys.iter().position(|known| *known == key) }
     }
 
-    /// The row of a file that is mapped up to `end`; none if there are too many.
+    /// Returns the row of a file that is mapped up to `end`; `None` if there are too many.
     pub fn find(
         &mut self,
         (device, inode): (u64, u64),
@@ -135,7 +135,7 @@ impl Segments {
                 };
                 let shift = crate::base::kernel::page().trailing_zeros();
                 let path = Text::cut(path);
-                // What was written there is of another.
+                // The last written value is that of another file.
                 let reused = index < self.count;
                 self.all[index] = Segment { device, inode, shift, path, reused, ..EMPTY };
                 self.keys[index] = key;
@@ -157,12 +157,12 @@ impl Segments {
         Some(index)
     }
 
-    /// The row of a mapping that is gone, if there is one.
+    /// Returns the row of a segment that is no longer mapped, if there is one.
     fn unused(&self) -> Option<usize> {
         self.all[..self.count].iter().position(|segment| segment.gone && !segment.fresh)
     }
 
-    /// Sets its owner.
+    /// Sets the owner of a segment.
     pub fn owner(&mut self, index: usize, component: Component, hugetlb: bool) {
         let segment = &mut self.all[index];
         segment.moved |= segment.written != 0 && segment.component != component;
@@ -170,7 +170,7 @@ impl Segments {
         segment.hugetlb |= hugetlb;
     }
 
-    /// Pages that are present, by their place in the file.
+    /// Adds present pages by their offset in the file.
     pub fn present(&mut self, index: usize, start: u64, end: u64) {
         let segment = &mut self.all[index];
         if start >= end {
@@ -227,21 +227,21 @@ impl Segments {
         }
     }
 
-    /// In a new process nothing was written yet.
+    /// Forgets all rows, in a new process that has written nothing.
     pub fn forget(&mut self) {
         (self.count, self.last) = (0, 0);
     }
 }
 
 impl Segment {
-    /// Granules become twice as large.
+    /// Doubles the granule size.
     fn coarsen(&mut self) {
         self.shift += 1;
         coarsen(&mut self.bitmap);
         coarsen(&mut self.ever);
     }
 
-    /// Bytes that were present in an earlier sample and are not now.
+    /// Returns the bytes that were present in an earlier sample and are not now.
     fn dropped(&mut self, used: usize) -> u64 {
         let mut granules = 0;
         for (ever, now) in self.ever[..used].iter_mut().zip(&self.bitmap[..used]) {
@@ -251,7 +251,7 @@ impl Segment {
         granules << self.shift
     }
 
-    /// A number that changes with all that is written.
+    /// Returns a hash of everything that is written.
     fn number(&self, used: usize) -> u64 {
         let mut number = 0xcbf2_9ce4_8422_2325_u64;
         let mut take = |value: u64| {
@@ -273,12 +273,12 @@ impl Segment {
     }
 }
 
-/// Makes one granule of each pair.
+/// Merges each pair of granules into one.
 fn coarsen(bitmap: &mut [u8; BITMAP]) {
     for index in 0..BITMAP * 4 {
         let pair = bitmap[index / 4] >> (index % 4 * 2) & 3;
         let bit = 1 << (index % 8);
-        // The byte written is never ahead of the one read.
+        // The byte written is never ahead of the byte read.
         if pair == 0 {
             bitmap[index / 8] &= !bit;
         } else {
@@ -303,7 +303,7 @@ mod tests {
         segments.begin();
         let index = segments.find((1, 2), 10 * page, b"/dev/shm/x", true).unwrap();
         segments.present(index, 3 * page, 5 * page);
-        // The same file once more, mapped further behind.
+        // The same file is mapped again, at a higher offset.
         assert_eq!(segments.find((1, 2), 20 * page, b"/dev/shm/x", true), Some(index));
         segments.present(index, 19 * page, 20 * page);
         assert_eq!(bits(&segments.all[index]), [3, 4, 19]);

@@ -1,4 +1,4 @@
-//! Files of the kernel that are read for every sample, and room for what they say.
+//! Kernel files that are read for every sample, and buffers for their contents.
 
 use super::list::List;
 use super::maps;
@@ -7,16 +7,16 @@ use crate::base::memory;
 use crate::base::pagemap::{Run, Scanner};
 use crate::base::reserved_fds::Kept;
 
-/// Bytes of texts read at once.
+/// Bytes of text read at once.
 const TEXT: usize = 8192;
 
-/// What is read from, opened once.
+/// Files opened once, and buffers.
 pub struct Sources {
     pub scanner: Option<Scanner>,
     statm: Option<Kept>,
     pub list: Option<List>,
     pub status: Option<Kept>,
-    /// Room for text of the kernel; not on the stack, which may be a program's small one.
+    /// Buffer for text of the kernel; not on the stack, which may be a program's small one.
     pub text: Option<&'static mut [u8]>,
     pub runs: [Run; 512],
 }
@@ -33,10 +33,11 @@ impl Sources {
         }
     }
 
-    /// Opens what is read again and again. Returns false if the kernel does not tell which pages are resident.
+    /// Opens the files that are read repeatedly. Returns false if the kernel does not report which
+    /// pages are resident.
     pub fn open(&mut self) -> bool {
         if self.text.is_none() {
-            // SAFETY: all zero is text.
+            // SAFETY: all zeros is text.
             #[allow(unsafe_code)]
             let text = unsafe { memory::slice(TEXT) };
             self.text = text;
@@ -48,7 +49,7 @@ impl Sources {
         self.scanner.is_some()
     }
 
-    /// Closes all, in a forked child.
+    /// Closes all files, in a forked child.
     pub fn close(&mut self) {
         let files = [self.statm.take(), self.status.take()];
         files.into_iter().flatten().for_each(Kept::close);
@@ -60,7 +61,7 @@ impl Sources {
         }
     }
 
-    /// Returns the bytes that the kernel says are resident.
+    /// Returns the bytes that the kernel counts as resident.
     pub fn resident(&mut self) -> u64 {
         let mut text = [0; 128];
         let length = self.statm.as_mut().and_then(|file| file.read_at(&mut text, 0).ok());

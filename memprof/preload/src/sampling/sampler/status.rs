@@ -1,5 +1,4 @@
-//! Numbers that only some other text of the kernel tells: huge pages, page tables, the kernel's own
-//! peak.
+//! Numbers that only other kernel files contain: huge pages, page tables, the kernel's own peak.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,8 +8,8 @@ use crate::base::component::Component;
 use crate::base::kernel;
 
 impl Sampler {
-    /// Returns true if the pages of a mapping are of a kind that the kernel does not count as resident. The page size
-    /// of a file system is asked once, since the answer is slow.
+    /// Returns true if the kernel does not count pages of this mapping's kind as resident. The page
+    /// size of a file system is queried once, since the query is slow.
     pub fn is_huge(&mut self, line: &maps::Line<'_>) -> bool {
         let known = self.walked.devices[..self.walked.device_count]
             .iter()
@@ -27,8 +26,8 @@ impl Sampler {
         huge
     }
 
-    /// Reads the numbers that only the status tells: page tables, huge pages, the kernel's own
-    /// peak.
+    /// Reads the numbers that only `/proc/self/status` contains: page tables, huge pages, the
+    /// kernel's own peak.
     pub fn ask_status(&mut self) {
         let (Some(file), Some(text)) = (&mut self.sources.status, self.sources.text.take()) else {
             return;
@@ -40,24 +39,27 @@ impl Sampler {
         self.record.head.threads = maps::status_bytes(status, b"Threads");
         self.walked.totals.components[usize::from(Component::KERNEL.0)].resident =
             self.record.head.page_tables;
-        // From the next sample on devices are asked for.
+        // From the next sample on, devices are queried.
         self.walked.has_hugetlb = maps::status_bytes(status, b"HugetlbPages") > 0;
         self.sources.text = Some(text);
     }
 }
 
-/// Set where the process has forked or was forked, and relatives are recorded, too; and where all of them are.
+/// Set if the process has forked or was forked and relatives are recorded too; and if all of them
+/// are.
 static HAS_RELATIVES: AtomicBool = AtomicBool::new(false);
 static HAS_ALL: AtomicBool = AtomicBool::new(false);
 
-/// The process has pages in common with others from now on, as a fork leaves them. `all` of them are recorded, or some.
+/// Records that the process shares pages with others from now on, as after a fork. `all` of them
+/// are recorded, or some.
 pub fn has_relatives(all: bool) {
     HAS_ALL.store(all, Ordering::Relaxed);
     HAS_RELATIVES.store(true, Ordering::Relaxed);
 }
 
-/// Returns the bytes by which the anonymous pages of the process are more than its share of them, where all that have
-/// them are recorded, and the bytes of those that others have, too. The kernel walks through all pages for that.
+/// Returns the bytes by which the anonymous pages of the process exceed its share of them, if all
+/// processes that share them are recorded, and the bytes of the pages that others share. The kernel
+/// walks through all pages for this.
 pub fn beyond_share() -> (u64, u64) {
     if !HAS_RELATIVES.load(Ordering::Relaxed) {
         return (0, 0);
@@ -67,20 +69,20 @@ pub fn beyond_share() -> (u64, u64) {
     let length = kernel::read_at(file, &mut text, 0).unwrap_or(0);
     kernel::close(file);
     let bytes = |name: &[u8]| maps::status_bytes(&text[..length], name);
-    // Older kernels tell of all pages together.
+    // Older kernels report only the sum over all kinds of pages.
     if !text[..length].windows(9).any(|word| word == b"Pss_Anon:") {
         return (0, 0);
     }
     let beyond = bytes(b"Anonymous").saturating_sub(bytes(b"Pss_Anon"));
-    // Dirty pages of files and of shared memory are no anonymous ones.
+    // Dirty pages of files and of shared memory are not anonymous.
     let files = bytes(b"Pss_File") + bytes(b"Pss_Shmem");
     let private = bytes(b"Private_Dirty").saturating_sub(files);
-    // Of pages that two processes have each has half.
+    // Of pages shared by two processes, each has half.
     let common = bytes(b"Anonymous").saturating_sub(private).min(2 * beyond);
     (if HAS_ALL.load(Ordering::Relaxed) { beyond } else { 0 }, common)
 }
 
-/// Returns true if `/proc/self/smaps` has huge pages in the mapping that starts there.
+/// Returns true if `/proc/self/smaps` shows huge pages in the mapping that starts at `start`.
 fn is_huge_in_smaps(start: usize, text: &mut [u8]) -> bool {
     let Ok(file) = kernel::open(c"/proc/self/smaps") else { return false };
     let mut offset = 0;

@@ -1,4 +1,4 @@
-//! The thread that samples.
+//! The sampling thread.
 
 #![allow(unsafe_code)]
 
@@ -19,17 +19,17 @@ use crate::sampling::faults;
 use super::budget::{Duty, LONGEST_AGE};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// Word that the thread waits for between ticks; it never comes.
+/// Word that the thread waits on between ticks; it is never woken.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// Nanoseconds between two times that the trace is written to its disk; 0 for never.
+/// Nanoseconds between two writes of the trace to its disk; 0 for never.
 static FLUSH: AtomicU64 = AtomicU64::new(0);
 
-/// What the thread needs beside what the C library puts on its stack.
+/// Stack size of the thread, in addition to what the C library puts there.
 const STACK: usize = 128 * 1024;
 
-/// There is a trace: files of the kernel that are read again and again are opened. The first sample is the thread's:
-/// the program does not wait for it.
+/// Prepares the sampler once there is a trace, and opens the kernel files that are read repeatedly.
+/// The thread takes the first sample, so the program does not wait for it.
 pub fn settle(options: &Options, allocator: Option<Component>) {
     let duty = Duty::new(options.interval, options.duty * 0.9, kernel::monotonic());
     FLUSH.store(options.flush, Ordering::Relaxed);
@@ -42,12 +42,12 @@ pub fn start() {
         return;
     }
     let _guard = Guard::enter();
-    // The new thread has the same signals blocked as this one: all.
+    // The new thread inherits the blocked signals of this one: all.
     let _signals = SignalsBlocked::enter();
     let size = (STACK + least_stack()).next_multiple_of(kernel::page());
     let Some(stack) = memory::map(size) else { return failed(libc::ENOMEM) };
-    // SAFETY: the attributes are made by the first call and given back by the last; the stack is
-    // ours, and nobody else's, for good.
+    // SAFETY: the first call creates the attributes and the last destroys them; the stack is the
+    // tool's alone, permanently.
     let result = unsafe {
         let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
         libc::pthread_attr_init(&raw mut attributes);
@@ -71,15 +71,15 @@ fn failed(error: i32) {
     );
 }
 
-/// Bytes of a stack that the C library takes for thread-local variables.
+/// Returns the bytes of a stack that the C library uses for thread-local variables.
 fn least_stack() -> usize {
     type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
-    // SAFETY: a name with a zero at its end.
+    // SAFETY: the name is zero-terminated.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
     if found.is_null() {
         return libc::PTHREAD_STACK_MIN + 64 * 1024;
     }
-    // SAFETY: glibc's function of this name has this type, and reads nothing but its own variables.
+    // SAFETY: glibc's function of this name has this type, and reads only its own variables.
     unsafe {
         let least = core::mem::transmute::<*mut c_void, Least>(found);
         let mut attributes = core::mem::zeroed::<libc::pthread_attr_t>();
@@ -90,7 +90,7 @@ fn least_stack() -> usize {
     }
 }
 
-/// In the child of a fork the thread is not there.
+/// Forgets the thread, which does not exist in the child of a fork.
 pub fn forget() {
     STARTED.store(false, Ordering::Release);
 }
@@ -98,14 +98,14 @@ pub fn forget() {
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // For the whole life of the thread.
     let _guard = Guard::enter();
-    // SAFETY: names this thread; the name ends with a zero.
+    // SAFETY: names this thread; the name is zero-terminated.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"memprof".as_ptr(), 0, 0, 0) };
     conflicts::be_unseen();
     let mut idle = 0;
     let mut last = Last { record: kernel::monotonic(), ..Last::default() };
     let between_flushes = Some(FLUSH.load(Ordering::Relaxed)).filter(|time| *time > 0);
     let mut flushed = kernel::monotonic();
-    // What the thread had cost when it last said so, and how often it has.
+    // Cost of the thread when it was last charged, and the number of ticks.
     let (mut charged, mut ticks) = (0, 0_u64);
     loop {
         let tick = super::with(|sampler| {
@@ -137,7 +137,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Until the next tick; meanwhile the kernel's events of page faults are taken from it.
+/// Waits until the next tick, and reads the kernel's page fault events meanwhile.
 fn wait(tick: u64) {
     let end = kernel::monotonic().saturating_add(tick);
     while faults::is_on() && writer::is_recording() {
@@ -158,13 +158,13 @@ struct Last {
     owned: u64,
     full: u64,
     record: u64,
-    /// Something has changed since the last full sample.
+    /// True if something has changed since the last full sample.
     pending: bool,
-    /// Cost of the last full sample, which says so itself.
+    /// Cost of the last full sample, which charges itself.
     sampled: u64,
 }
 
-/// One tick. Whether anything has changed.
+/// Runs one tick. Returns true if anything has changed.
 fn look(last: &mut Last) -> bool {
     super::with(|sampler| {
         if !sampler.is_ready() {
@@ -173,18 +173,19 @@ fn look(last: &mut Last) -> bool {
         let now = kernel::monotonic();
         let resident = sampler.kernel_resident();
         let (owned, _) = heap::all();
-        // Others may write to pages in common, or end: then more of them are its own.
+        // Other processes may write to shared pages, or end: then more of the pages are this
+        // process's own.
         let has_common = sampler.last.beyond > 0;
         let changed = resident != last.resident || owned != last.owned || has_common;
         (last.resident, last.owned) = (resident, owned);
-        // A change that finds no full sample affordable waits for one.
+        // A change waits until a full sample is affordable.
         last.pending |= changed;
         let Some(duty) = sampler.duty else { return false };
-        // A full sample in between, before a release or because somebody asked, counts as well.
+        // A full sample in between, before a release or on request, counts as well.
         let is_due = now.saturating_sub(last.full) >= duty.interval();
         let then = sampler.last.resident;
         let has_grown = duty.follows_growth(now, then, resident);
-        // Who is killed early is to be told of as well.
+        // A process that is killed early must have a sample too.
         let is_first = then == 0;
         let is_affordable = last.pending && is_due && duty.affordable(now, resident);
         let is_wanted = has_grown || is_first || is_affordable;

@@ -1,4 +1,4 @@
-//! The sampler: all that is kept from sample to sample, and the full sample.
+//! The sampler: the state kept from sample to sample, and the full sample.
 
 mod listing;
 
@@ -30,16 +30,16 @@ use crate::recording::{mpi_position, phases, writer};
 use core::sync::atomic::Ordering::Relaxed;
 use listing::Listing;
 
-/// Mappings walked together.
+/// Number of mappings walked together.
 const BATCH: usize = 2048;
-/// Runs asked for at once where there are few.
+/// Number of runs requested at once where few are expected.
 const FEW: usize = 64;
-/// So often all pages are asked for if they are a file's.
+/// Interval between full scans of file mappings, in nanoseconds.
 const THOROUGH: u64 = 2_000_000_000;
-/// Devices whose kind is remembered.
+/// Number of devices whose kind is remembered.
 pub const DEVICES: usize = 16;
 
-/// State kept from sample to sample, by its use.
+/// State kept from sample to sample, grouped by its use.
 pub struct Sampler {
     pub sources: Sources,
     pub walked: Walked,
@@ -54,48 +54,50 @@ pub struct Sampler {
     stopped: bool,
 }
 
-/// State that walks over the mappings keep.
+/// State of the walks over the mappings.
 pub struct Walked {
     entries: [Entry; BATCH],
     pub owners: Owners,
     pub totals: Totals,
     pub segments: Segments,
-    /// Devices of files, and whether their pages are huge ones.
+    /// Devices of files, and whether their pages are huge.
     pub devices: [(u64, bool); DEVICES],
     pub device_count: usize,
-    /// Huge pages in use by the process, as of the last sample.
+    /// True if the process used huge pages at the last sample.
     pub has_hugetlb: bool,
-    /// The sample that is taken asks this of each page of a file; and when one last did.
+    /// True if the current sample examines each page of a file; and the time of the last one that
+    /// did.
     is_thorough: bool,
     thorough: u64,
-    /// Copies found where nothing could write.
+    /// Copies found in mappings that are not writable.
     copies: Copies,
-    /// Owned bytes of each component when the walk began, and the bytes ever allocated or mapped for it until then.
+    /// Owned bytes of each component when the walk began, and the total bytes allocated or mapped
+    /// for it until then.
     pub began: [(u64, u64); LIMIT],
 }
 
-/// Counters that go into the trace with a sample.
+/// Counters that are written to the trace with a sample.
 pub struct Record {
     pub ledger: [Ledger; LIMIT],
     pub ranges: [(u64, u64); LIMIT],
     samples: [ComponentSample; LIMIT],
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
-    /// Bytes of the tool's in blocks.
+    /// Bytes of tags in blocks.
     pub tags: u64,
 }
 
 /// Findings of the last full sample.
 pub struct LastSample {
-    /// Resident bytes by the kernel.
+    /// Resident bytes as the kernel counts them.
     pub resident: u64,
-    /// Owned bytes of all, in blocks and in mappings.
+    /// Owned bytes of all components, in blocks and in mappings.
     pub owned: (u64, u64),
-    /// Large blocks in flight when the look at the tables began.
+    /// Large blocks in flight when the tables were about to be read.
     pub in_flight: heap::in_flight::Before<LIMIT>,
-    /// Bytes beyond its share of its private pages.
+    /// Bytes by which the process's private pages exceed its share of them.
     pub beyond: u64,
-    /// Resident bytes of no owner, and of the allocator.
+    /// Resident bytes without an owner, and the allocator's.
     pub nobodys: u64,
     pub slack: u64,
 }
@@ -163,7 +165,7 @@ impl Sampler {
         }
     }
 
-    /// Opens the files that are read again and again.
+    /// Opens the files that are read repeatedly.
     pub fn prepare(&mut self, duty: Duty, allocator: Option<Component>) {
         self.duty = Some(duty);
         self.walked.owners.allocator_is(allocator);
@@ -188,7 +190,7 @@ impl Sampler {
         self.ready && !self.stopped
     }
 
-    /// In a forked child.
+    /// Resets the sampler, in a forked child.
     pub fn forget(&mut self) {
         self.sources.close();
         self.walked.segments.forget();
@@ -198,18 +200,18 @@ impl Sampler {
         self.phases.forget();
         self.owned = Owned::new();
         self.agreement = Agreement::new();
-        // The first sample of the child is to come at once, as that of any process.
+        // The first sample of the child must come at once, like that of any process.
         self.last = LastSample::new();
         self.ready = false;
     }
 
-    /// Resident bytes by the kernel.
+    /// Returns the resident bytes as the kernel counts them.
     pub fn kernel_resident(&mut self) -> u64 {
         self.sources.resident()
     }
 
-    /// A full sample: walks all mappings, gives every page an owner, and writes it down. Nothing
-    /// before [`Self::prepare`] or after [`Self::stop`].
+    /// Takes a full sample: walks all mappings, assigns every page to an owner, and writes the
+    /// result. Does nothing before [`Self::prepare`] or after [`Self::stop`].
     pub fn full(&mut self, flags: u8) {
         if !self.is_ready() || phases::paused() && flags & sample::LAST == 0 {
             return;
@@ -242,15 +244,14 @@ impl Sampler {
         let cost = kernel::thread_time() - cpu;
         self.record.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
-            // What is seldom necessary is no reason to sample less often from now on.
+            // Repeated walks are rare, so their cost must not reduce the rate from now on.
             duty.charge(replaced);
             duty.sampled(cost - replaced, self.last.resident);
             self.record.head.interval_ns = duty.interval();
         }
     }
 
-    /// Sampling took that much of a processor's time, beside the cost that full samples say
-    /// themselves.
+    /// Charges processor time of sampling that full samples do not charge themselves.
     pub fn charge(&mut self, cost: u64) {
         self.record.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
@@ -258,7 +259,7 @@ impl Sampler {
         }
     }
 
-    /// As [`Self::charge`], of a look between full samples.
+    /// Does what [`Self::charge`] does, for a tick between full samples.
     pub fn looked(&mut self, cost: u64) {
         self.record.head.cpu_ns += cost;
         if let Some(duty) = &mut self.duty {
@@ -266,22 +267,22 @@ impl Sampler {
         }
     }
 
-    /// Returns true if there is time for a full sample now, of so many resident bytes.
+    /// Returns true if there is budget for a full sample of `resident` bytes now.
     pub fn affordable(&self, resident: u64) -> bool {
         self.duty.is_some_and(|duty| duty.affordable(kernel::monotonic(), resident))
     }
 
-    /// As [`Self::affordable`], also before it is earned.
+    /// Does what [`Self::affordable`] does, also before the budget is earned.
     pub fn affordable_ahead(&self, resident: u64) -> bool {
         self.affordable(resident) || self.duty.is_some_and(|duty| duty.affordable_ahead(resident))
     }
 
-    /// Returns true if there is time for one that would come too late if it waited.
+    /// Returns true if a full sample that would be too late if it waited is allowed.
     pub fn may_overdraw(&self) -> bool {
         self.may_overdraw_by(0)
     }
 
-    /// As [`Self::may_overdraw`], where so much has been spent that is not charged yet.
+    /// Does what [`Self::may_overdraw`] does if `more` has been spent that is not charged yet.
     pub fn may_overdraw_by(&self, more: u64) -> bool {
         let now = kernel::monotonic();
         self.duty.is_some_and(|mut duty| {
@@ -290,7 +291,7 @@ impl Sampler {
         })
     }
 
-    /// Goes through the mappings, batch by batch.
+    /// Walks through the mappings, batch by batch.
     pub fn walk(&mut self) {
         let Some(mut list) = self.sources.list.take() else { return };
         let walk = ranges::walk();
@@ -305,7 +306,7 @@ impl Sampler {
             Listing { walk, system: system(), count: 0, before: 0, mappings: 0, sampler: self };
         let whole = list.each(&mut listing);
         let Listing { system, count, before, mappings, .. } = listing;
-        // No line at all: the file is no longer what it was.
+        // There was no line at all: the file is no longer valid.
         if whole && mappings > 0 {
             ranges::gone(before, usize::MAX >> 1, walk);
         }
@@ -337,7 +338,7 @@ impl Sampler {
         }
     }
 
-    /// Looks at the pages of the first entries.
+    /// Scans the pages of the first entries.
     fn scan(&mut self, count: usize, system: Component) {
         let Some(mut scanner) = self.sources.scanner.take() else { return };
         let file = scanner.file();
@@ -351,7 +352,7 @@ impl Sampler {
         }
         let mut first = 0;
         while first < count {
-            // Where holes do not matter, many at once.
+            // Where the scan can cross holes, many entries are scanned at once.
             let asks = |entry: &Entry| {
                 let is_plain = entry.is_plain && !self.walked.is_thorough;
                 entry.mapping.backing == Backing::File && !is_plain
@@ -361,7 +362,7 @@ impl Sampler {
             let more = entries[first + 1..].iter().take_while(same).count();
             let last = if scanner.crosses_holes() { first + more } else { first };
             let (mut at, end) = (entries[first].mapping.start, entries[last].mapping.end);
-            // The kernel makes room for as many first.
+            // The kernel first allocates room for as many runs.
             let room = if files { FEW } else { self.sources.runs.len() };
             let mut current = first;
             while at < end {
@@ -379,7 +380,7 @@ impl Sampler {
                             current += 1;
                             continue;
                         }
-                        // A mapping made since the list was read: of the next sample.
+                        // A mapping made after the list was read belongs to the next sample.
                         run.start = run.start.max(entry.mapping.start as u64);
                         let mut part = run.until(entry.mapping.end as u64);
                         if files && entry.is_plain && part.is_present() && !part.is_shared() {
@@ -415,7 +416,7 @@ impl Sampler {
         self.sources.scanner = Some(scanner);
     }
 
-    /// Sums up, and keeps the greatest.
+    /// Computes the sums, and updates the peaks.
     fn sum(&mut self) {
         heap::snapshot(&mut self.record.ledger);
         ranges::owned_all(&mut self.record.ranges);
@@ -473,7 +474,7 @@ impl Sampler {
             if at_peak {
                 row.resident_at_peak = row.resident;
                 row.owned_at_peak = row.owned;
-                // Of what is the allocator's after all.
+                // Part of the memory that ended up as the allocator's.
                 let slack = self.walked.totals.components[usize::from(Component::SLACK.0)].resident;
                 row.slack_at_peak = self.walked.totals.left[index].min(slack);
             }
@@ -495,7 +496,7 @@ impl Sampler {
             SEEN[index].resident.store(row.resident, Relaxed);
             SEEN[index].peak.store(row.resident_peak, Relaxed);
         }
-        // The phase and those around it.
+        // The current phase and the phases around it.
         let mut phase = phases::current();
         for _ in 0..PHASES {
             self.saw(phase);
@@ -532,7 +533,7 @@ impl Sampler {
         self.publish();
     }
 
-    /// The kernel's total alone.
+    /// Records the kernel's total alone.
     pub fn quick(&mut self) {
         self.record.head.kernel_resident = self.kernel_resident();
         self.record.head.samples_quick += 1;
@@ -542,13 +543,14 @@ impl Sampler {
         });
     }
 
-    /// Returns true if a component's resident bytes, if they were these, would be more than ever, or than in the
-    /// current phase.
+    /// Returns true if `bytes` resident bytes of a component would be more than ever, or than in
+    /// the current phase.
     pub fn would_be_peak(&self, index: usize, bytes: u64, margin: u64) -> bool {
         bytes > self.least_peak(index) + margin
     }
 
-    /// Highest resident bytes of a component, ever or in the current phase: the less of both.
+    /// Returns the highest resident bytes of a component, ever or in the current phase, whichever
+    /// is less.
     pub fn least_peak(&self, index: usize) -> u64 {
         let ever = self.record.rows[index].resident_peak;
         let phase = self.phases.of(phases::current());
@@ -556,18 +558,18 @@ impl Sampler {
     }
 }
 
-/// Owner of a mapping by its kind, if no maker is known.
+/// Returns the owner of a mapping by its kind, if no maker is known.
 fn maker(mapping: &Mapping) -> Option<Component> {
     let tools = memory::next(mapping.start).is_some_and(|(start, _)| start <= mapping.start);
     attribute::maker(mapping.backing).filter(|_| !tools)
 }
 
-/// The component of the C library, whose functions map files for themselves.
+/// Returns the component of the C library, whose functions map files for their own use.
 fn system() -> Component {
     owners::component_at(libc::getpid as *const () as usize).unwrap_or(Component::UNATTRIBUTED)
 }
 
-/// Place of the main thread, as a number in the trace.
+/// Returns the MPI position of the main thread, as a number in the trace.
 fn function() -> u32 {
     let word = mpi_position::main_thread();
     if word == 0 {

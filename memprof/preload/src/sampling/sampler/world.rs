@@ -1,4 +1,4 @@
-//! Knowledge of this process about owners, for the walk.
+//! Facts about owners in this process, for the walk.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,24 +9,25 @@ use crate::ledger::{heap, ranges};
 use crate::owners;
 use crate::owners::LIMIT as OBJECTS;
 
-/// Large blocks and objects in the order of their addresses, as they were when it was [`Self::look`]ed.
+/// Large blocks and objects in ascending order of address, as of the last [`Self::look`].
 pub struct Owners {
     blocks: Option<&'static mut [Span]>,
     block_count: usize,
-    /// The blocks of the sample before.
+    /// Blocks of the previous sample.
     past: Option<&'static mut [Span]>,
     past_count: usize,
     objects: [Span; OBJECTS],
     object_count: usize,
-    /// Mapped bytes of them, by component.
+    /// Mapped bytes of the objects, by component.
     images: [u64; LIMIT],
-    /// The walk through the objects that is known.
+    /// Number of the last known walk through the objects.
     serial: u32,
-    /// The allocator in use, if it is not the C library's.
+    /// Allocator in use, if it is not the C library's.
     allocator: Option<Component>,
 }
 
-/// Blocks given back lately, and during which sample. Their pages go while nobody owns them.
+/// Recently released blocks, and the sample during which they were released. Their pages disappear
+/// while no component owns them.
 struct Released {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -39,7 +40,7 @@ static RELEASED: [Released; 16] = [const {
 static RELEASED_NEXT: AtomicUsize = AtomicUsize::new(0);
 static RELEASED_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 
-/// A block is about to be given back.
+/// Records a block that is about to be released.
 pub fn released(start: usize, length: usize) {
     let place = &RELEASED[RELEASED_NEXT.fetch_add(1, Ordering::Relaxed) % RELEASED.len()];
     place.start.store(start, Ordering::Relaxed);
@@ -57,7 +58,7 @@ fn is_released(start: usize, end: usize) -> bool {
 }
 
 const NOTHING: Span = Span { start: 0, end: 0, owner: Component::UNATTRIBUTED };
-/// The table of large blocks has no more.
+/// Capacity of the table of large blocks.
 const BLOCKS: usize = heap::MOST_LARGE;
 
 impl Owners {
@@ -79,7 +80,7 @@ impl Owners {
         self.allocator = allocator;
     }
 
-    /// Takes in the present state, for another sample.
+    /// Reads the present state, for a new sample.
     pub fn look(&mut self) {
         core::mem::swap(&mut self.blocks, &mut self.past);
         self.past_count = self.block_count;
@@ -87,7 +88,7 @@ impl Owners {
         self.look_again();
     }
 
-    /// As [`Self::look`], for the same sample.
+    /// Does what [`Self::look`] does, for the same sample.
     pub fn look_again(&mut self) {
         ranges::look_at_threads();
         let mask = crate::base::kernel::page() - 1;
@@ -98,7 +99,7 @@ impl Owners {
             })
         });
         if self.blocks.is_none() {
-            // SAFETY: all zero is a valid span.
+            // SAFETY: all zeros is a valid span.
             #[allow(unsafe_code)]
             let [blocks, past] = [(); 2].map(|()| unsafe { memory::slice::<Span>(BLOCKS) });
             (self.blocks, self.past) = (blocks, past);
@@ -112,7 +113,7 @@ impl Owners {
             }
         });
         list[..count].sort_unstable_by_key(|span| span.start);
-        // One that was freed while we looked, and its successor.
+        // The list may contain a block that was freed during the read, and its successor.
         let mut end = 0;
         for span in &mut list[..count] {
             span.start = span.start.max(end);
@@ -122,8 +123,8 @@ impl Owners {
         self.block_count = count;
     }
 
-    /// Takes in the objects, if there are others than at the last time. `read` tells of each, or that it cannot, since
-    /// others were at the list for long: then the earlier state still counts.
+    /// Reads the objects if they have changed. `read` reports each object, or returns false if
+    /// other threads held the list for too long: then the earlier state stays valid.
     fn look_at_objects(&mut self, serial: u32, read: impl FnOnce(&mut dyn FnMut(Span)) -> bool) {
         if serial == self.serial {
             return;
@@ -147,7 +148,7 @@ impl Owners {
         self.serial = serial;
     }
 
-    /// Mapped bytes of a component's objects.
+    /// Returns the mapped bytes of a component's objects.
     pub fn image(&self, component: Component) -> u64 {
         self.images[usize::from(component.0) % LIMIT]
     }

@@ -5,29 +5,29 @@ use super::{COMMITTED, NONE, SEQUENCE_MARK};
 use crate::plain::plain;
 
 plain! {
-    /// Before the component rows of the summary. Bytes, nanoseconds since the trace began.
+    /// Precedes the component rows of the summary. Bytes, and nanoseconds since the trace began.
     pub struct SummaryHead [288] {
         0 time: u64,
         /// Resident bytes as the kernel counts them (statm), at that time.
         8 kernel_resident: u64,
-        /// Resident bytes as the walk over all mappings found them, with hugetlb and page tables.
+        /// Resident bytes found by the walk over all mappings, with hugetlb and page tables.
         16 walked: u64,
         24 unattributed: u64,
         32 page_tables: u64,
         40 hugetlb: u64,
         48 swapped: u64,
-        /// Shared with other processes, of the resident bytes.
+        /// Part of the resident bytes shared with other processes.
         56 shared: u64,
         /// In transparent huge pages.
         64 huge: u64,
         /// Greatest `walked` ever.
         72 peak: u64,
         80 peak_time: u64,
-        /// Phase then, or [`NONE`].
+        /// Phase at the peak, or [`NONE`].
         88 peak_phase: u32,
-        /// Function of MPI then: a name index plus 1; 0 outside.
+        /// MPI function at the peak: a name index plus 1; 0 outside.
         92 peak_function: u32,
-        /// Highest resident bytes that the kernel remembers (VmHWM).
+        /// Peak of the resident bytes recorded by the kernel (VmHWM).
         96 kernel_peak: u64,
         /// Owned by all components.
         104 owned: u64,
@@ -36,30 +36,30 @@ plain! {
         128 samples_full: u64,
         136 samples_quick: u64,
         144 samples_release: u64,
-        /// Releases that were not looked at first.
+        /// Releases without a sample before them.
         152 releases_skipped: u64,
-        /// Spent by the sampler.
+        /// Processor time of the sampler.
         160 cpu_ns: u64,
-        /// Between samples now.
+        /// Present interval between samples.
         168 interval_ns: u64,
-        /// The longest one call held the kernel's lock on the mappings.
+        /// Longest time that one call held the kernel's lock on the mappings.
         176 longest_hold_ns: u64,
-        /// Resident bytes of pages that several components share, split by estimate: no component is
-        /// further off than this.
+        /// Resident bytes of pages that several components share, split by estimate: an upper bound
+        /// of the error of each component.
         184 mixed: u64,
         /// Held by the profiler.
         192 tool: u64,
-        /// The longest a sample took.
+        /// Longest duration of a sample.
         200 longest_sample_ns: u64,
-        /// Calls of MPI functions seen; 0 if not counted.
+        /// Number of MPI calls seen; 0 if not counted.
         208 mpi_calls: u64,
         /// Mappings seen at the last walk.
         216 mappings: u64,
         /// Threads seen.
         224 threads: u64,
-        /// Page faults that the kernel told of; 0 if it was not asked.
+        /// Page faults that the kernel reported; 0 if reports were not requested.
         232 faults: u64,
-        /// Page faults of which the kernel could not tell, for want of room or of rights.
+        /// Page faults that the kernel could not report, for lack of room or permission.
         240 faults_lost: u64,
         /// Rows that found no room in a table of the profiler, by the kind of the table: [`lost`](super::lost).
         248 lost: [u32; 10],
@@ -76,36 +76,37 @@ plain! {
         24 resident: u64,
         32 resident_peak: u64,
         40 resident_peak_time: u64,
-        /// Of `resident`: mapped shared.
+        /// Part of `resident` that is mapped shared.
         48 shared: u64,
-        /// Of `resident`: in huge pages, transparent or hugetlb.
+        /// Part of `resident` in huge pages, transparent or hugetlb.
         56 huge: u64,
         64 swapped: u64,
         72 allocations: u64,
         80 frees: u64,
-        /// Ever allocated, in bytes.
+        /// Total bytes ever allocated.
         88 allocated: u64,
         /// When `walked` was greatest.
         96 resident_at_peak: u64,
         104 owned_at_peak: u64,
-        /// Phase and function of MPI at the peaks, as in the head.
+        /// Phase and MPI function at the peaks, as in the head.
         112 resident_peak_phase: u32,
         116 resident_peak_function: u32,
         120 owned_peak_phase: u32,
         124 owned_peak_function: u32,
-        /// Of `owned`: in blocks of the allocator.
+        /// Part of `owned` in blocks of the allocator.
         128 blocks: u64,
-        /// Of `owned`: in mappings.
+        /// Part of `owned` in mappings.
         136 ranges: u64,
-        /// `resident` is not further off than this.
+        /// Upper bound of the error of `resident`.
         144 error: u64,
-        /// Free bytes of the allocator in pages where the component worked last, when `walked` was greatest.
+        /// Free bytes of the allocator in pages that the component used last, when `walked` was
+        /// greatest.
         152 slack_at_peak: u64,
     }
 }
 
 plain! {
-    /// Before the cells of a bin of the timeline.
+    /// Precedes the cells of a bin of the timeline.
     pub struct BinHead [72] {
         /// The bin is `1 << (bin_shift + level)` nanoseconds wide and begins at `number` times that.
         0 level: u32,
@@ -122,9 +123,10 @@ plain! {
         48 total_mean: u64,
         /// Greatest `kernel_resident`, over all samples.
         56 kernel_max: u64,
-        /// By how much the anonymous pages are more than the process's share of them, in KiB: the least, rounded down.
+        /// KiB by which the anonymous pages exceed the process's share of them: minimum, rounded
+        /// down.
         64 beyond_min: u32,
-        /// How many of them other processes have, too: the most, rounded up.
+        /// KiB of anonymous pages that other processes share: maximum, rounded up.
         68 common_max: u32,
     }
 }
@@ -135,23 +137,24 @@ plain! {
         0 resident_min: u32,
         4 resident_max: u32,
         8 resident_mean: u32,
-        /// Over all samples, and looks at the ledger between them.
+        /// Over all samples, and reads of the ledger between them.
         12 owned_max: u32,
-        /// Resident was never less between these full samples, from the one before the bin on: see
-        /// [`crate::bounds`].
+        /// Lower bound of the resident memory, from the full sample before the bin to the last in
+        /// it: see [`crate::bounds`].
         16 floor: u32,
-        /// Nor ever more; `u32::MAX` where that is not known.
+        /// Upper bound for the same time; `u32::MAX` where it is not known.
         20 ceiling: u32,
-        /// Of what full samples found resident: the most in pages that no other process maps.
+        /// Highest amount in pages that no other process maps, over the held findings of full
+        /// samples.
         24 private_max: u32,
-        /// And the most in pages that others may map, too.
+        /// The same in pages that other processes may map.
         28 shared_max: u32,
     }
 }
 
 plain! {
-    /// Before the records of a ring block. The checksum covers bytes 0..16, then the records in use;
-    /// `used` and `checksum` change together in one store.
+    /// Precedes the records of a ring block. The checksum covers bytes 0..16, then the records in
+    /// use; `used` and `checksum` change together in one store.
     pub struct BlockHead [32] {
         /// 1 for the first block ever, with [`SEQUENCE_MARK`]; 0 if unused.
         0 sequence: u64,
@@ -183,11 +186,11 @@ plain! {
 
 /// Values of [`Record::kind`].
 pub mod record {
-    /// Argument: records that belong to it and follow. `a`: kernel's resident, `b`: walked.
+    /// Argument: number of records of the sample that follow. `a`: kernel's resident, `b`: walked.
     pub const SAMPLE: u8 = 1;
-    /// `a`: owned, `b`: resident. Components of a full sample that have none are all zero.
+    /// `a`: owned, `b`: resident. Components without a record in a full sample are all zero.
     pub const COMPONENT: u8 = 2;
-    /// More of the component before it. `a`: resident and shared, `b`: swapped.
+    /// More data of the preceding component. `a`: resident and shared, `b`: swapped.
     pub const EXTRA: u8 = 3;
     /// Argument: row of the phase.
     pub const PHASE: u8 = 4;
@@ -201,11 +204,11 @@ pub mod sample {
     pub const FULL: u8 = 1;
     /// Totals only; `walked` is that of the last full sample.
     pub const QUICK: u8 = 2;
-    /// Taken because much was about to be released.
+    /// Taken because much memory was about to be released.
     pub const RELEASE: u8 = 4;
     /// Taken because a phase began or ended.
     pub const PHASE: u8 = 8;
-    /// Taken because the program asked.
+    /// Taken because the program requested it.
     pub const ASKED: u8 = 16;
     /// The last one: the process is ending.
     pub const LAST: u8 = 32;

@@ -1,4 +1,5 @@
-//! The ring: whole blocks in the order of their numbers, then samples and events from their records.
+//! Reader of the ring: valid blocks in the order of their numbers, then samples and events from
+//! their records.
 
 use super::Decoder;
 use super::rows::{cut_bytes, cut_counted};
@@ -9,10 +10,10 @@ use crate::layout::{
 use crate::read::{Fault, History, PhaseEdge, Sample, TraceError};
 use crate::write::ComponentSample;
 
-/// While blocks are overwritten, they are read again this often.
+/// Number of attempts if blocks are overwritten during the read.
 const ATTEMPTS: usize = 4;
 
-/// The blocks that are whole: number and place in the bytes read, by number.
+/// Valid blocks: number, and offset in the bytes read, by number.
 #[derive(Default)]
 struct Blocks {
     whole: Vec<(u64, usize)>,
@@ -20,11 +21,11 @@ struct Blocks {
     missing: u64,
 }
 
-/// `begun` is how many blocks have been begun, as far as the state knows.
+/// Reads the ring. `begun` is the number of blocks begun, according to the state.
 pub(super) fn read(decoder: &mut Decoder<'_>, begun: u64) -> Result<History, TraceError> {
     let section = SectionKind::Ring;
     let Some(entry) = decoder.sections.get(section) else { return Ok(History::default()) };
-    // Until the ring is full, what lies behind the blocks begun has never been written.
+    // Until the ring is full, the part after the blocks begun has never been written.
     let blocks = match begun {
         0 => u64::from(entry.slots),
         begun => u64::from(entry.slots).min(begun.saturating_add(2)),
@@ -55,7 +56,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, begun: u64) -> Result<History, Tra
     reading.abandon();
     let cut = decoder.source.length() < offset.saturating_add(slots * BLOCK_SIZE as u64);
     decoder.fault(found.damaged, |count| Fault::Damaged { section, count });
-    // Of a file cut off it is known that blocks are missing.
+    // In a truncated file, missing blocks are expected.
     decoder.fault(if cut { 0 } else { found.missing }, |count| Fault::Missing { section, count });
     decoder.fault(reading.nonsense, |count| Fault::Nonsense { section, count });
     Ok(reading.history)
@@ -67,7 +68,7 @@ fn collect(bytes: &[u8], slots: u64, begun: u64) -> Blocks {
     for (slot, block) in bytes.chunks_exact(BLOCK_SIZE).enumerate() {
         let Some(head) = BlockHead::from_bytes(block) else { continue };
         if head.used == 0 && head.checksum == 0 {
-            // Never used, or begun and nothing committed yet.
+            // Never used, or begun with nothing committed yet.
             empty += u64::from(head.sequence != 0);
             continue;
         }
@@ -84,7 +85,7 @@ fn collect(bytes: &[u8], slots: u64, begun: u64) -> Blocks {
     let last = blocks.whole.last().map_or(0, |block| block.0);
     let expected = last.max(begun).min(slots);
     let found = blocks.whole.len() as u64 + blocks.damaged;
-    // The block being begun when the process was killed, or just now, is not missing.
+    // A block that was being begun when the process was killed, or is now, is not missing.
     blocks.missing = expected.saturating_sub(found + empty.clamp(0, 1));
     blocks
 }
@@ -96,11 +97,11 @@ fn checksum(block: &[u8], used: usize) -> u32 {
     hasher.finalize()
 }
 
-/// Makes samples of records.
+/// Converts records into samples.
 #[derive(Default)]
 struct Reading {
     history: History,
-    /// The sample whose components are being read, and how many records are still to come.
+    /// Sample whose components are being read, and the number of records that remain.
     open: Option<(Sample, u32)>,
     nonsense: u64,
 }
@@ -145,7 +146,7 @@ impl Reading {
                     begins: line.flags & edge::BEGIN != 0,
                 });
             }
-            // Notes have their own table.
+            // Notes have a separate table.
             record::NOTE => self.abandon(),
             _ => self.nonsense += 1,
         }
@@ -182,7 +183,7 @@ impl Reading {
         }
     }
 
-    /// Forgets a sample that is not complete.
+    /// Drops an incomplete sample.
     fn abandon(&mut self) {
         if let Some((sample, _)) = self.open.take() {
             self.history.rows.truncate(sample.rows.start);

@@ -13,16 +13,16 @@ use crate::layout::{
     ROWS_LIMIT, SECTION_TABLE, SECTIONS_LIMIT, SectionEntry, SectionKind, SlotHead, StateRow,
 };
 
-/// Wider bins than this at the start would not fit times of 64 bits.
+/// Maximum initial width of bins; wider ones would not fit times of 64 bits.
 const WIDEST_BIN_SHIFT: u32 = 40;
-/// No timeline of any writer has more slots, and no other table; readers keep something for each, and look for rows of
-/// some for each row of others.
+/// Maximum number of slots of any table; a timeline has the most. Readers keep data for each slot,
+/// and search rows of some tables for each row of others.
 const MOST_BINS: u32 = 1 << 17;
 const MOST_SLOTS: u32 = 2 * ROWS_LIMIT as u32;
 const NUMBER_OF_KINDS: usize = SECTIONS_LIMIT;
 
-/// Places of sections, checked: they lie in the file as it was made, do not overlap, and have slots
-/// large enough for their heads.
+/// Checked positions of sections: they lie in the file as it was created, do not overlap, and have
+/// slots large enough for their heads.
 struct Sections([Option<SectionEntry>; NUMBER_OF_KINDS]);
 
 impl Sections {
@@ -31,7 +31,7 @@ impl Sections {
     }
 }
 
-/// The bytes read from, and the faults found in them.
+/// The bytes being read, and the faults found in them.
 struct Decoder<'s> {
     source: &'s Source<'s>,
     version: u32,
@@ -63,7 +63,7 @@ pub(super) fn decode(
     }
     let mut identity =
         Identity::from_bytes(&header[IDENTITY..]).ok_or(TraceError::HeaderDamaged)?;
-    // Clocks, to which times are added.
+    // Clock readings, to which times are added.
     rows::cut_counted([&mut identity.monotonic_ns]);
     identity.realtime_ns = identity.realtime_ns.min(u64::MAX / 4);
     if start.bin_shift > WIDEST_BIN_SHIFT {
@@ -75,7 +75,7 @@ pub(super) fn decode(
         decoder.faults.push(Fault::Truncated { length, expected: start.file_size });
     }
     let (state, trusted) = state(&mut decoder)?;
-    // Without a state nobody knows how many rows there have to be.
+    // Without a state, it is not known how many rows there have to be.
     let count = |rows: u32| trusted.then_some(rows);
     let detail = options.detail;
     let trace = Trace {
@@ -109,7 +109,7 @@ pub(super) fn decode(
     Ok(Trace { faults: decoder.faults, ..trace })
 }
 
-/// Reads a wanted part; an unwanted one is empty, and not read.
+/// Reads a requested part; a part that is not requested is empty and not read.
 fn wanted<T: Default>(
     wanted: bool,
     read: impl FnOnce() -> Result<T, TraceError>,
@@ -121,7 +121,7 @@ fn count_blocks(state: &StateRow, trusted: bool) -> u64 {
     if trusted { state.blocks } else { 0 }
 }
 
-/// The state, and whether it can be trusted to be the last one.
+/// Returns the state, and whether it is certain to be the last one.
 fn state(decoder: &mut Decoder<'_>) -> Result<(StateRow, bool), TraceError> {
     let before = decoder.faults.len();
     let rows: Vec<Row<StateRow>> = table(decoder, SectionKind::State, Some(1))?;
@@ -164,7 +164,7 @@ fn sections(header: &[u8], start: &HeaderStart) -> Result<Sections, TraceError> 
             return nonsense("the slots do not make up their section");
         }
         ranges.push((entry.offset, end));
-        // A kind that is not known was added to the version later, and says nothing needed here.
+        // An unknown kind was added to this version later, and is not needed here.
         let Some(kind) = SectionKind::from_number(entry.kind) else { continue };
         let smallest = match kind {
             SectionKind::Ring => BLOCK_SIZE,

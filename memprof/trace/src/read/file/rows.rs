@@ -1,4 +1,5 @@
-//! Rows of the tables, made safe to use: numbers that lead elsewhere are in range or stand for nothing.
+//! Rows of the tables, made safe to use: numbers that refer to other rows are in range or stand for
+//! nothing.
 
 use super::Decoder;
 use super::slots::newest;
@@ -9,15 +10,15 @@ use crate::layout::{
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
-/// Granules larger than this are no granules.
+/// Maximum size of a granule, as a power of two.
 const LARGEST_GRANULE_SHIFT: u32 = 40;
 
-/// The first version whose rows of segments say what is not in their bitmaps any more.
+/// First version whose segment rows contain what is no longer in their bitmaps.
 const SEGMENTS_WITH_HISTORY: u32 = 3;
-/// Bytes of a row of a segment before it.
+/// Bytes of a segment row before that version.
 const SEGMENT_OF_OLD: usize = 160;
 
-/// Makes a row of today of one that says nothing of the past of a segment.
+/// Converts a row without the past of a segment to the present format.
 fn lengthen_segment(payload: &mut Vec<u8>) {
     let Some(old) = payload.get(..SEGMENT_OF_OLD) else { return };
     let mut whole = [0; SegmentRow::SIZE];
@@ -27,13 +28,14 @@ fn lengthen_segment(payload: &mut Vec<u8>) {
     payload.splice(..SEGMENT_OF_OLD, row.to_bytes());
 }
 
-/// A row that comes from a payload.
+/// A row that is read from a payload.
 pub(super) trait Checked: Sized {
-    /// The row, and whether something had to be put right. Nothing if the payload is too short.
+    /// Returns the row, and whether something had to be corrected. Returns `None` if the payload is
+    /// too short.
     fn checked(payload: &[u8]) -> Option<(Self, bool)>;
 }
 
-/// All rows of a table, by number.
+/// Returns all rows of a table, by number.
 pub(super) fn table<T: Checked>(
     decoder: &mut Decoder<'_>,
     section: SectionKind,
@@ -60,13 +62,13 @@ pub(super) fn table<T: Checked>(
     Ok(rows)
 }
 
-/// The newest whole summary.
+/// Returns the newest valid summary.
 pub(super) fn summary(decoder: &mut Decoder<'_>) -> Result<Option<Summary>, TraceError> {
     let rows: Vec<Row<Summary>> = table(decoder, SectionKind::Summary, None)?;
     Ok(rows.into_iter().next().map(|row| row.row))
 }
 
-/// Puts `value` right if `wrong`, and says so.
+/// Corrects `value` if `wrong` is true. Returns `wrong`.
 fn mend<T>(value: &mut T, wrong: bool, right: T) -> bool {
     if wrong {
         *value = right;
@@ -74,10 +76,10 @@ fn mend<T>(value: &mut T, wrong: bool, right: T) -> bool {
     wrong
 }
 
-/// Amounts of memory in one process, in bytes: more than any address space of 48 bits. A larger
-/// number of a file is cut to it, so that readers can add up many.
+/// Maximum amount of memory in one process, in bytes: more than any address space of 48 bits.
+/// Larger numbers in a file are reduced to it, so that readers can add up many.
 const MOST_BYTES: u64 = 1 << 48;
-/// Times in nanoseconds, 36 years, and things counted since the start.
+/// Maximum of times in nanoseconds, 36 years, and of things counted since the start.
 const MOST_COUNTED: u64 = 1 << 60;
 
 fn cut<const N: usize>(values: [&mut u64; N], most: u64) -> bool {
@@ -87,17 +89,17 @@ fn cut<const N: usize>(values: [&mut u64; N], most: u64) -> bool {
     })
 }
 
-/// Cuts amounts of memory that cannot be.
+/// Reduces impossible amounts of memory.
 pub(super) fn cut_bytes<const N: usize>(values: [&mut u64; N]) -> bool {
     cut(values, MOST_BYTES)
 }
 
-/// Cuts times and counts that cannot be.
+/// Reduces impossible times and counts.
 pub(super) fn cut_counted<const N: usize>(values: [&mut u64; N]) -> bool {
     cut(values, MOST_COUNTED)
 }
 
-/// A component's number, or [`NONE`].
+/// Corrects a component's number that is neither valid nor [`NONE`].
 fn mend_component(component: &mut u32) -> bool {
     let wrong = *component != NONE && *component as usize >= COMPONENTS_LIMIT;
     mend(component, wrong, 0)
@@ -266,7 +268,7 @@ impl Checked for TouchRow {
     }
 }
 
-/// Tables by component have no more columns than there can be components.
+/// Limits tables by component to as many columns as there can be components.
 fn at_most_components<T>(mut rows: Vec<T>) -> (Vec<T>, bool) {
     let wrong = rows.len() > COMPONENTS_LIMIT;
     rows.truncate(COMPONENTS_LIMIT);

@@ -1,4 +1,4 @@
-//! Slots of a table: which are whole, and which of several for one row is the newest.
+//! Slots of a table: which are valid, and which of several for one row is the newest.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use super::Decoder;
 use crate::layout::{SEQUENCE_MARK, SectionEntry, SectionKind, SlotHead};
 use crate::read::TraceError;
 
-/// A table that is written meanwhile is read this often for a whole picture.
+/// Number of attempts to read a consistent state of a table that is being written.
 const ATTEMPTS: usize = 4;
-/// Slots behind the rows that the state counts: the spare one, and those written since.
+/// Slots after the rows that the state counts: the spare one, and those written since.
 const MARGIN: u64 = 3;
 
 /// A slot that matches its checksum.
@@ -19,7 +19,7 @@ pub(super) struct Slot<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// Meaning of the bytes of a slot.
+/// Content of a slot.
 enum Found<'a> {
     Unused,
     Whole(Slot<'a>),
@@ -47,8 +47,8 @@ fn check(bytes: &[u8]) -> Found<'_> {
     }
 }
 
-/// All whole slots of some bytes, in their order, and how many are damaged. A part cut off is not
-/// there: the file is known to be shorter than it was.
+/// Returns all valid slots of some bytes, in order, and the number of damaged ones. A truncated
+/// slot does not count: the file is known to be shorter than it was.
 pub(super) fn whole<'a>(bytes: &'a [u8], entry: &SectionEntry) -> (Vec<Slot<'a>>, u64) {
     let (mut slots, mut damaged) = (Vec::new(), 0);
     for bytes in bytes.chunks_exact(entry.slot_size as usize) {
@@ -67,11 +67,12 @@ pub(super) struct Newest {
     /// The newest payload of each row.
     pub(super) rows: BTreeMap<u32, (u64, Vec<u8>)>,
     pub(super) damaged: u64,
-    /// Rows of which not even an older value is there.
+    /// Rows without even an older value.
     pub(super) missing: u64,
 }
 
-/// The newest value of each row. `count` is how many rows there have to be, where that is known.
+/// Returns the newest value of each row. `count` is the expected number of rows, where that is
+/// known.
 pub(super) fn newest(
     decoder: &Decoder<'_>,
     kind: SectionKind,

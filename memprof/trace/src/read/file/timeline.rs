@@ -1,5 +1,5 @@
-//! Bins of the timeline: each says which time it is for; of two for the same time the wider one holds
-//! the other, and of equal ones the newer counts.
+//! Bins of the timeline. Each contains the time that it covers; of two for the same time the wider
+//! one includes the other, and of equal ones the newer counts.
 
 use crc32fast::Hasher;
 
@@ -9,14 +9,15 @@ use super::slots::whole;
 use crate::layout::{BinHead, COMPONENTS_LIMIT, Cell, SectionEntry, SectionKind};
 use crate::read::{Bin, Fault, TraceError};
 
-/// While the process folds, bins move; then the section is read again.
+/// Number of attempts to read the section, since bins move while the process folds.
 const ATTEMPTS: usize = 4;
-/// Slots read at once. Of a short run most are empty, and room for all of them at once takes longer than their content.
+/// Number of slots read at once. In a short run most are empty, and memory for all of them at once
+/// would cost more time than their content.
 const PIECE: usize = 16;
 
-/// The first version whose cells say how much is shared.
+/// First version whose cells contain the shared part.
 const CELLS_WITH_SHARES: u32 = 3;
-/// Bytes of a cell before it.
+/// Bytes of a cell before that version.
 const CELL_OF_OLD: usize = 24;
 
 #[derive(Default)]
@@ -61,14 +62,14 @@ pub(super) fn read(decoder: &mut Decoder<'_>, bin_shift: u32) -> Result<Vec<Bin>
 /// Content of the slots.
 #[derive(Default)]
 struct Found {
-    /// Bins, and the sequence of each.
+    /// Bins, and the sequence number of each.
     candidates: Vec<(Bin, u64)>,
     damaged: u64,
     nonsense: u64,
 }
 
 impl Found {
-    /// What is in some of the slots.
+    /// Adds the content of some of the slots.
     fn add(&mut self, bytes: &[u8], entry: &SectionEntry, bin_shift: u32, cell_size: usize) {
         let (slots, damaged) = whole(bytes, entry);
         self.damaged += damaged;
@@ -83,7 +84,7 @@ impl Found {
         }
     }
 
-    /// Bins are nested or apart, so the widest of those that begin together covers the others.
+    /// Bins are nested or disjoint, so the widest of those with the same begin covers the others.
     fn bins(self) -> Bins {
         let Found { mut candidates, damaged, nonsense } = self;
         candidates.sort_by_key(|(bin, sequence)| {
@@ -99,7 +100,7 @@ impl Found {
     }
 }
 
-/// A cell; of an older one any part may be shared, or none.
+/// Reads a cell; in an older one, any part may be shared, or none.
 fn cell(bytes: &[u8]) -> Option<Cell> {
     if bytes.len() >= Cell::SIZE {
         return Cell::from_bytes(bytes);
@@ -110,8 +111,8 @@ fn cell(bytes: &[u8]) -> Option<Cell> {
     Some(Cell { private_max: cell.resident_max, shared_max: cell.resident_max, ..cell })
 }
 
-/// With whether something had to be put right. Nothing if it differs from its index, or has too
-/// many components.
+/// Reads a bin. Also returns whether something had to be corrected. Returns `None` if the bin does
+/// not match its index, or has too many components.
 fn bin(index: u32, payload: &[u8], bin_shift: u32, cell_size: usize) -> Option<(Bin, bool)> {
     let mut head = BinHead::from_bytes(payload)?;
     let payload = &payload[BinHead::SIZE..];

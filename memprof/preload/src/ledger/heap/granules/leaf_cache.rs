@@ -1,4 +1,4 @@
-//! Leaves that a thread finds without a search.
+//! Cache of the leaves that a thread used, which saves the search in the table.
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,14 +8,15 @@ use super::{Front, Leaf};
 
 const LEAVES: usize = 64;
 
-/// A leaf of the granule table that was used before: two of them are a line of the cache.
+/// A cached leaf of the granule table. Two entries fill a cache line.
 #[repr(C, align(32))]
 pub struct CachedLeaf {
-    /// Which 4 MiB it is of, if the thread owns it; else [`NOT_OWN`].
+    /// Region of the leaf, if the thread owns the leaf; else [`NOT_OWN`].
     pub region: AtomicUsize,
-    /// The fronts of its granules, less as many as come before that region.
+    /// Address of the leaf's fronts, minus one front for each granule that lies before the region,
+    /// so that a granule's number in the address space is its index.
     pub fronts: AtomicPtr<Front>,
-    /// How large granules are: as a power of two, and in bytes.
+    /// Granule size: as a power of two, and in bytes.
     pub shift: AtomicU32,
     pub granule: AtomicU32,
     pub leaf: AtomicPtr<Leaf>,
@@ -35,10 +36,10 @@ impl CachedLeaf {
     }
 }
 
-/// No region.
+/// Value of `region` for no region.
 pub const NOT_OWN: usize = usize::MAX;
 
-/// The leaves of one thread. They stand at the places that their regions have.
+/// Leaves of one thread, each in the entry selected by its region.
 #[repr(transparent)]
 pub struct LeafCache([CachedLeaf; LEAVES]);
 
@@ -47,12 +48,12 @@ impl LeafCache {
         LeafCache([const { CachedLeaf::new() }; LEAVES])
     }
 
-    /// Makes one of zeroes: nothing is there.
+    /// Initializes a cache of zeros as empty.
     pub fn begin(&self) {
         self.0.iter().for_each(|leaf| leaf.region.store(NOT_OWN, Relaxed));
     }
 
-    /// The place of the leaf of a region.
+    /// Returns the entry for the leaf of a region.
     #[inline(always)]
     pub fn place(&self, region: usize) -> &CachedLeaf {
         &self.0[region % LEAVES]

@@ -1,5 +1,6 @@
-//! The fast path of a change of a granule: the leaf is at hand and the thread's own, and the component has one of the
-//! owner's slots, which holds the change. Else nothing is done.
+//! Fast path of a change of a granule. It applies if the thread owns the leaf and has it cached,
+//! and if one of the owner's slots holds the component and has room for the change. Otherwise
+//! nothing is done.
 
 use core::hint::select_unpredictable;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -8,7 +9,8 @@ use super::{BYTES_SHIFT, CachedLeaf, FAR, FIRST_SHIFT, Front, Leaf, REGION_SHIFT
 use crate::base::component::Component;
 use crate::ledger::heap::ThreadCounters;
 
-/// Does what [`super::Table::change`] does; false if it cannot be done here.
+/// Does what [`super::Table::change`] does. Returns false, with nothing changed, if the fast path
+/// does not apply.
 #[inline(always)]
 pub fn change(
     state: &ThreadCounters,
@@ -24,7 +26,7 @@ pub fn change(
     let front = front(leaf, start);
     let granule = leaf.granule.load(Relaxed) as usize;
     let room = granule - (start & (granule - 1));
-    // Processors foretell badly which blocks go on beyond their granule.
+    // Whether a block extends beyond its granule is hard to predict, so the code avoids a branch.
     let inside = select_unpredictable(length > room, room, length);
     let amount = i64::from(inside as i32 * sign);
     let wanted = u32::from(component.0 & 0xff);
@@ -41,7 +43,7 @@ pub fn change(
     true
 }
 
-/// The same in another of the owner's slots than the first.
+/// Changes one of the owner's slots other than the first.
 #[inline(never)]
 fn change_other(
     state: &ThreadCounters,
@@ -50,11 +52,12 @@ fn change_other(
     amount: i64,
     wanted: u32,
 ) -> bool {
-    // What the thread works for is to come first.
+    // The slot of the thread's current component must become the first one, which the general path
+    // does.
     if state.current.component.load(Relaxed) == wanted {
         return false;
     }
-    // SAFETY: leaves stay.
+    // SAFETY: leaves are never freed.
     let found: Option<&Leaf> = unsafe { leaf.leaf.load(Relaxed).as_ref() };
     let Some(place) = found.map(|found| found.place(start)) else { return false };
     let mut slots = place.granule.own.iter();
@@ -69,7 +72,7 @@ fn change_other(
     true
 }
 
-/// The leaf that an address is in, if it is at hand and the calling thread's own.
+/// Returns the leaf of an address, if the calling thread owns the leaf and has it cached.
 #[inline(always)]
 fn own_leaf(state: &ThreadCounters, address: usize) -> Option<&CachedLeaf> {
     let region = address >> REGION_SHIFT;
@@ -77,14 +80,15 @@ fn own_leaf(state: &ThreadCounters, address: usize) -> Option<&CachedLeaf> {
     (leaf.region.load(Relaxed) == region).then_some(leaf)
 }
 
-/// What most blocks touch of the granule that an address is in.
+/// Returns the front of the granule of an address.
 #[inline(always)]
 fn front(leaf: &CachedLeaf, address: usize) -> &Front {
     let granule = address.wrapping_shr(leaf.shift.load(Relaxed));
-    // SAFETY: of a leaf of the thread's own, which stays; the granules before its region are taken off the address of
-    // the fronts.
+    // SAFETY: the front belongs to a leaf that the thread owns, which is never freed; the address
+    // of the fronts was reduced by the granules before the leaf's region.
     unsafe { &*leaf.fronts.load(Relaxed).wrapping_add(granule) }
 }
 
-/// The most in one of the owner's slots: half of what a shared one holds, so that it is full before they are.
+/// Limit of one of the owner's slots: half of that of a shared slot, so that the owner's slot is
+/// full first.
 pub const MOST: i64 = (i32::MAX as i64 >> BYTES_SHIFT) / 2;

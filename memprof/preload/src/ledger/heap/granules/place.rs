@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::near::MOST;
 use super::{BYTES_SHIFT, Beyond, FIRST_SHIFT, First, Granule, bytes};
 
-/// A granule with its first slot, and the word that tells how far a block goes on.
+/// A granule, with its first slot and its overhang word.
 #[derive(Copy, Clone)]
 pub struct Place<'a> {
     pub first: &'a First,
@@ -14,7 +14,7 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Component and bytes of each slot of the owner.
+    /// Returns the component and bytes of each of the owner's slots.
     pub fn own(self) -> impl Iterator<Item = (u32, i64)> {
         let first = self.first.load(Relaxed);
         let others = self.granule.own.iter().map(|slot| slot.load(Relaxed));
@@ -22,7 +22,7 @@ impl Place<'_> {
             .chain(others.map(|slot| (slot & 0xff, i64::from(bytes(slot)))))
     }
 
-    /// Writes one of these. False if it does not hold as much.
+    /// Writes one of the owner's slots. Returns false if the slot cannot hold as many bytes.
     pub fn set_own(self, which: usize, component: u32, bytes: i64) -> bool {
         let shift = if which == 0 { FIRST_SHIFT } else { BYTES_SHIFT };
         if bytes.abs() > MOST {
@@ -36,8 +36,8 @@ impl Place<'_> {
         true
     }
 
-    /// Adds to the slot of a component, or takes one that holds nothing. False if there is none, or it does
-    /// not hold as much.
+    /// Adds to the slot of a component, or takes a slot with no bytes. Returns false if there is no
+    /// such slot, or the slot cannot hold as many bytes.
     pub fn add_own(self, component: u32, amount: i64) -> bool {
         let first = self.first.load(Relaxed);
         if first as u32 & 0xff == component {
@@ -56,10 +56,11 @@ impl Place<'_> {
         free.is_some_and(|which| self.set_own(which, component, amount))
     }
 
-    /// Makes the first slot that of the component the thread works for, if that has one: the quick way looks at no
-    /// other. Else a component that shares a page with bytes that another left there would take the general path for as
-    /// long as both live, and the cost of a block would be a matter of addresses. Whoever reads meanwhile may miss one
-    /// of the two, or see it twice, in this granule this once.
+    /// Swaps slots so that the first one holds the current component of the thread, if the
+    /// component has a slot: the fast path checks only the first. Otherwise a component that shares
+    /// a page with bytes left by another would take the general path as long as both have live
+    /// bytes, and the cost of a block would depend on its address. A concurrent reader may miss one
+    /// of the two components, or count it twice, in this granule for one read.
     pub fn bring_first(self, component: u32) {
         let word = self.first.load(Relaxed);
         let (first, held) = (word as u32 & 0xff, word >> FIRST_SHIFT);

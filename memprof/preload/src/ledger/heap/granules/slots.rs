@@ -1,4 +1,5 @@
-//! Slots of a granule: the owner's own, those that all threads share, and the chain of further ones.
+//! Slots of a granule: the owner's slots, the slots that all threads share, and the chain of
+//! overflow slots.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -22,8 +23,8 @@ impl Table {
         self.change_shared(place.granule, component, amount);
     }
 
-    /// The owner takes over the counts that others noted for its components, which frees slots of
-    /// both.
+    /// Moves the shared counts of the owner's components into the owner's slots, which frees slots
+    /// of both kinds.
     #[cold]
     #[inline(never)]
     fn settle(&self, place: Place<'_>) {
@@ -42,7 +43,7 @@ impl Table {
         }
     }
 
-    /// The slots of a granule that all threads share.
+    /// Returns the slots of a granule that all threads share.
     fn shared<'a>(&'a self, granule: &'a Granule) -> impl Iterator<Item = &'a Slot> {
         let chain = core::iter::successors(self.linked(&granule.further), |further| {
             self.linked(&further.next)
@@ -50,8 +51,8 @@ impl Table {
         granule.shared.iter().chain(chain.flat_map(|further| &further.slots))
     }
 
-    /// The component that worked last in a granule, and the bytes of it that are in no block that begins there; nothing
-    /// where none ever began.
+    /// Returns the component that last used a granule, and the bytes of the granule that belong to
+    /// no block that begins there; `None` if no block ever began there.
     pub(super) fn freed_in(&self, place: Place<'_>, whole: i64) -> Option<(Component, u64)> {
         let (last, _) = place.own().next().filter(|(component, _)| *component != 0)?;
         let own: i64 = place.own().map(|(_, bytes)| bytes).sum();
@@ -64,7 +65,7 @@ impl Table {
     fn linked(&self, link: &AtomicU32) -> Option<&Further> {
         match link.load(Acquire) {
             0 => None,
-            // SAFETY: what is linked was handed out, from memory that stays.
+            // SAFETY: a linked index was handed out, and its memory is never freed.
             index => Some(unsafe { &*self.further.load(Acquire).add(index as usize) }),
         }
     }
@@ -87,7 +88,7 @@ impl Table {
         granule.rest.fetch_add(amount, Relaxed);
     }
 
-    /// Links a new group of slots. None if there is no more.
+    /// Links a new group of slots. Returns `None` if no group is left.
     fn extend(&self, link: &AtomicU32) -> Option<&Further> {
         if self.further.load(Acquire).is_null() {
             let errno = Errno::save();
@@ -105,12 +106,12 @@ impl Table {
             return None;
         }
         let index = self.further_used.fetch_update(Relaxed, Relaxed, more).ok()?;
-        // Whoever links first wins; the other group is not used again.
+        // The first thread to link a group wins; a second group is not used again.
         let _ = link.compare_exchange(0, index, AcqRel, Acquire);
         self.linked(link)
     }
 
-    /// Adds the share of `part` bytes of a granule of `whole`.
+    /// Adds the share of `part` bytes of a granule of `whole` bytes.
     pub(super) fn split_granule(&self, place: Place<'_>, part: i64, whole: i64, into: &mut Split) {
         let share = |bytes: i64| if part == whole { bytes } else { bytes * part / whole };
         let mut add = |word: u32, bytes: i64| {
@@ -128,7 +129,7 @@ impl Table {
     }
 }
 
-/// Changes a shared slot if it is the component's (`own`) or nobody's.
+/// Changes a shared slot if it holds the component or, with `own` false, if it is free.
 fn change_slot(slot: &Slot, component: Component, amount: i32, own: bool) -> bool {
     let mut before = slot.load(Relaxed);
     loop {

@@ -1,4 +1,5 @@
-//! The mappings of the process, as the kernel tells them one by one, become entries that are scanned in batches.
+//! Conversion of the process's mappings, as the kernel lists them, into entries that are scanned in
+//! batches.
 
 use super::super::list::Visitor;
 use super::super::maps;
@@ -6,7 +7,7 @@ use super::{BATCH, Sampler, maker};
 use crate::base::component::Component;
 use crate::ledger::ranges;
 
-/// The mappings as they are told, for the entries of a sampler.
+/// Visitor that turns listed mappings into entries of a sampler.
 pub struct Listing<'s> {
     pub sampler: &'s mut Sampler,
     pub walk: ranges::Walk,
@@ -28,7 +29,7 @@ impl Visitor for Listing<'_> {
             return;
         }
         if line.start < self.before {
-            // It has grown together with the one before since that was read.
+            // The mapping has merged with the previous one since that was read.
             line.offset += (self.before - line.start) as u64;
             line.start = self.before;
         }

@@ -73,7 +73,7 @@ typedef enum {
     QUO_WORLD_ENDED
 } QUO_world_status_t;
 
-/** Tells which sizes the program can have: returns not 0 for a size that it can have, always the same
+/** Decides which sizes the program can have: returns not 0 for a valid size, always the same
     for a size. Called on rank 0, by threads of the library too, until QUO_world_end(); it calls no
     function of this header. */
 typedef int (*QUO_size_allowed_t)(void *data, int size);
@@ -144,7 +144,7 @@ typedef struct QUO_world_options_t {
     /** The numbers of ranks that the program can have, such as "1,2,4,6"; "power-of-two" or "square";
         NULL: all. */
     const char *sizes;
-    /** Tells which numbers of ranks the program can have; NULL: all. */
+    /** Decides which numbers of ranks the program can have; NULL: all. */
     QUO_size_allowed_t allows;
     /** Passed to allows. */
     void *allows_data;

@@ -138,7 +138,7 @@ contains
     call quo_ndevices(self%handle(), kind, n, ierr)
   end subroutine context_ndevices
 
-  !> Tells a device's place on the bus and the CPUs near it. Local.
+  !> Returns a device's place on the bus and the CPUs near it. Local.
   subroutine context_device(self, kind, index, bus, list, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> One of `QUO_DEVICE_...`.
@@ -154,7 +154,7 @@ contains
     call quo_device(self%handle(), kind, index, bus, list, ierr)
   end subroutine context_device
 
-  !> Tells whether a device is near the caller's binding. Local.
+  !> Returns whether a device is near the caller's binding. Local.
   subroutine context_device_is_near(self, kind, index, near, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> One of `QUO_DEVICE_...`.
@@ -168,7 +168,7 @@ contains
     call quo_device_is_near(self%handle(), kind, index, near, ierr)
   end subroutine context_device_is_near
 
-  !> Tells whether a device is near an object. Local.
+  !> Returns whether a device is near an object. Local.
   subroutine context_device_in_type(self, kind, index, obj_type, type_index, near, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> One of `QUO_DEVICE_...`.
@@ -238,7 +238,7 @@ contains
     call quo_borrow(self%handle(), borrowed, threads, ierr)
   end subroutine context_borrow
 
-  !> Tells whether the caller should give back. Local.
+  !> Returns whether the caller should give back. Local.
   subroutine context_borrow_wanted(self, wanted, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> True if it should.

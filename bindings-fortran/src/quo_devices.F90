@@ -90,7 +90,7 @@ contains
     ierr = c_ndevices(q, kind, n)
   end subroutine quo_ndevices
 
-  !> Tells a device's place on the bus and the CPUs near it. Local.
+  !> Returns a device's place on the bus and the CPUs near it. Local.
   subroutine quo_device(q, kind, index, bus, list, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -112,7 +112,7 @@ contains
     call take_text(cpus, list, ierr)
   end subroutine quo_device
 
-  !> Tells whether a device is near a CPU that the caller is bound to. Local.
+  !> Returns whether a device is near a CPU that the caller is bound to. Local.
   subroutine quo_device_is_near(q, kind, index, near, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -130,7 +130,7 @@ contains
     near = truth(answer)
   end subroutine quo_device_is_near
 
-  !> Tells whether a device is near an object, such as a NUMA node. Local.
+  !> Returns whether a device is near an object, such as a NUMA node. Local.
   subroutine quo_device_in_type(q, kind, index, obj_type, type_index, near, ierr)
     !> A context.
     type(c_ptr), value :: q

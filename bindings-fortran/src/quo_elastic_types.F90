@@ -143,7 +143,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_ARRAY_BY_COLUMNS = 1
 
   abstract interface
-    !> Tells which sizes the program can have: not 0 for a size that it can have, always the same for a size. Called
+    !> Decides which sizes the program can have: not 0 for a valid size, always the same for a size. Called
     !> on rank 0, by threads of the library too, until the end of the world; it calls no procedure of this module.
     function quo_size_allowed(data, number) result(answer) bind(c)
       import :: c_int, c_ptr
@@ -211,7 +211,7 @@ module quo_elastic_types
     integer(c_int) :: step = 0
     !> The numbers of ranks that the program can have, such as '1,2,4,6'; 'power-of-two' or 'square'.
     character(len=:, kind=c_char), allocatable :: sizes
-    !> Tells which numbers of ranks the program can have.
+    !> Decides which numbers of ranks the program can have.
     procedure(quo_size_allowed), pointer, nopass :: allows => null()
     !> Hosts that the world may grow onto when they are named, and how many processes each takes: 'n1:4,n2:4'.
     character(len=:, kind=c_char), allocatable :: hosts

@@ -20,7 +20,7 @@ module quo_errors
 
 contains
 
-  !> Tells the version of the library's binary interface: the number in `libquo.so.8`, and its
+  !> Returns the version of the library's binary interface: the number in `libquo.so.8`, and its
   !> revision. Local; may be called at any time, before MPI_Init too.
   subroutine quo_version(version, subversion, ierr)
     !> Binary interface number.

@@ -94,7 +94,7 @@ contains
     call quo_phase_fail(self%handle(), reason, ierr)
   end subroutine phase_fail
 
-  !> Tells whose work the caller does: the qids first .. first + count - 1. Local.
+  !> Returns the ranks that the caller does the work of: the qids first .. first + count - 1. Local.
   subroutine phase_qids(self, first, count, ierr)
     class(quo_phase), intent(in) :: self
     !> The first qid.
@@ -138,7 +138,7 @@ contains
     call quo_phase_run(self%handle(), work, data, ierr)
   end subroutine phase_run_on
 
-  !> Tells what the last run cost the caller. Local.
+  !> Returns the costs of the last run for the caller. Local.
   subroutine phase_metrics(self, metrics, ierr)
     class(quo_phase), intent(in) :: self
     !> All zero before the first run.

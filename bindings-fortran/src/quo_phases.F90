@@ -101,7 +101,7 @@ contains
     selected = truth(answer)
   end subroutine quo_phase_begin
 
-  !> Tells whose work the caller does in this phase: the qids first .. first + count - 1 of the
+  !> Returns the ranks that the caller does the work of in this phase: the qids first .. first + count - 1 of the
   !> node. Local.
   subroutine quo_phase_qids(phase, first, count, ierr)
     !> A phase.
@@ -213,7 +213,7 @@ contains
     end if
   end subroutine call_work
 
-  !> Tells what the last run cost the caller. Local.
+  !> Returns the costs of the last run for the caller. Local.
   subroutine quo_phase_metrics(phase, metrics, ierr)
     !> A phase.
     type(c_ptr), value :: phase

@@ -25,7 +25,7 @@ contains
     ierr = c_nqids(q, n)
   end subroutine quo_nqids
 
-  !> Tells the caller's qid: its number among the context's ranks on the same node. Local.
+  !> Returns the caller's qid: its number among the context's ranks on the same node. Local.
   subroutine quo_id(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -37,7 +37,7 @@ contains
     ierr = c_id(q, n)
   end subroutine quo_id
 
-  !> Tells whether the caller's binding shares a CPU with an object. A rank that may run anywhere is
+  !> Returns whether the caller's binding shares a CPU with an object. A rank that may run anywhere is
   !> in every object. Local.
   subroutine quo_cpuset_in_type(q, obj_type, type_index, oresult, ierr)
     !> A context.
@@ -78,7 +78,7 @@ contains
     call take_list(list, count, qids, ierr)
   end subroutine quo_qids_in_type
 
-  !> Tells whether the caller is bound: whether its binding leaves out CPUs that its control group
+  !> Returns whether the caller is bound: whether its binding leaves out CPUs that its control group
   !> (container, job step) lets it use. Who may use one CPU only is never bound. Local.
   subroutine quo_bound(q, bound, ierr)
     !> A context.
@@ -93,7 +93,7 @@ contains
     bound = truth(answer)
   end subroutine quo_bound
 
-  !> Tells the caller's binding as text. Local.
+  !> Returns the caller's binding as text. Local.
   subroutine quo_stringify_cbind(q, cbind_str, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -107,7 +107,7 @@ contains
     call take_text(text, cbind_str, ierr)
   end subroutine quo_stringify_cbind
 
-  !> Tells the binding of a rank of the caller's node as text. Local.
+  !> Returns the binding of a rank of the caller's node as text. Local.
   subroutine quo_stringify_cbind_of(q, qid, cbind_str, ierr)
     !> A context.
     type(c_ptr), value :: q

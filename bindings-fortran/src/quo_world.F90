@@ -125,7 +125,7 @@ contains
     ierr = c_world_capacity(w, most)
   end subroutine quo_world_capacity
 
-  !> Tells if this process was started for a growth, and so ends when it leaves. Local.
+  !> Returns true if this process was started for a growth, and so ends when it leaves. Local.
   subroutine quo_world_was_started(w, started, ierr)
     !> A world.
     type(c_ptr), value :: w

@@ -1,4 +1,5 @@
-!> Methods of contexts that act: bindings, barriers, devices, lending, and members that come and go.
+!> Methods of contexts that act: bindings, barriers, devices, lending, and members that leave and
+!> return.
 module quo_context_calls
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int
   use quo_bindings, only: quo_bind_pop, quo_bind_push, quo_bind_push_cpuset
@@ -274,7 +275,7 @@ contains
     call quo_detach(self%handle(), ierr)
   end subroutine context_detach
 
-  !> Comes back after `detach`. Local.
+  !> Returns to the barriers after `detach`. Local.
   subroutine context_attach(self, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> As for [[quo_attach]].

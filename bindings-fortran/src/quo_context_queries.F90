@@ -232,7 +232,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_stringify_cbind_of
 
-  !> Explains the node: what is bound where, by whom, and why. Local.
+  !> Explains the bindings of the node: what is bound where, by what, and why. Local.
   function context_explain(self, json, ierr) result(text)
     class(quo_context_queries_t), intent(in) :: self
     !> False: text for people; true: one JSON object.

@@ -1,5 +1,5 @@
-!> Places and bindings of ranks. All procedures are local; what they tell about bindings is asked from the kernel
-!> each time, so it is true now.
+!> Places and bindings of ranks. All procedures are local; they ask the kernel for bindings each
+!> time, so the answers are current.
 module quo_ranks
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_ptr, c_ptr
   use quo_c, only: c_bound, c_cpuset_in_type, c_explain, c_id, c_nqids, c_qids_in_type, &
@@ -79,13 +79,13 @@ contains
   end subroutine quo_qids_in_type
 
   !> Returns whether the caller is bound: whether its binding leaves out CPUs that its control group
-  !> (container, job step) lets it use. Who may use one CPU only is never bound. Local.
+  !> (container, job step) lets it use. A process that may use one CPU only is never bound. Local.
   subroutine quo_bound(q, bound, ierr)
     !> A context.
     type(c_ptr), value :: q
     !> True if it is.
     logical, intent(out) :: bound
-    !> `QUO_ERR_SYS` when the kernel refuses to tell.
+    !> `QUO_ERR_SYS` when the kernel refuses to answer.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: answer
     answer = 0
@@ -124,8 +124,8 @@ contains
     call take_text(text, cbind_str, ierr)
   end subroutine quo_stringify_cbind_of
 
-  !> Explains the node: what is bound where, by whom, and why, read back from the kernel. Says so
-  !> when the machine is simulated. Local.
+  !> Explains the bindings of the node: what is bound where, by what, and why, read back from the
+  !> kernel. The text says so when the machine is simulated. Local.
   subroutine quo_explain(q, json, text, ierr)
     !> A context.
     type(c_ptr), value :: q

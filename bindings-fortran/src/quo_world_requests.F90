@@ -43,7 +43,7 @@ contains
     integer(c_long_long), intent(out) :: request
     !> `QUO_ERR_REFUSED`, `QUO_ERR_INVLD_ARG`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
-    !> The request that has to end before the turn of this one comes; 0 for none.
+    !> The request that must end before this one starts; 0 for none.
     integer(c_long_long), intent(out), optional :: after
     type(c_request_spec) :: given
     character(kind=c_char), allocatable, target :: on(:), from(:), origin(:)
@@ -196,7 +196,7 @@ contains
     call take_text(found, json, ierr)
   end subroutine quo_world_report
 
-  !> Reports how the main loop goes, for those who decide about the size of the job. What rank 0 reports counts. Local.
+  !> Reports the progress of the main loop to managers. Only rank 0's report counts. Local.
   subroutine quo_world_report_progress(w, progress, ierr)
     !> A world.
     type(c_ptr), value :: w

@@ -82,7 +82,7 @@ typedef int (*QUO_size_allowed_t)(void *data, int size);
 typedef struct QUO_slurm_options_t {
     /** sizeof(QUO_slurm_options_t), so that fields can be appended. */
     size_t size;
-    /** Time for a growth to get its nodes, after which it is given up; 0: 60. */
+    /** Time for a growth to get its nodes, after which it fails; 0: 60. */
     double wait;
     /** Time for each of Slurm's commands; 0: 20. */
     double command_limit;
@@ -207,7 +207,7 @@ typedef enum {
     QUO_REQUEST_OPEN = 0,
     /** Its resize is done. */
     QUO_REQUEST_DONE,
-    /** It was refused or given up; the world is what it was. */
+    /** It was refused or aborted; the world is unchanged. */
     QUO_REQUEST_FAILED
 } QUO_request_state_t;
 
@@ -304,7 +304,7 @@ typedef enum {
     QUO_EVENT_AGREED,
     /** The window is open. */
     QUO_EVENT_BEGUN,
-    /** Data are where the new world wants them. */
+    /** Data are in place for the new world. */
     QUO_EVENT_MOVED,
     /** End: the world is the new one. */
     QUO_EVENT_FINALIZED,
@@ -332,7 +332,7 @@ typedef enum {
     QUO_CAUSE_MEMBER_LOST,
     /** Data could not be moved. */
     QUO_CAUSE_DATA_LOST,
-    /** A rank did not want it. */
+    /** A rank refused it. */
     QUO_CAUSE_GIVEN_UP,
     /** The grace time is over. */
     QUO_CAUSE_DEADLINE,
@@ -463,7 +463,7 @@ typedef enum {
     QUO_ACCEPT_PENDING = 0,
     /** All ranks have reached the resize: QUO_world_begin() is next. */
     QUO_ACCEPT_ENTERS,
-    /** The resize was given up; the world is what it was. */
+    /** The resize was aborted; the world is unchanged. */
     QUO_ACCEPT_ABORTED
 } QUO_acceptance_t;
 
@@ -636,7 +636,7 @@ QUO_world_create(QUO_world *w,
  * Collective over the ranks, and made by processes that are parked or have ended as well; before
  * MPI_Finalize. Contexts over the world are freed before it.
  *
- * @param[in] w A world; NULL is allowed and does nothing. Not valid any more afterwards, whatever is
+ * @param[in] w A world; NULL is allowed and does nothing. No longer valid afterwards, whatever is
  *              returned.
  * @retval QUO_SUCCESS          Done.
  * @retval QUO_ERR_INVLD_HANDLE w is no world, or was ended before.
@@ -992,7 +992,7 @@ QUO_window_tell(QUO_world w,
  * then the old ones. Collective over all in the window.
  *
  * @param[in] w A world.
- * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
+ * @retval QUO_ERR_DISAGREE  Ranks have registered different data; the resize can only be aborted.
  * @retval QUO_ERR           A rank could not do its part; likewise.
  * @retval QUO_ERR_STATE     No resize has begun, or arrays have been moved in it.
  */
@@ -1007,7 +1007,7 @@ QUO_window_move(QUO_world w);
  * obtained before stay valid. Collective over all in the window.
  *
  * @param[in] w A world.
- * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
+ * @retval QUO_ERR_DISAGREE  Ranks have registered different data; the resize can only be aborted.
  * @retval QUO_ERR           A rank could not do its part; likewise.
  * @retval QUO_ERR_STATE     No resize has begun, or arrays have been moved in it.
  */
@@ -1031,7 +1031,7 @@ QUO_window_move_test(QUO_world w,
  * which makes this call if it was not made. Collective over all in the window.
  *
  * @param[in] w A world.
- * @retval QUO_ERR           A rank could not do its part; the resize can only be given up.
+ * @retval QUO_ERR           A rank could not do its part; the resize can only be aborted.
  * @retval QUO_ERR_STATE     No move has begun.
  */
 int
@@ -1461,7 +1461,7 @@ QUO_world_accept(QUO_world w,
  * @param[in]  wait    For how many seconds.
  * @param[out] out_set The name, to be freed with free(); NULL on failure.
  * @retval QUO_ERR_STATE    This process does not join.
- * @retval QUO_ERR_ABORTED  There is no resize any more, or the ranks did not accept in time.
+ * @retval QUO_ERR_ABORTED  The resize has ended, or the ranks did not accept in time.
  */
 int
 QUO_world_confirm(QUO_world w,

@@ -62,7 +62,7 @@ enum {
 typedef int (*QUO_block_init_t)(QUO_world w, int argc, char **argv, void **data);
 
 /** A round of a phase, or the redistribution of an elastic one. Not 0: an error. That of a round ends the program, that
-    of a redistribution gives the resize up, and the program goes on with the ranks of before. */
+    of a redistribution aborts the resize, and the program continues with the old ranks. */
 typedef int (*QUO_block_t)(QUO_world w, void *data);
 
 /** The loop condition of a phase, evaluated after each round, alike on all ranks. Not 0: another round. */

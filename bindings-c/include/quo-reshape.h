@@ -82,7 +82,7 @@ typedef enum {
     QUO_RESHAPE_STAYS = 0,
     /** A new rank: it continues with QUO_reshape_iteration(). */
     QUO_RESHAPE_JOINS,
-    /** No rank any more: the job is over. */
+    /** No longer a rank: the job is over. */
     QUO_RESHAPE_ENDED
 } QUO_reshape_seat_t;
 
@@ -126,7 +126,7 @@ typedef int (*QUO_reshape_valid_t)(void *data, int rows, int columns);
  * @param[in] topology How processors are arranged at first, the same everywhere.
  * @retval QUO_ERR_INVLD_ARG topology is NULL, or cannot be.
  * @retval QUO_ERR_REFUSED   There are fewer processes.
- * @retval QUO_ERR_STATE The program has done so already. Other codes as QUO_world_create().
+ * @retval QUO_ERR_STATE     The program has done so already. Other codes as QUO_world_create().
  */
 int
 QUO_reshape_init(const QUO_reshape_topology_t *topology);
@@ -157,7 +157,7 @@ QUO_reshape_accept(QUO_reshape_valid_t valid,
                    void *data);
 
 /**
- * Ends the program's world. Made by all processes, before MPI_Finalize.
+ * Ends the program's world. All processes call it, before MPI_Finalize.
  *
  * @retval QUO_ERR_STATE The program has not begun. Other codes as QUO_world_end().
  */

@@ -74,8 +74,8 @@ typedef QUO_t *QUO_context;
 /**
  * Return codes.
  *
- * *Fatal* means that the context cannot be relied on any more: free it, or end. *Not fatal* means
- * that the call changed nothing and the context works as before.
+ * *Fatal* means that the context is unreliable: free it, or end. *Not fatal* means that the call
+ * changed nothing and the context works as before.
  *
  * The environment variable QUO_ERRORS says what a failed call does in addition to returning its
  * code: `return` (the default) nothing, `print` writes a line with rank, call and cause to stderr,
@@ -359,7 +359,7 @@ QUO_create_with_options(QUO_context *q,
  * cross-process memory may outlive it.
  *
  * @param[in] q A context. NULL is allowed and does nothing.
- * @retval QUO_SUCCESS                 Done; the handle is not valid any more.
+ * @retval QUO_SUCCESS                 Done; the handle is no longer valid.
  * @retval QUO_ERR_INVLD_HANDLE        q was freed before or is not a context.
  * @retval QUO_ERR_BUSY                Another thread uses it, or phases or barriers of it are left.
  * @retval QUO_ERR_CALL_AFTER_FINALIZE MPI_Finalize was called.
@@ -603,7 +603,7 @@ QUO_cpuset_in_type(QUO_context q,
  * @retval QUO_SUCCESS         Done.
  * @retval QUO_ERR_INVLD_ARG   The type is unknown, there is no object with that index, or a pointer
  *                             is NULL.
- * @retval QUO_ERR_DEAD_MEMBER A rank of the node is gone.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of the node has ended.
  * @retval QUO_ERR_OOR         No memory.
  *
  * @code{.c}
@@ -673,7 +673,7 @@ QUO_stringify_cbind(QUO_context q,
  * @param[in]  qid       0 to QUO_nqids() - 1.
  * @param[out] cbind_str As for QUO_stringify_cbind().
  * @retval QUO_ERR_INVLD_ARG   There is no such qid, or a pointer is NULL.
- * @retval QUO_ERR_DEAD_MEMBER That rank is gone; otherwise as QUO_stringify_cbind().
+ * @retval QUO_ERR_DEAD_MEMBER That rank has ended; otherwise as QUO_stringify_cbind().
  */
 int
 QUO_stringify_cbind_of(QUO_context q,
@@ -838,7 +838,7 @@ QUO_barrier_timed(QUO_context q,
  * @retval QUO_ERR_INVLD_ARG   The type is unknown, the number is below 1, or a pointer is NULL.
  * @retval QUO_ERR_NOT_FOUND   The machine has no object of the type.
  * @retval QUO_ERR_DISAGREE    The ranks gave different arguments.
- * @retval QUO_ERR_DEAD_MEMBER A rank of the node is gone.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of the node has ended.
  *
  * @code{.c}
  * int selected = 0;
@@ -982,7 +982,7 @@ QUO_adapt(QUO_context q,
           MPI_Comm comm);
 
 /**
- * Leaves the ranks of a context and keeps the handle: the others do not wait for this rank any more. What
+ * Leaves the ranks of a context and keeps the handle: the others no longer wait for this rank. What
  * needs others is refused with #QUO_ERR_DETACHED; queries and bindings work. QUO_adapt() over a
  * communicator with this rank brings it back. Local. Since quo 0.1.
  *
@@ -1556,7 +1556,7 @@ QUO_phase_create(QUO_context q,
  *
  * Local; always followed by QUO_phase_end() on the same thread. Collective over the node in the first
  * run after QUO_adapt(), and after a change of the CPUs that ranks of the node may use (control group,
- * CPU offline): the ranks then plan the phase anew for the CPUs that there are.
+ * CPU offline): the ranks then plan the phase again for the present CPUs.
  *
  * @param[in]  phase    A phase.
  * @param[out] selected 1 when the caller works, else 0.

@@ -402,7 +402,7 @@ public:
     /** The code as an enumerator. */
     Errc errc() const noexcept { return static_cast<Errc>(code().value()); }
 
-    /** Returns true if the context cannot be relied on any more. */
+    /** Returns true if the context is unreliable. */
     bool fatal() const noexcept
     {
         switch (errc()) {
@@ -1582,8 +1582,8 @@ struct NodeSnapshot {
 };
 
 /**
- * Where the caller is on its node. Each question is asked anew, so that answers follow pushes and
- * pops; snapshot() keeps everything known at one moment. All local.
+ * Where the caller is on its node. Each query asks again, so that answers follow pushes and pops;
+ * snapshot() keeps everything known at one moment. All local.
  *
  * @code{.cpp}
  * quo::NodeInfo here(ctx);

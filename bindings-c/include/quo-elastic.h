@@ -153,7 +153,7 @@ typedef struct QUO_world_options_t {
         the launcher knows. */
     const char *hosts;
     /** Seconds in which a named host has to answer before something is started there; 0: three;
-        negative: nobody looks, for networks that drop connections without a word. */
+        negative: no check, for networks that drop connections without a word. */
     double reach_limit;
     /** A remote shell by which a named host is asked as well, such as "ssh -o BatchMode=yes"; NULL:
         none. */
@@ -170,7 +170,7 @@ typedef struct QUO_world_options_t {
         without Slurm. */
     const QUO_slurm_options_t *slurm;
     /** Not 0: the job ends when a rank has ended without QUO_world_end(): killed, crashed, or by exit().
-        MPI waits for it for ever in a collective call, and not every launcher ends a job with a process
+        MPI waits for it forever in a collective call, and not every launcher ends a job with a process
         that was started later. A thread of every process looks for it twice a second or more often; the
         first that finds it writes the rank to standard error, and all processes of the world end by
         _exit(3), without a call of MPI. A parked process that has ended does not end the job. */
@@ -187,8 +187,8 @@ typedef struct QUO_world_options_t {
         NAME.claimed, and at the end to NAME.done, NAME.failed or NAME.refused with its answer. The folder
         is made if it is not there, and has to be closed to others and one job's only; NULL: none. */
     const char *notice_folder;
-    /** In which order joiners go to hosts, parked ones, those that are started on named hosts, and where
-        hosts are given all that are started: "stack" (one host after the other), "round-robin" (one to
+    /** Order in which joiners go to hosts, for parked ones, for ones started on named hosts, and, where
+        hosts are given, for all that are started: "stack" (one host after the other), "round-robin" (one to
         each in turn, from where the last growth stopped) or "least-loaded" (by the mean load of a minute).
         NULL: parked ones as a stack, others in turn on named hosts, or as the launcher has it. */
     const char *fill;
@@ -288,7 +288,7 @@ typedef enum {
     QUO_EVENT_REQUESTED,
     /** End: it will not happen. */
     QUO_EVENT_REFUSED,
-    /** It will be tried when its turn comes. */
+    /** It waits for its turn. */
     QUO_EVENT_ACCEPTED,
     /** Processes that query learn of the resize. */
     QUO_EVENT_ANNOUNCED,
@@ -376,7 +376,7 @@ typedef struct QUO_event_t {
     long long bytes;
     /** The cause in words; empty without one. */
     const char *text;
-    /** The whole event as a line of JSON, as in the log: also who is late, what was asked for, and when
+    /** The whole event as a line of JSON, as in the log: also the late ranks, the request, and when
         each step was reached. */
     const char *json;
 } QUO_event_t;
@@ -1234,8 +1234,8 @@ QUO_world_last_move(QUO_world w,
  * process_sets. A resize is a set too, of its joiners or leavers: a delta.
  *
  * Errors of all of these: QUO_ERR_STATE without process_sets, QUO_ERR_INVLD_ARG for what is no name,
- * QUO_ERR_NOT_FOUND for a set that is not there, QUO_ERR_REFUSED for what the sets do not allow and in a
- * parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
+ * QUO_ERR_NOT_FOUND for an unknown set, QUO_ERR_REFUSED for an operation that the sets do not allow
+ * and in a parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
 /** @{ */
 
 /**

@@ -9,8 +9,8 @@
  * - What must be undone is undone by destructors. Destructors never throw; where it matters whether
  *   the undoing succeeded there is a function for it (`free`, `pop`, `end`).
  * - Lists are values and ranges. Nothing has to be freed by hand.
- * - Names are those of the C interface without `QUO_`. Programs written for the C++ classes of QUO
- *   compile with their old names (ObjectType::NODE, BindPushPolicy::OBJECT, NodeInfo::sockets()).
+ * - Names are the C interface's without `QUO_`. Programs written for the C++ classes of QUO compile
+ *   with their old names (ObjectType::NODE, BindPushPolicy::OBJECT, NodeInfo::sockets()).
  *
  * Lifetimes: objects made from a context (guards, phases, barriers) keep its handle and no reference
  * to the Context, so a Context may be moved while they live. Declare them after the context: then
@@ -91,7 +91,7 @@ namespace quo {
 /** @name Types of the interface. Values are equal to C's. */
 /** @{ */
 
-/** Kinds of hardware objects. The names in capitals are those of QUO's C++ classes. */
+/** Kinds of hardware objects. The names in capitals come from QUO's C++ classes. */
 enum class ObjectType : int {
     /** The whole machine; there is exactly one. */
     machine = QUO_OBJ_MACHINE,

@@ -22,8 +22,8 @@ module quo_context_object
   !> A context that was not freed is freed when the last variable that owns it is finalised: the one
   !> it was created in, and those it was assigned to. That is local unless a trace is written, so a
   !> rank that leaves a procedure early does not hang; but variables of the main program and of
-  !> modules are never finalised, and after MPI_Finalize nothing is freed any more. Call `free` to
-  !> have it on record, and to see errors. Assigning never makes a second context.
+  !> modules are never finalised, and after MPI_Finalize nothing is freed. Call `free` to have it on
+  !> record, and to see errors. Assigning never makes a second context.
   type, extends(quo_context_calls_t), public :: quo_context
     private
     type(held) :: held

@@ -21,7 +21,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_REQUEST_OPEN = 0
   !> Its resize is done.
   integer(c_int), parameter, public :: QUO_REQUEST_DONE = 1
-  !> Refused or given up.
+  !> Refused or aborted.
   integer(c_int), parameter, public :: QUO_REQUEST_FAILED = 2
   !> A number of ranks in all.
   integer(c_int), parameter, public :: QUO_REQUEST_SIZE = 0
@@ -43,7 +43,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_EVENT_REQUESTED = 3
   !> End: it will not happen.
   integer(c_int), parameter, public :: QUO_EVENT_REFUSED = 4
-  !> It will be tried when its turn comes.
+  !> It waits for its turn.
   integer(c_int), parameter, public :: QUO_EVENT_ACCEPTED = 5
   !> Processes that query learn of the resize.
   integer(c_int), parameter, public :: QUO_EVENT_ANNOUNCED = 6
@@ -113,7 +113,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_ACCEPT_PENDING = 0
   !> All ranks have reached the resize: quo_world_begin is next.
   integer(c_int), parameter, public :: QUO_ACCEPT_ENTERS = 1
-  !> The resize was given up; the world is what it was.
+  !> The resize was aborted; the world is unchanged.
   integer(c_int), parameter, public :: QUO_ACCEPT_ABORTED = 2
   !> All stayers, leavers and joiners.
   integer(c_int), parameter, public :: QUO_WINDOW_EVERYBODY = 0

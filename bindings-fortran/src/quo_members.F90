@@ -83,9 +83,9 @@ contains
     ierr = c_adapt(q, int(comm, c_int))
   end subroutine quo_adapt
 
-  !> Leaves the ranks of a context and keeps the handle: the others do not wait for this rank any more,
-  !> and what needs others is refused with `QUO_ERR_DETACHED`. [[quo_adapt]] over a communicator with
-  !> this rank brings it back. Local.
+  !> Leaves the ranks of a context and keeps the handle: the others no longer wait for this rank,
+  !> and what needs others is refused with `QUO_ERR_DETACHED`. [[quo_adapt]] over a communicator
+  !> with this rank brings it back. Local.
   subroutine quo_retire(q, ierr)
     !> A context.
     type(c_ptr), value :: q

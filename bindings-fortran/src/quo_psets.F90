@@ -1,8 +1,8 @@
 !> Process sets over a running world. They need the option `process_sets`; every call except
 !> quo_world_accept is local, and waits for rank 0 only. Errors of all: `QUO_ERR_STATE` without the
-!> option, `QUO_ERR_INVLD_ARG` for what is no name, `QUO_ERR_NOT_FOUND` for a set that is not there,
-!> `QUO_ERR_REFUSED` for what the sets do not allow and in a parked process, `QUO_ERR_SYS` when rank
-!> 0 cannot be asked.
+!> option, `QUO_ERR_INVLD_ARG` for an invalid name, `QUO_ERR_NOT_FOUND` for an unknown set,
+!> `QUO_ERR_REFUSED` for an operation that the sets do not allow and in a parked process,
+!> `QUO_ERR_SYS` when rank 0 cannot be asked.
 module quo_psets
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_f_pointer, c_int, c_loc, c_long_long, &
     c_null_ptr, c_ptr, c_size_t, c_sizeof

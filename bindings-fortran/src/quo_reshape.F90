@@ -34,7 +34,7 @@ module quo_reshape
   integer(c_int), parameter, public :: RESHAPE_STAYS = 0
   !> A new rank: it continues with [[reshape_getitercount]].
   integer(c_int), parameter, public :: RESHAPE_JOINS = 1
-  !> No rank any more: the job is over.
+  !> No longer a rank: the job is over.
   integer(c_int), parameter, public :: RESHAPE_ENDED = 2
 
   !> First arrangement of a program's processors.
@@ -125,7 +125,7 @@ contains
     if (.not. ready) ierr = out_of_memory()
   end subroutine reshape_init
 
-  !> Ends the program's world. Made by all processes, before MPI_Finalize.
+  !> Ends the program's world. All processes call it, before MPI_Finalize.
   subroutine reshape_exit(ierr)
     !> `QUO_ERR_STATE` when the program has not begun; as quo_world_end.
     integer(c_int), intent(out) :: ierr

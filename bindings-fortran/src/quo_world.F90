@@ -68,7 +68,7 @@ contains
   !> Ends the world: parked processes wake up and see the end. Collective over the ranks; parked and
   !> ended processes call it as well, before MPI_Finalize.
   subroutine quo_world_end(w, ierr)
-    !> A world, or `c_null_ptr`. Not valid any more afterwards.
+    !> A world, or `c_null_ptr`. No longer valid afterwards.
     type(c_ptr), value :: w
     !> `QUO_ERR_INVLD_HANDLE`, `QUO_ERR_BUSY`, `QUO_ERR_MPI`.
     integer(c_int), intent(out) :: ierr

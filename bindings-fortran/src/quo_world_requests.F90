@@ -10,7 +10,7 @@ module quo_world_requests
   implicit none
   private
 
-  !> Brings all events to a procedure of the program, or to none any more.
+  !> Passes all events to a procedure of the program, or stops doing so.
   interface quo_world_on_event
     module procedure on_event
     module procedure on_event_with
@@ -172,7 +172,7 @@ contains
     if (ierr /= QUO_SUCCESS) call forget_events(w)
   end subroutine on_event_with
 
-  !> Brings events to no procedure any more. Local.
+  !> Stops passing events to a procedure. Local.
   subroutine on_no_event(w, ierr)
     !> A world.
     type(c_ptr), value :: w

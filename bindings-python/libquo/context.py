@@ -378,7 +378,7 @@ class Context(Handle):
         return library.qids("QUO_dead_qids", self._handle)
 
     def expel(self, qid: int) -> None:
-        """Removes a dead rank. Local; made by every rank before its next collective call."""
+        """Removes a dead rank. Local; every rank calls it before its next collective call."""
         library.call("QUO_expel", self._handle, qid)
 
     def adapt(self, comm: "MPI.Intracomm") -> None:
@@ -391,7 +391,7 @@ class Context(Handle):
 
 
 class NamedBarrier(Handle):
-    """A barrier among some ranks of a node. Made by :meth:`Context.named_barrier`."""
+    """A barrier among some ranks of a node, made by :meth:`Context.named_barrier`."""
 
     _free = "QUO_named_barrier_free"
 

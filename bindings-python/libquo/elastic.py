@@ -19,7 +19,7 @@ The main loop of a program that can be resized::
             field.local[:] += 1.0
             step += 1
 
-Calls that are collective are made by all ranks of the world in the same order. A world is used by
+All ranks of the world make collective calls in the same order. A world is used by
 one thread at a time.
 """
 
@@ -395,7 +395,7 @@ def _array_spec(
 
 
 class Array:
-    """An array of the world. Made by :meth:`World.add_array` and :meth:`World.array`.
+    """An array of the world, made by :meth:`World.add_array` and :meth:`World.array`.
 
     It stays valid over resizes; what :attr:`local` returns does not.
     """
@@ -419,7 +419,7 @@ class Array:
     def local(self) -> "numpy.ndarray[Any, Any]":
         """This rank's part, without a copy: a vector, or a matrix where it has more than one row.
 
-        Asked for anew after each commit: a part from before is memory that the library has given
+        To be requested again after each commit: an earlier part is memory that the library has given
         back, and must not be touched. Local.
         """
         import numpy
@@ -464,7 +464,7 @@ class Array:
 
 
 class Window:
-    """A resize in progress. Made by :meth:`World.begin`."""
+    """A resize in progress, made by :meth:`World.begin`."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1442,8 +1442,8 @@ typedef enum {
     QUO_CORES_FASTEST
 } QUO_cores_t;
 
-/** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. Those that
-    are to keep off each other's CPUs all have to say so. */
+/** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. All
+    phases that are to avoid each other's CPUs must say so. */
 typedef enum {
     /** Runs at once, and shares CPUs with any other phase there. The default. */
     QUO_SHARING_OVERLAP = 0,

@@ -18,7 +18,7 @@ cd "$folder"
 apt-get download -qq libmpich12=4.0.2-3+b1 libmpich-dev=4.0.2-3+b1 libopenmpi3=4.1.4-3+b1 libopenmpi-dev=4.1.4-3+b1 \
     openmpi-bin=4.1.4-3+b1 openmpi-common=4.1.4-3 libucx0=1.13.1-1 2> said || { tail -1 said; exit 77; }
 for package in *.deb; do
-    dpkg-deb -x "$package" root
+    dpkg-deb -x "$package" tree
 done
 cat > smallest.c <<'C'
 #include <mpi.h>
@@ -35,11 +35,11 @@ int main(int argc, char **argv)
     return MPI_Finalize();
 }
 C
-libraries="$folder/root/usr/lib/x86_64-linux-gnu"
-cc smallest.c -o with-mpich -I root/usr/include/x86_64-linux-gnu/mpich "$libraries/libmpich.so.12" -Wl,--allow-shlib-undefined
+libraries="$folder/tree/usr/lib/x86_64-linux-gnu"
+cc smallest.c -o with-mpich -I tree/usr/include/x86_64-linux-gnu/mpich "$libraries/libmpich.so.12" -Wl,--allow-shlib-undefined
 cc smallest.c -o with-openmpi -I "$libraries/openmpi/include" "$libraries/libmpi.so.40" -Wl,--allow-shlib-undefined
 export LD_LIBRARY_PATH="$libraries"
-export OPAL_PREFIX="$folder/root/usr" OPAL_LIBDIR="$libraries" OPAL_PKGLIBDIR="$libraries/openmpi/lib/openmpi3"
+export OPAL_PREFIX="$folder/tree/usr" OPAL_LIBDIR="$libraries" OPAL_PKGLIBDIR="$libraries/openmpi/lib/openmpi3"
 mpich=$(./with-mpich)
 openmpi=$(./with-openmpi)
 echo "right for MPI_UINT64_T and for MPI_UNSIGNED_LONG: MPICH 4.0.2 $mpich, Open MPI 4.1.4 $openmpi"

@@ -2,9 +2,9 @@
  * @file quo-elastic.h
  * The elastic world: a job has more or fewer ranks while it runs. Since quo 0.1.
  *
- * Part of libquo. The rules of quo.h hold here; what is said to be *collective* is made by all ranks
- * of the world, in the same order. A world is used by one thread at a time, which may be any: a call
- * that comes while another thread is inside one fails with QUO_ERR_BUSY.
+ * Part of libquo. The rules of quo.h hold here; all ranks of the world make a *collective* call, in
+ * the same order. One thread at a time, which may be any, uses a world: a call while another thread
+ * is inside one fails with QUO_ERR_BUSY.
  *
  * A structure that starts with its size may be that of an earlier header: absent fields have their
  * defaults. One of a later header is taken if what this version does not know is zero.
@@ -73,7 +73,7 @@ typedef enum {
     QUO_WORLD_ENDED
 } QUO_world_status_t;
 
-/** Tells which sizes the program can have: returns not 0 for a size that it can have, always the same
+/** Decides which sizes the program can have: returns not 0 for a valid size, always the same
     for a size. Called on rank 0, by threads of the library too, until QUO_world_end(); it calls no
     function of this header. */
 typedef int (*QUO_size_allowed_t)(void *data, int size);
@@ -82,7 +82,7 @@ typedef int (*QUO_size_allowed_t)(void *data, int size);
 typedef struct QUO_slurm_options_t {
     /** sizeof(QUO_slurm_options_t), so that fields can be appended. */
     size_t size;
-    /** Time for a growth to get its nodes, after which it is given up; 0: 60. */
+    /** Time for a growth to get its nodes, after which it fails; 0: 60. */
     double wait;
     /** Time for each of Slurm's commands; 0: 20. */
     double command_limit;
@@ -144,7 +144,7 @@ typedef struct QUO_world_options_t {
     /** The numbers of ranks that the program can have, such as "1,2,4,6"; "power-of-two" or "square";
         NULL: all. */
     const char *sizes;
-    /** Tells which numbers of ranks the program can have; NULL: all. */
+    /** Decides which numbers of ranks the program can have; NULL: all. */
     QUO_size_allowed_t allows;
     /** Passed to allows. */
     void *allows_data;
@@ -153,7 +153,7 @@ typedef struct QUO_world_options_t {
         the launcher knows. */
     const char *hosts;
     /** Seconds in which a named host has to answer before something is started there; 0: three;
-        negative: nobody looks, for networks that drop connections without a word. */
+        negative: no check, for networks that drop connections without a word. */
     double reach_limit;
     /** A remote shell by which a named host is asked as well, such as "ssh -o BatchMode=yes"; NULL:
         none. */
@@ -166,16 +166,16 @@ typedef struct QUO_world_options_t {
     const char *info;
     /** The folder of the control socket, closed to others; NULL: the usual one. Only with control. */
     const char *control_folder;
-    /** In a job of Slurm, nodes come and go with ranks, in this way; elsewhere without meaning. NULL:
+    /** How nodes are gained and returned with ranks in a job of Slurm; ignored elsewhere. NULL:
         without Slurm. */
     const QUO_slurm_options_t *slurm;
     /** Not 0: the job ends when a rank has ended without QUO_world_end(): killed, crashed, or by exit().
-        MPI waits for it for ever in a collective call, and not every launcher ends a job with a process
+        MPI waits for it forever in a collective call, and not every launcher ends a job with a process
         that was started later. A thread of every process looks for it twice a second or more often; the
         first that finds it writes the rank to standard error, and all processes of the world end by
         _exit(3), without a call of MPI. A parked process that has ended does not end the job. */
     int abort_on_death;
-    /** Not 0: the first SIGTERM that comes to rank 0's process is a notice that the job ends in so many
+    /** Not 0: the first SIGTERM to rank 0's process is a notice that the job ends in so many
         seconds, or at the end of its job in Slurm (SLURM_JOB_END_TIME) if that is sooner. It is an event
         QUO_EVENT_NOTICE with QUO_CAUSE_DEADLINE, and the world goes to the fewest ranks that it can have,
         within that time. The first one to another process is taken and starts nothing. A handler that is
@@ -187,14 +187,14 @@ typedef struct QUO_world_options_t {
         NAME.claimed, and at the end to NAME.done, NAME.failed or NAME.refused with its answer. The folder
         is made if it is not there, and has to be closed to others and one job's only; NULL: none. */
     const char *notice_folder;
-    /** In which order joiners go to hosts, parked ones, those that are started on named hosts, and where
-        hosts are given all that are started: "stack" (one host after the other), "round-robin" (one to
+    /** Order in which joiners go to hosts, for parked ones, for ones started on named hosts, and, where
+        hosts are given, for all that are started: "stack" (one host after the other), "round-robin" (one to
         each in turn, from where the last growth stopped) or "least-loaded" (by the mean load of a minute).
         NULL: parked ones as a stack, others in turn on named hosts, or as the launcher has it. */
     const char *fill;
 } QUO_world_options_t;
 
-/** Initialiser: all launched processes are ranks, and nobody from outside decides. */
+/** Initialiser: all launched processes are ranks, and there is no external manager. */
 #define QUO_WORLD_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(QUO_world_options_t), 0, 0, 0, 0, 0, 0, 0.0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, \
@@ -207,7 +207,7 @@ typedef enum {
     QUO_REQUEST_OPEN = 0,
     /** Its resize is done. */
     QUO_REQUEST_DONE,
-    /** It was refused or given up; the world is what it was. */
+    /** It was refused or aborted; the world is unchanged. */
     QUO_REQUEST_FAILED
 } QUO_request_state_t;
 
@@ -262,7 +262,7 @@ typedef struct QUO_progress_t {
     /** Time in MPI divided by the time of computing since the report before; -1: it is not measured, and rank 0's own is
         taken where the program runs under `memprof run --time`. */
     double mpi_ratio;
-    /** Seconds until the program ends on the ranks it has; -1: it cannot tell. */
+    /** Seconds until the program ends on its present ranks; -1: unknown. */
     double remaining_seconds;
     /** Bytes of memory of the rank that has most, by which `quo-elastic manage --memory` shrinks only where the data
         fit; -1: they are not measured. */
@@ -288,9 +288,9 @@ typedef enum {
     QUO_EVENT_REQUESTED,
     /** End: it will not happen. */
     QUO_EVENT_REFUSED,
-    /** It will be tried when its turn comes. */
+    /** It waits for its turn. */
     QUO_EVENT_ACCEPTED,
-    /** Processes that query are told. */
+    /** Processes that query learn of the resize. */
     QUO_EVENT_ANNOUNCED,
     /** Joiners are being started. */
     QUO_EVENT_LAUNCHED,
@@ -304,7 +304,7 @@ typedef enum {
     QUO_EVENT_AGREED,
     /** The window is open. */
     QUO_EVENT_BEGUN,
-    /** Data are where the new world wants them. */
+    /** Data are in place for the new world. */
     QUO_EVENT_MOVED,
     /** End: the world is the new one. */
     QUO_EVENT_FINALIZED,
@@ -332,7 +332,7 @@ typedef enum {
     QUO_CAUSE_MEMBER_LOST,
     /** Data could not be moved. */
     QUO_CAUSE_DATA_LOST,
-    /** A rank did not want it. */
+    /** A rank refused it. */
     QUO_CAUSE_GIVEN_UP,
     /** The grace time is over. */
     QUO_CAUSE_DEADLINE,
@@ -376,7 +376,7 @@ typedef struct QUO_event_t {
     long long bytes;
     /** The cause in words; empty without one. */
     const char *text;
-    /** The whole event as a line of JSON, as in the log: also who is late, what was asked for, and when
+    /** The whole event as a line of JSON, as in the log: also the late ranks, the request, and when
         each step was reached. */
     const char *json;
 } QUO_event_t;
@@ -395,7 +395,7 @@ typedef enum {
     QUO_PSET_INTERSECTION
 } QUO_pset_op_t;
 
-/** Kind of a resize that a process is told of. */
+/** Kind of a resize that a process learns of. */
 typedef enum {
     /** There is none. */
     QUO_PSET_NO_CHANGE = 0,
@@ -414,7 +414,7 @@ typedef struct QUO_pset_change_t {
     size_t size;
     /** 1: only the program changes the members; -1: resizes change them as well; 0: as it is. */
     int active;
-    /** Hints for whoever decides on resizes, a line each: KEY=VALUE to set one, KEY to take it away. Keys
+    /** Hints for managers, a line each: KEY=VALUE to set one, KEY to remove it. Keys
         begin with mpi_ps_sched_. NULL: as they are. */
     const char *hints;
 } QUO_pset_change_t;
@@ -461,21 +461,21 @@ typedef struct QUO_pset_view_t {
 typedef enum {
     /** Not all is ready: compute, and accept again. */
     QUO_ACCEPT_PENDING = 0,
-    /** All ranks have come to the resize: QUO_world_begin() is next. */
+    /** All ranks have reached the resize: QUO_world_begin() is next. */
     QUO_ACCEPT_ENTERS,
-    /** The resize was given up; the world is what it was. */
+    /** The resize was aborted; the world is unchanged. */
     QUO_ACCEPT_ABORTED
 } QUO_acceptance_t;
 
 /** Communicators of a resize. */
 typedef enum {
-    /** All who stay, leave or join: the old ranks first, in their order. */
+    /** All stayers, leavers and joiners: the old ranks first, in their order. */
     QUO_WINDOW_EVERYBODY = 0,
-    /** The world as it was; MPI_COMM_NULL for one who joins. */
+    /** The old world; MPI_COMM_NULL on joiners. */
     QUO_WINDOW_OLD,
-    /** The world as it will be; MPI_COMM_NULL for one who leaves. */
+    /** The next world; MPI_COMM_NULL on leavers. */
     QUO_WINDOW_NEW,
-    /** An intercommunicator between the old ranks and those who join; MPI_COMM_NULL when nobody does. */
+    /** An intercommunicator between old ranks and joiners; MPI_COMM_NULL without joiners. */
     QUO_WINDOW_BETWEEN
 } QUO_window_comm_t;
 
@@ -567,9 +567,9 @@ typedef struct QUO_seats_t {
     int old_size;
     /** Number of new ranks. */
     int new_size;
-    /** Which of the old ones this process is; -1 for one who joins. */
+    /** Rank of this process among the old ones; -1 on joiners. */
     int old_rank;
-    /** Which of the new ones; -1 for one who leaves. */
+    /** Rank among the new ones; -1 on leavers. */
     int new_rank;
 } QUO_seats_t;
 
@@ -577,7 +577,7 @@ typedef struct QUO_seats_t {
     process has stays as it is until the end of the resize. */
 typedef int (*QUO_carry_give_t)(void *data, const QUO_seats_t *seats);
 
-/** On new ranks: what came from an old rank; these come in their order. Not in use until the end of the
+/** On new ranks: data from an old rank, in the order of old ranks. Not in use until the end of the
     resize. */
 typedef int (*QUO_carry_take_t)(void *data, const QUO_seats_t *seats, int old_rank,
                                 const void *bytes, size_t length);
@@ -595,7 +595,7 @@ typedef struct QUO_carry_t {
     QUO_carry_give_t give;
     /** Takes what others gave. */
     QUO_carry_take_t take;
-    /** Is told how it ended. */
+    /** Called with the outcome of the resize. */
     QUO_carry_settle_t settle;
     /** Passed to them. */
     void *data;
@@ -614,7 +614,8 @@ typedef struct QUO_carry_t {
  * Makes the world.
  *
  * Collective over all processes that were launched, or started for a growth, together; after MPI_Init.
- * A process that is started for a growth returns when the ranks have come for it, or it is not needed.
+ * A process that is started for a growth returns when the ranks have reached the resize, or if it
+ * is not needed.
  *
  * @param[out] w       The world, to be ended with QUO_world_end(); NULL on failure.
  * @param[in]  options NULL means #QUO_WORLD_OPTIONS_INIT.
@@ -630,12 +631,12 @@ QUO_world_create(QUO_world *w,
                  const QUO_world_options_t *options);
 
 /**
- * Ends the world: who sleeps wakes up and is told. A resize that has begun is given up.
+ * Ends the world: parked processes wake up and see the end. A resize that has begun is aborted.
  *
  * Collective over the ranks, and made by processes that are parked or have ended as well; before
  * MPI_Finalize. Contexts over the world are freed before it.
  *
- * @param[in] w A world; NULL is allowed and does nothing. Not valid any more afterwards, whatever is
+ * @param[in] w A world; NULL is allowed and does nothing. No longer valid afterwards, whatever is
  *              returned.
  * @retval QUO_SUCCESS          Done.
  * @retval QUO_ERR_INVLD_HANDLE w is no world, or was ended before.
@@ -667,7 +668,7 @@ QUO_world_rank(QUO_world w,
                int *out_rank);
 
 /**
- * How many ranks there are; for one who is none, as of the last resize it saw. Local.
+ * Number of ranks; on a process that is no rank, as of the last resize it saw. Local.
  *
  * @param[in]  w        A world.
  * @param[out] out_size The number.
@@ -731,24 +732,25 @@ QUO_world_back_end(QUO_world w,
 /**
  * The communicator of the world until the next commit. Local.
  *
- * Contexts made over it, or over a duplicate of it, go along with every resize: QUO_create() gives a
- * joiner those that the others have, in the order of their creation.
+ * Contexts made over it, or over a duplicate of it, follow every resize: on a joiner QUO_create()
+ * returns the contexts of the other ranks, in the order of their creation.
  *
  * @param[in]  w        A world.
- * @param[out] out_comm The world's still, not to be freed; MPI_COMM_NULL for one who is no rank.
+ * @param[out] out_comm Owned by the world, not to be freed; MPI_COMM_NULL on a process that is no
+ *                      rank.
  */
 int
 QUO_world_comm(QUO_world w,
                MPI_Comm *out_comm);
 
 /**
- * Whether all ranks have come to a resize: QUO_world_begin() is next. Made by all ranks in the same
- * places of the program; nobody waits for the progress of another in it.
+ * Returns whether all ranks have reached a resize: QUO_world_begin() is next. All ranks call it in
+ * the same places of the program; it does not wait for the progress of another rank.
  *
  * @param[in]  w          A world.
  * @param[out] out_enters 1 or 0.
- * @retval QUO_ERR_STATE This process is no rank, or in a resize.
- * @retval QUO_ERR           What the ranks are told cannot be read.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
+ * @retval QUO_ERR           The order of the resize cannot be read.
  * @retval QUO_ERR_DEAD_MEMBER A process of this node has ended.
  */
 int
@@ -778,9 +780,9 @@ QUO_world_report_iteration(QUO_world w,
                            long long number);
 
 /**
- * Reports how the main loop goes, for those who decide about the size of the job: the status of its
- * control socket and QUO_world_report() have it, with the time that the last resize took. Counts as
- * QUO_world_report_iteration(), too. What rank 0 reports counts. Local.
+ * Reports the progress of the main loop to managers: the status of its control socket and
+ * QUO_world_report() show it, with the time that the last resize took. Counts as
+ * QUO_world_report_iteration() too. Only rank 0's report counts. Local.
  *
  * @param[in] w        A world.
  * @param[in] progress The iteration and its measurements.
@@ -791,15 +793,15 @@ QUO_world_report_progress(QUO_world w,
                           const QUO_progress_t *progress);
 
 /**
- * Asks for another number of ranks. Local, on rank 0; answered at once. The resize comes at one of the
- * next probes.
+ * Requests another number of ranks. Local, on rank 0; answered at once. The resize happens at one
+ * of the next probes.
  *
  * @param[in]  w           A world.
  * @param[in]  size        The number, at least 1.
  * @param[out] out_request The number of the request; NULL is allowed.
  * @retval QUO_ERR_REFUSED   It cannot be: QUO_last_error() says why.
  * @retval QUO_ERR_INVLD_ARG size is less than 1.
- * @retval QUO_ERR_STATE This is not rank 0.
+ * @retval QUO_ERR_STATE     This is not rank 0.
  */
 int
 QUO_world_request(QUO_world w,
@@ -807,17 +809,17 @@ QUO_world_request(QUO_world w,
                   long long *out_request);
 
 /**
- * Asks for any resize. Local, on rank 0; answered at once. What has to be started is started while the
- * ranks go on, which enter at one of their next probes; one event ends the request.
+ * Requests any resize. Local, on rank 0; answered at once. Processes are started while the ranks
+ * compute, which enter at one of their next probes; one event ends the request.
  *
  * @param[in]  w           A world.
  * @param[in]  spec        What is asked for.
  * @param[out] out_request The number of the request, also of one that is refused; NULL is allowed.
- * @param[out] out_after   The request that has to end before the turn of this one comes, 0 for none;
- *                         NULL is allowed.
+ * @param[out] out_after   The request that must end before this one starts, 0 for none; NULL is
+ *                         allowed.
  * @retval QUO_ERR_REFUSED   It cannot be, and nothing has changed: QUO_last_error() says why.
  * @retval QUO_ERR_INVLD_ARG spec is NULL, or a field is out of range.
- * @retval QUO_ERR_STATE This is not rank 0.
+ * @retval QUO_ERR_STATE     This is not rank 0.
  */
 int
 QUO_world_ask(QUO_world w,
@@ -832,7 +834,7 @@ QUO_world_ask(QUO_world w,
  * @param[in] request The number of a request.
  * @retval QUO_ERR_REFUSED   It has ended, or its resize is under way.
  * @retval QUO_ERR_NOT_FOUND No such request is known, or it ended long ago.
- * @retval QUO_ERR_STATE This is not rank 0.
+ * @retval QUO_ERR_STATE     This is not rank 0.
  */
 int
 QUO_world_cancel(QUO_world w,
@@ -932,7 +934,7 @@ QUO_world_report(QUO_world w,
 /** @{ */
 
 /**
- * Opens the window in which data move. Collective over all who stay, leave or join.
+ * Opens the window in which data move. Collective over all stayers, leavers and joiners.
  *
  * @param[in] w A world.
  * @retval QUO_ERR_STATE No resize is pending, or one has begun.
@@ -941,12 +943,13 @@ int
 QUO_world_begin(QUO_world w);
 
 /**
- * A communicator of the window. Local; #QUO_WINDOW_BETWEEN collective over everybody.
+ * Returns a communicator of the window. Local; #QUO_WINDOW_BETWEEN is collective over all in the
+ * window.
  *
  * @param[in]  w        A world.
  * @param[in]  which    One of #QUO_window_comm_t.
- * @param[out] out_comm Good until the commit and not to be freed; #QUO_WINDOW_BETWEEN is the caller's,
- *                      who frees it with MPI_Comm_free() before.
+ * @param[out] out_comm Valid until the commit and not to be freed; #QUO_WINDOW_BETWEEN belongs to
+ *                      the caller, to be freed with MPI_Comm_free() before.
  * @retval QUO_ERR_STATE No resize has begun.
  */
 int
@@ -970,13 +973,14 @@ QUO_window_counts(QUO_world w,
                   int *out_join);
 
 /**
- * Gives everybody the bytes that rank 0 has, such as the number of the step. Collective over everybody.
+ * Broadcasts the bytes of rank 0, such as the number of the step. Collective over all in the
+ * window.
  *
  * @param[in]     w      A world.
  * @param[in,out] data   What rank 0 gives, and the others get.
  * @param[in]     length How many bytes, the same for all.
  * @retval QUO_ERR_DISAGREE  Rank 0 gives another number of bytes; nothing is written.
- * @retval QUO_ERR_STATE No resize has begun.
+ * @retval QUO_ERR_STATE     No resize has begun.
  */
 int
 QUO_window_tell(QUO_world w,
@@ -984,28 +988,28 @@ QUO_window_tell(QUO_world w,
                 size_t length);
 
 /**
- * Moves all arrays now; the commit does it otherwise. They lie on the new ranks with the commit, and until
- * then where they were. Collective over everybody.
+ * Moves all arrays now; otherwise the commit does. The new ranks have them with the commit, until
+ * then the old ones. Collective over all in the window.
  *
  * @param[in] w A world.
- * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
+ * @retval QUO_ERR_DISAGREE  Ranks have registered different data; the resize can only be aborted.
  * @retval QUO_ERR           A rank could not do its part; likewise.
- * @retval QUO_ERR_STATE No resize has begun, or arrays have been moved in it.
+ * @retval QUO_ERR_STATE     No resize has begun, or arrays have been moved in it.
  */
 int
 QUO_window_move(QUO_world w);
 
 /**
- * Begins to move all arrays, which go on in QUO_window_move_test() while the program computes. Until the
- * move has ended, of this world only QUO_window_move_test(), QUO_window_move_end(), QUO_world_commit(),
- * QUO_world_abort(), QUO_world_array() and QUO_world_array_origin() can be called, other calls are
- * QUO_ERR_STATE; arrays are read and not written, and communicators that were asked for before are
- * good. Collective over everybody.
+ * Begins to move all arrays; QUO_window_move_test() continues the move while the program computes.
+ * Until the move has ended, of this world only QUO_window_move_test(), QUO_window_move_end(),
+ * QUO_world_commit(), QUO_world_abort(), QUO_world_array() and QUO_world_array_origin() can be
+ * called, other calls are QUO_ERR_STATE; arrays are read and not written, and communicators
+ * obtained before stay valid. Collective over all in the window.
  *
  * @param[in] w A world.
- * @retval QUO_ERR_DISAGREE  Ranks have registered different things; the resize can only be given up.
+ * @retval QUO_ERR_DISAGREE  Ranks have registered different data; the resize can only be aborted.
  * @retval QUO_ERR           A rank could not do its part; likewise.
- * @retval QUO_ERR_STATE No resize has begun, or arrays have been moved in it.
+ * @retval QUO_ERR_STATE     No resize has begun, or arrays have been moved in it.
  */
 int
 QUO_window_move_begin(QUO_world w);
@@ -1015,7 +1019,7 @@ QUO_window_move_begin(QUO_world w);
  *
  * @param[in]  w        A world.
  * @param[out] out_done 1 when this process has nothing left to do, else 0.
- * @retval QUO_ERR_STATE No move has begun.
+ * @retval QUO_ERR_STATE     No move has begun.
  * @retval QUO_ERR_MPI       MPI failed.
  */
 int
@@ -1023,36 +1027,37 @@ QUO_window_move_test(QUO_world w,
                      int *out_done);
 
 /**
- * Waits until the arrays of all processes are where they belong. They are the world's with the commit,
- * which makes this call where it was not made. Collective over everybody.
+ * Waits until all arrays have been moved on all processes. The world uses them from the commit on,
+ * which makes this call if it was not made. Collective over all in the window.
  *
  * @param[in] w A world.
- * @retval QUO_ERR           A rank could not do its part; the resize can only be given up.
- * @retval QUO_ERR_STATE No move has begun.
+ * @retval QUO_ERR           A rank could not do its part; the resize can only be aborted.
+ * @retval QUO_ERR_STATE     No move has begun.
  */
 int
 QUO_window_move_end(QUO_world w);
 
 /**
- * Ends the resize: the world is the new one if everybody commits. Arrays are moved and contexts adapted.
- * Collective over everybody, with QUO_world_abort() for those who do not want it.
+ * Ends the resize: the world is the new one if all processes commit. Arrays are moved and contexts
+ * adapted. Collective over all in the window; processes that refuse call QUO_world_abort().
  *
  * @param[in] w A world.
  * @retval QUO_SUCCESS       The world is the new one. Leavers are parked, or have ended if they were
  *                           started.
- * @retval QUO_ERR_ABORTED  Somebody does not want it: the same on all. The world is what it was.
- * @retval QUO_ERR_STATE No resize has begun.
+ * @retval QUO_ERR_ABORTED  A process refused: the same on all. The world is unchanged.
+ * @retval QUO_ERR_STATE     No resize has begun.
  */
 int
 QUO_world_commit(QUO_world w);
 
 /**
- * Gives the resize up, on all: the world is what it was. Collective over everybody, as QUO_world_commit().
+ * Aborts the resize on all processes: the world is unchanged. Collective over all in the window,
+ * like QUO_world_commit().
  *
  * @param[in] w      A world.
- * @param[in] reason What the others are told; NULL is allowed.
- * @retval QUO_SUCCESS       The world is what it was.
- * @retval QUO_ERR_STATE No resize has begun.
+ * @param[in] reason Text for the other processes; NULL is allowed.
+ * @retval QUO_SUCCESS       The world is unchanged.
+ * @retval QUO_ERR_STATE     No resize has begun.
  */
 int
 QUO_world_abort(QUO_world w,
@@ -1071,7 +1076,7 @@ QUO_world_abort(QUO_world w,
  * @param[in] spec How it is dealt out.
  * @retval QUO_ERR_INVLD_ARG There is one of that name, or it cannot lie on the ranks like that.
  * @retval QUO_ERR_OOR       No memory is left.
- * @retval QUO_ERR_STATE This process is no rank, or in a resize.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
  */
 int
 QUO_world_array_add(QUO_world w,
@@ -1141,7 +1146,7 @@ QUO_world_array_lay_out(QUO_world w,
  *                     there are: lines + 1 numbers, which are copied.
  * @retval QUO_ERR_INVLD_ARG pointers descend, or there is one of that name.
  * @retval QUO_ERR_OOR       There is no memory for it.
- * @retval QUO_ERR_STATE This process is no rank, or in a resize.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
  */
 int
 QUO_world_array_add_compressed(QUO_world w,
@@ -1181,8 +1186,8 @@ QUO_world_array_remove(QUO_world w,
                        const char *name);
 
 /**
- * Has data of the program's own kind moved by it. Local; made alike by all processes that can be ranks,
- * also by those that are none yet.
+ * Registers functions of the program that move its other data. Local; all processes that can be
+ * ranks make the same call, also parked ones.
  *
  * @param[in] w         A world.
  * @param[in] name      A name that no other array or callback has.
@@ -1224,13 +1229,13 @@ QUO_world_last_move(QUO_world w,
 /** @name Process sets
  *
  * A process set has a name: mpi://WORLD for all ranks, mpi://SELF for the caller, mpi://app/NAME for the job
- * of that name, and below that what the program makes. Rank 0 keeps the sets; every call is local and waits
- * for nobody but rank 0, and calls of several processes have one order. They need the option process_sets.
- * A resize is a set too, of those who join or leave: a delta.
+ * of that name, and below that what the program makes. Rank 0 keeps the sets; every call is local
+ * and waits for rank 0 only, and calls of several processes have one order. They need the option
+ * process_sets. A resize is a set too, of its joiners or leavers: a delta.
  *
  * Errors of all of these: QUO_ERR_STATE without process_sets, QUO_ERR_INVLD_ARG for what is no name,
- * QUO_ERR_NOT_FOUND for a set that is not there, QUO_ERR_REFUSED for what the sets do not allow and in a
- * parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
+ * QUO_ERR_NOT_FOUND for an unknown set, QUO_ERR_REFUSED for an operation that the sets do not allow
+ * and in a parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
 /** @{ */
 
 /**
@@ -1358,7 +1363,7 @@ QUO_pset_prune(QUO_world w,
                const char *set);
 
 /**
- * Leaves bytes under a key at a set, for whoever looks them up. Local.
+ * Publishes bytes under a key of a set, for QUO_pset_lookup(). Local.
  *
  * @param[in]  w           A world.
  * @param[in]  set         Its name; not mpi://SELF.
@@ -1411,7 +1416,7 @@ QUO_pset_lookup(QUO_world w,
                 long long *out_publisher);
 
 /**
- * Tells of a resize that is going on. That there is none is no error. Local.
+ * Returns the current resize, if there is one; its absence is no error. Local.
  *
  * @param[in]     w         A world.
  * @param[in]     bound     The set that is resized, such as mpi://WORLD; mpi://SELF: a resize in which this
@@ -1437,7 +1442,7 @@ QUO_pset_query(QUO_world w,
  * @param[out] out_acceptance One of #QUO_acceptance_t.
  * @param[out] out_set        The set, on all, where all enter, else empty; to be freed with free(); NULL on
  *                            failure. NULL is allowed.
- * @retval QUO_ERR_STATE This process is no rank, or in a resize.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
  * @retval QUO_ERR_REFUSED   The sets of rank 0 do not allow it: the same on all.
  */
 int
@@ -1449,14 +1454,14 @@ QUO_world_accept(QUO_world w,
                  char **out_set);
 
 /**
- * Gives the name of the set that this process joins. Local, for one whose status is #QUO_WORLD_JOINING,
+ * Returns the name of the set that this process joins. Local, in the status #QUO_WORLD_JOINING,
  * before QUO_world_begin(); waits until the ranks have accepted.
  *
  * @param[in]  w       A world.
  * @param[in]  wait    For how many seconds.
  * @param[out] out_set The name, to be freed with free(); NULL on failure.
- * @retval QUO_ERR_STATE This process does not join.
- * @retval QUO_ERR_ABORTED  There is no resize any more, or the ranks did not accept in time.
+ * @retval QUO_ERR_STATE    This process does not join.
+ * @retval QUO_ERR_ABORTED  The resize has ended, or the ranks did not accept in time.
  */
 int
 QUO_world_confirm(QUO_world w,

@@ -3,8 +3,8 @@
  * Programs as arrays of elements, run by a driver over the elastic world: elastic-phase oriented programming
  * (EPOP). Since quo 0.1.
  *
- * Part of libquo. The rules of quo.h hold here. The driver owns the calls of the world: probe, wait, begin, tell and
- * commit. A process that joins enters at the element at which the others are.
+ * Part of libquo. The rules of quo.h hold here. The driver owns the calls of the world: probe, wait, begin,
+ * tell and commit. A joiner enters at the element of the other ranks.
  *
  * @code{.c}
  * static int init(QUO_world w, int argc, char **argv, void **data);  // arrays and data of a process
@@ -49,7 +49,7 @@ typedef enum {
     QUO_ELEMENT_BRANCH
 } QUO_element_type_t;
 
-/** Numbers of errors of a program, beside the codes of quo.h. */
+/** Error numbers of a program, in addition to the codes of quo.h. */
 enum {
     /** An element that a program cannot have. */
     QUO_PROGRAM_BAD_ELEMENT = -1,
@@ -62,7 +62,7 @@ enum {
 typedef int (*QUO_block_init_t)(QUO_world w, int argc, char **argv, void **data);
 
 /** A round of a phase, or the redistribution of an elastic one. Not 0: an error. That of a round ends the program, that
-    of a redistribution gives the resize up, and the program goes on with the ranks of before. */
+    of a redistribution aborts the resize, and the program continues with the old ranks. */
 typedef int (*QUO_block_t)(QUO_world w, void *data);
 
 /** The loop condition of a phase, evaluated after each round, alike on all ranks. Not 0: another round. */
@@ -81,7 +81,8 @@ typedef struct QUO_element_t {
     QUO_block_init_t init;
     /** Of phases. */
     QUO_block_t compute;
-    /** Of #QUO_ELEMENT_ELASTIC, run by all who stay, leave or join between begin and commit: with QUO_window_tell() joiners
+    /** Of #QUO_ELEMENT_ELASTIC, run by stayers, leavers and joiners between begin and commit: with
+     * QUO_window_tell() joiners
         learn what they need. Arrays of the world move by themselves. NULL: nothing else is moved. */
     QUO_block_t redistribute;
     /** Of phases; NULL, only of #QUO_ELEMENT_RIGID: one round. */
@@ -118,8 +119,8 @@ typedef struct QUO_program_t {
  * of plans. Blocks may make all calls with the world but QUO_world_probe(), QUO_world_wait(), QUO_world_begin(),
  * QUO_world_commit(), QUO_world_abort() and QUO_world_end(), which are the driver's.
  *
- * After an error, but #QUO_PROGRAM_BAD_ELEMENT and #QUO_PROGRAM_BAD_BRANCH, the other ranks may go on: the process is to
- * end without MPI_Finalize().
+ * After an error other than #QUO_PROGRAM_BAD_ELEMENT and #QUO_PROGRAM_BAD_BRANCH the other ranks may
+ * continue: the process must end without MPI_Finalize().
  *
  * @param[in] program A program.
  * @param[in] options Options of the world; NULL: the defaults.
@@ -137,7 +138,7 @@ QUO_program_run(const QUO_program_t *program,
                 char **argv);
 
 /**
- * Runs a program in this process alone, without MPI: one rank, and no resize ever comes. QUO_world_comm() gives
+ * Runs a program in this process alone, without MPI: one rank and no resizes. QUO_world_comm() gives
  * MPI_COMM_NULL. Local.
  *
  * @param[in] program A program.

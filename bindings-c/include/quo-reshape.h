@@ -5,8 +5,9 @@
  * Part of libquo. The rules of quo.h hold here. A program has one world of this kind, and no handle of it.
  * All functions have ReSHAPE's names as well, which are defined at the end.
  *
- * A process that leaves sleeps in QUO_reshape_resize() until it is called in again or the job is over, and
- * so do those that are no ranks at first, in QUO_reshape_init(); QUO_reshape_seat() says which.
+ * A process that leaves sleeps in QUO_reshape_resize() until it is called in again or the job is
+ * over; processes that are no ranks at first sleep in QUO_reshape_init(). QUO_reshape_seat() says
+ * which.
  *
  * @code{.c}
  * QUO_reshape_topology_t topology = QUO_RESHAPE_TOPOLOGY_INIT;
@@ -71,7 +72,7 @@ typedef enum {
     QUO_RESHAPE_CONTINUE = 0,
     /** The world has grown: redistribute to all. */
     QUO_RESHAPE_EXPAND,
-    /** The world is going to shrink: redistribute to those who stay. */
+    /** The world is going to shrink: redistribute to the stayers. */
     QUO_RESHAPE_SHRINK
 } QUO_reshape_decision_t;
 
@@ -79,9 +80,9 @@ typedef enum {
 typedef enum {
     /** A rank, as before. */
     QUO_RESHAPE_STAYS = 0,
-    /** A rank that was none: it goes on with QUO_reshape_iteration(). */
+    /** A new rank: it continues with QUO_reshape_iteration(). */
     QUO_RESHAPE_JOINS,
-    /** No rank any more: the job is over. */
+    /** No longer a rank: the job is over. */
     QUO_RESHAPE_ENDED
 } QUO_reshape_seat_t;
 
@@ -119,12 +120,13 @@ typedef int (*QUO_reshape_valid_t)(void *data, int rows, int columns);
 
 /**
  * Makes the world with as many ranks as the topology says, and a scheduler that grows as long as that makes
- * iterations faster. Collective over all processes that were launched; those that are no ranks sleep in it.
+ * iterations faster. Collective over all launched processes; processes that are no ranks sleep in
+ * it.
  *
  * @param[in] topology How processors are arranged at first, the same everywhere.
  * @retval QUO_ERR_INVLD_ARG topology is NULL, or cannot be.
  * @retval QUO_ERR_REFUSED   There are fewer processes.
- * @retval QUO_ERR_STATE The program has done so already. Other codes as QUO_world_create().
+ * @retval QUO_ERR_STATE     The program has done so already. Other codes as QUO_world_create().
  */
 int
 QUO_reshape_init(const QUO_reshape_topology_t *topology);
@@ -144,8 +146,8 @@ QUO_reshape_init_with(const QUO_reshape_topology_t *topology,
                       void *data);
 
 /**
- * Says which arrangements the program can work with: others are not chosen, and given up when somebody else
- * asks for them. Local, and the same on all ranks.
+ * Says which arrangements the program can work with: others are not chosen, and a resize to one on
+ * another request is aborted. Local, and the same on all ranks.
  *
  * @param[in] valid NULL: all.
  * @param[in] data  Passed to it.
@@ -155,7 +157,7 @@ QUO_reshape_accept(QUO_reshape_valid_t valid,
                    void *data);
 
 /**
- * Ends the program's world. Made by all processes, before MPI_Finalize.
+ * Ends the program's world. All processes call it, before MPI_Finalize.
  *
  * @retval QUO_ERR_STATE The program has not begun. Other codes as QUO_world_end().
  */
@@ -163,8 +165,8 @@ int
 QUO_reshape_exit(void);
 
 /**
- * A resize point: tells how long the last iterations took each, and gets one decision on all ranks.
- * Collective.
+ * A resize point: reports the time of each of the last iterations, and gets one decision on all
+ * ranks. Collective.
  *
  * @param[in]  seconds      The time.
  * @param[in]  iteration    The iteration that is done.
@@ -181,8 +183,9 @@ QUO_reshape_contact(double seconds,
  * Collective.
  *
  * @param[in] decision What the contact said. Not looked at: the library knows it.
- * @retval QUO_ERR_ABORTED Somebody had a reason: the ranks are the old ones, and data that have left some of
- *                          them come back where QUO_reshape_decision() says #QUO_RESHAPE_EXPAND.
+ * @retval QUO_ERR_ABORTED A process refused: the ranks are the old ones, and data that have left
+ *                          some of them are redistributed back where QUO_reshape_decision() returns
+ *                          #QUO_RESHAPE_EXPAND.
  */
 int
 QUO_reshape_resize(int decision);
@@ -251,8 +254,8 @@ MPI_Comm
 QUO_reshape_world(void);
 
 /** @} */
-/** @name Data. Collective over the ranks there are; after a decision to shrink from all to those who stay,
- * else from those who were there to all. */
+/** @name Data. Collective over the present ranks; after a decision to shrink from all to the
+ * stayers, else from the old ranks to all. */
 /** @{ */
 
 /**

@@ -45,7 +45,7 @@ typedef struct QUO_xpm_view_t {
  * @retval QUO_SUCCESS         Done.
  * @retval QUO_ERR_INVLD_ARG   A pointer is NULL.
  * @retval QUO_ERR_OOR         There is not that much shared memory.
- * @retval QUO_ERR_DEAD_MEMBER A rank of the node is gone.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of the node has ended.
  *
  * @code{.c}
  * QUO_xpm_context xpm = NULL;
@@ -81,9 +81,9 @@ QUO_xpm_allocate_by_qids(QUO_context qc,
                          QUO_xpm_context *new_xpm);
 
 /**
- * Unmaps the memory from the calling process. It is gone when the last rank has done so.
+ * Unmaps the memory from the calling process. It is freed when the last rank has done so.
  *
- * Local. Views of it are not valid any more.
+ * Local. Views of it become invalid.
  *
  * @param[in] xpm The memory. NULL is allowed and does nothing.
  * @retval QUO_SUCCESS          Done.

@@ -15,12 +15,12 @@
  * - *local*: any rank may call at any time, without the others.
  *
  * Rules that hold for every function unless its text says otherwise:
- * - The result is a return code; #QUO_SUCCESS is 0. After any other code QUO_last_error() tells
+ * - The result is a return code; #QUO_SUCCESS is 0. After any other code QUO_last_error() returns
  *   what failed, on which object, and why. The library prints nothing and never aborts.
  * - An output is written on success only. Functions that return memory set the pointer to NULL and
  *   its length to 0 when they fail.
  * - A collective function that fails fails on every rank that takes part, also when the arguments
- *   of one rank only are wrong. A rank whose handle is refused cannot take part.
+ *   of one rank only are wrong. A rank with a refused handle cannot take part.
  * - Local functions may be called by any thread, at the same time. A collective function may be
  *   called by any thread, by one thread per rank and context at a time.
  * - A handle that was freed, or was never returned by the library, is refused with
@@ -74,24 +74,25 @@ typedef QUO_t *QUO_context;
 /**
  * Return codes.
  *
- * *Fatal* means that the context cannot be relied on any more: free it, or end. *Not fatal* means
- * that the call changed nothing and the context works as before.
+ * *Fatal* means that the context is unreliable: free it, or end. *Not fatal* means that the call
+ * changed nothing and the context works as before.
  *
- * The environment variable QUO_ERRORS says what a failed call does beside returning its code: `return`
- * (the default) nothing, `print` writes a line with rank, call and cause to stderr, `abort` writes it and
- * ends the job by MPI_Abort with the code as status (by abort() where MPI does not run), but for
- * #QUO_ERR_TIMEOUT, #QUO_ERR_REFUSED, #QUO_ERR_ABORTED, #QUO_ERR_POP and a free after MPI_Finalize. QUO_create()
- * refuses any other value. With `return`, one line on stderr at MPI_Finalize, or at the process's
- * exit, names phases that have begun and not ended, and failures of which the program asked neither
- * QUO_last_error() before the thread's next failure nor QUO_strerror() for the code; only the first
- * process of a job on a node to have something to say says it.
+ * The environment variable QUO_ERRORS says what a failed call does in addition to returning its
+ * code: `return` (the default) nothing, `print` writes a line with rank, call and cause to stderr,
+ * `abort` writes it and ends the job by MPI_Abort with the code as status (by abort() where MPI
+ * does not run), but for #QUO_ERR_TIMEOUT, #QUO_ERR_REFUSED, #QUO_ERR_ABORTED, #QUO_ERR_POP and a
+ * free after MPI_Finalize. QUO_create() refuses any other value. With `return`, one line on stderr
+ * at MPI_Finalize, or at the process's exit, names phases that have begun and not ended, and
+ * failures for which the program called neither QUO_last_error() before the thread's next failure
+ * nor QUO_strerror() with the code; on each node only the first process of a job with such a line
+ * prints it.
  */
 enum {
     /** Done. */
     QUO_SUCCESS = 0,
     /** Done, and it had been done before. */
     QUO_SUCCESS_ALREADY_DONE,
-    /** An error without a code of its own. Fatal. */
+    /** An error without a specific code. Fatal. */
     QUO_ERR,
     /** The operating system refused a call. Fatal. */
     QUO_ERR_SYS,
@@ -229,7 +230,7 @@ typedef enum {
 /** @{ */
 
 /**
- * Tells the version of the library's binary interface: the number in libquo.so.8, and its revision.
+ * Returns the version of the library's binary interface: the number in libquo.so.8, and its revision.
  *
  * Local. May be called at any time, by any thread.
  *
@@ -358,7 +359,7 @@ QUO_create_with_options(QUO_context *q,
  * cross-process memory may outlive it.
  *
  * @param[in] q A context. NULL is allowed and does nothing.
- * @retval QUO_SUCCESS                 Done; the handle is not valid any more.
+ * @retval QUO_SUCCESS                 Done; the handle is no longer valid.
  * @retval QUO_ERR_INVLD_HANDLE        q was freed before or is not a context.
  * @retval QUO_ERR_BUSY                Another thread uses it, or phases or barriers of it are left.
  * @retval QUO_ERR_CALL_AFTER_FINALIZE MPI_Finalize was called.
@@ -423,7 +424,7 @@ QUO_nobjs_in_type_by_type(QUO_context q,
                           int *out_result);
 
 /**
- * Tells the CPUs of an object. Since quo 0.1.
+ * Returns the CPUs of an object. Since quo 0.1.
  *
  * Local.
  *
@@ -469,7 +470,7 @@ QUO_ncore_kinds(QUO_context q,
                 int *out_nkinds);
 
 /**
- * Tells the CPUs and the speed of a kind of cores. Since quo 0.1.
+ * Returns the CPUs and the speed of a kind of cores. Since quo 0.1.
  *
  * Local.
  *
@@ -535,7 +536,7 @@ QUO_nnodes(QUO_context q,
            int *out_nodes);
 
 /** @} */
-/** @name Who is where */
+/** @name Places and bindings of ranks */
 /** @{ */
 
 /** As QUO_nnumanodes(), for the context's ranks on the caller's node, with the caller. Local. */
@@ -544,7 +545,7 @@ QUO_nqids(QUO_context q,
           int *out_nqids);
 
 /**
- * Tells the caller's qid.
+ * Returns the caller's qid.
  *
  * Local.
  *
@@ -564,7 +565,7 @@ QUO_id(QUO_context q,
        int *out_qid);
 
 /**
- * Tells whether the caller's binding shares a CPU with an object. A rank that may run anywhere is
+ * Returns whether the caller's binding shares a CPU with an object. A rank that may run anywhere is
  * in every object.
  *
  * Local; asks the kernel each time, so the answer is true now.
@@ -576,7 +577,7 @@ QUO_id(QUO_context q,
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_INVLD_ARG The type is unknown, there is no object with that index, or a pointer
  *                           is NULL.
- * @retval QUO_ERR_SYS       The kernel refused to tell the binding.
+ * @retval QUO_ERR_SYS       The kernel refused to return the binding.
  *
  * @code{.c}
  * int here = 0;
@@ -590,7 +591,7 @@ QUO_cpuset_in_type(QUO_context q,
                    int *out_result);
 
 /**
- * Lists the ranks of the node whose binding shares a CPU with an object.
+ * Lists the ranks of the node whose bindings share a CPU with an object.
  *
  * Local; asks the kernel about each rank, so the answer is true now.
  *
@@ -602,7 +603,7 @@ QUO_cpuset_in_type(QUO_context q,
  * @retval QUO_SUCCESS         Done.
  * @retval QUO_ERR_INVLD_ARG   The type is unknown, there is no object with that index, or a pointer
  *                             is NULL.
- * @retval QUO_ERR_DEAD_MEMBER A rank of the node is gone.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of the node has ended.
  * @retval QUO_ERR_OOR         No memory.
  *
  * @code{.c}
@@ -621,16 +622,16 @@ QUO_qids_in_type(QUO_context q,
                  int **out_qids);
 
 /**
- * Tells whether the caller is bound: whether its binding leaves out CPUs that its control group
- * (container, job step) lets it use now.
+ * Returns whether the caller is bound, which means that its binding leaves out CPUs that its
+ * control group (container, job step) lets it use now.
  *
- * Local. Who may use one CPU only is never bound.
+ * Local. A process that may use one CPU only is never bound.
  *
  * @param[in]  q     A context.
  * @param[out] bound 1 or 0.
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
- * @retval QUO_ERR_SYS       The kernel refused to tell the binding.
+ * @retval QUO_ERR_SYS       The kernel refused to return the binding.
  *
  * @code{.c}
  * int bound = 0;
@@ -642,7 +643,7 @@ QUO_bound(QUO_context q,
           int *bound);
 
 /**
- * Tells the caller's binding as text.
+ * Returns the caller's binding as text.
  *
  * Local.
  *
@@ -650,7 +651,7 @@ QUO_bound(QUO_context q,
  * @param[out] cbind_str Physical CPU numbers as a list such as "0-3,8". Free with free().
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_INVLD_ARG A pointer is NULL.
- * @retval QUO_ERR_SYS       The kernel refused to tell the binding.
+ * @retval QUO_ERR_SYS       The kernel refused to return the binding.
  * @retval QUO_ERR_OOR       No memory.
  *
  * @code{.c}
@@ -664,7 +665,7 @@ QUO_stringify_cbind(QUO_context q,
                     char **cbind_str);
 
 /**
- * Tells the binding of a rank of the caller's node as text. Since quo 0.1.
+ * Returns the binding of a rank of the caller's node as text. Since quo 0.1.
  *
  * Local.
  *
@@ -672,7 +673,7 @@ QUO_stringify_cbind(QUO_context q,
  * @param[in]  qid       0 to QUO_nqids() - 1.
  * @param[out] cbind_str As for QUO_stringify_cbind().
  * @retval QUO_ERR_INVLD_ARG   There is no such qid, or a pointer is NULL.
- * @retval QUO_ERR_DEAD_MEMBER That rank is gone; otherwise as QUO_stringify_cbind().
+ * @retval QUO_ERR_DEAD_MEMBER That rank has ended; otherwise as QUO_stringify_cbind().
  */
 int
 QUO_stringify_cbind_of(QUO_context q,
@@ -680,8 +681,9 @@ QUO_stringify_cbind_of(QUO_context q,
                        char **cbind_str);
 
 /**
- * Explains the node: what is bound where, by whom, and why, read back from the kernel, with logical
- * and physical numbers. Says so when the machine is simulated. Since quo 0.1.
+ * Explains the bindings of the node: what is bound where, by what, and why, read back from the
+ * kernel, with logical and physical numbers. The text says so when the machine is simulated. Since
+ * quo 0.1.
  *
  * Local.
  *
@@ -711,8 +713,8 @@ QUO_explain(QUO_context q,
  * Binds the process to an object and remembers the binding it had.
  *
  * Local. Threads of the process whose binding equals the one being replaced move along; a thread
- * with a binding of its own (an MPI progress thread, a pinned pool thread) is left alone. Only CPUs
- * that the system lets the process use are taken. The stack may be of any depth.
+ * with another binding (an MPI progress thread, a pinned pool thread) is left alone. Only CPUs that
+ * the system lets the process use are taken. The stack may be of any depth.
  *
  * @param[in] q         A context.
  * @param[in] policy    How to find the object.
@@ -761,8 +763,8 @@ QUO_bind_push_cpuset(QUO_context q,
  *
  * Several contexts, and several threads, may pop in any order. A thread that a later push has moved
  * keeps the binding of that push until it is popped too. Where CPUs of a binding are no longer
- * allowed, the pop brings back what is left of it, and QUO_explain() says so; the binding itself comes
- * back at the next push, pop or phase after its CPUs are allowed again.
+ * allowed, the pop restores the rest of it, and QUO_explain() says so; the whole binding is
+ * restored by the next push, pop or phase after its CPUs are allowed again.
  *
  * Local.
  *
@@ -786,9 +788,10 @@ QUO_bind_pop(QUO_context q);
  * Collective over the node.
  *
  * @param[in] q A context.
- * @retval QUO_SUCCESS         Everyone is here.
+ * @retval QUO_SUCCESS         All ranks have entered.
  * @retval QUO_ERR_INVLD_ARG   q is NULL.
- * @retval QUO_ERR_DEAD_MEMBER A rank ended and can never come; every rank that waits is told.
+ * @retval QUO_ERR_DEAD_MEMBER A rank has ended and can never enter; every waiting rank gets this
+ * code.
  * @retval QUO_ERR_TIMEOUT     A rank entered with QUO_barrier_timed() and its time ran out.
  * @retval QUO_ERR_DETACHED    The caller has detached.
  *
@@ -807,8 +810,8 @@ QUO_barrier(QUO_context q);
 /**
  * As QUO_barrier(), but waits no longer than given. Since quo 0.1.
  *
- * When the time of one rank runs out, the barrier fails for every rank that is in it or still comes
- * to it; the next barrier works again.
+ * When the time of one rank runs out, the barrier fails for every rank that is in it or enters it
+ * later; the next barrier works again.
  *
  * @param[in] q       A context.
  * @param[in] seconds How long to wait; 0 only looks whether everyone else is there.
@@ -825,8 +828,7 @@ QUO_barrier_timed(QUO_context q,
  * Chooses the ranks that work when a phase needs fewer ranks than there are: at most a given number
  * per object.
  *
- * Collective over the node. Nobody's binding is changed. The same bindings always give the same
- * choice.
+ * Collective over the node. No binding is changed. The same bindings always give the same choice.
  *
  * @param[in]  q                     A context.
  * @param[in]  distrib_over_this     Type of object to spread over; the same on every rank.
@@ -836,7 +838,7 @@ QUO_barrier_timed(QUO_context q,
  * @retval QUO_ERR_INVLD_ARG   The type is unknown, the number is below 1, or a pointer is NULL.
  * @retval QUO_ERR_NOT_FOUND   The machine has no object of the type.
  * @retval QUO_ERR_DISAGREE    The ranks gave different arguments.
- * @retval QUO_ERR_DEAD_MEMBER A rank of the node is gone.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of the node has ended.
  *
  * @code{.c}
  * int selected = 0;
@@ -894,12 +896,12 @@ QUO_get_mpi_comm_by_type(QUO_context q,
                          MPI_Comm *out_comm);
 
 /** @} */
-/** @name Members that come and go. Since quo 0.1. */
+/** @name Members that leave and return. Since quo 0.1. */
 /** @{ */
 
 /**
- * Leaves the barriers of the node: the others go on without the caller, and those who wait only for
- * it are let go. The caller keeps its handle; local functions work as before.
+ * Leaves the barriers of the node: the other ranks no longer wait for the caller, and a barrier
+ * that waits only for it completes. The caller keeps its handle; local functions work as before.
  *
  * Local. What is collective over the node returns #QUO_ERR_DETACHED to the caller until
  * QUO_attach(); named barriers have to be made again after that.
@@ -913,10 +915,11 @@ int
 QUO_detach(QUO_context q);
 
 /**
- * Comes back after QUO_detach(): from the next barrier on the others wait for the caller again.
+ * Returns to the barriers after QUO_detach(): from the next barrier on the other ranks wait for the
+ * caller again.
  *
- * Local. Agree with the others when to come back, for example by a message, or the caller waits in
- * a barrier that the others have left.
+ * Local. Agree with the other ranks when to return, for example by a message, or the caller waits
+ * in a barrier that they have left.
  *
  * @param[in] q A context.
  * @retval QUO_SUCCESS              Done.
@@ -979,7 +982,7 @@ QUO_adapt(QUO_context q,
           MPI_Comm comm);
 
 /**
- * Leaves the ranks of a context and keeps the handle: the others do not wait for this rank any more. What
+ * Leaves the ranks of a context and keeps the handle: the others no longer wait for this rank. What
  * needs others is refused with #QUO_ERR_DETACHED; queries and bindings work. QUO_adapt() over a
  * communicator with this rank brings it back. Local. Since quo 0.1.
  *
@@ -1023,16 +1026,16 @@ QUO_ndevices(QUO_context q,
              int *out_ndevices);
 
 /**
- * Tells a device's place on the bus and the CPUs near it.
+ * Returns a device's place on the bus and the CPUs near it.
  *
  * Local.
  *
  * @param[in]  q        A context.
  * @param[in]  kind     Kind of device.
- * @param[in]  index    Index of the device among those of QUO_ndevices(), in the order of the bus.
+ * @param[in]  index    Index of the device, below QUO_ndevices(), in the order of the bus.
  * @param[out] out_bus  Its place, such as "0000:3b:00.0". Free with free().
- * @param[out] out_list CPUs near it, as a list such as "0-3,8"; all of the machine where the system
- *                      does not tell. Free with free().
+ * @param[out] out_list CPUs near it, as a list such as "0-3,8"; the whole machine where the system
+ *                      does not report nearness. Free with free().
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_INVLD_ARG The kind is unknown, there is no such device, or a pointer is NULL.
  * @retval QUO_ERR_OOR       No memory.
@@ -1045,7 +1048,7 @@ QUO_device(QUO_context q,
            char **out_list);
 
 /**
- * Tells whether a device is near a CPU that the caller is bound to.
+ * Returns whether a device is near a CPU that the caller is bound to.
  *
  * Local.
  *
@@ -1063,7 +1066,7 @@ QUO_device_is_near(QUO_context q,
                    int *out_near);
 
 /**
- * Tells whether a device is near an object, such as a NUMA node.
+ * Returns whether a device is near an object, such as a NUMA node.
  *
  * Local.
  *
@@ -1086,8 +1089,8 @@ QUO_device_in_type(QUO_context q,
                    int *out_near);
 
 /**
- * Shares the devices of a kind out among the ranks of the node: each has as many ranks as any other,
- * or one more, and near ones as far as that allows. Nothing is bound or hidden.
+ * Distributes the devices of a kind over the ranks of the node: the numbers of ranks per device
+ * differ by one at most, and within that limit near devices come first. Nothing is bound or hidden.
  *
  * Collective over the node.
  *
@@ -1117,7 +1120,7 @@ QUO_assign_device(QUO_context q,
  * Local. Nothing is set.
  *
  * @param[in]  q             A context.
- * @param[in]  gpu           Index of the GPU among those of QUO_ndevices().
+ * @param[in]  gpu           Index of the GPU, below QUO_ndevices().
  * @param[out] out_variables The variables with a space between them; empty for a maker without such
  *                           a variable. Free with free().
  * @retval QUO_SUCCESS       Done.
@@ -1149,10 +1152,10 @@ typedef enum {
 #define QUO_MEMORY_ABSENT (-1)
 
 /**
- * Lets a policy go with the caller's pushes and phases from now on: what the calling thread, and
- * the threads that it starts, write first comes from the NUMA nodes of the CPUs that are pushed.
- * The pop of the last push brings the thread's own policy back, and #QUO_MEMORY_KEEP ends this.
- * Threads that are there already keep theirs; pages that there are stay, see QUO_memory_place().
+ * Applies a memory policy to the caller's later pushes and phases: pages that the calling thread,
+ * and threads that it starts, write first come from the NUMA nodes of the pushed CPUs. The pop of
+ * the last push restores the thread's own policy, and #QUO_MEMORY_KEEP ends this. Existing threads
+ * keep their policies, and existing pages stay, see QUO_memory_place().
  *
  * Local; by the thread that pushes.
  *
@@ -1173,8 +1176,9 @@ QUO_set_memory_policy(QUO_context q,
                       QUO_memory_policy_t policy);
 
 /**
- * Gives memory to the NUMA nodes of an object: pages that there are move, others come from there
- * when they are first written. Pages count as a whole, also those of which the memory has a part.
+ * Places memory on the NUMA nodes of an object: existing pages move, others are allocated there
+ * when they are first written. Whole pages are placed, also where the memory has only a part of
+ * one.
  *
  * Local.
  *
@@ -1187,8 +1191,8 @@ QUO_set_memory_policy(QUO_context q,
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_INVLD_ARG A type or policy is unknown, or there is no such object or memory.
  * @retval QUO_ERR_NOT_SUPPORTED The machine is simulated.
- * @retval QUO_ERR_SYS       The kernel refuses, or not all pages could move: those that other
- *                           processes have, too, stay.
+ * @retval QUO_ERR_SYS       The kernel refuses, or not all pages could move: pages that other
+ *                           processes also map stay.
  */
 int
 QUO_memory_place(QUO_context q,
@@ -1289,7 +1293,7 @@ QUO_borrow(QUO_context q,
            int *out_threads);
 
 /**
- * Tells whether a rank that the caller borrowed from has taken its CPUs back.
+ * Returns whether a rank that the caller borrowed from has taken its CPUs back.
  *
  * Local; never waits. Cheap enough for every chunk of a loop.
  *
@@ -1317,8 +1321,8 @@ int
 QUO_give_back(QUO_context q);
 
 /**
- * Counts the other ranks of the node that lend now, whether or not somebody has borrowed from them.
- * One load from memory for each rank of the node.
+ * Counts the other ranks of the node that lend now, whether or not their CPUs are borrowed. One
+ * load from memory for each rank of the node.
  *
  * Local; never waits. A program that has borrowed gets more only when this number has grown.
  *
@@ -1434,18 +1438,18 @@ typedef enum {
 typedef enum {
     /** All. Workers of one object share the fast cores and the slow ones evenly, by their speeds. */
     QUO_CORES_ALL = 0,
-    /** Those of the fastest kind that the worker's object has. */
+    /** Cores of the fastest kind that the worker's object has. */
     QUO_CORES_FASTEST
 } QUO_cores_t;
 
-/** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. Those that
-    are to keep off each other's CPUs all have to say so. */
+/** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. All
+    phases that are to avoid each other's CPUs must say so. */
 typedef enum {
-    /** Runs at once, and shares CPUs with whoever else is there. The default. */
+    /** Runs at once, and shares CPUs with any other phase there. The default. */
     QUO_SHARING_OVERLAP = 0,
     /** Waits until all its CPUs are free, and has them alone while it runs. */
     QUO_SHARING_WAIT,
-    /** Takes those of its CPUs that are free, and has them alone while it runs; waits only while some
+    /** Takes its free CPUs, and has them alone while it runs; waits only while some
         worker would have none. */
     QUO_SHARING_LEFT
 } QUO_sharing_t;
@@ -1488,7 +1492,7 @@ typedef struct QUO_phase_spec_t {
 typedef struct QUO_worker_t {
     /** Threads to run: the worker's share of the CPUs, or fewer as QUO_phase_begin() has them. */
     int threads;
-    /** The first of the qids whose work this worker does; they are contiguous. */
+    /** First of the qids that this worker does the work of; they are contiguous. */
     int first_qid;
     /** Number of qids, the worker's own among them. */
     int nqids;
@@ -1546,13 +1550,13 @@ QUO_phase_create(QUO_context q,
                  QUO_phase *out_phase);
 
 /**
- * Starts a run: a selected rank gets its wider binding; the others get selected 0 and should go on
- * to QUO_phase_end(), where they sleep. A selected rank that cannot be bound gets selected 0 too,
- * and QUO_phase_end() then fails on every rank.
+ * Starts a run: a selected rank gets its wider binding; the others get selected 0 and call
+ * QUO_phase_end(), where they sleep. A selected rank that cannot be bound gets selected 0 too, and
+ * QUO_phase_end() then fails on every rank.
  *
  * Local; always followed by QUO_phase_end() on the same thread. Collective over the node in the first
  * run after QUO_adapt(), and after a change of the CPUs that ranks of the node may use (control group,
- * CPU offline): the ranks then plan the phase anew for the CPUs that there are.
+ * CPU offline): the ranks then plan the phase again for the present CPUs.
  *
  * @param[in]  phase    A phase.
  * @param[out] selected 1 when the caller works, else 0.
@@ -1569,7 +1573,8 @@ QUO_phase_begin(QUO_phase phase,
                 int *threads);
 
 /**
- * Tells whose work the caller does in this phase: the ranks first .. first + count - 1 of the node.
+ * Returns the ranks that the caller does the work of in this phase: first .. first + count - 1 of
+ * the node.
  *
  * Local.
  *
@@ -1585,9 +1590,9 @@ QUO_phase_qids(QUO_phase phase,
                int *count);
 
 /**
- * Binds the calling thread, one of some that work at once, to a CPU of its own among those of the
- * worker, until the run ends; then it gets its mask back, unless it was changed meanwhile. The order
- * is that of the phase's #QUO_pinning_t, else close; more threads than CPUs share them.
+ * Binds the calling thread, one of several that work at once, to one CPU of the worker until the
+ * run ends; then its mask is restored, unless it was changed meanwhile. The order is that of the
+ * phase's #QUO_pinning_t, else close; more threads than CPUs share them.
  *
  * Local; by any thread of a rank that works in a run. For threads of inner teams, in their region, and
  * of other pools. Without effect on a simulated machine.
@@ -1636,7 +1641,7 @@ QUO_phase_end(QUO_phase phase);
  * returns #QUO_ERR_WORK_FAILED on each of them, and QUO_last_error() names the rank and the reason.
  *
  * Local. Called between QUO_phase_begin() and QUO_phase_end(), or inside the work of
- * QUO_phase_run(), by any thread of any rank, selected or not; the run goes on to its end as
+ * QUO_phase_run(), by any thread of any rank, selected or not; the run continues to its end as
  * usual, and the next run begins without the failure. Of several reasons of one rank the first
  * counts, of several ranks that of the lowest.
  *
@@ -1644,8 +1649,8 @@ QUO_phase_end(QUO_phase phase);
  * @param[in] reason Text for the other ranks, of which about 200 bytes reach them; NULL for none.
  * @retval QUO_SUCCESS       The run will fail.
  * @retval QUO_ERR_NOT_BEGUN No run has begun.
- * @retval QUO_ERR_INVLD_ARG phase is NULL, or reason is not UTF-8; in the last case the run fails all
- *                           the same, without the reason.
+ * @retval QUO_ERR_INVLD_ARG phase is NULL, or reason is not UTF-8; in the last case the run still
+ *                           fails, without the reason.
  *
  * @code{.c}
  * QUO_phase_begin(phase, &selected, &threads);
@@ -1683,7 +1688,7 @@ QUO_phase_run(QUO_phase phase,
               void *data);
 
 /**
- * Tells what the last run cost the caller.
+ * Returns the costs of the last run for the caller.
  *
  * Local.
  *
@@ -1789,16 +1794,16 @@ QUO_split_by_count(QUO_context q,
  * As QUO_split_by_weight(), with a part for each device that some rank of the node names: the
  * objects near it. Since quo 0.1.
  *
- * Collective over the context. Objects near several of these devices are dealt out among them, as
- * evenly as nearness allows; those near none belong to no part. Ranks that name the same device of
- * their node have one scope, and so have ranks of several nodes whose devices have the same place
- * in the order of the bus, those that the environment hides included.
+ * Collective over the context. Objects near several of these devices are divided among them, as
+ * evenly as nearness allows; objects near none belong to no part. Ranks that name the same device
+ * of their node share a scope, and so do ranks of several nodes whose devices have the same place
+ * in the order of the bus, counting devices that the environment hides.
  *
  * @param[in]  q         A context.
  * @param[in]  type      Type of the objects that are not cut; the same on every rank.
  * @param[in]  kind      Kind of device; the same on every rank.
- * @param[in]  index     The caller's device, among those of QUO_ndevices(); QUO_assign_device() finds
- *                       one for each rank.
+ * @param[in]  index     The caller's device, below QUO_ndevices(); QUO_assign_device() finds one
+ *                       for each rank.
  * @param[out] out_scope The scope, to be freed with QUO_free(); NULL on failure.
  * @retval QUO_SUCCESS       Done.
  * @retval QUO_ERR_INVLD_ARG An argument is out of range on some rank, or a device has no object near
@@ -1871,9 +1876,9 @@ int
 QUO_ptr_free(void *p);
 
 /**
- * Lets a library in another language, made on top of this one, report an error of its own where the
- * program looks for errors: makes a text what QUO_last_error() returns. Local to the thread. May be
- * called at any time. Since quo 0.1.
+ * Sets the text that QUO_last_error() returns, so that a library in another language on top of this
+ * one can report its own errors there. Local to the thread. May be called at any time. Since quo
+ * 0.1.
  *
  * @param[in] code A return code, for the caller's convenience.
  * @param[in] text What went wrong; copied.

@@ -2,15 +2,15 @@
  * @file quo.hpp
  * C++ interface of quo, the node runtime for coupled MPI+X programs: header only, C++17 and later.
  *
- * Everything here stands on quo.h and quo-xpm.h, whose words (context, qid, binding, *local*,
- * *collective over the node*) and rules hold here too. What C++ adds:
+ * This header is built on quo.h and quo-xpm.h: their terms (context, qid, binding, *local*,
+ * *collective over the node*) and rules apply here too. C++ adds:
  * - Results are returned; errors are exceptions of type quo::Error, which carry the return code and
  *   what went wrong. A function that is collective throws on every rank that takes part.
  * - What must be undone is undone by destructors. Destructors never throw; where it matters whether
  *   the undoing succeeded there is a function for it (`free`, `pop`, `end`).
- * - Lists come as values and ranges. Nothing has to be freed by hand.
- * - Names are those of the C interface without `QUO_`. Programs written for the C++ classes of QUO
- *   compile with their old names (ObjectType::NODE, BindPushPolicy::OBJECT, NodeInfo::sockets()).
+ * - Lists are values and ranges. Nothing has to be freed by hand.
+ * - Names are the C interface's without `QUO_`. Programs written for the C++ classes of QUO compile
+ *   with their old names (ObjectType::NODE, BindPushPolicy::OBJECT, NodeInfo::sockets()).
  *
  * Lifetimes: objects made from a context (guards, phases, barriers) keep its handle and no reference
  * to the Context, so a Context may be moved while they live. Declare them after the context: then
@@ -88,10 +88,10 @@
 
 namespace quo {
 
-/** @name Words of the interface. Their values are those of C. */
+/** @name Types of the interface. Values are equal to C's. */
 /** @{ */
 
-/** Kinds of hardware objects. The names in capitals are those of QUO's C++ classes. */
+/** Kinds of hardware objects. The names in capitals come from QUO's C++ classes. */
 enum class ObjectType : int {
     /** The whole machine; there is exactly one. */
     machine = QUO_OBJ_MACHINE,
@@ -191,7 +191,7 @@ enum class Threads : int {
 enum class Cores : int {
     /** All. Workers of one object share the fast cores and the slow ones evenly, by their speeds. */
     all = QUO_CORES_ALL,
-    /** Those of the fastest kind that the worker's object has. */
+    /** Cores of the fastest kind that the worker's object has. */
     fastest = QUO_CORES_FASTEST
 };
 
@@ -207,11 +207,11 @@ enum class DeviceKind : int {
 
 /** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. */
 enum class Sharing : int {
-    /** Runs at once, and shares CPUs with whoever else is there. The default. */
+    /** Runs at once, and shares CPUs with any other phase there. The default. */
     overlap = QUO_SHARING_OVERLAP,
     /** Waits until all its CPUs are free, and has them alone while it runs. */
     wait = QUO_SHARING_WAIT,
-    /** Takes those of its CPUs that are free, and has them alone while it runs. */
+    /** Takes its free CPUs, and has them alone while it runs. */
     left = QUO_SHARING_LEFT
 };
 
@@ -281,7 +281,7 @@ enum class Errc : int {
     success = QUO_SUCCESS,
     /** Done, and it had been done before; functions that can meet it return false. */
     already_done = QUO_SUCCESS_ALREADY_DONE,
-    /** An error without a code of its own. */
+    /** An error without a specific code. */
     error = QUO_ERR,
     /** The operating system refused a call. */
     system = QUO_ERR_SYS,
@@ -391,7 +391,7 @@ namespace quo {
  */
 class QUO_HPP_SHARED Error : public std::system_error {
 public:
-    /** An error with a text of its own. */
+    /** An error with its own text. */
     Error(Errc code, const std::string &text)
         : std::system_error(make_error_code(code)), text_(text)
     {
@@ -402,7 +402,7 @@ public:
     /** The code as an enumerator. */
     Errc errc() const noexcept { return static_cast<Errc>(code().value()); }
 
-    /** Returns true if the context cannot be relied on any more. */
+    /** Returns true if the context is unreliable. */
     bool fatal() const noexcept
     {
         switch (errc()) {
@@ -479,7 +479,7 @@ raise(int code)
     throw error;
 }
 
-/** Throws an error of this header; last_error() tells of it as of those of the library. */
+/** Throws an error of this header; last_error() returns it like errors of the library. */
 [[noreturn]] inline void
 raise(Errc code, const std::string &text)
 {
@@ -817,11 +817,11 @@ private:
 };
 
 /**
- * A communicator that is freed when it goes out of scope: a wrapper and no MPI_Comm, since one that
- * nobody frees is lost. It converts to MPI_Comm where MPI wants one.
+ * A communicator that is freed when it goes out of scope: a wrapper and no MPI_Comm, since an
+ * MPI_Comm that is not freed leaks. It converts to MPI_Comm where MPI needs one.
  *
  * Freeing is collective over the communicator. It is left to the end of the program when an
- * exception unwinds the stack, as the other ranks may not come, and after MPI_Finalize.
+ * exception unwinds the stack, as the other ranks may not take part, and after MPI_Finalize.
  *
  * @code{.cpp}
  * quo::Comm node = ctx.get_mpi_comm_by_type(quo::ObjectType::machine);
@@ -883,9 +883,9 @@ struct CoreKind {
  * throws and differs from free() in three cases:
  * - After MPI_Finalize it does nothing.
  * - When an exception unwinds the stack through it, the other ranks may be elsewhere, and waiting
- *   for them could take for ever. Then it only puts the caller's binding back, and the rest is left
- *   to the end of the process. End the job (MPI_Abort), or let the process end: ranks that wait for
- *   it in a barrier are told that it is dead.
+ *   for them could last forever. It then only restores the caller's binding, and leaves the rest to
+ *   the end of the process. End the job (MPI_Abort), or let the process end: ranks that wait for it
+ *   in a barrier get an error that it is dead.
  * - While phases or named barriers made from it live it cannot free, and leaves the context to the
  *   end of the process. Declare them after the context.
  *
@@ -989,14 +989,14 @@ public:
     }
     /** Takes over a context that was made with the C interface. */
     static Context adopt(QUO_context handle) noexcept { return Context(handle, true); }
-    /** Uses a context that somebody else frees, such as the C or Fortran caller of a library. */
+    /** Uses a context that other code frees, such as the C or Fortran caller of a library. */
     static Context borrow(QUO_context handle) noexcept { return Context(handle, false); }
 
     /** The handle, for the C interface; still owned by this. */
     QUO_context handle() const noexcept { return handle_; }
     /** Returns true if the destructor frees. */
     bool owned() const noexcept { return nullptr != handle_ && owned_; }
-    /** Hands the handle over to whoever will call QUO_free(). */
+    /** Releases the handle to code that will call QUO_free(). */
     [[nodiscard]] QUO_context release() noexcept { return std::exchange(handle_, nullptr); }
     /** As QUO_free(); does nothing for a borrowed or empty one. Collective over the context. */
     void free()
@@ -1055,7 +1055,7 @@ public:
     int nnodes() const { return number(QUO_nnodes); }
 
     /** @} */
-    /** @name Who is where. Local; the kernel is asked each time. */
+    /** @name Places and bindings of ranks. Local; the kernel is asked each time. */
     /** @{ */
 
     /** Number of the context's ranks on the caller's node. */
@@ -1069,7 +1069,7 @@ public:
         detail::check(QUO_cpuset_in_type(handle_, plain(type), index, &out));
         return 0 != out;
     }
-    /** The ranks whose binding shares a CPU with an object, ascending. */
+    /** Ranks with a binding that shares a CPU with an object, ascending. */
     std::vector<int> qids_in_type(ObjectType type, int index) const
     {
         int count = 0, *qids = nullptr;
@@ -1096,7 +1096,7 @@ public:
     CpuSet binding() const { return CpuSet::parse(stringify_cbind()); }
     /** The binding of a rank of the node. */
     CpuSet binding_of(int qid) const { return CpuSet::parse(stringify_cbind_of(qid)); }
-    /** Returns an explanation of the bindings for people: where, by whom, and why. */
+    /** Returns an explanation of the bindings as text: where, by what, and why. */
     std::string explain() const { return explanation(0); }
     /** The same as one JSON object. */
     std::string explain_json() const { return explanation(1); }
@@ -1285,12 +1285,12 @@ public:
     }
 
     /** @} */
-    /** @name Members that come and go. Local. */
+    /** @name Members that leave and return. Local. */
     /** @{ */
 
     /** As QUO_detach(): leaves the barriers of the node. False when it had done so before. */
     bool detach() const { return detail::check_new(QUO_detach(handle_)); }
-    /** As QUO_attach(): comes back. False when the caller is attached. */
+    /** Returns to the barriers, as QUO_attach(). False when the caller is attached. */
     bool attach() const { return detail::check_new(QUO_attach(handle_)); }
     /** The ranks of the node that ended without freeing the context, ascending. */
     std::vector<int> dead_qids() const
@@ -1367,7 +1367,7 @@ public:
     int index() const noexcept { return index_; }
     /** Its CPUs. */
     CpuSet cpus() const { return context().cpuset_of_type(type_, index_); }
-    /** The ranks whose binding shares a CPU with it, ascending. */
+    /** Ranks with a binding that shares a CPU with it, ascending. */
     std::vector<int> qids() const { return context().qids_in_type(type_, index_); }
     /** Returns true if the caller's binding shares a CPU with it. */
     bool contains_me() const { return context().cpuset_in_type(type_, index_); }
@@ -1539,7 +1539,7 @@ struct NodeSnapshot {
         /** Logical index. */
         int index = 0;
         CpuSet cpus;
-        /** The ranks whose binding shares a CPU with it, ascending. */
+        /** Ranks with a binding that shares a CPU with it, ascending. */
         std::vector<int> qids;
     };
 
@@ -1582,8 +1582,8 @@ struct NodeSnapshot {
 };
 
 /**
- * Where the caller is on its node. Each question is asked anew, so that answers follow pushes and
- * pops; snapshot() keeps everything known at one moment. All local.
+ * Where the caller is on its node. Each query asks again, so that answers follow pushes and pops;
+ * snapshot() keeps everything known at one moment. All local.
  *
  * @code{.cpp}
  * quo::NodeInfo here(ctx);
@@ -1726,8 +1726,8 @@ private:
 /** @{ */
 
 /**
- * What a phase wants: one worker per package, whose thread counts follow its binding, unless
- * told otherwise. The same on every rank.
+ * Specification of a phase; by default one worker per package with thread counts that follow its
+ * binding. The same on every rank.
  *
  * @code{.cpp}
  * auto spec = quo::PhaseSpec()
@@ -1823,7 +1823,7 @@ public:
 
     /** Threads to run: the worker's share of the CPUs. */
     int threads() const noexcept { return threads_; }
-    /** The ranks whose work this worker does, its own among them. */
+    /** Ranks that this worker does the work of, its own included. */
     Qids qids() const noexcept { return qids_; }
     /** The CPUs the worker is bound to. */
     const CpuSet &cpus() const noexcept { return cpus_; }
@@ -1859,9 +1859,9 @@ class PhaseGuard;
  * Making one, run(), and the end of a PhaseGuard are collective over the node; the rest is local. A
  * run is begun and ended by one thread.
  *
- * When the work throws, its worker is first put back as after any run and wakes the others; then
- * the exception goes on from run() on that rank. On the other ranks run() throws a RecoverableError
- * of Errc::work_failed that names the rank and, of a std::exception, what it says. Work that fails
+ * When the work throws, its worker is first restored as after any run and wakes the others; then
+ * run() rethrows the exception on that rank. On the other ranks run() throws a RecoverableError of
+ * Errc::work_failed that names the rank and includes the text of a std::exception. Work that fails
  * without an exception calls fail().
  *
  * @code{.cpp}
@@ -1917,7 +1917,7 @@ public:
         detail::check(QUO_phase_fail(phase_.get(), reason.c_str()));
     }
 
-    /** Binds the calling thread, number `number` of `count`, to a CPU of its own until the run ends; as
+    /** Binds the calling thread, number `number` of `count`, to one CPU until the run ends; as
         QUO_phase_pin_thread(). By any thread, inside the work of run() or while a PhaseGuard is active. */
     void pin_thread(int number, int count) const
     {
@@ -1967,7 +1967,7 @@ private:
         return handle;
     }
 
-    /** Data that go through C to the work and come back from it. */
+    /** Data passed through C to the work, and its results. */
     template <class Work, class Kept>
     struct Call {
         QUO_phase phase;
@@ -2028,9 +2028,9 @@ private:
  * One run of a phase: begins when made, ends when destroyed, on the same thread. Ranks that are not
  * selected sleep at its end.
  *
- * The end is collective over the node and comes also when an exception unwinds the stack: the other
- * ranks are woken, and their end() throws Errc::work_failed. What fails at the end is known only from
- * end().
+ * The end is collective over the node and also runs when an exception unwinds the stack: the other
+ * ranks are woken, and their end() throws Errc::work_failed. What fails at the end is known only
+ * from end().
  *
  * @code{.cpp}
  * quo::Phase solve(ctx);
@@ -2087,7 +2087,7 @@ public:
     int threads() const noexcept { return threads_; }
     /** The caller's assignment; empty when it is not selected. */
     Qids qids() const noexcept { return qids_; }
-    /** Returns true if the run goes on. */
+    /** Returns true if the run continues. */
     bool active() const noexcept { return nullptr != phase_; }
     /** Makes the run fail on all ranks of the node, at its end; as QUO_phase_fail(). */
     void fail(const std::string &reason) const
@@ -2120,8 +2120,8 @@ Phase::begin() const
 /** @{ */
 
 /**
- * Some elements in a row, owned by somebody else: std::span for C++17. Converts to std::span where
- * there is one, and from View<T> to View<const T>.
+ * Contiguous elements that other code owns: std::span for C++17. Converts to std::span where
+ * available, and from View<T> to View<const T>.
  *
  * `at`, `front`, `back`, `first`, `last` and `subview` throw std::out_of_range; `[]` is as fast as
  * that of an array and checked by assert() only.

@@ -1,8 +1,8 @@
 !> quo for Fortran: the QUO 1.4.1 interface, and what quo adds to it.
 !>
 !> Procedures have the names of the C functions, their arguments in the same order, and the return
-!> code last; `quo_errors` tells the rules that hold for all of them. Beside them there are objects:
-!> `quo_context`, `quo_binding`, `quo_phase`, `quo_named_barrier` and `quo_memory`.
+!> code last; `quo_errors` states the rules that hold for all of them. In addition there are
+!> objects: `quo_context`, `quo_binding`, `quo_phase`, `quo_named_barrier` and `quo_memory`.
 module quo
   ! Programs written for QUO rely on the kinds coming along.
   use, intrinsic :: iso_c_binding

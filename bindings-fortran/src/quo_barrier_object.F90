@@ -8,8 +8,8 @@ module quo_barrier_object
   implicit none
   private
 
-  !> A barrier among the ranks of a node, or some of them, beside the context's own. Freed when the
-  !> last variable that owns it is finalised.
+  !> A barrier among the ranks of a node, or some of them, in addition to the context's. Freed when
+  !> the last variable that owns it is finalised.
   type, public :: quo_named_barrier
     private
     type(held) :: held
@@ -79,7 +79,7 @@ contains
     call quo_named_barrier_wait_timed(self%handle(), seconds, ierr)
   end subroutine named_barrier_wait_timed
 
-  !> Frees it, whoever owns it. Local.
+  !> Frees it, even if other variables own it. Local.
   subroutine named_barrier_free(self, ierr)
     class(quo_named_barrier), target, intent(inout) :: self
     !> As for the procedure; an object that stands for nothing is allowed and does nothing.

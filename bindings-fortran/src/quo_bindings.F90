@@ -11,8 +11,8 @@ module quo_bindings
 contains
 
   !> Binds the process to an object and remembers the binding it had. Threads of the process whose
-  !> binding equals the one being replaced move along; a thread with a binding of its own is left
-  !> alone. Only CPUs that the system lets the process use are taken. Local.
+  !> binding equals the one being replaced move along; a thread with another binding is left alone.
+  !> Only CPUs that the system lets the process use are taken. Local.
   subroutine quo_bind_push(q, policy, obj_type, obj_index, ierr)
     !> A context.
     type(c_ptr), value :: q

@@ -222,7 +222,7 @@ module quo_c
       integer(c_int) :: ierr
     end function c_nnodes
 
-    ! Who is where
+    ! Places and bindings of ranks
 
     function c_nqids(q, n) result(ierr) bind(c, name="QUO_nqids")
       import :: c_int, c_ptr

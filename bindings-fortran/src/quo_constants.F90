@@ -14,14 +14,14 @@ module quo_constants
   !> The version of what quo adds to it, counted the same way.
   integer(c_int), parameter, public :: QUO_EXTENSION_VERSION = 256
 
-  ! Return codes, what comes back in `ierr`. After a fatal one the context cannot be relied on any
-  ! more; after another one nothing has changed and the context works as before.
+  ! Return codes in `ierr`. After a fatal one the context is unreliable; after another one nothing
+  ! has changed and the context works as before.
 
   !> Done.
   integer(c_int), parameter, public :: QUO_SUCCESS = 0
   !> Done, and it had been done before.
   integer(c_int), parameter, public :: QUO_SUCCESS_ALREADY_DONE = 1
-  !> An error without a code of its own. Fatal.
+  !> An error without a specific code. Fatal.
   integer(c_int), parameter, public :: QUO_ERR = 2
   !> The operating system refused a call. Fatal.
   integer(c_int), parameter, public :: QUO_ERR_SYS = 3
@@ -159,11 +159,11 @@ module quo_constants
 
   ! Conduct of a phase towards phases of other contexts and jobs that want the same CPUs.
 
-  !> Runs at once, and shares CPUs with whoever else is there. The default.
+  !> Runs at once, and shares CPUs with any other phase there. The default.
   integer(c_int), parameter, public :: QUO_SHARING_OVERLAP = 0
   !> Waits until all its CPUs are free, and has them alone while it runs.
   integer(c_int), parameter, public :: QUO_SHARING_WAIT = 1
-  !> Takes those of its CPUs that are free, and has them alone while it runs.
+  !> Takes its free CPUs, and has them alone while it runs.
   integer(c_int), parameter, public :: QUO_SHARING_LEFT = 2
 
   ! The CPUs that each OpenMP thread of a worker may use while a phase runs.
@@ -181,6 +181,6 @@ module quo_constants
 
   !> All. Workers of one object share the fast cores and the slow ones evenly, by their speeds.
   integer(c_int), parameter, public :: QUO_CORES_ALL = 0
-  !> Those of the fastest kind that the worker's object has.
+  !> Cores of the fastest kind that the worker's object has.
   integer(c_int), parameter, public :: QUO_CORES_FASTEST = 1
 end module quo_constants

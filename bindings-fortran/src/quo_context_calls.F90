@@ -1,4 +1,5 @@
-!> Methods of contexts that act: bindings, barriers, devices, lending, and members that come and go.
+!> Methods of contexts that act: bindings, barriers, devices, lending, and members that leave and
+!> return.
 module quo_context_calls
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int
   use quo_bindings, only: quo_bind_pop, quo_bind_push, quo_bind_push_cpuset
@@ -138,7 +139,7 @@ contains
     call quo_ndevices(self%handle(), kind, n, ierr)
   end subroutine context_ndevices
 
-  !> Tells a device's place on the bus and the CPUs near it. Local.
+  !> Returns a device's place on the bus and the CPUs near it. Local.
   subroutine context_device(self, kind, index, bus, list, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> One of `QUO_DEVICE_...`.
@@ -154,7 +155,7 @@ contains
     call quo_device(self%handle(), kind, index, bus, list, ierr)
   end subroutine context_device
 
-  !> Tells whether a device is near the caller's binding. Local.
+  !> Returns whether a device is near the caller's binding. Local.
   subroutine context_device_is_near(self, kind, index, near, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> One of `QUO_DEVICE_...`.
@@ -168,7 +169,7 @@ contains
     call quo_device_is_near(self%handle(), kind, index, near, ierr)
   end subroutine context_device_is_near
 
-  !> Tells whether a device is near an object. Local.
+  !> Returns whether a device is near an object. Local.
   subroutine context_device_in_type(self, kind, index, obj_type, type_index, near, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> One of `QUO_DEVICE_...`.
@@ -238,7 +239,7 @@ contains
     call quo_borrow(self%handle(), borrowed, threads, ierr)
   end subroutine context_borrow
 
-  !> Tells whether the caller should give back. Local.
+  !> Returns whether the caller should give back. Local.
   subroutine context_borrow_wanted(self, wanted, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> True if it should.
@@ -274,7 +275,7 @@ contains
     call quo_detach(self%handle(), ierr)
   end subroutine context_detach
 
-  !> Comes back after `detach`. Local.
+  !> Returns to the barriers after `detach`. Local.
   subroutine context_attach(self, ierr)
     class(quo_context_calls_t), intent(in) :: self
     !> As for [[quo_attach]].

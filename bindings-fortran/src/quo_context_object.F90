@@ -1,8 +1,8 @@
 !> Contexts as objects.
 !>
 !> The methods have the names of the procedures without `quo_`, the same arguments, and `ierr` last.
-!> Questions are functions, and `ierr` is optional there: what comes back after a failure says so,
-!> and `quo_last_error()` says why.
+!> Queries are functions with an optional `ierr`: their result shows a failure, and
+!> `quo_last_error()` gives the cause.
 module quo_context_object
   use, intrinsic :: iso_c_binding, only: c_int, c_ptr
 #ifndef QUO_NO_MPI_F08
@@ -22,8 +22,8 @@ module quo_context_object
   !> A context that was not freed is freed when the last variable that owns it is finalised: the one
   !> it was created in, and those it was assigned to. That is local unless a trace is written, so a
   !> rank that leaves a procedure early does not hang; but variables of the main program and of
-  !> modules are never finalised, and after MPI_Finalize nothing is freed any more. Call `free` to
-  !> have it on record, and to see errors. Assigning never makes a second context.
+  !> modules are never finalised, and after MPI_Finalize nothing is freed. Call `free` to have it on
+  !> record, and to see errors. Assigning never makes a second context.
   type, extends(quo_context_calls_t), public :: quo_context
     private
     type(held) :: held
@@ -53,7 +53,7 @@ module quo_context_object
   end type quo_context
 
   !> `context = quo_context(comm, ierr)` makes a context that the left side owns.
-  !> `context = quo_context(handle)` stands for a context that somebody else frees.
+  !> `context = quo_context(handle)` stands for a context that other code frees.
   interface quo_context
     module procedure new_integer
     module procedure new_from_handle
@@ -210,7 +210,7 @@ contains
     call own(self%held, scope)
   end subroutine context_split_by_device
 
-  !> Frees the context, whoever owns it. Collective over the context.
+  !> Frees the context, even if other variables own it. Collective over the context.
   subroutine context_free(self, ierr)
     class(quo_context), target, intent(inout) :: self
     !> As for [[quo_free]]; an object that stands for nothing is allowed and does nothing.
@@ -218,8 +218,8 @@ contains
     call free(self%held, A_CONTEXT, ierr)
   end subroutine context_free
 
-  !> The handle for the procedures; `c_null_ptr` when the object stands for nothing. The object goes
-  !> on to own it.
+  !> The handle for the procedures; `c_null_ptr` when the object stands for nothing. The object
+  !> still owns it.
   pure function context_handle(self) result(handle)
     class(quo_context), intent(in) :: self
     type(c_ptr) :: handle

@@ -75,7 +75,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_nobjs_in_type_by_type
 
-  !> Tells the CPUs of an object, as a list such as `0-3,8`. Local.
+  !> Returns the CPUs of an object, as a list such as `0-3,8`. Local.
   function context_cpuset_of_type(self, obj_type, type_index, ierr) result(list)
     class(quo_context_queries_t), intent(in) :: self
     !> One of `QUO_OBJ_...`.
@@ -156,7 +156,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_nqids
 
-  !> Tells the caller's qid: its number among the context's ranks on the same node. Local.
+  !> Returns the caller's qid: its number among the context's ranks on the same node. Local.
   function context_id(self, ierr) result(n)
     class(quo_context_queries_t), intent(in) :: self
     !> Return code; without it, a failure gives -1.
@@ -167,7 +167,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_id
 
-  !> Tells whether the caller's binding shares a CPU with an object. Local.
+  !> Returns whether the caller's binding shares a CPU with an object. Local.
   function context_cpuset_in_type(self, obj_type, type_index, ierr) result(answer)
     class(quo_context_queries_t), intent(in) :: self
     !> One of `QUO_OBJ_...`.
@@ -197,7 +197,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_qids_in_type
 
-  !> Tells whether the caller is bound: to fewer CPUs than it may use. Local.
+  !> Returns whether the caller is bound: to fewer CPUs than it may use. Local.
   function context_bound(self, ierr) result(answer)
     class(quo_context_queries_t), intent(in) :: self
     !> Return code; without it, a failure gives false.
@@ -208,7 +208,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_bound
 
-  !> Tells the caller's binding as a list such as `0-3,8`. Local.
+  !> Returns the caller's binding as a list such as `0-3,8`. Local.
   function context_stringify_cbind(self, ierr) result(text)
     class(quo_context_queries_t), intent(in) :: self
     !> Return code; without it, a failure gives an empty text.
@@ -219,7 +219,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_stringify_cbind
 
-  !> Tells the binding of a rank of the caller's node. Local.
+  !> Returns the binding of a rank of the caller's node. Local.
   function context_stringify_cbind_of(self, qid, ierr) result(text)
     class(quo_context_queries_t), intent(in) :: self
     !> 0 to `nqids()` - 1.
@@ -232,7 +232,7 @@ contains
     if (present(ierr)) ierr = code
   end function context_stringify_cbind_of
 
-  !> Explains the node: what is bound where, by whom, and why. Local.
+  !> Explains the bindings of the node: what is bound where, by what, and why. Local.
   function context_explain(self, json, ierr) result(text)
     class(quo_context_queries_t), intent(in) :: self
     !> False: text for people; true: one JSON object.

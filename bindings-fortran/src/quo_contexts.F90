@@ -75,7 +75,7 @@ contains
   !> context, before MPI_Finalize, by one thread. Phases and named barriers made from it must be
   !> freed first; cross-process memory may outlive it.
   subroutine quo_free(q, ierr)
-    !> A context; `c_null_ptr` is allowed and does nothing. Not valid any more after success.
+    !> A context; `c_null_ptr` is allowed and does nothing. No longer valid after success.
     type(c_ptr), value :: q
     !> `QUO_ERR_INVLD_HANDLE` when it was freed before or is no context, `QUO_ERR_BUSY` when phases
     !> or barriers of it are left or another thread uses it, `QUO_ERR_CALL_AFTER_FINALIZE`.

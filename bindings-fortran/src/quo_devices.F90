@@ -90,7 +90,7 @@ contains
     ierr = c_ndevices(q, kind, n)
   end subroutine quo_ndevices
 
-  !> Tells a device's place on the bus and the CPUs near it. Local.
+  !> Returns a device's place on the bus and the CPUs near it. Local.
   subroutine quo_device(q, kind, index, bus, list, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -100,7 +100,8 @@ contains
     integer(c_int), value :: index
     !> Its place, such as `0000:3b:00.0`.
     character(len=:, kind=c_char), allocatable, intent(out) :: bus
-    !> CPUs near it, as a list such as `0-3,8`; all of the machine where the system does not tell.
+    !> CPUs near it, as a list such as `0-3,8`; the whole machine where the system does not report
+    !> nearness.
     character(len=:, kind=c_char), allocatable, intent(out) :: list
     !> `QUO_ERR_INVLD_ARG` when there is no such device; `QUO_ERR_OOR`.
     integer(c_int), intent(out) :: ierr
@@ -112,7 +113,7 @@ contains
     call take_text(cpus, list, ierr)
   end subroutine quo_device
 
-  !> Tells whether a device is near a CPU that the caller is bound to. Local.
+  !> Returns whether a device is near a CPU that the caller is bound to. Local.
   subroutine quo_device_is_near(q, kind, index, near, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -130,7 +131,7 @@ contains
     near = truth(answer)
   end subroutine quo_device_is_near
 
-  !> Tells whether a device is near an object, such as a NUMA node. Local.
+  !> Returns whether a device is near an object, such as a NUMA node. Local.
   subroutine quo_device_in_type(q, kind, index, obj_type, type_index, near, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -152,9 +153,9 @@ contains
     near = truth(answer)
   end subroutine quo_device_in_type
 
-  !> Shares the devices of a kind out among the ranks of the node: each has as many ranks as any
-  !> other, or one more, and near ones as far as that allows. Nothing is bound or hidden. Collective
-  !> over the node.
+  !> Distributes the devices of a kind over the ranks of the node: the numbers of ranks per device
+  !> differ by one at most, and within that limit near devices come first. Nothing is bound or
+  !> hidden. Collective over the node.
   subroutine quo_assign_device(q, kind, index, ierr)
     !> A context.
     type(c_ptr), value :: q

@@ -1,6 +1,6 @@
 !> The elastic world: a job has more or fewer ranks while it runs. quo-elastic.h has the whole text of each
-!> procedure; the rules of `quo_errors` hold. What is *collective* is made by all ranks of the world in the same
-!> order.
+!> procedure; the rules of `quo_errors` hold. All ranks of the world make *collective* calls in the
+!> same order.
 module quo_elastic
   use quo_elastic_types
   use quo_world

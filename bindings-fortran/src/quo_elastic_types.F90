@@ -21,7 +21,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_REQUEST_OPEN = 0
   !> Its resize is done.
   integer(c_int), parameter, public :: QUO_REQUEST_DONE = 1
-  !> Refused or given up.
+  !> Refused or aborted.
   integer(c_int), parameter, public :: QUO_REQUEST_FAILED = 2
   !> A number of ranks in all.
   integer(c_int), parameter, public :: QUO_REQUEST_SIZE = 0
@@ -43,9 +43,9 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_EVENT_REQUESTED = 3
   !> End: it will not happen.
   integer(c_int), parameter, public :: QUO_EVENT_REFUSED = 4
-  !> It will be tried when its turn comes.
+  !> It waits for its turn.
   integer(c_int), parameter, public :: QUO_EVENT_ACCEPTED = 5
-  !> Processes that query are told.
+  !> Processes that query learn of the resize.
   integer(c_int), parameter, public :: QUO_EVENT_ANNOUNCED = 6
   !> Joiners are being started.
   integer(c_int), parameter, public :: QUO_EVENT_LAUNCHED = 7
@@ -111,17 +111,17 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_PSET_REPLACE = 3
   !> Not all is ready: compute, and accept again.
   integer(c_int), parameter, public :: QUO_ACCEPT_PENDING = 0
-  !> All ranks have come to the resize: quo_world_begin is next.
+  !> All ranks have reached the resize: quo_world_begin is next.
   integer(c_int), parameter, public :: QUO_ACCEPT_ENTERS = 1
-  !> The resize was given up; the world is what it was.
+  !> The resize was aborted; the world is unchanged.
   integer(c_int), parameter, public :: QUO_ACCEPT_ABORTED = 2
-  !> All who stay, leave or join.
+  !> All stayers, leavers and joiners.
   integer(c_int), parameter, public :: QUO_WINDOW_EVERYBODY = 0
   !> The world as it was.
   integer(c_int), parameter, public :: QUO_WINDOW_OLD = 1
   !> The world as it will be.
   integer(c_int), parameter, public :: QUO_WINDOW_NEW = 2
-  !> An intercommunicator between the old ranks and those who join; the caller frees it.
+  !> An intercommunicator between old ranks and joiners; the caller frees it.
   integer(c_int), parameter, public :: QUO_WINDOW_BETWEEN = 3
   !> A vector in one block for each rank.
   integer(c_int), parameter, public :: QUO_ARRAY_BLOCK = 0
@@ -143,7 +143,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_ARRAY_BY_COLUMNS = 1
 
   abstract interface
-    !> Tells which sizes the program can have: not 0 for a size that it can have, always the same for a size. Called
+    !> Decides which sizes the program can have: not 0 for a valid size, always the same for a size. Called
     !> on rank 0, by threads of the library too, until the end of the world; it calls no procedure of this module.
     function quo_size_allowed(data, number) result(answer) bind(c)
       import :: c_int, c_ptr
@@ -211,11 +211,11 @@ module quo_elastic_types
     integer(c_int) :: step = 0
     !> The numbers of ranks that the program can have, such as '1,2,4,6'; 'power-of-two' or 'square'.
     character(len=:, kind=c_char), allocatable :: sizes
-    !> Tells which numbers of ranks the program can have.
+    !> Decides which numbers of ranks the program can have.
     procedure(quo_size_allowed), pointer, nopass :: allows => null()
     !> Hosts that the world may grow onto when they are named, and how many processes each takes: 'n1:4,n2:4'.
     character(len=:, kind=c_char), allocatable :: hosts
-    !> Seconds in which a named host has to answer; 0: three; negative: nobody looks.
+    !> Seconds in which a named host has to answer; 0: three; negative: not checked.
     real(c_double) :: reach_limit = 0
     !> A remote shell by which a named host is asked, such as 'ssh -o BatchMode=yes'.
     character(len=:, kind=c_char), allocatable :: agent
@@ -225,7 +225,7 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: info
     !> The folder of the control socket; only with `control`.
     character(len=:, kind=c_char), allocatable :: control_folder
-    !> In a job of Slurm, nodes come and go with ranks, in this way; not allocated: without Slurm.
+    !> How nodes are gained and returned with ranks in a job of Slurm; not allocated: without Slurm.
     type(quo_slurm_options_t), allocatable :: slurm
     !> The job ends when a rank has ended without `quo_world_end`, as `quo-elastic.h` says.
     logical :: abort_on_death = .false.
@@ -263,7 +263,7 @@ module quo_elastic_types
     real(c_double) :: iteration_seconds = 0
     !> Time in MPI divided by the time of computing since the report before; -1: it is not measured.
     real(c_double) :: mpi_ratio = -1
-    !> Seconds until the program ends on the ranks it has; -1: it cannot tell.
+    !> Seconds until the program ends on its present ranks; -1: unknown.
     real(c_double) :: remaining_seconds = -1
     !> Bytes of memory of the rank that has most; -1: they are not measured.
     integer(c_long_long) :: bytes_per_rank = -1
@@ -326,7 +326,7 @@ module quo_elastic_types
   type, public :: quo_pset_change_t
     !> 1: only the program changes the members; -1: resizes change them as well; 0: as it is.
     integer(c_int) :: active = 0
-    !> Hints for whoever decides on resizes, a line each: KEY=VALUE to set one, KEY to take it away.
+    !> Hints for managers, a line each: KEY=VALUE to set one, KEY to remove it.
     character(len=:, kind=c_char), allocatable :: hints
   end type quo_pset_change_t
 

@@ -3,8 +3,8 @@
 !> Rules that hold for every procedure of this library unless its text says otherwise:
 !>
 !> - `ierr` is a return code; `QUO_SUCCESS` is 0. It is never optional: the library prints nothing
-!>   and never stops the program, so an error would go by unseen. After a failure
-!>   [[quo_last_error]] tells what failed, on which object, and why.
+!>   and never stops the program, so an error would go unnoticed. After a failure [[quo_last_error]]
+!>   returns what failed, on which object, and why.
 !> - After a failure a number is -1 (indices) or 0 (counts), a logical is false, a handle is
 !>   `c_null_ptr`, a list or text is allocated and empty, and a pointer is not associated.
 !> - *Collective* procedures must be called by every rank that the text names, and fail on all of
@@ -20,7 +20,7 @@ module quo_errors
 
 contains
 
-  !> Tells the version of the library's binary interface: the number in `libquo.so.8`, and its
+  !> Returns the version of the library's binary interface: the number in `libquo.so.8`, and its
   !> revision. Local; may be called at any time, before MPI_Init too.
   subroutine quo_version(version, subversion, ierr)
     !> Binary interface number.

@@ -107,7 +107,7 @@ contains
     wanted = truth(answer)
   end subroutine quo_borrow_wanted
 
-  !> Counts the other ranks of the node that lend now, whether or not somebody has borrowed from them.
+  !> Counts the other ranks of the node that lend now, whether or not their CPUs are borrowed.
   !> Local.
   subroutine quo_lenders(q, lenders, ierr)
     !> A context.

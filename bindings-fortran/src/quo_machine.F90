@@ -45,7 +45,7 @@ contains
     ierr = c_nobjs_in_type_by_type(q, in_type, type_index, obj_type, oresult)
   end subroutine quo_nobjs_in_type_by_type
 
-  !> Tells the CPUs of an object. Local.
+  !> Returns the CPUs of an object. Local.
   subroutine quo_cpuset_of_type(q, obj_type, type_index, list, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -76,7 +76,7 @@ contains
     ierr = c_ncore_kinds(q, n)
   end subroutine quo_ncore_kinds
 
-  !> Tells the CPUs and the speed of a kind of cores. Local.
+  !> Returns the CPUs and the speed of a kind of cores. Local.
   subroutine quo_core_kind(q, kind_index, speed, list, ierr)
     !> A context.
     type(c_ptr), value :: q

@@ -1,4 +1,4 @@
-!> Members that come and go. All procedures but [[quo_adapt]] are local.
+!> Members that leave and return. All procedures but [[quo_adapt]] are local.
 module quo_members
   use, intrinsic :: iso_c_binding, only: c_int, c_null_ptr, c_ptr
   use quo_c, only: c_adapt, c_attach, c_dead_qids, c_detach, c_expel, c_retire
@@ -16,9 +16,10 @@ module quo_members
 
 contains
 
-  !> Leaves the barriers of the node: the others go on without the caller, and those who wait only
-  !> for it are let go. What is collective over the node gives the caller `QUO_ERR_DETACHED` until
-  !> [[quo_attach]]; named barriers have to be made again after that. Local.
+  !> Leaves the barriers of the node: the other ranks no longer wait for the caller, and a barrier
+  !> that waits only for it completes. Calls that are collective over the node return
+  !> `QUO_ERR_DETACHED` to the caller until [[quo_attach]]; named barriers must be made again after
+  !> that. Local.
   subroutine quo_detach(q, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -28,8 +29,8 @@ contains
     ierr = c_detach(q)
   end subroutine quo_detach
 
-  !> Comes back after [[quo_detach]]: from the next barrier on the others wait for the caller again.
-  !> Agree with the others when to come back, for example by a message. Local.
+  !> Returns to the barriers after [[quo_detach]]: from the next barrier on the other ranks wait for
+  !> the caller again. Agree with them when to return, for example by a message. Local.
   subroutine quo_attach(q, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -82,9 +83,9 @@ contains
     ierr = c_adapt(q, int(comm, c_int))
   end subroutine quo_adapt
 
-  !> Leaves the ranks of a context and keeps the handle: the others do not wait for this rank any more,
-  !> and what needs others is refused with `QUO_ERR_DETACHED`. [[quo_adapt]] over a communicator with
-  !> this rank brings it back. Local.
+  !> Leaves the ranks of a context and keeps the handle: the others no longer wait for this rank,
+  !> and what needs others is refused with `QUO_ERR_DETACHED`. [[quo_adapt]] over a communicator
+  !> with this rank brings it back. Local.
   subroutine quo_retire(q, ierr)
     !> A context.
     type(c_ptr), value :: q

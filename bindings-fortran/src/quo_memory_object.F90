@@ -271,7 +271,7 @@ contains
     call quo_xpm_view_by_qid_range(self%handle(), qid_start, qid_end, view, ierr)
   end subroutine range_complex64
 
-  !> Frees it, whoever owns it. Local.
+  !> Frees it, even if other variables own it. Local.
   subroutine memory_free(self, ierr)
     class(quo_memory), target, intent(inout) :: self
     !> As for the procedure; an object that stands for nothing is allowed and does nothing.

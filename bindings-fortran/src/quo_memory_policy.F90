@@ -43,8 +43,9 @@ module quo_memory_policy
 
 contains
 
-  !> Lets a policy go with the caller's pushes and phases from now on: what the calling thread writes
-  !> first comes from the NUMA nodes of the CPUs that are pushed. Local; by the thread that pushes.
+  !> Applies a memory policy to the caller's later pushes and phases: pages that the calling thread
+  !> writes first come from the NUMA nodes of the pushed CPUs. Local; called by the thread that
+  !> pushes.
   subroutine quo_set_memory_policy(q, policy, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -55,7 +56,7 @@ contains
     ierr = c_set_memory_policy(q, policy)
   end subroutine quo_set_memory_policy
 
-  !> Gives memory to the NUMA nodes of an object: pages that there are move, others come from there
+  !> Places memory on the NUMA nodes of an object: existing pages move, others are allocated there
   !> when they are first written. Local.
   subroutine quo_memory_place(q, memory, bytes, type, obj_index, policy, ierr)
     !> A context.

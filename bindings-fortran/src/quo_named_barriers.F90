@@ -49,7 +49,7 @@ contains
     if (size(qids) > 0) then
       call create(q, name, c_loc(qids), size(qids, kind=c_int), barrier, ierr)
     else
-      ! A list of nobody, not the absence of one.
+      ! An empty list, not an absent one.
       call create(q, name, c_loc(nobody), 0_c_int, barrier, ierr)
     end if
   end subroutine create_among_some

@@ -7,8 +7,8 @@
 !> copied bit by bit (by `allocate` with `source=`, into an array constructor) lies elsewhere and
 !> frees nothing. It may be used while an owner lives, and is refused by the library after that.
 !>
-!> The count lives as long as the handle does, so that a copy can tell by the handle, which the
-!> library knows, whether there is a count still.
+!> The count lives as long as the handle does, so that a copy can check by the handle, which the
+!> library knows, whether the count still exists.
 module quo_ownership
   use, intrinsic :: iso_c_binding, only: &
     c_associated, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
@@ -37,7 +37,7 @@ module quo_ownership
     type(tally), pointer :: tally => null()
     !> Address of this owner; 0 for one that owns nothing.
     integer(c_intptr_t) :: place = 0
-    !> Made by a function, and to be owned by whom it is assigned to.
+    !> Made by a function, to be owned by the variable that it is assigned to.
     logical :: in_transit = .false.
   end type held
 
@@ -74,8 +74,8 @@ contains
     self%place = place_of(self)
   end subroutine own
 
-  !> Makes the object stand for a handle that it does not own; one in transit is owned by whom it is
-  !> assigned to.
+  !> Makes the object stand for a handle that it does not own; an object in transit is owned by the
+  !> variable that it is assigned to.
   subroutine refer(self, handle, in_transit)
     type(held), intent(inout) :: self
     type(c_ptr), intent(in) :: handle
@@ -114,7 +114,7 @@ contains
   end subroutine share
 
   !> Finalisation: the last owner frees. What cannot be freed (late, after MPI_Finalize; a context
-  !> with phases) stays, with its count; there is nobody to tell.
+  !> with phases) stays, with its count; an error could not be returned here.
   subroutine let_go(self, kind)
     type(held), target, intent(inout) :: self
     integer, intent(in) :: kind
@@ -133,8 +133,8 @@ contains
     call refer(self, c_null_ptr, .false.)
   end subroutine let_go
 
-  !> Frees by call, whoever owns. After success the object stands for nothing, and no other owner
-  !> frees again.
+  !> Frees on request, even if other objects own it. After success the object stands for nothing,
+  !> and no other owner frees again.
   subroutine free(self, kind, ierr)
     type(held), target, intent(inout) :: self
     integer, intent(in) :: kind
@@ -158,7 +158,7 @@ contains
     case (A_CONTEXT)
       ierr = c_free(handle)
     case (A_PHASE)
-      ! A run that was left without its end ends: the others would sleep for ever.
+      ! Ends a run that was left open: the other ranks would sleep forever.
       ierr = c_phase_release(handle)
     case (A_NAMED_BARRIER)
       ierr = c_named_barrier_free(handle)

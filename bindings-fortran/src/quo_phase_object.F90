@@ -12,7 +12,7 @@ module quo_phase_object
   !> A phase: workers are selected when it is created, and it can be run any number of times.
   !>
   !> Freed when the last variable that owns it is finalised; a run that was begun and not ended is
-  !> ended first, so that the other ranks do not sleep for ever.
+  !> ended first, so that the other ranks do not sleep forever.
   type, public :: quo_phase
     private
     type(held) :: held
@@ -76,7 +76,7 @@ contains
     call quo_phase_begin(self%handle(), selected, threads, ierr)
   end subroutine phase_begin
 
-  !> Ends a run; those who do not work sleep here. Collective over the node.
+  !> Ends a run; ranks that do not work sleep here. Collective over the node.
   subroutine phase_end(self, ierr)
     class(quo_phase), intent(in) :: self
     !> As for [[quo_phase_end]].
@@ -94,7 +94,7 @@ contains
     call quo_phase_fail(self%handle(), reason, ierr)
   end subroutine phase_fail
 
-  !> Tells whose work the caller does: the qids first .. first + count - 1. Local.
+  !> Returns the ranks that the caller does the work of: the qids first .. first + count - 1. Local.
   subroutine phase_qids(self, first, count, ierr)
     class(quo_phase), intent(in) :: self
     !> The first qid.
@@ -106,7 +106,7 @@ contains
     call quo_phase_qids(self%handle(), first, count, ierr)
   end subroutine phase_qids
 
-  !> Binds the calling thread to a CPU of its own, until the run ends. Local; any thread of a rank that works.
+  !> Binds the calling thread to one CPU until the run ends. Local; any thread of a rank that works.
   subroutine phase_pin_thread(self, number, count, ierr)
     class(quo_phase), intent(in) :: self
     !> The thread's number, from 0.
@@ -138,7 +138,7 @@ contains
     call quo_phase_run(self%handle(), work, data, ierr)
   end subroutine phase_run_on
 
-  !> Tells what the last run cost the caller. Local.
+  !> Returns the costs of the last run for the caller. Local.
   subroutine phase_metrics(self, metrics, ierr)
     class(quo_phase), intent(in) :: self
     !> All zero before the first run.
@@ -148,7 +148,7 @@ contains
     call quo_phase_metrics(self%handle(), metrics, ierr)
   end subroutine phase_metrics
 
-  !> Frees it, whoever owns it. Local.
+  !> Frees it, even if other variables own it. Local.
   subroutine phase_free(self, ierr)
     class(quo_phase), target, intent(inout) :: self
     !> As for the procedure; an object that stands for nothing is allowed and does nothing.

@@ -73,7 +73,7 @@ contains
       call to_c(spec%name, name)
       ready = allocated(name)
       if (ready) wanted%name = c_loc(name)
-      ! Takes part all the same, and makes it fail everywhere.
+      ! Takes part nevertheless, so that the call fails on all processes.
       if (.not. ready) wanted%max_per_object = 0
     end if
     phase = c_null_ptr
@@ -81,10 +81,10 @@ contains
     if (.not. ready) ierr = out_of_memory()
   end subroutine create_with_spec
 
-  !> Starts a run: a selected rank gets its wider binding; the others should go on to
-  !> [[quo_phase_end]], where they sleep. A selected rank that cannot be bound is told that it is
-  !> not selected, and [[quo_phase_end]] then fails on every rank. Local; always followed by
-  !> [[quo_phase_end]] on the same thread.
+  !> Starts a run: a selected rank gets its wider binding; the others call [[quo_phase_end]], where
+  !> they sleep. A selected rank that cannot be bound is reported as not selected, and
+  !> [[quo_phase_end]] then fails on every rank. Local; always followed by [[quo_phase_end]] on the
+  !> same thread.
   subroutine quo_phase_begin(phase, selected, threads, ierr)
     !> A phase.
     type(c_ptr), value :: phase
@@ -101,7 +101,7 @@ contains
     selected = truth(answer)
   end subroutine quo_phase_begin
 
-  !> Tells whose work the caller does in this phase: the qids first .. first + count - 1 of the
+  !> Returns the ranks that the caller does the work of in this phase: the qids first .. first + count - 1 of the
   !> node. Local.
   subroutine quo_phase_qids(phase, first, count, ierr)
     !> A phase.
@@ -117,9 +117,9 @@ contains
     ierr = c_phase_qids(phase, first, count)
   end subroutine quo_phase_qids
 
-  !> Binds the calling thread, one of some that work at once, to a CPU of its own among those of the worker, until the
-  !> run ends. For threads of inner teams, in their region, and of other pools. Local; by any thread of a rank that
-  !> works in a run. Without effect on a simulated machine.
+  !> Binds the calling thread, one of several that work at once, to one CPU of the worker until the
+  !> run ends. For threads of inner teams, in their region, and of other pools. Local; by any thread
+  !> of a rank that works in a run. Without effect on a simulated machine.
   subroutine quo_phase_pin_thread(phase, number, count, ierr)
     !> A phase.
     type(c_ptr), value :: phase
@@ -164,8 +164,8 @@ contains
   end subroutine quo_phase_fail
 
   !> Runs the phase once: begin, work on selected ranks, end. Collective over the node. The work may
-  !> call any procedure on the context but `quo_free` and those that are collective over ranks
-  !> outside the workers.
+  !> call any procedure on the context except `quo_free` and procedures that are collective over
+  !> ranks outside the workers.
   subroutine run_work(phase, work, ierr)
     !> A phase.
     type(c_ptr), value :: phase
@@ -213,7 +213,7 @@ contains
     end if
   end subroutine call_work
 
-  !> Tells what the last run cost the caller. Local.
+  !> Returns the costs of the last run for the caller. Local.
   subroutine quo_phase_metrics(phase, metrics, ierr)
     !> A phase.
     type(c_ptr), value :: phase

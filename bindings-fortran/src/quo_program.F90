@@ -11,7 +11,7 @@ module quo_program
   implicit none
   private
 
-  !> Numbers of errors of a program, beside the codes of `quo`.
+  !> Error numbers of a program, in addition to the codes of `quo`.
   integer(c_int), parameter, public :: QUO_PROGRAM_BAD_ELEMENT = -1, QUO_PROGRAM_BAD_BRANCH = -2
 
   integer, parameter :: MOST_ELEMENTS = 64, LONGEST_NAME = 63

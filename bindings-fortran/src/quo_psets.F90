@@ -1,7 +1,8 @@
-!> Process sets over a running world. They need the option `process_sets`; every call is local but quo_world_accept, and
-!> waits for nobody but rank 0. Errors of all: `QUO_ERR_STATE` without the option, `QUO_ERR_INVLD_ARG` for what is no
-!> name, `QUO_ERR_NOT_FOUND` for a set that is not there, `QUO_ERR_REFUSED` for what the sets do not allow and in a
-!> parked process, `QUO_ERR_SYS` when rank 0 cannot be asked.
+!> Process sets over a running world. They need the option `process_sets`; every call except
+!> quo_world_accept is local, and waits for rank 0 only. Errors of all: `QUO_ERR_STATE` without the
+!> option, `QUO_ERR_INVLD_ARG` for an invalid name, `QUO_ERR_NOT_FOUND` for an unknown set,
+!> `QUO_ERR_REFUSED` for an operation that the sets do not allow and in a parked process,
+!> `QUO_ERR_SYS` when rank 0 cannot be asked.
 module quo_psets
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_f_pointer, c_int, c_loc, c_long_long, &
     c_null_ptr, c_ptr, c_size_t, c_sizeof
@@ -237,7 +238,7 @@ contains
     end if
   end subroutine quo_pset_prune
 
-  !> Leaves bytes under a key at a set, for whoever looks them up. Local.
+  !> Publishes bytes under a key of a set, for quo_pset_lookup. Local.
   subroutine quo_pset_publish(w, set, key, bytes, ierr, version)
     !> A world.
     type(c_ptr), value :: w
@@ -339,7 +340,7 @@ contains
     if (present(publisher)) publisher = who
   end subroutine quo_pset_lookup
 
-  !> Tells of a resize that is going on. That there is none is no error. Local.
+  !> Returns the current resize, if there is one; its absence is no error. Local.
   subroutine quo_pset_query(w, bound, view, delta, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -383,7 +384,7 @@ contains
     integer(c_int), intent(out) :: acceptance
     !> The set, on all, where all enter; else empty.
     character(len=:, kind=c_char), allocatable, intent(out) :: told
-    !> `QUO_ERR_STATE` for who is no rank, `QUO_ERR_REFUSED` on all.
+    !> `QUO_ERR_STATE` on a process that is no rank, `QUO_ERR_REFUSED` on all.
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: found
     character(kind=c_char), allocatable, target :: gone(:), name(:)
@@ -395,7 +396,7 @@ contains
     if (allocated(gone) .and. allocated(name)) then
       ierr = c_world_accept(w, gone, name, wait, acceptance, found)
     else
-      ! Takes part all the same, and makes it fail everywhere.
+      ! Takes part nevertheless, so that the call fails on all processes.
       ierr = c_world_accept(w, none, none, wait, acceptance, found)
       ierr = out_of_memory()
     end if
@@ -411,7 +412,7 @@ contains
     real(c_double), value :: wait
     !> The name.
     character(len=:, kind=c_char), allocatable, intent(out) :: set
-    !> `QUO_ERR_STATE` for who does not join, `QUO_ERR_ABORTED`.
+    !> `QUO_ERR_STATE` on a process that does not join, `QUO_ERR_ABORTED`.
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: found
     found = c_null_ptr
@@ -430,7 +431,8 @@ contains
     if (allocated(attributes%hints)) call put_text(attributes%hints, hints, change%hints, ready)
   end subroutine change_of
 
-  !> The lines of a text that the caller has to free, as a copy; none when `ierr` tells of a failure.
+  !> Returns a copy of the lines of a text that the caller must free; none if `ierr` reports a
+  !> failure.
   subroutine take_lines(from, lines, ierr)
     type(c_ptr), value :: from
     character(len=:, kind=c_char), allocatable, intent(out) :: lines(:)

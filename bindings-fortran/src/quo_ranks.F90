@@ -1,5 +1,5 @@
-!> Places and bindings of ranks. All procedures are local; what they tell about bindings is asked from the kernel
-!> each time, so it is true now.
+!> Places and bindings of ranks. All procedures are local; they ask the kernel for bindings each
+!> time, so the answers are current.
 module quo_ranks
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_ptr, c_ptr
   use quo_c, only: c_bound, c_cpuset_in_type, c_explain, c_id, c_nqids, c_qids_in_type, &
@@ -25,7 +25,7 @@ contains
     ierr = c_nqids(q, n)
   end subroutine quo_nqids
 
-  !> Tells the caller's qid: its number among the context's ranks on the same node. Local.
+  !> Returns the caller's qid: its number among the context's ranks on the same node. Local.
   subroutine quo_id(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -37,7 +37,7 @@ contains
     ierr = c_id(q, n)
   end subroutine quo_id
 
-  !> Tells whether the caller's binding shares a CPU with an object. A rank that may run anywhere is
+  !> Returns whether the caller's binding shares a CPU with an object. A rank that may run anywhere is
   !> in every object. Local.
   subroutine quo_cpuset_in_type(q, obj_type, type_index, oresult, ierr)
     !> A context.
@@ -78,14 +78,14 @@ contains
     call take_list(list, count, qids, ierr)
   end subroutine quo_qids_in_type
 
-  !> Tells whether the caller is bound: whether its binding leaves out CPUs that its control group
-  !> (container, job step) lets it use. Who may use one CPU only is never bound. Local.
+  !> Returns whether the caller is bound: whether its binding leaves out CPUs that its control group
+  !> (container, job step) lets it use. A process that may use one CPU only is never bound. Local.
   subroutine quo_bound(q, bound, ierr)
     !> A context.
     type(c_ptr), value :: q
     !> True if it is.
     logical, intent(out) :: bound
-    !> `QUO_ERR_SYS` when the kernel refuses to tell.
+    !> `QUO_ERR_SYS` when the kernel refuses to answer.
     integer(c_int), intent(out) :: ierr
     integer(c_int) :: answer
     answer = 0
@@ -93,7 +93,7 @@ contains
     bound = truth(answer)
   end subroutine quo_bound
 
-  !> Tells the caller's binding as text. Local.
+  !> Returns the caller's binding as text. Local.
   subroutine quo_stringify_cbind(q, cbind_str, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -107,7 +107,7 @@ contains
     call take_text(text, cbind_str, ierr)
   end subroutine quo_stringify_cbind
 
-  !> Tells the binding of a rank of the caller's node as text. Local.
+  !> Returns the binding of a rank of the caller's node as text. Local.
   subroutine quo_stringify_cbind_of(q, qid, cbind_str, ierr)
     !> A context.
     type(c_ptr), value :: q
@@ -124,8 +124,8 @@ contains
     call take_text(text, cbind_str, ierr)
   end subroutine quo_stringify_cbind_of
 
-  !> Explains the node: what is bound where, by whom, and why, read back from the kernel. Says so
-  !> when the machine is simulated. Local.
+  !> Explains the bindings of the node: what is bound where, by what, and why, read back from the
+  !> kernel. The text says so when the machine is simulated. Local.
   subroutine quo_explain(q, json, text, ierr)
     !> A context.
     type(c_ptr), value :: q

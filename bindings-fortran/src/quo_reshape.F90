@@ -1,7 +1,7 @@
 !> Resize points: the calls of ReSHAPE over the elastic world. quo-reshape.h has the whole text of each procedure;
-!> the rules of `quo_errors` hold. A process that leaves sleeps in [[reshape_resize]] until it is called in again
-!> or the job is over, and so do those that are no ranks at first, in [[reshape_init]]; [[reshape_getseat]] says
-!> which.
+!> the rules of `quo_errors` hold. A process that leaves sleeps in [[reshape_resize]] until it is
+!> called in again or the job is over; processes that are no ranks at first sleep in
+!> [[reshape_init]]. [[reshape_getseat]] says which.
 module quo_reshape
   use, intrinsic :: iso_c_binding, only: &
     c_associated, c_char, c_double, c_f_pointer, c_funptr, c_int, c_loc, c_null_funptr, &
@@ -28,13 +28,13 @@ module quo_reshape
   integer(c_int), parameter, public :: REMAP_CONTINUE = 0
   !> The world has grown: redistribute to all.
   integer(c_int), parameter, public :: REMAP_EXPAND = 1
-  !> The world is going to shrink: redistribute to those who stay.
+  !> The world is going to shrink: redistribute to the stayers.
   integer(c_int), parameter, public :: REMAP_SHRINK = 2
   !> A rank, as before.
   integer(c_int), parameter, public :: RESHAPE_STAYS = 0
-  !> A rank that was none: it goes on with [[reshape_getitercount]].
+  !> A new rank: it continues with [[reshape_getitercount]].
   integer(c_int), parameter, public :: RESHAPE_JOINS = 1
-  !> No rank any more: the job is over.
+  !> No longer a rank: the job is over.
   integer(c_int), parameter, public :: RESHAPE_ENDED = 2
 
   !> First arrangement of a program's processors.
@@ -84,8 +84,8 @@ module quo_reshape
 
 contains
 
-  !> Makes the world with as many ranks as the topology says. Collective over all processes that were
-  !> launched; those that are no ranks sleep in it.
+  !> Makes the world with as many ranks as the topology says. Collective over all launched
+  !> processes; processes that are no ranks sleep in it.
   subroutine reshape_init(topology, ierr, options, decide, data)
     !> First arrangement of processors, the same everywhere.
     type(processortopology), intent(in) :: topology
@@ -119,21 +119,21 @@ contains
     if (present(decide)) scheduler = decide
     its_data = c_null_ptr
     if (present(data)) its_data = data
-    ! Takes part all the same, and makes it fail everywhere.
+    ! Takes part nevertheless, so that the call fails on all processes.
     if (.not. ready) wanted%ndims = 0
     ierr = c_reshape_init_with(wanted, given, scheduler, its_data)
     if (.not. ready) ierr = out_of_memory()
   end subroutine reshape_init
 
-  !> Ends the program's world. Made by all processes, before MPI_Finalize.
+  !> Ends the program's world. All processes call it, before MPI_Finalize.
   subroutine reshape_exit(ierr)
     !> `QUO_ERR_STATE` when the program has not begun; as quo_world_end.
     integer(c_int), intent(out) :: ierr
     ierr = c_reshape_exit()
   end subroutine reshape_exit
 
-  !> A resize point: tells how long the last iterations took each, and gets one decision on all ranks.
-  !> Collective.
+  !> A resize point: reports the time of each of the last iterations, and gets one decision on all
+  !> ranks. Collective.
   subroutine reshape_contactscheduler(seconds, iteration, decision, ierr)
     !> The time.
     real(c_double), value :: seconds
@@ -151,7 +151,7 @@ contains
   subroutine reshape_resize(decision, ierr)
     !> Result of the contact. Not looked at: the library knows it.
     integer(c_int), value :: decision
-    !> `QUO_ERR_ABORTED` when somebody had a reason: the ranks are the old ones.
+    !> `QUO_ERR_ABORTED` when a process refused: the ranks are the old ones.
     integer(c_int), intent(out) :: ierr
     ierr = c_reshape_resize(decision)
   end subroutine reshape_resize

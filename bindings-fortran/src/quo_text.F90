@@ -47,8 +47,8 @@ contains
     end do
   end subroutine copied_text
 
-  !> As [[copied_text]], for a text that the caller has to free. Gives an empty text when `ierr`
-  !> tells of a failure.
+  !> As [[copied_text]], for a text that the caller must free. Returns an empty text if `ierr`
+  !> reports a failure.
   subroutine take_text(from, text, ierr)
     type(c_ptr), value :: from
     character(len=:, kind=c_char), allocatable, intent(out) :: text
@@ -60,7 +60,8 @@ contains
     freed = c_ptr_free(from)
   end subroutine take_text
 
-  !> A list that the caller has to free, as a copy; of no elements when `ierr` tells of a failure.
+  !> Returns a copy of a list that the caller must free; without elements if `ierr` reports a
+  !> failure.
   subroutine take_list(from, length, list, ierr)
     type(c_ptr), value :: from
     integer(c_int), value :: length
@@ -138,7 +139,7 @@ contains
     ierr = c_set_last_error(QUO_ERR_INVLD_ARG, why%bytes)
   end function refuse
 
-  !> Goes on with a text; what is too long is cut off.
+  !> Appends a text; the part that does not fit is cut off.
   subroutine say(self, text)
     class(sentence), intent(inout) :: self
     character(len=*, kind=c_char), intent(in) :: text
@@ -150,7 +151,7 @@ contains
     end do
   end subroutine say
 
-  !> Goes on with a number that is not negative.
+  !> Appends a number that is not negative.
   subroutine number(self, value)
     class(sentence), intent(inout) :: self
     integer(c_size_t), intent(in) :: value

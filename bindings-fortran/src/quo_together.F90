@@ -23,14 +23,15 @@ contains
   subroutine quo_barrier(q, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> `QUO_ERR_DEAD_MEMBER` when a rank ended and can never come, `QUO_ERR_TIMEOUT` when the time
-    !> of a rank in [[quo_barrier_timed]] ran out, `QUO_ERR_DETACHED` when the caller has detached.
+    !> `QUO_ERR_DEAD_MEMBER` when a rank has ended and can never enter, `QUO_ERR_TIMEOUT` when the
+    !> time of a rank in [[quo_barrier_timed]] ran out, `QUO_ERR_DETACHED` when the caller has
+    !> detached.
     integer(c_int), intent(out) :: ierr
     ierr = c_barrier(q)
   end subroutine quo_barrier
 
   !> As [[quo_barrier]], but waits no longer than given. When the time of one rank runs out, the
-  !> barrier fails for every rank that is in it or still comes to it; the next one works again.
+  !> barrier fails for every rank that is in it or enters it later; the next one works again.
   !> Collective over the node.
   subroutine quo_barrier_timed(q, seconds, ierr)
     !> A context.
@@ -45,8 +46,8 @@ contains
   end subroutine quo_barrier_timed
 
   !> Chooses the ranks that work when a phase needs fewer ranks than there are: at most a given
-  !> number per object. Nobody's binding is changed, and the same bindings always give the same
-  !> choice. Collective over the node.
+  !> number per object. No binding is changed, and the same bindings always give the same choice.
+  !> Collective over the node.
   subroutine quo_auto_distrib(q, distrib_over_this, max_qids_per_res_type, oselected, ierr)
     !> A context.
     type(c_ptr), value :: q

@@ -41,7 +41,7 @@ module quo_types
   type, public :: quo_worker_t
     !> Threads to run: the worker's share of the CPUs.
     integer(c_int) :: threads = 0
-    !> The first of the qids whose work this worker does; they are contiguous.
+    !> First of the qids that this worker does the work of; they are contiguous.
     integer(c_int) :: first_qid = 0
     !> Number of qids, the worker's own among them.
     integer(c_int) :: nqids = 0
@@ -79,7 +79,7 @@ module quo_types
       type(quo_worker_t), intent(in) :: worker
     end subroutine quo_phase_work
 
-    !> Work of a phase with the data given to `quo_phase_run`; `select type` tells what it is.
+    !> Work of a phase with the data given to `quo_phase_run`; `select type` finds its type.
     subroutine quo_phase_work_on(worker, data)
       import :: quo_worker_t
       implicit none

@@ -30,7 +30,7 @@ module quo_world
 #endif
   end interface quo_window_comm
 
-  !> Gives everybody what rank 0 has: bytes, or a number.
+  !> Broadcasts from rank 0: bytes, or a number.
   interface quo_window_tell
     module procedure quo_window_tell
     module procedure quo_window_tell_number
@@ -58,17 +58,17 @@ contains
     type(option_texts), target :: texts
     logical :: ready
     call c_world_options_of(options, given, texts, ready)
-    ! Takes part all the same, and makes it fail everywhere.
+    ! Takes part nevertheless, so that the call fails on all processes.
     if (.not. ready) given%start = -1
     w = c_null_ptr
     ierr = c_world_create(w, given)
     if (.not. ready) ierr = out_of_memory()
   end subroutine quo_world_create
 
-  !> Ends the world: who sleeps wakes up and is told. Collective over the ranks, and made by processes that are
-  !> parked or have ended as well, before MPI_Finalize.
+  !> Ends the world: parked processes wake up and see the end. Collective over the ranks; parked and
+  !> ended processes call it as well, before MPI_Finalize.
   subroutine quo_world_end(w, ierr)
-    !> A world, or `c_null_ptr`. Not valid any more afterwards.
+    !> A world, or `c_null_ptr`. No longer valid afterwards.
     type(c_ptr), value :: w
     !> `QUO_ERR_INVLD_HANDLE`, `QUO_ERR_BUSY`, `QUO_ERR_MPI`.
     integer(c_int), intent(out) :: ierr
@@ -125,7 +125,7 @@ contains
     ierr = c_world_capacity(w, most)
   end subroutine quo_world_capacity
 
-  !> Tells if this process was started for a growth, and so ends when it leaves. Local.
+  !> Returns true if this process was started for a growth, and so ends when it leaves. Local.
   subroutine quo_world_was_started(w, started, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -139,7 +139,8 @@ contains
     started = truth(answer)
   end subroutine quo_world_was_started
 
-  !> Probes for a resize that all ranks have come to: [[quo_world_begin]] is next. Made by all ranks in the same places.
+  !> Probes for a resize that all ranks have reached: [[quo_world_begin]] is next. All ranks call it
+  !> in the same places.
   subroutine quo_world_probe(w, enters, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -209,7 +210,8 @@ contains
   subroutine quo_world_comm(w, comm, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> The communicator; MPI_COMM_NULL for one who is no rank, no communicator after a failure.
+    !> The communicator; MPI_COMM_NULL on a process that is no rank, no communicator after a
+    !> failure.
     integer, intent(out) :: comm
     !> As `quo_elastic` says, and `QUO_ERR_CALL_BEFORE_INIT` in a serial program without MPI.
     integer(c_int), intent(out) :: ierr
@@ -263,7 +265,7 @@ contains
     call take_text(found, cause, ierr)
   end subroutine quo_world_request_state
 
-  !> Opens the window in which data move. Collective over all who stay, leave or join.
+  !> Opens the window in which data move. Collective over all stayers, leavers and joiners.
   subroutine quo_world_begin(w, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -272,7 +274,8 @@ contains
     ierr = c_world_begin(w)
   end subroutine quo_world_begin
 
-  !> A communicator of the window. Local; `QUO_WINDOW_BETWEEN` collective over everybody.
+  !> Returns a communicator of the window. Local; `QUO_WINDOW_BETWEEN` is collective over all in the
+  !> window.
   subroutine quo_window_comm(w, which, comm, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -306,7 +309,7 @@ contains
     ierr = c_window_counts(w, stay, leave, join)
   end subroutine quo_window_counts
 
-  !> Gives everybody the bytes that rank 0 has. Collective over everybody.
+  !> Broadcasts the bytes of rank 0. Collective over all in the window.
   subroutine quo_window_tell(w, data, length, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -330,7 +333,7 @@ contains
     ierr = c_window_tell(w, c_loc(number), c_sizeof(number))
   end subroutine quo_window_tell_number
 
-  !> Moves all arrays now; the commit does it otherwise. Collective over everybody.
+  !> Moves all arrays now; otherwise the commit does. Collective over all in the window.
   subroutine quo_window_move(w, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -339,8 +342,8 @@ contains
     ierr = c_window_move(w)
   end subroutine quo_window_move
 
-  !> Begins to move all arrays, which go on in [[quo_window_move_test]]; quo-elastic.h says what can be called until the
-  !> end of the move. Collective over everybody.
+  !> Begins to move all arrays; [[quo_window_move_test]] continues the move. quo-elastic.h says
+  !> which calls are valid until its end. Collective over all in the window.
   subroutine quo_window_move_begin(w, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -363,8 +366,8 @@ contains
     done = truth(answer)
   end subroutine quo_window_move_test
 
-  !> Waits until the arrays of all processes are where they belong; the commit does it otherwise. Collective over
-  !> everybody.
+  !> Waits until all arrays have been moved on all processes; otherwise the commit does. Collective
+  !> over all in the window.
   subroutine quo_window_move_end(w, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -373,20 +376,22 @@ contains
     ierr = c_window_move_end(w)
   end subroutine quo_window_move_end
 
-  !> Ends the resize: the world is the new one if everybody commits. Collective over everybody.
+  !> Ends the resize: the world is the new one if all processes commit. Collective over all in the
+  !> window.
   subroutine quo_world_commit(w, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> `QUO_ERR_ABORTED` on all when somebody does not want it, `QUO_ERR_STATE`.
+    !> `QUO_ERR_ABORTED` on all when a process refuses, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
     ierr = c_world_commit(w)
   end subroutine quo_world_commit
 
-  !> Gives the resize up, on all. Collective over everybody, as [[quo_world_commit]].
+  !> Aborts the resize on all processes. Collective over all in the window, like
+  !> [[quo_world_commit]].
   subroutine quo_world_abort(w, reason, ierr)
     !> A world.
     type(c_ptr), value :: w
-    !> Reason that the others are told.
+    !> Reason, as text for the other processes.
     character(len=*, kind=c_char), intent(in) :: reason
     !> `QUO_ERR_STATE` outside of a resize.
     integer(c_int), intent(out) :: ierr

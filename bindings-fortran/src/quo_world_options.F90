@@ -77,7 +77,7 @@ contains
     given%least = options%least
   end subroutine slurm_of
 
-  !> A text that is there.
+  !> The text, if it is allocated.
   subroutine put(text, kept, place, ready)
     character(len=:, kind=c_char), allocatable, intent(in) :: text
     type(bytes), target, intent(inout) :: kept

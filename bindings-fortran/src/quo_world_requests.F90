@@ -10,7 +10,7 @@ module quo_world_requests
   implicit none
   private
 
-  !> Brings all events to a procedure of the program, or to none any more.
+  !> Passes all events to a procedure of the program, or stops doing so.
   interface quo_world_on_event
     module procedure on_event
     module procedure on_event_with
@@ -43,7 +43,7 @@ contains
     integer(c_long_long), intent(out) :: request
     !> `QUO_ERR_REFUSED`, `QUO_ERR_INVLD_ARG`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
-    !> The request that has to end before the turn of this one comes; 0 for none.
+    !> The request that must end before this one starts; 0 for none.
     integer(c_long_long), intent(out), optional :: after
     type(c_request_spec) :: given
     character(kind=c_char), allocatable, target :: on(:), from(:), origin(:)
@@ -172,7 +172,7 @@ contains
     if (ierr /= QUO_SUCCESS) call forget_events(w)
   end subroutine on_event_with
 
-  !> Brings events to no procedure any more. Local.
+  !> Stops passing events to a procedure. Local.
   subroutine on_no_event(w, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -196,7 +196,7 @@ contains
     call take_text(found, json, ierr)
   end subroutine quo_world_report
 
-  !> Reports how the main loop goes, for those who decide about the size of the job. What rank 0 reports counts. Local.
+  !> Reports the progress of the main loop to managers. Only rank 0's report counts. Local.
   subroutine quo_world_report_progress(w, progress, ierr)
     !> A world.
     type(c_ptr), value :: w

@@ -121,7 +121,7 @@ class Context(Handle):
         """The number of nodes of the context: machines, not NUMA nodes. Local."""
         return library.number("QUO_nnodes", self._handle)
 
-    # Who is where
+    # Places and bindings of ranks
 
     @property
     def qid(self) -> int:
@@ -152,7 +152,7 @@ class Context(Handle):
         return bool(library.number("QUO_cpuset_in_type", self._handle, int(kind), index))
 
     def qids_in(self, kind: ObjectType, index: int) -> List[int]:
-        """Returns the ranks of the node whose binding shares a CPU with an object.
+        """Returns the ranks of the node with a binding that shares a CPU with an object.
 
         Local; asks the kernel about each rank.
         """
@@ -237,8 +237,8 @@ class Context(Handle):
         """Selects the workers of a phase, which can be run any number of times.
 
         With ``sharing`` other than ``OVERLAP`` the phase has its CPUs alone: it waits for all of
-        them, or takes those that are free, for at most ``sharing_timeout`` seconds (0: the limit of
-        creation). ``pinning`` puts OpenMP threads on CPUs of their own; by default as ``OMP_PROC_BIND`` and its
+        them, or takes the free ones, for at most ``sharing_timeout`` seconds (0: the limit of
+        creation). ``pinning`` puts each OpenMP thread on one CPU; by default as ``OMP_PROC_BIND`` and its
         relatives say, on the worker's CPUs. Collective over the node; the arguments are the same on every rank.
         """
         shared = (sharing, sharing_timeout)
@@ -272,7 +272,7 @@ class Context(Handle):
     def split_by_device(self, kind: ObjectType, device: DeviceKind, index: int) -> "Context":
         """As :meth:`split_by_weight`, with a part for each device that a rank of the node names.
 
-        A part has the objects near its device; what several devices are near is dealt out among
+        A part has the objects near its device; objects near several devices are divided among
         them. ``index`` is the caller's device among those of :meth:`ndevices`; see
         :meth:`assign_device`. ``kind`` and ``device`` are the same on every rank.
         """
@@ -309,22 +309,22 @@ class Context(Handle):
     # Memory
 
     def set_memory_policy(self, policy: MemoryPolicy) -> None:
-        """Lets a policy go with this rank's pushes and phases from now on: what the calling thread
-        writes first comes from the NUMA nodes of the CPUs pushed. The pop of the last push brings
-        the thread's own policy back, and ``KEEP`` ends this. Local; by the thread that pushes."""
+        """Applies a memory policy to this rank's later pushes and phases: pages that the calling
+        thread writes first come from the NUMA nodes of the pushed CPUs. The pop of the last push
+        restores the thread's own policy, and ``KEEP`` ends this. Local; by the thread that pushes."""
         library.call("QUO_set_memory_policy", self._handle, int(policy))
 
     def place(
         self, array: "numpy.ndarray[Any, Any]", kind: ObjectType, index: int, policy: MemoryPolicy
     ) -> None:
-        """Gives the memory of a contiguous array to the NUMA nodes of an object: pages that there are
-        move, others come from there when they are first written. Local."""
+        """Places the memory of a contiguous array on the NUMA nodes of an object: existing pages move,
+        others are allocated there when they are first written. Local."""
         start, length = _extent(array)
         library.call("QUO_memory_place", self._handle, start, length, int(kind), index, int(policy))
 
     def places(self, array: "numpy.ndarray[Any, Any]") -> Tuple[List[int], int]:
-        """Asks the kernel for the bytes of a contiguous array on each NUMA node, and for those that
-        have no page. Local."""
+        """Asks the kernel for the bytes of a contiguous array on each NUMA node, and of those
+        without a page. Local."""
         start, length = _extent(array)
 
         def on(node: int) -> int:
@@ -342,7 +342,7 @@ class Context(Handle):
         library.call("QUO_lend", self._handle)
 
     def reclaim(self) -> None:
-        """Takes the CPUs back at once; who borrowed them gives them up at its next look. Local."""
+        """Takes the CPUs back at once; the borrower releases them at its next look. Local."""
         library.call("QUO_reclaim", self._handle)
 
     def borrow(self) -> Tuple[int, int]:
@@ -363,14 +363,14 @@ class Context(Handle):
         """Gives borrowed CPUs back, and restores the binding. Local."""
         library.call("QUO_give_back", self._handle)
 
-    # Members that come and go
+    # Members that leave and return
 
     def detach(self) -> None:
-        """Leaves the barriers of the node; the others go on without this rank. Local."""
+        """Leaves the barriers of the node; the other ranks no longer wait for this one. Local."""
         library.call("QUO_detach", self._handle)
 
     def attach(self) -> None:
-        """Comes back after :meth:`detach`. Local."""
+        """Returns to the barriers after :meth:`detach`. Local."""
         library.call("QUO_attach", self._handle)
 
     def dead_qids(self) -> List[int]:
@@ -378,7 +378,7 @@ class Context(Handle):
         return library.qids("QUO_dead_qids", self._handle)
 
     def expel(self, qid: int) -> None:
-        """Removes a dead rank. Local; made by every rank before its next collective call."""
+        """Removes a dead rank. Local; every rank calls it before its next collective call."""
         library.call("QUO_expel", self._handle, qid)
 
     def adapt(self, comm: "MPI.Intracomm") -> None:
@@ -391,7 +391,7 @@ class Context(Handle):
 
 
 class NamedBarrier(Handle):
-    """A barrier among some ranks of a node. Made by :meth:`Context.named_barrier`."""
+    """A barrier among some ranks of a node, made by :meth:`Context.named_barrier`."""
 
     _free = "QUO_named_barrier_free"
 

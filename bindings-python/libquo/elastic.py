@@ -19,7 +19,7 @@ The main loop of a program that can be resized::
             field.local[:] += 1.0
             step += 1
 
-Calls that are collective are made by all ranks of the world in the same order. A world is used by
+All ranks of the world make collective calls in the same order. A world is used by
 one thread at a time.
 """
 
@@ -221,13 +221,13 @@ class World(Handle):
         return status is not Status.ENDED
 
     def enters(self) -> bool:
-        """Returns true if :meth:`begin` is next: all ranks have come to a resize, or this process
-        joins. Made by all ranks in the same places of the program.
+        """Returns true if :meth:`begin` is next: all ranks have reached a resize, or this process
+        joins. All ranks call it in the same places of the program.
         """
         return self.status is Status.JOINING or self.probe()
 
     def probe(self) -> bool:
-        """Returns true if all ranks have come to a resize. Made by all ranks in the same places."""
+        """Returns true if all ranks have reached a resize. All ranks call it in the same places."""
         return bool(library.number("QUO_world_probe", self._handle))
 
     def wait(self) -> bool:
@@ -238,8 +238,8 @@ class World(Handle):
         """Opens the window in which data move, in a ``with`` block.
 
         The end of the block commits the resize, and moves the arrays unless that was done; an
-        exception in it aborts the resize on all, and goes on. Collective over all who stay, leave
-        or join.
+        exception in it aborts the resize on all, and propagates. Collective over all stayers,
+        leavers and joiners.
         """
         return Window(self)
 
@@ -252,11 +252,11 @@ class World(Handle):
         remaining: Optional[float] = None,
         bytes_per_rank: Optional[int] = None,
     ) -> None:
-        """Reports the progress of the main loop for those who decide about the size of the job.
+        """Reports the progress of the main loop to managers.
 
         ``seconds`` is the time of an iteration, ``mpi_ratio`` the time in MPI divided by that of
-        computing, ``bytes_per_rank`` the memory of the rank that has most. Local; what rank 0
-        reports counts.
+        computing, ``bytes_per_rank`` the memory of the largest rank. Local; only rank 0's
+        report counts.
         """
         progress = library.Progress(
             ctypes.sizeof(library.Progress),
@@ -281,7 +281,7 @@ class World(Handle):
         grace: float = 0.0,
         origin: Optional[str] = None,
     ) -> int:
-        """Asks for a resize, which comes at one of the next probes. Returns the request's number.
+        """Requests a resize at one of the next probes. Returns the request's number.
 
         ``on`` are hosts to grow on or to move to, ``leaving`` hosts to leave. Local, on rank 0;
         answered at once. Raises :class:`RefusedError` with the reason.
@@ -395,7 +395,7 @@ def _array_spec(
 
 
 class Array:
-    """An array of the world. Made by :meth:`World.add_array` and :meth:`World.array`.
+    """An array of the world, made by :meth:`World.add_array` and :meth:`World.array`.
 
     It stays valid over resizes; what :attr:`local` returns does not.
     """
@@ -419,7 +419,7 @@ class Array:
     def local(self) -> "numpy.ndarray[Any, Any]":
         """This rank's part, without a copy: a vector, or a matrix where it has more than one row.
 
-        Asked for anew after each commit: a part from before is memory that the library has given
+        To be requested again after each commit: an earlier part is memory that the library has given
         back, and must not be touched. Local.
         """
         import numpy
@@ -464,7 +464,7 @@ class Array:
 
 
 class Window:
-    """A resize in progress. Made by :meth:`World.begin`."""
+    """A resize in progress, made by :meth:`World.begin`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -496,21 +496,21 @@ class Window:
 
     @property
     def all_ranks(self) -> "MPI.Comm":
-        """The communicator of all who stay, leave or join: the old ranks first. Local."""
+        """The communicator of all stayers, leavers and joiners: the old ranks first. Local."""
         return self._comm(0)
 
     @property
     def old(self) -> "MPI.Comm":
-        """The world as it was; the null communicator on one who joins. Local."""
+        """The old world; the null communicator on joiners. Local."""
         return self._comm(1)
 
     @property
     def new(self) -> "MPI.Comm":
-        """The world as it will be; the null communicator on one who leaves. Local."""
+        """The next world; the null communicator on leavers. Local."""
         return self._comm(2)
 
     def intercommunicator(self) -> "MPI.Comm":
-        """Makes an intercommunicator between the old ranks and those who join.
+        """Makes an intercommunicator between old ranks and joiners.
 
         Collective over all; to be freed with its ``Free`` before the commit.
         """

@@ -168,9 +168,9 @@ def is_active() -> bool:
 
 @contextlib.contextmanager
 def region(name: str) -> Iterator[None]:
-    """Makes the ``with`` block a phase of its own in reports, with the peaks inside it.
+    """Makes the ``with`` block a separate phase in reports, with the peaks inside it.
 
-    Regions nest, and are those of the process, not of a thread. Names longer than 47 bytes are cut.
+    Regions nest, and belong to the process, not to a thread. Names longer than 47 bytes are cut.
     """
     hooks = _profiler()
     if hooks is None:

@@ -61,13 +61,13 @@ class Phase(Handle):
         While the block runs, every OpenMP runtime and BLAS library of the process, those inside of
         Python's modules (NumPy's OpenBLAS) too, has the worker's threads. ``worker.threads`` is the
         number that every OpenMP runtime gives; :meth:`Context.explain` says why it is fewer than planned.
-        An exception in the block fails the run on all ranks of the node: it goes on here, and the
+        An exception in the block fails the run on all ranks of the node: it propagates here, and the
         others get :class:`WorkFailedError` with its text. Collective over the node.
         """
         return PhaseRun(self)
 
     def pin_thread(self, number: int, count: int) -> None:
-        """Binds the calling thread, number ``number`` of ``count`` on this rank, to a CPU of its own until the run ends.
+        """Binds the calling thread, number ``number`` of ``count`` on this rank, to one CPU until the run ends.
 
         For threads of Python's own pools, inside the block. Local.
         """
@@ -121,4 +121,4 @@ class PhaseRun:
         try:
             library.call("QUO_phase_end", handle)
         except WorkFailedError:
-            pass  # The exception of the block goes on.
+            pass  # The exception of the block propagates.

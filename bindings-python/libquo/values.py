@@ -87,7 +87,7 @@ class Worker(NamedTuple):
 
     #: Threads to run: the worker's share of the CPUs.
     threads: int
-    #: The first of the qids whose work this rank does.
+    #: First of the qids that this rank does the work of.
     first_qid: int
     #: Number of these qids, which are contiguous; the rank's own is among them.
     qids: int

@@ -10,7 +10,7 @@ fn main() {
     for variable in ["MPICC", "MPICXX", "MPI_HOME"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
-    // Where the MPI's libraries are, told by quo-mpi.
+    // Where the MPI's libraries are, as reported by quo-mpi.
     let run_path = env::var("DEP_QUO_MPI_RUN_PATH").unwrap_or_default();
     for folder in run_path.split(':').filter(|folder| !folder.is_empty()) {
         println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");
@@ -43,7 +43,7 @@ fn named(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
-/// The C++ wrapper beside a C wrapper: `mpicc.mpich` has `mpicxx.mpich`.
+/// The C++ wrapper next to a C wrapper: `mpicc.mpich` has `mpicxx.mpich`.
 fn sibling(mpicc: &str) -> String {
     let (folder, name) = mpicc.rsplit_once('/').map_or(("", mpicc), |(f, n)| (f, n));
     let name = name.replacen("mpicc", "mpicxx", 1);

@@ -11,7 +11,7 @@
 
 enum { N = 24, SIZES = 16 };
 
-/* Progress of a process, which joiners are told. */
+/* Progress of a process, which joiners receive. */
 struct progress {
     int step;
     /* The next of the sizes, and if it has been asked for. */

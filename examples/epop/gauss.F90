@@ -10,7 +10,8 @@ module gauss
 
   integer, parameter :: N = 24, STEPS(2) = [4, 13], SIZES(2) = [4, 2]
 
-  ! Progress of this process, which joiners are told: the column, the next of the sizes, and 1 if it has been asked for.
+  ! Progress of this process, which joiners receive: the column, the next of the sizes, and 1 if it
+  ! has been asked for.
   integer(c_int), target :: now(3) = [1, 1, 0]
 
 contains

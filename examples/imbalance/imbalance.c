@@ -1,12 +1,12 @@
 /*
- * An MPI+OpenMP program whose ranks have different amounts of work, and that knows nothing of quo.
+ * An MPI+OpenMP program without quo, with different amounts of work on its ranks.
  *
  *     imbalance STEPS WORK...
  *
  * Each step of a rank is a number of parallel regions, WORK of them by rank (the last number is for all others), and a
  * sum over all ranks. `quo-run -- mpirun -n 2 --bind-to core ./imbalance 20 60 20` gives the threads of rank 0 the core
- * on which rank 1 waits. Rank 0 prints the seconds, those of the step that others of the machine disturbed least, and the
- * sum, which does not depend on the threads.
+ * on which rank 1 waits. Rank 0 prints the seconds, the seconds of the least disturbed step, and
+ * the sum, which does not depend on the threads.
  */
 #include <mpi.h>
 #include <omp.h>

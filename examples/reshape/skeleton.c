@@ -1,6 +1,6 @@
-/* The skeleton program of ReSHAPE (Sudarsan 2009, figures 2.3 and 2.4) in C, with a matrix that says whether
- * it is right: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize point. Ranks beyond those
- * that were launched are started, where the MPI can. */
+/* The skeleton program of ReSHAPE (Sudarsan 2009, figures 2.3 and 2.4) in C, with a matrix that
+ * verifies itself: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize point.
+ * Ranks beyond the launched ones are started if the MPI can. */
 
 #include <stdio.h>
 #include <stdlib.h>

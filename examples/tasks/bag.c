@@ -1,6 +1,7 @@
-/* Master and workers with a bag of items, on ranks that come and go: `mpirun -n 4 bag finish 7` asks for random numbers
- * of ranks, with 7 as the seed. A worker that leaves computes its item to the end with `finish`, and gives it back at
- * once with `return`. Rank 0 is the master, and never leaves. At the end each item has been done exactly once. */
+/* Master and workers with a bag of items, on changing ranks: `mpirun -n 4 bag finish 7` asks for
+ * random numbers of ranks, with 7 as the seed. A worker that leaves computes its item to the end
+ * with `finish`, and gives it back at once with `return`. Rank 0 is the master, and never leaves.
+ * At the end each item has been done exactly once. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -24,7 +25,7 @@ static QUO_world w;
 static MPI_Comm ranks;
 static int returns, size;
 
-/* The bag is a stack, so that what comes back is given out next. */
+/* The bag is a stack, so that returned items are given out next. */
 static int bag[ITEMS], in_bag, left = ITEMS, resizes, requests;
 static int times_done[ITEMS], values[ITEMS];
 
@@ -46,7 +47,7 @@ resize(void)
     check(QUO_world_commit(w), "QUO_world_commit");
 }
 
-/* Returns not 0 if a resize has come. All ranks make the call at each word of the master. */
+/* Returns not 0 if a resize is pending. All ranks make the call at each message of the master. */
 static int
 probe(void)
 {
@@ -168,7 +169,7 @@ give_out(unsigned *random, int most)
             probed = MPI_Wtime();
             for (int worker = 1; worker < size; ++worker) MPI_Send(NULL, 0, MPI_BYTE, worker, PROBE, ranks);
             if (probe()) {
-                /* Nobody is waited for but by its answer: an item is done, or comes back. */
+                /* The master waits only for answers: an item is done, or is returned. */
                 for (; busy > 0; --busy) receive();
                 free(is_busy);
                 resize();

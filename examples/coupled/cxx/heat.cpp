@@ -12,11 +12,11 @@ namespace heat {
 
 namespace {
 
-// A communicator of our own.
+// A private communicator.
 class Ranks {
 public:
     explicit Ranks(MPI_Comm of_caller) { MPI_Comm_dup(of_caller, &comm_); }
-    // Those of `all` that say `member`, in the same order; none on the others. Collective.
+    // The ranks of `all` with `member` set, in the same order; none on the others. Collective.
     Ranks(const Ranks& all, bool member)
     {
         MPI_Comm_split(all.comm_, member ? 0 : MPI_UNDEFINED, all.rank(), &comm_);
@@ -183,7 +183,7 @@ heat_outcome Library::State::step(double dt, const double* depth, double* heat)
         context->barrier();
         quo::PhaseGuard run = phase->begin();
         const int code = works() ? work(run, dt, result) : DIFFUSION_OK;
-        // Those who do not work sleep here until the others are done.
+        // Ranks that do not work sleep here until the others are done.
         run.end();
         const quo::PhaseMetrics metrics = phase->metrics();
         usage.working += metrics.run.count();
@@ -192,7 +192,7 @@ heat_outcome Library::State::step(double dt, const double* depth, double* heat)
     });
     copy_in(heat);
     heat_outcome outcome{result.iterations, worker_count, result.residual};
-    // A worker's numbers, for those who have slept; they are the same on all workers.
+    // A worker's numbers, for the ranks that slept; they are the same on all workers.
     outcome.iterations = ranks.reduce(result.iterations, MPI_MAX);
     MPI_Allreduce(&result.residual, &outcome.residual, 1, MPI_DOUBLE, MPI_MAX, ranks.comm());
     return outcome;

@@ -1,8 +1,8 @@
 /*
  * L1 in C++ for callers in C, Fortran and Rust.
  *
- * heat_diffusion_step() is a solver that knows nothing of quo, as the one in diffusion.h. The heat
- * library below it finds by itself who works with how many threads; its caller knows nothing of quo.
+ * heat_diffusion_step() is a solver without quo, like the one in diffusion.h. The heat library
+ * below it selects workers and thread counts by itself; its caller needs no quo.
  */
 #ifndef HEAT_H
 #define HEAT_H
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Codes beside the DIFFUSION_ ones. */
+/* Codes in addition to the DIFFUSION_ ones. */
 enum {
     HEAT_RUNTIME = 5 /* the runtime below failed: heat_last_error() says how */
 };
@@ -63,7 +63,7 @@ typedef struct heat_library heat_library;
 
 /*
  * Sets the library up. Collective over `ranks`, which hold consecutive blocks of rows from the
- * bottom of the mesh to its top, those of each node one after the other. The communicator is
+ * bottom of the mesh to its top, the ranks of each node one after the other. The communicator is
  * duplicated. Returns 0, or a code, the same on every rank; then *library is NULL.
  */
 int heat_create(MPI_Comm ranks, const heat_problem *problem, heat_library **library);
@@ -76,7 +76,7 @@ int heat_create(MPI_Comm ranks, const heat_problem *problem, heat_library **libr
 int heat_step(heat_library *library, double dt, const double *depth, double *heat,
               heat_outcome *outcome);
 
-/* Tells what the calling rank did. Local. */
+/* Returns what the calling rank did. Local. */
 void heat_used(const heat_library *library, heat_usage *usage);
 
 /* Gives everything back. Collective over the ranks; NULL is allowed and does nothing. */
@@ -85,7 +85,7 @@ int heat_free(heat_library *library);
 /* What went wrong in the last call of this thread that failed; never NULL. */
 const char *heat_last_error(void);
 
-/* The same for Fortran, whose communicators are integers. */
+/* The same for Fortran, where communicators are integers. */
 int heat_create_f2c(MPI_Fint ranks, const heat_problem *problem, heat_library **library);
 int heat_diffusion_step_f2c(MPI_Fint workers, const diffusion_block *block,
                             const diffusion_options *options, const double *depth,

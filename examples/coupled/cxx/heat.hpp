@@ -1,4 +1,4 @@
-// The heat library: L1 that uses threads well whoever calls it and however it was launched.
+// The heat library: L1 that uses threads well for any caller and launch.
 //
 //     heat::Library library(MPI_COMM_WORLD, problem);
 //     library.step(dt, depth, heat); // on every rank, with its own rows

@@ -122,7 +122,7 @@ void Pool::help(int share, unsigned long seen)
             return;
         task_(data_, share, shares_);
         if (busy_.fetch_sub(1) == 1) {
-            // Whoever waits has either seen the 0 or is asleep once we have had the lock.
+            // A waiting thread has either seen the 0 or is asleep once we have had the lock.
             { std::lock_guard<std::mutex> lock(mutex_); }
             done_.notify_one();
         }

@@ -21,9 +21,9 @@ public:
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
 
-    // Makes the pool this wide. Its threads are born with the binding of the caller, and follow when
-    // that is widened or narrowed: they have no binding of their own. Where so many threads are not
-    // to be had the pool is as wide as it can be.
+    // Makes the pool this wide. Its threads start with the binding of the caller, and follow when
+    // that is widened or narrowed: they are not pinned. If so many threads cannot be created the
+    // pool is as wide as possible.
     void widen(int threads);
 
     // Threads that run a loop, the caller among them.

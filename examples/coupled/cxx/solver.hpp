@@ -1,4 +1,4 @@
-// L1 in C++: implicit diffusion by conjugate gradients, on threads of its own.
+// L1 in C++: implicit diffusion by conjugate gradients, on its own threads.
 #ifndef HEAT_SOLVER_HPP
 #define HEAT_SOLVER_HPP
 

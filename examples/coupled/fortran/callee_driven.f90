@@ -1,5 +1,5 @@
-!> Callee-driven: a heat library, in C++, that uses threads well whoever calls it and however it was
-!> launched. Nothing here knows of quo.
+!> Callee-driven: a heat library, in C++, that uses threads well for any caller and launch. Nothing
+!> here uses quo.
 module callee_driven
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_double, c_f_pointer, c_int, c_null_char, &
     c_null_ptr, c_ptr, c_size_t

@@ -22,8 +22,8 @@ module caller_driven
     type(c_ptr) :: context = c_null_ptr
     type(c_ptr) :: phase = c_null_ptr
     type(c_ptr) :: memory = c_null_ptr
-    !> Rows in memory that the node shares: this rank's own, and on a worker those of all ranks that
-    !> it works for, which lie behind each other.
+    !> Rows in memory that the node shares: this rank's own, and on a worker the rows of all ranks
+    !> that it works for, which are contiguous.
     real(real64), pointer :: own(:, :, :) => null(), served(:, :, :) => null()
     type(usage) :: did
   contains
@@ -92,7 +92,7 @@ contains
 
       wanted%type = object_type(over)
       wanted%max_per_object = max
-      ! Of OpenMP; a solver with threads of its own is told how many.
+      ! Of OpenMP; a solver with its own threads gets the number.
       wanted%threads = QUO_THREADS_OPENMP
       wanted%name = 'diffusion'
       if (ierr == QUO_SUCCESS) call quo_phase_create(self%context, wanted, self%phase, ierr)

@@ -230,7 +230,7 @@ contains
     text = trim(adjustl(long))
   end function decimal
 
-  !> Ends the program on all ranks if any of them has a message; the first one tells it.
+  !> Ends the program on all ranks if any of them has a message; the first such rank prints it.
   subroutine leave_if(message, status)
     character(len=*), intent(in) :: message
     integer, intent(in) :: status

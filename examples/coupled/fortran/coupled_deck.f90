@@ -18,7 +18,7 @@ module coupled_deck
     integer :: every = 1 !! steps of the flow per step of the diffusion
     character(len=8) :: over = '' !! `machine`, `numa`, `package` or `core`
     integer :: max = 1 !! workers per object of that type
-    character(len=8) :: variant = '' !! who knows of quo: `caller` or `callee`
+    character(len=8) :: variant = '' !! the side that uses quo: `caller` or `callee`
     real(real64) :: kappa = 0 !! square metres per second
     real(real64) :: tolerance = 0 !! of the residual
     integer :: max_iterations = 0

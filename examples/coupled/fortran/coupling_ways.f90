@@ -29,8 +29,8 @@ module coupling_ways
   end type coupling
 
   abstract interface
-    !> Moves the heat of `part` on by `dt` seconds of diffusion. Collective over all ranks; the
-    !> failure, of which `message` may tell more, is the same on every rank.
+    !> Advances the heat of `part` by `dt` seconds of diffusion. Collective over all ranks; the
+    !> failure, which `message` may explain, is the same on every rank.
     subroutine diffuse_interface(self, part, dt, done, message)
       import :: block_of_rows, coupling, outcome, real64
       implicit none
@@ -61,7 +61,7 @@ module coupling_ways
 
 contains
 
-  !> What a step came to on the ranks that made it, told to all. Collective.
+  !> Broadcasts the outcome of a step from the ranks that made it. Collective.
   subroutine agree(all, code, result, done)
     type(ranks), intent(in) :: all
     integer, intent(in) :: code

@@ -1,5 +1,5 @@
-!> L1 as Fortran sees it: two solvers of one interface, in C with OpenMP and in C++ with threads of
-!> its own. Neither knows of quo.
+!> L1 as Fortran sees it: two solvers of one interface, in C with OpenMP and in C++ with its own
+!> threads. Neither uses quo.
 module diffusion_solvers
   use, intrinsic :: iso_c_binding, only: c_double, c_int
   use, intrinsic :: iso_fortran_env, only: real64
@@ -44,7 +44,7 @@ module diffusion_solvers
     procedure :: solve
   end type problem
 
-  !> Codes of failures, beside those of the solvers: of what lies below them.
+  !> Codes of failures in addition to the solvers': of the layers below them.
   integer, parameter, public :: runtime_failed = 5
 
   public :: failure_text
@@ -88,8 +88,8 @@ contains
   end subroutine set_threads
 
   !> One implicit step of `dt` seconds. `rows` holds, for every row, its depths and then its heats,
-  !> which are replaced. Collective over `workers`, whose ranks hold consecutive blocks of rows. The
-  !> code is 0, or says on every worker what failed; then `rows` is unchanged.
+  !> which are replaced. Collective over `workers`, which hold consecutive blocks of rows. The code
+  !> is 0, or says on every worker what failed; then `rows` is unchanged.
   subroutine solve(self, workers, dt, rows, code, done)
     class(problem), intent(in) :: self
     type(ranks), intent(in) :: workers

@@ -60,7 +60,7 @@ contains
       allocate (self%cells(0:nx + 1, cell_values, 0:rows + 1), source=0.0_real64)
       allocate (self%across(nx + 1, flux_values), self%upward(nx, flux_values, 0:1))
       do j = 0, rows + 1
-        ! Ghost rows beyond a wall mirror the bed; those of neighbours are computed alike.
+        ! Ghost rows beyond a wall mirror the bed; ghost rows of neighbours are computed alike.
         row = min(max(first + j - 1, 0), grid%ny - 1)
         do i = 0, nx + 1
           column = min(max(i - 1, 0), nx - 1)

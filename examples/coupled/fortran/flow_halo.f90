@@ -10,7 +10,7 @@ module flow_halo
 contains
 
   !> Fills the ghost rows of `part` from the ranks below and above, walls at the ends. Collective
-  !> over `all`, whose blocks are in the order of ranks.
+  !> over `all`, with blocks in the order of ranks.
   subroutine fill_ghost_rows(part, all)
     type(block_of_rows), intent(inout) :: part
     type(ranks), intent(in) :: all

@@ -1,5 +1,5 @@
-!> The ranks of a run and what they tell each other: the only file that knows which MPI module is
-!> used. `COUPLED_NO_MPI_F08` stands for an MPI without the module mpi_f08.
+!> The ranks of a run and their messages: the only file that depends on the MPI module.
+!> `COUPLED_NO_MPI_F08` stands for an MPI without the module mpi_f08.
 module message_passing
   use, intrinsic :: iso_fortran_env, only: real64
 #ifdef COUPLED_NO_MPI_F08
@@ -60,7 +60,7 @@ contains
   end subroutine finish
 
   !> The ranks of `world` in an order in which those of a node are consecutive, so that the blocks
-  !> of a node's ranks are one stretch of rows; and those of the caller's node. Collective.
+  !> of a node's ranks are contiguous rows; and the ranks of the caller's node. Collective.
   subroutine by_node(world, ordered, node)
     type(ranks), intent(in) :: world
     type(ranks), intent(out) :: ordered, node
@@ -72,7 +72,7 @@ contains
     head = world%rank
     call MPI_Bcast(head, 1, MPI_INTEGER, 0, node%communicator, ierr)
     call MPI_Allgather(head, 1, MPI_INTEGER, heads, 1, MPI_INTEGER, world%communicator, ierr)
-    ! Ranks on nodes before this one come first, then those of this node.
+    ! Ranks on earlier nodes come first, then the ranks of this node.
     call MPI_Comm_split(world%communicator, 0, count(heads < head) + node%rank, ordered%communicator, ierr)
     call look(ordered)
   end subroutine by_node
@@ -98,7 +98,7 @@ contains
   end function handle
 
   !> Sends a message each to the ranks before and after the caller, and fills the answers from
-  !> theirs. At the ends there is nobody, and the answer stays as it is.
+  !> theirs. At the ends there is no neighbour, and the answer is unchanged.
   subroutine exchange(self, to_before, from_before, to_after, from_after)
     class(ranks), intent(in) :: self
     real(real64), intent(in), contiguous, asynchronous :: to_before(:, :), to_after(:, :)
@@ -146,7 +146,7 @@ contains
     call MPI_Allreduce(number, total, 1, MPI_INTEGER, MPI_SUM, self%communicator, ierr)
   end function total
 
-  !> Everybody's number, by rank. Collective.
+  !> Gathers the numbers of all ranks, by rank. Collective.
   function all_of(self, number) result(numbers)
     class(ranks), intent(in) :: self
     integer, intent(in) :: number
@@ -156,7 +156,7 @@ contains
     call MPI_Allgather(number, 1, MPI_INTEGER, numbers, 1, MPI_INTEGER, self%communicator, ierr)
   end function all_of
 
-  !> Gives everybody the first rank's lines, of which every rank has as many. Collective.
+  !> Broadcasts the first rank's lines; every rank has the same number of them. Collective.
   subroutine told_by_first(self, lines)
     class(ranks), intent(in) :: self
     character(len=*), intent(inout), contiguous :: lines(:)
@@ -165,7 +165,8 @@ contains
     call MPI_Bcast(lines, len(lines) * size(lines), MPI_CHARACTER, 0, self%communicator, ierr)
   end subroutine told_by_first
 
-  !> Everybody's line on the first rank, by rank. Collective; `lines` matters there only.
+  !> Gathers the lines of all ranks on the first rank, by rank. Collective; `lines` matters there
+  !> only.
   subroutine tell_first(self, line, lines)
     class(ranks), intent(in) :: self
     character(len=*), intent(in) :: line
@@ -176,8 +177,8 @@ contains
       self%communicator, ierr)
   end subroutine tell_first
 
-  !> Everybody's values on the first rank, `counts(rank)` from each, in the order of ranks.
-  !> Collective; `everything` matters on the first rank only.
+  !> Gathers the values of all ranks on the first rank, `counts(rank)` from each, in the order of
+  !> ranks. Collective; `everything` matters on the first rank only.
   subroutine gather(self, own, counts, everything)
     class(ranks), intent(in) :: self
     real(real64), intent(in), contiguous :: own(:, :)

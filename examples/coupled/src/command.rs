@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
         Command::Run { mode, request } => {
             run_under_mpi(Threading::Funneled, |world| run::run(world, mode, &request))
         }
-        // Processes are started by a thread of their own.
+        // A separate thread starts processes.
         Command::Elastic { request, sizes } => {
             run_under_mpi(Threading::Multiple, |world| resizing::run(world, &request, &sizes))
         }
@@ -81,8 +81,8 @@ fn run_under_mpi(
             (own.then(|| format!("{error:#}")), 1)
         }
     };
-    // One rank tells, and before any is gone: the launcher ends the others when the first one
-    // leaves with a status.
+    // One rank prints, before any has exited: the launcher ends the others when the first one exits
+    // with a status.
     let teller = layout::first_rank(&world, message.is_some());
     if let Some(message) = message.filter(|_| teller == Some(layout::rank(&world))) {
         complain(&message, status);

@@ -208,7 +208,7 @@ impl Deck {
         deck.check().map_err(wrong).map(|()| deck)
     }
 
-    /// The first wrong value: its field, and the value beside its rule.
+    /// The first wrong value: its field, and the value with its rule.
     fn check(&self) -> Result<(), (&'static str, String)> {
         let Deck { mesh, time, water, heat, coupling, diffusion } = self;
         let hill = water.hill.unwrap_or_else(nothing);

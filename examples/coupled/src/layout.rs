@@ -10,7 +10,7 @@ use quo::CpuSet;
 use crate::timeline::own_mask;
 
 /// The ranks in an order in which those of a node are consecutive, so that the blocks of a node's
-/// ranks are one stretch of rows.
+/// ranks are contiguous rows.
 pub struct Layout {
     pub ranks: SimpleCommunicator,
     pub node: SimpleCommunicator,
@@ -47,7 +47,7 @@ impl Layout {
         heads.dedup();
         let node_index = heads.binary_search(&head).unwrap_or(0);
 
-        // Ranks on nodes before this one come first, then those of this node.
+        // Ranks on earlier nodes come first, then the ranks of this node.
         let mut index_of = vec![0; size(world)];
         world.all_gather_into(&(node_index as i32), &mut index_of[..]);
         let before = index_of.iter().filter(|index| **index < node_index as i32).count();
@@ -108,7 +108,7 @@ pub fn size<C: Communicator>(communicator: &C) -> usize {
     usize::try_from(communicator.size()).unwrap_or(1)
 }
 
-/// Everybody's bytes, by rank. Collective.
+/// Gathers the bytes of all ranks, by rank. Collective.
 pub fn gather_bytes(communicator: &SimpleCommunicator, mine: &[u8]) -> Vec<Vec<u8>> {
     let length = i32::try_from(mine.len()).unwrap_or(i32::MAX);
     let mut lengths = vec![0_i32; size(communicator)];
@@ -122,14 +122,14 @@ pub fn gather_bytes(communicator: &SimpleCommunicator, mine: &[u8]) -> Vec<Vec<u
     offsets.iter().zip(&lengths).map(part).collect()
 }
 
-/// A failure that is another rank's to tell.
+/// A failure that another rank reports.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("rank {rank} failed")]
 pub struct Elsewhere {
     rank: usize,
 }
 
-/// Fails on all ranks if `result` is an error on any: with its own on those that have one, with
+/// Fails on all ranks if `result` is an error on any: with its own error on the failing ranks, with
 /// [`Elsewhere`] on the others. Collective.
 ///
 /// # Errors

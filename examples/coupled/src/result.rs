@@ -93,7 +93,7 @@ pub struct RunResult {
 /// Resizes of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Elastic {
-    /// The means by which ranks come and go.
+    /// The means by which the ranks change.
     pub back_end: String,
     /// Ranks at the start.
     pub start: usize,
@@ -112,7 +112,7 @@ pub struct Resize {
     pub epoch: u64,
     /// Steps of the flow before it.
     pub step: usize,
-    /// From when all had come to when they went on, in seconds of the monotonic clock.
+    /// From the arrival of all to the continuation, in seconds of the monotonic clock.
     pub start: f64,
     /// End of the resize.
     pub end: f64,
@@ -183,7 +183,7 @@ pub struct RankRecord {
 }
 
 impl RunResult {
-    /// Seconds of a phase: the mean over the workers, whose phases follow each other without gaps.
+    /// Seconds of a phase: the mean over the workers, which run their phases without gaps.
     pub fn phase_seconds(&self, phase: Phase) -> f64 {
         let workers: Vec<_> = self.rank_records.iter().filter(|record| record.worker).collect();
         let totals = workers.iter().flat_map(|record| &record.totals);

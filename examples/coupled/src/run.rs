@@ -43,13 +43,13 @@ pub struct Request {
     pub progress: bool,
 }
 
-/// Why a run ended early; agreed by all ranks, told by one.
+/// Why a run ended early; agreed by all ranks, reported by one.
 pub enum Stop {
     /// The deck is bad: exit status 2.
     Deck(String),
     /// Anything else: exit status 1.
     Failed(anyhow::Error),
-    /// The same where all ranks know, and have chosen who tells.
+    /// The same where all ranks know, and have chosen the reporting rank.
     Told(Option<String>),
 }
 
@@ -111,7 +111,7 @@ pub fn record(recorder: Recorder, layout: &Layout, coupling: &dyn Coupling) -> R
     }
 }
 
-/// Everybody's value, by rank. Collective.
+/// Gathers the values of all ranks, by rank. Collective.
 ///
 /// # Errors
 /// The same on all ranks.
@@ -125,7 +125,7 @@ pub fn gather_values<T: Serialize + DeserializeOwned>(
     agree(ranks, all.iter().map(read).collect())
 }
 
-/// A run that has come to its end, on the first rank.
+/// A completed run, on the first rank.
 pub struct Ended<'a> {
     pub deck: &'a Deck,
     pub mode: Mode,
@@ -227,7 +227,7 @@ fn relative_to(path: &Path, base: &Path) -> PathBuf {
     path.strip_prefix(directory).unwrap_or(path).to_path_buf()
 }
 
-/// Writes the requested files and tells in a few lines how the run went.
+/// Writes the requested files and prints a short summary of the run.
 fn finish(request: &Request, result: &RunResult, fields: &Fields) -> Result<()> {
     if let Some(path) = &request.fields {
         fields.write(path)?;
@@ -249,7 +249,7 @@ fn finish(request: &Request, result: &RunResult, fields: &Fields) -> Result<()> 
     Ok(())
 }
 
-/// Tells who reads our output which processes of this machine take part.
+/// Prints the processes of this machine that take part, for the reader of the output.
 fn announce(layout: &Layout) {
     let pids = gather_bytes(&layout.node, std::process::id().to_string().as_bytes());
     if layout.rank() == 0 {
@@ -268,7 +268,7 @@ pub fn say(text: &str) -> Result<()> {
     writeln!(out, "{text}").and_then(|()| out.flush()).context("writing to the standard output")
 }
 
-/// If nobody reads it any more the run goes on all the same.
+/// If the reader is gone the run continues.
 pub fn progress(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "progress {text}").and_then(|()| out.flush());

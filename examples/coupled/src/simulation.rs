@@ -1,4 +1,4 @@
-//! The solvers' state on one rank, and how it goes on.
+//! The solvers' state on one rank, and its steps.
 
 use std::ops::Range;
 
@@ -68,7 +68,8 @@ impl Simulation {
         Fields { nx: mesh.nx, ny: mesh.ny, values }
     }
 
-    /// Goes on to the end of the next step of L1; returns its report, on the ranks that made it. Collective.
+    /// Advances to the end of the next step of L1; returns its report, on the ranks that made it.
+    /// Collective.
     ///
     /// # Errors
     /// An unstable flow, a solver that gave up, the runtime below: the same on all ranks.

@@ -94,7 +94,7 @@ impl Recorder {
         (self.asked, self.explained) = (true, None);
     }
 
-    /// In a phase of threads: keeps who is bound where and why, if that was asked for.
+    /// In a phase of threads: keeps the explanation of the bindings, if requested.
     pub fn explain(&mut self, context: &Context) {
         if std::mem::take(&mut self.asked) {
             self.explained =
@@ -123,7 +123,7 @@ impl Recorder {
         }
     }
 
-    /// Goes on in `phase`, or starts it if none is open, as after a wait for ranks that are being started.
+    /// Continues in `phase`, or starts it if none is open, as after a wait for starting ranks.
     pub fn resume(&mut self, phase: Phase, threads: usize) {
         if self.open.as_ref().is_none_or(|open| open.phase != phase) {
             self.enter(phase, threads);

@@ -1,5 +1,5 @@
-//! Callee-driven: a heat library that uses threads well whoever calls it and however it was
-//! launched. It owns its context; who calls `diffuse` need not know of it.
+//! Callee-driven: a heat library that uses threads well for any caller and launch. It owns its
+//! context; callers of `diffuse` need not know of it.
 
 use anyhow::{Context as _, Result, bail};
 use quo::Context;
@@ -27,7 +27,7 @@ struct Share {
 }
 
 impl HeatLibrary {
-    /// Over the context `given`, or one of its own. Collective over all ranks.
+    /// Over the context `given`, or a new one. Collective over all ranks.
     ///
     /// # Errors
     /// If a context or shared memory is not to be had.

@@ -1,6 +1,6 @@
 //! Ways in which L0 calls L1: one file per way.
 //!
-//! | mode | who runs L1 | how the data gets there | what the others do |
+//! | mode | ranks that run L1 | how the data gets there | what the others do |
 //! |---|---|---|---|
 //! | [`under`] | every rank | it is there | there are no others |
 //! | [`over`] | the first ranks of each node | messages | spin in `MPI_Barrier` |
@@ -121,7 +121,8 @@ impl Setup<'_> {
         given.map_or_else(|| agree(ranks, create()), Ok)
     }
 
-    /// Sets up `mode`; with `quo` over the context `given`, else over one of its own. Collective over all ranks.
+    /// Sets up `mode`; with `quo` over the context `given`, else over a new one. Collective over
+    /// all ranks.
     ///
     /// # Errors
     /// If the machine cannot be discovered, or a context or shared memory is not to be had.

@@ -1,4 +1,4 @@
-//! A rank per core and threads on top: nothing is lent, nobody sleeps.
+//! A rank per core and threads on top: nothing is lent, no rank sleeps.
 
 use anyhow::Result;
 use mpi::datatype::{Partition, PartitionMut};

@@ -26,7 +26,7 @@ pub struct QuoCaller {
 /// The part that depends on the present ranks.
 struct Share {
     rows: SharedRows,
-    /// For whom each worker of this node works, and which of them this rank is.
+    /// The ranks that each worker of this node works for, and this rank's place among the workers.
     parts: Vec<Range<usize>>,
     part: Option<usize>,
     /// Target of this rank's L1.
@@ -35,7 +35,7 @@ struct Share {
 }
 
 impl QuoCaller {
-    /// Over the context `given`, or one of its own. Collective over all ranks.
+    /// Over the context `given`, or a new one. Collective over all ranks.
     ///
     /// # Errors
     /// If a context or shared memory is not to be had.

@@ -11,7 +11,7 @@ pub struct SharedRows {
     memory: SharedMemory,
     node_rank: usize,
     node_size: usize,
-    /// True if a worker may be writing for ever, since a barrier has failed.
+    /// True if a worker may still be writing, since a barrier has failed.
     lost: bool,
 }
 
@@ -40,8 +40,9 @@ impl SharedRows {
     }
 
     /// Lends the values of the node ranks `served`, given by workers, to `work`; all other ranks
-    /// sleep until the workers are done. Collective over the node. `parts` says for whom each worker
-    /// works, the same on every rank and without overlap; `part` is the caller's, if it is a worker.
+    /// sleep until the workers are done. Collective over the node. `parts` gives the ranks that
+    /// each worker works for, the same on every rank and without overlap; `part` is the caller's,
+    /// if it is a worker.
     ///
     /// # Errors
     /// Of the barriers, on all ranks of the node.
@@ -59,13 +60,13 @@ impl SharedRows {
         // Every rank has written its own.
         context.barrier()?;
         let result = served.map(|ranks| work(self.slice(ranks)));
-        // Nobody reads its own before the workers are done.
+        // No rank reads its own part before the workers are done.
         context.barrier()?;
         self.lost = false;
         Ok(result)
     }
 
-    /// Private: who holds which slice when is for `own` and `lend` to keep right.
+    /// Private: `own` and `lend` ensure that each slice has one holder at a time.
     fn slice(&mut self, ranks: Range<usize>) -> &mut [f64] {
         if ranks.is_empty() || ranks.end > self.node_size {
             return &mut [];

@@ -26,7 +26,7 @@ impl Under {
 }
 
 /// Number of CPUs one of the ranks with these masks has to itself: all of its mask, shared evenly
-/// with those of the same mask.
+/// with the ranks of the same mask.
 fn fair_share(masks: &[CpuSet], rank: usize) -> usize {
     let sharing = masks.iter().filter(|mask| **mask == masks[rank]).count();
     (masks[rank].len() / sharing.max(1)).max(1)

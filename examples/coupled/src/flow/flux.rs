@@ -33,7 +33,8 @@ impl FluxRow {
 pub fn flux_row(out: &mut FluxRow, left: &Side<'_>, right: &Side<'_>, gravity: f64) {
     let n = out.mass.len();
     let half = 0.5 * gravity;
-    // Slices of one length in variables of their own, not mapped arrays: else the loop is not vectorised.
+    // Slices of one length in separate variables, not mapped arrays: else the loop is not
+    // vectorised.
     let (lh, ln, lt) = (&left[0][..n], &left[1][..n], &left[2][..n]);
     let (lq, lb) = (&left[3][..n], &left[4][..n]);
     let (rh, rn, rt) = (&right[0][..n], &right[1][..n], &right[2][..n]);

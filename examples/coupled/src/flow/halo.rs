@@ -29,7 +29,7 @@ impl Halo {
     }
 
     /// Fills the ghost rows of `block` from the ranks below and above, walls at the ends.
-    /// Collective over `ranks`, whose blocks are in the order of ranks.
+    /// Collective over `ranks`, with blocks in the order of ranks.
     pub fn exchange(&mut self, block: &mut FlowBlock, ranks: &SimpleCommunicator) {
         let (rank, size) = (ranks.rank(), ranks.size());
         let below = (rank > 0).then(|| rank - 1);

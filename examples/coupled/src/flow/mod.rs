@@ -84,7 +84,7 @@ impl FlowBlock {
             above: FluxRow::new(mesh.nx),
         };
         for local in 0..block.local_rows() + 2 {
-            // Ghost rows beyond a wall mirror the bed; those of neighbours are computed alike.
+            // Ghost rows beyond a wall mirror the bed; ghost rows of neighbours are computed alike.
             let row = (rows.start + local).saturating_sub(1).min(mesh.ny - 1);
             for column in 0..stride {
                 let i = column.saturating_sub(1).min(mesh.nx - 1);
@@ -275,8 +275,8 @@ impl FlowBlock {
 }
 
 /// Adds the net inflow through the four faces of each cell of a row: `x` holds the fluxes that
-/// enter through left faces and leave through right ones, `y` those that enter from below and leave
-/// above.
+/// enter through left faces and leave through right ones, `y` the fluxes that enter from below and
+/// leave above.
 fn update(
     cells: &mut [f64],
     x: (&Vec<f64>, &Vec<f64>),

@@ -48,12 +48,12 @@ typedef struct {
 } diffusion_result;
 
 /*
- * Solves for one step. Collective over `workers`, whose ranks hold consecutive
- * blocks of rows from the bottom of the mesh to its top; MPI_COMM_NULL stands
- * for a mesh held by the caller alone, and then no MPI function is called.
+ * Solves for one step. Collective over `workers`, which hold consecutive blocks of rows from the
+ * bottom of the mesh to its top; MPI_COMM_NULL stands for a mesh held by the caller alone, and then
+ * no MPI function is called.
  *
  * depth: rows of nx depths h > 0, in metres.
- * heat:  rows of nx values of h T; replaced by those of the new time. The total
+ * heat: rows of nx values of h T; replaced by the values of the new time. The total
  *        over the mesh is conserved to rounding whatever the tolerance.
  *
  * Returns one of the DIFFUSION_ codes, the same on all workers; `heat` is
@@ -65,7 +65,7 @@ int diffusion_step(MPI_Comm workers, const diffusion_block *block,
                    const diffusion_options *options, const double *depth,
                    double *heat, diffusion_result *result);
 
-/* The same for Fortran, whose communicators are integers. */
+/* The same for Fortran, where communicators are integers. */
 int diffusion_step_f2c(MPI_Fint workers, const diffusion_block *block,
                        const diffusion_options *options, const double *depth,
                        double *heat, diffusion_result *result);

@@ -129,8 +129,8 @@ impl Problem {
     }
 
     /// Makes one implicit step of `dt` seconds. `state` holds the worker's rows, each of them `nx` depths followed by
-    /// `nx` heats (depth × temperature), which are replaced. Collective over `workers`, whose ranks hold consecutive
-    /// blocks of rows; `None` is a mesh held by the caller alone (no MPI is called).
+    /// `nx` heats (depth × temperature), which are replaced. Collective over `workers`, which hold
+    /// consecutive blocks of rows; `None` is a mesh held by the caller alone (no MPI is called).
     ///
     /// # Errors
     /// The failure, agreed by all workers; `state` is then unchanged.
@@ -305,7 +305,7 @@ mod tests {
         let solve = |solver: Solver, threads: &[usize]| {
             let problem = Problem { solver, ..problem(n, 1e-10) };
             let mut state = state(n, &depth, &before);
-            // A thread of its own: the setting belongs to the calling thread.
+            // A separate thread: the setting belongs to the calling thread.
             std::thread::scope(|scope| {
                 let all = scope.spawn(|| {
                     for &threads in threads {

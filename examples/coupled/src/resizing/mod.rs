@@ -1,9 +1,9 @@
-//! `coupled elastic`: the time-step loop of a run whose ranks come and go.
+//! `coupled elastic`: the time-step loop of a run with changing ranks.
 //!
 //! | what an elastic program does | where |
 //! |---|---|
 //! | makes the world, marks where its size may change, knows whether it is a rank | this file |
-//! | has its data moved, and goes on with the new ranks | `window.rs` |
+//! | has its data moved, and continues with the new ranks | `window.rs` |
 //! | waits for what a plan says | `pace.rs` |
 
 mod pace;
@@ -145,7 +145,7 @@ pub fn run(
         return ended.map_err(Stop::Failed);
     }
     let ranks = job.member.as_ref().map(|member| &member.layout.ranks);
-    // One rank tells, and before any is gone.
+    // One rank prints, before any has exited.
     let ended = ended.map_err(|error| {
         let own = !error.is::<crate::layout::Elsewhere>();
         let teller = ranks.and_then(|ranks| crate::layout::first_rank(ranks, own));
@@ -291,7 +291,7 @@ impl Job<'_> {
         let (Some(deck), Some(member)) = (deck, member) else { return Ok(()) };
         let Member { layout, simulation, coupling } = member;
         let solve = simulation.interval(deck, layout, coupling.as_mut(), at)?;
-        // Who solves changes with the ranks; the first rank counts.
+        // The solving ranks change with the world; the first rank counts.
         let own = solve.map_or([0.0; 2], |solve| [solve.iterations as f64, solve.residual]);
         let mut all = own;
         layout.ranks.all_reduce_into(&own[..], &mut all[..], SystemOperation::max());
@@ -320,7 +320,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The result, from the last ranks and those who have left.
+    /// The result, from the last ranks and the leavers.
     fn conclude(&mut self) -> Result<()> {
         let variant = self.variant()?;
         let Some(Member { layout, simulation, coupling }) = &mut self.member else { return Ok(()) };

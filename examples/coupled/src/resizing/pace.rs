@@ -1,4 +1,4 @@
-//! Pace of a run while a resize is being prepared: it goes on, or waits.
+//! Pace of a run while a resize is being prepared: it continues, or waits.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Pace {
         let mut waits = u8::from(self.is_behind(world, iteration));
         layout.ranks.process_at_rank(0).broadcast_into(&mut waits);
         if waits != 0 {
-            // The cores are for those who start.
+            // The cores are left to the starting processes.
             std::thread::sleep(Duration::from_millis(1));
         }
         waits != 0

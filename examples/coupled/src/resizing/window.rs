@@ -1,4 +1,4 @@
-//! The window of a resize: the fields go to the new ranks, and the solvers go on there.
+//! The window of a resize: the fields move to the new ranks, and the solvers continue there.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use elastic::data::Registry;
@@ -24,7 +24,7 @@ struct Story {
 }
 
 impl Job<'_> {
-    /// Goes through a resize. Made by all who stay, leave or join.
+    /// Goes through a resize. All stayers, leavers and joiners make the call.
     pub(super) fn resize(&mut self) -> Result<()> {
         let start = clock::now();
         let mut member = self.member.take();

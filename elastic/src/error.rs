@@ -3,7 +3,7 @@
 use quo::group::GroupError;
 
 use crate::data::DataError;
-use crate::mailbox::MailboxError;
+use crate::node::mailbox::MailboxError;
 
 /// Why a call of a world failed. Collective calls fail alike on every rank that takes part.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub enum Error {
         /// The call.
         call: &'static str,
         /// For programs.
-        kind: crate::sets::SetsErrorKind,
+        kind: crate::model::sets::SetsErrorKind,
         /// For people.
         reason: String,
     },
@@ -82,7 +82,7 @@ pub enum Error {
     Data(#[from] DataError),
     /// A report of the program; nothing was recorded.
     #[error(transparent)]
-    Progress(#[from] crate::progress::ProgressError),
+    Progress(#[from] crate::model::progress::ProgressError),
     /// A request was refused; nothing has changed.
     #[error("{call}: refused: {reason}")]
     Refused {

@@ -13,47 +13,24 @@
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
 //! - [`world`]: who is in it now, and the calls with which a program lets it change.
 //!
-//! floors: member < process_identity < malloc_trim < measured < common_loops < round < mailbox < host_probe < room <
-//!     address_families < back_end < sets < place <
-//!     order < change < progress < plan < process_table < liveness < data < error < agents < endpoint < acceptor < starter <
-//!     guard < coordinator < manager < set_service < world
+//! floors: model < observe < node < data < error < link < spawn < coordinator < manager < world
 
-pub mod change;
 pub mod data;
 pub mod manager;
-pub mod member;
-pub mod place;
-pub mod plan;
-pub mod round;
-pub mod sets;
 pub mod world;
 
-// The edges: shared memory, threads and links between agents.
-mod acceptor;
-mod address_families;
-mod agents;
-mod back_end;
-mod common_loops;
 mod coordinator;
-mod endpoint;
 mod error;
-mod guard;
-mod host_probe;
-mod liveness;
-mod mailbox;
-mod malloc_trim;
-mod measured;
-mod order;
-mod process_identity;
-mod process_table;
-mod progress;
-mod room;
-mod set_service;
-mod starter;
+mod link;
+mod model;
+mod node;
+mod observe;
+mod spawn;
 
-pub use back_end::{BackEnd, Join};
 pub use elastic_layout as layout;
 pub use error::Error;
-pub use liveness::LivenessCheck;
-pub use progress::{Progress, ProgressError};
+pub use model::progress::{Progress, ProgressError};
+pub use model::{change, member, place, plan, round, sets};
+pub use node::liveness::LivenessCheck;
+pub use spawn::back_end::{BackEnd, Join};
 pub use world::{Acceptance, Accepted, ProcessSets, Status, Window, World, WorldOptions};

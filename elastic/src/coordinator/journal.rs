@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::change::Event;
+use crate::model::change::Event;
 
 /// Number of events kept in memory; the file has them all.
 const KEPT: usize = 4096;
@@ -84,7 +84,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::change::{Changes, Request, RequestKind};
+    use crate::model::change::{Changes, Request, RequestKind};
 
     fn some_events(count: u64) -> Vec<Event> {
         let mut changes = Changes::new(1, Duration::ZERO);

@@ -10,6 +10,7 @@ mod loads;
 mod loops;
 mod requests;
 mod resource_manager;
+pub(crate) mod set_service;
 mod shared;
 mod starting;
 mod supply;
@@ -22,13 +23,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::agents::Agents;
-use crate::change::{Cause, CauseKind, RequestId, Step};
 use crate::error::Error;
-use crate::measured::looks_for_loops;
-use crate::order::{Losses, Order, ResizePlan};
-use crate::progress::Progress;
-use crate::starter::{Failure, SpawnCommand, SpawnHelper, Unit, end_launcher};
+use crate::link::agents::Agents;
+use crate::model::change::{Cause, CauseKind, RequestId, Step};
+use crate::model::order::{Losses, Order, ResizePlan};
+use crate::model::progress::Progress;
+use crate::observe::measured::looks_for_loops;
+use crate::spawn::starter::{Failure, SpawnCommand, SpawnHelper, Unit, end_launcher};
 pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
 pub use requests::{Accepted, Requests};
@@ -256,7 +257,7 @@ impl State {
             if self.looks_at_nodes()
                 && let Some(rank) = self.agents.missed()
             {
-                crate::guard::say(rank);
+                crate::node::guard::say(rank);
                 self.agents.lost(rank);
             }
             if let Some(late) = self.starting.give_up_late(&self.spawn_command) {

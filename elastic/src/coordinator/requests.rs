@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use super::{SLURM_JOB_VARIABLE, Shared, WorldStatus};
-use crate::change::{Cause, Event, Request, RequestId, Step, Turn};
+use crate::model::change::{Cause, Event, Request, RequestId, Step, Turn};
 
 /// A manager's means to ask for resizes and to look at their state. Copies ask the same job; any thread may.
 #[derive(Clone, Debug)]
@@ -39,14 +39,14 @@ impl Requests {
     #[cfg(test)]
     fn of_nobody(processes: u32, start: usize) -> Self {
         use super::{Arbiter, Job, Journal};
-        use crate::place::{Allowed, Bounds};
+        use crate::model::place::{Allowed, Bounds};
         let job = Job {
             name: "test".to_owned(),
             hosts: vec!["a".to_owned()],
             places: vec![0; processes as usize],
             start,
             bounds: Bounds::new(1, processes, Allowed::Any).unwrap(),
-            limits: crate::process_table::Limits::default(),
+            limits: crate::model::process_table::Limits::default(),
             fill: None,
         };
         Self::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Requests, Supply};
-use crate::change::Event;
+use crate::model::change::Event;
 
 /// Moment in the life of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

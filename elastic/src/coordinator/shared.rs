@@ -8,9 +8,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Arbiter, Message, WorldStatus};
-use crate::change::Cause;
-use crate::common_loops::RankLoops;
-use crate::progress::Reports;
+use crate::model::change::Cause;
+use crate::model::progress::Reports;
+use crate::observe::common_loops::RankLoops;
 
 /// State that the coordinator's thread shares with callers of requests.
 #[derive(Debug)]

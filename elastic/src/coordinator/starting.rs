@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Message;
-use crate::change::{Cause, CauseKind};
-use crate::order::ResizePlan;
-use crate::process_identity::Life;
-use crate::starter::{
-    Ended, EnvMarker, Failure, HungSpawn, Ready, SpawnCommand, SpawnHelper, Started, Unit, outlive,
-    start,
+use crate::model::change::{Cause, CauseKind};
+use crate::model::order::ResizePlan;
+use crate::node::env_marker::EnvMarker;
+use crate::node::process_identity::Life;
+use crate::spawn::starter::{
+    Ended, Failure, HungSpawn, Ready, SpawnCommand, SpawnHelper, Started, Unit, outlive, start,
 };
 
 /// Message of a thread that starts processes.

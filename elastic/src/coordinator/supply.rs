@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::change::{Cause, RequestId};
+use crate::model::change::{Cause, RequestId};
 
 /// Source of nodes that the job does not have yet: a part of a [`ResourceManager`](super::ResourceManager).
 ///
-/// A request that wants [new nodes](crate::change::Request::nodes) is checked, and refused or accepted; when its turn
+/// A request that wants [new nodes](crate::model::change::Request::nodes) is checked, and refused or accepted; when its turn
 /// has come they are brought, and it goes on as one for hosts that were named. Whoever brought them hears by
 /// [`on_event`](super::ResourceManager::on_event) how the request ended.
 pub trait Supply: Send + Sync + fmt::Debug {

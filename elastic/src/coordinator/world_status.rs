@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{RequestId, Step};
-use crate::common_loops::JobLoops;
-use crate::member::UnitId;
-use crate::place::SizeLimits;
-use crate::progress::LatestReport;
+use crate::model::change::{RequestId, Step};
+use crate::model::member::UnitId;
+use crate::model::place::SizeLimits;
+use crate::model::progress::LatestReport;
+use crate::observe::common_loops::JobLoops;
 
 /// The variable by which Slurm tells a job its number.
 pub const SLURM_JOB_VARIABLE: &str = "SLURM_JOB_ID";

@@ -10,7 +10,7 @@ use super::moving::{Participants, TAG_OF_INDICES};
 use super::words::Described;
 use super::{Array, DataError, Element, Pattern, Registry};
 use crate::layout::{Compressed, LayoutError};
-use crate::liveness::wait_limits;
+use crate::node::liveness::wait_limits;
 
 /// Index of a matrix, as ranks compare it. The index itself goes to joiners beside that.
 #[derive(Clone, Debug, Serialize, Deserialize)]

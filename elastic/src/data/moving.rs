@@ -13,7 +13,7 @@ use super::registry::{Entry, Registry, State, Transport};
 use super::words::{Described, Holds, Parts, Ready, Went, agreed, exchange, first_reason};
 use super::{DataError, Seats};
 use crate::layout::{Ranks, Schedule};
-use crate::liveness::{LivenessCheck, wait_limits};
+use crate::node::liveness::{LivenessCheck, wait_limits};
 
 /// Arrays have the tags below it.
 pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;

@@ -2,7 +2,7 @@
 //!
 //! | manager | who decides |
 //! |---|---|
-//! | [`ScriptedPlan`] | a [plan](crate::plan) that somebody wrote before |
+//! | [`ScriptedPlan`] | a [plan](crate::model::plan) that somebody wrote before |
 //! | [`ControlSocket`] | whoever may use the job's control socket: `quo-elastic grow JOB 2`, or a script |
 //! | [`NoticeFolder`] | whoever can put files into a folder |
 //! | [`Slurm`](slurm::Slurm) | Slurm: its nodes come and go with ranks, and jobs end |
@@ -16,11 +16,11 @@ mod notices;
 mod script;
 pub mod slurm;
 
-pub use crate::common_loops::{CommonLoop, JobLoops};
 pub use crate::coordinator::{
     Accepted, HostStatus, Moment, Next, Requests, ResourceManager, Supply, UnitStatus, WorldStatus,
 };
-pub use crate::progress::LatestReport;
+pub use crate::model::progress::LatestReport;
+pub use crate::observe::common_loops::{CommonLoop, JobLoops};
 pub use control::ControlSocket;
 pub use notices::NoticeFolder;
 pub(crate) use notices::{Term, TermNotice};

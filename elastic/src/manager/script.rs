@@ -1,9 +1,9 @@
 //! The manager that follows a plan.
 
 use super::{Moment, Next, Requests, ResourceManager};
-use crate::plan::{Plan, Player};
+use crate::model::plan::{Plan, Player};
 
-/// Makes the requests of a [plan](crate::plan), at their times. Refusals are in the event log, and the plan goes on.
+/// Makes the requests of a [plan](crate::model::plan), at their times. Refusals are in the event log, and the plan goes on.
 #[derive(Debug)]
 pub struct ScriptedPlan {
     player: Player,

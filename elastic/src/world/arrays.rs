@@ -5,7 +5,7 @@ use quo::group::Group as _;
 use super::{Window, World};
 use crate::data::{DataError, Move, Moved, Participants, Registry};
 use crate::error::Error;
-use crate::order::Part;
+use crate::model::order::Part;
 
 impl World {
     /// The arrays that belong to the world. Local.

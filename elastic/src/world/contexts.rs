@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Window;
 use crate::data;
 use crate::error::Error;
-use crate::order::Part;
+use crate::model::order::Part;
 
 const CALL: &str = "commit";
 

@@ -9,21 +9,21 @@ use quo_mpi::communicator::{Communicator, Intercommunicator, thread_level, unive
 use super::lifecycle::Lifecycle;
 use super::site::{Head, Site};
 use super::{PATIENCE, World, WorldOptions};
-use crate::back_end::BackEnd;
 use crate::coordinator::Coordinator;
-use crate::endpoint::{Endpoint, addresses};
+use crate::coordinator::set_service::SetService;
 use crate::error::Error;
-use crate::guard::Guard;
-use crate::liveness::wait_limits;
-use crate::mailbox::Seat;
+use crate::link::endpoint::{Endpoint, addresses};
 use crate::manager::Term;
-use crate::measured::{self, LoopMeter, RatioMeter};
-use crate::member::MemberId;
-use crate::process_identity::Life;
-use crate::process_table::Limits;
-use crate::room::{Room, Said};
-use crate::set_service::SetService;
-use crate::starter::{Invited, Welcome, wait_for_welcome};
+use crate::model::member::MemberId;
+use crate::model::order::Seat;
+use crate::model::process_table::Limits;
+use crate::node::guard::Guard;
+use crate::node::liveness::wait_limits;
+use crate::node::process_identity::Life;
+use crate::observe::measured::{self, LoopMeter, RatioMeter};
+use crate::spawn::back_end::BackEnd;
+use crate::spawn::room::{Room, Said};
+use crate::spawn::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {

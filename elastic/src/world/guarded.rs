@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::World;
-use crate::guard::Guard;
-use crate::mailbox::NodeMailbox;
+use crate::node::guard::Guard;
+use crate::node::mailbox::NodeMailbox;
 
 impl World {
     /// Guards the processes that are about to be this one's world as well.

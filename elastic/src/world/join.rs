@@ -4,12 +4,12 @@ use quo::group::{GroupError, WaitLimits};
 use quo_mpi::communicator::{Communicator, Intercommunicator, Port};
 
 use super::World;
-use crate::back_end::Join;
 use crate::error::Error;
-use crate::liveness::{Joiner, wait_limits};
-use crate::order::ResizePlan;
-use crate::process_identity::Life;
-use crate::starter::{Invited, Unit};
+use crate::model::order::ResizePlan;
+use crate::node::liveness::{Joiner, wait_limits};
+use crate::node::process_identity::Life;
+use crate::spawn::back_end::Join;
+use crate::spawn::starter::{Invited, Unit};
 
 const CALL: &str = "begin";
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use quo_mpi::communicator::{Communicator, Intercommunicator};
 
 use super::Status;
-use crate::mailbox::NodeMailbox;
-use crate::order::{Losses, ResizePlan};
-use crate::starter::Invited;
+use crate::model::order::{Losses, ResizePlan};
+use crate::node::mailbox::NodeMailbox;
+use crate::spawn::starter::Invited;
 
 /// State of this process in the world.
 #[derive(Debug)]

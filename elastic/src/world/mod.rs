@@ -58,21 +58,21 @@ pub use window::Window;
 
 use lifecycle::Lifecycle;
 
-use crate::back_end::BackEnd;
-use crate::change::{Request, RequestKind};
 use crate::coordinator::Coordinator;
+use crate::coordinator::set_service::SetService;
 use crate::data::Registry;
 use crate::error::Error;
-use crate::guard::Guard;
-use crate::liveness::{Absence, LivenessCheck, wait_limits};
-use crate::mailbox::NodeMailbox;
 use crate::manager::{Requests, Term};
-use crate::measured::{LoopMeter, RatioMeter, pause_loops, resume_loops};
-use crate::member::MemberId;
-use crate::order::{Losses, Order};
-use crate::progress::Progress;
-use crate::round::Probe;
-use crate::set_service::SetService;
+use crate::model::change::{Request, RequestKind};
+use crate::model::member::MemberId;
+use crate::model::order::{Losses, Order};
+use crate::model::progress::Progress;
+use crate::model::round::Probe;
+use crate::node::guard::Guard;
+use crate::node::liveness::{Absence, LivenessCheck, wait_limits};
+use crate::node::mailbox::NodeMailbox;
+use crate::observe::measured::{LoopMeter, RatioMeter, pause_loops, resume_loops};
+use crate::spawn::back_end::BackEnd;
 
 /// Time that the processes of a job wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ pub struct World {
     /// In the process that never leaves.
     coordinator: Option<Coordinator>,
     /// The way to the registry of process sets, if the world has them.
-    directions: Option<crate::endpoint::Endpoint>,
+    directions: Option<crate::link::endpoint::Endpoint>,
     /// The thread that answers the coordinator on another node.
     agent: Option<site::AgentThread>,
     back_end: BackEnd,

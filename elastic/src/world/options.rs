@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::address_families;
-use crate::back_end::{BackEnd, Join};
 use crate::coordinator::Job;
-use crate::host_probe::HostProbe;
+use crate::link::address_families;
 use crate::manager::control::is_job_name;
 use crate::manager::{ResourceManager, TermNotice};
-use crate::place::{Allowed, Bounds, Fill};
-use crate::process_table::{Limits, NewNodes};
-use crate::room;
-use crate::sets::SetName;
-use crate::starter::{
+use crate::model::place::{Allowed, Bounds, Fill};
+use crate::model::process_table::{Limits, NewNodes};
+use crate::model::sets::SetName;
+use crate::spawn::back_end::{BackEnd, Join};
+use crate::spawn::host_probe::HostProbe;
+use crate::spawn::room;
+use crate::spawn::starter::{
     HostKey, HungSpawn, LaunchHosts, Slots, SpawnCommand, SpawnHelper, own_command, wrapped,
 };
 
@@ -76,7 +76,7 @@ impl WorldOptions {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// Appends every [event](crate::change::Event) to this file, a line of JSON each. Without it they are in memory.
+    /// Appends every [event](crate::model::change::Event) to this file, a line of JSON each. Without it they are in memory.
     #[must_use]
     pub fn log(self, path: impl Into<PathBuf>) -> Self {
         Self { log: Some(path.into()), ..self }
@@ -97,7 +97,7 @@ impl WorldOptions {
 
     /// Takes the first SIGTERM that comes to rank 0's process as a notice: the job ends in `grace`, or at the end of its job
     /// in Slurm (`SLURM_JOB_END_TIME`) if that is sooner. The log has an event of the kind
-    /// [`Deadline`](crate::change::CauseKind::Deadline), and the world goes to the fewest ranks that it can have, within
+    /// [`Deadline`](crate::model::change::CauseKind::Deadline), and the world goes to the fewest ranks that it can have, within
     /// that time. Off unless said.
     ///
     /// The first SIGTERM to another process of the world is taken and starts nothing: a resource manager sends it to all.
@@ -366,7 +366,7 @@ mod tests {
     use quo_mpi::communicator::ThreadLevel;
 
     use super::*;
-    use crate::room::Room;
+    use crate::spawn::room::Room;
 
     #[test]
     fn start_outside_of_the_sizes_is_refused_with_their_range() {

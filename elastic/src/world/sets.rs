@@ -15,12 +15,12 @@ use quo::group::WaitLimits;
 use serde::{Deserialize, Serialize};
 
 use super::{Status, Window, World};
-use crate::agents::Link;
-use crate::change::View;
+use crate::coordinator::set_service::{Ask, Reply, serve};
 use crate::error::Error;
-use crate::member::MemberId;
-use crate::set_service::{Ask, Reply, serve};
-use crate::sets::{
+use crate::link::agents::Link;
+use crate::model::change::View;
+use crate::model::member::MemberId;
+use crate::model::sets::{
     AttributeChange, Members, Operation, Outcome, Published, SetInfo, SetName, SetOp,
 };
 
@@ -161,7 +161,7 @@ impl ProcessSets {
         }
     }
 
-    /// Makes a set of two, or a new version of the first; see [`Registry::operate`](crate::sets::Registry::operate).
+    /// Makes a set of two, or a new version of the first; see [`Registry::operate`](crate::model::sets::Registry::operate).
     ///
     /// # Errors
     /// [`Error::Sets`].
@@ -405,7 +405,7 @@ impl World {
             |reason: &str| Error::Aborted { call: CALL, rank: 0, reason: reason.to_owned() };
         let view = sets.query(&SetName::caller())?;
         let delta = view.delta.ok_or_else(|| given_up("there is no resize any more"))?;
-        let found = sets.lookup(&delta, crate::set_service::ACCEPTED, wait)?;
+        let found = sets.lookup(&delta, crate::coordinator::set_service::ACCEPTED, wait)?;
         let found = found.ok_or_else(|| given_up("the old ranks did not accept in time"))?;
         let name = String::from_utf8_lossy(&found.value).into_owned();
         SetName::new(name).map_err(|error| Error::Sets {

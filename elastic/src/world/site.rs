@@ -12,13 +12,13 @@ use quo::group::WaitLimits;
 use quo_mpi::communicator::Communicator;
 
 use super::PATIENCE;
-use crate::acceptor::Acceptor;
-use crate::agents::{Agents, Call, Link, serve};
 pub(super) use crate::coordinator::Head;
-use crate::endpoint::{Endpoint, addresses};
 use crate::error::Error;
-use crate::mailbox::NodeMailbox;
-use crate::order::{Losses, Order};
+use crate::link::acceptor::Acceptor;
+use crate::link::agents::{Agents, Call, Link, serve};
+use crate::link::endpoint::{Endpoint, addresses};
+use crate::model::order::{Losses, Order};
+use crate::node::mailbox::NodeMailbox;
 
 const CALL: &str = "meet";
 

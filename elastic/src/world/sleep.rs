@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::World;
 use super::lifecycle::Lifecycle;
 use crate::error::Error;
-use crate::mailbox::{MailboxError, NodeMailbox, Seat};
-use crate::order::{Order, Part, ResizePlan};
+use crate::model::order::{Order, Part, ResizePlan, Seat};
+use crate::node::mailbox::{MailboxError, NodeMailbox};
 
 const CALL: &str = "wait";
 
@@ -67,7 +67,7 @@ impl World {
 fn sleep(mailbox: &NodeMailbox, rings: u32) -> Result<u32, MailboxError> {
     match mailbox.wait_for_ring(rings, Some(Instant::now() + SETTLED)) {
         Err(MailboxError::Late) => {
-            crate::malloc_trim::give_back();
+            crate::node::malloc_trim::give_back();
             mailbox.wait_for_ring(rings, None)
         }
         rung => rung,

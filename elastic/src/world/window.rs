@@ -12,13 +12,13 @@ use super::contexts::{Vote, exchange, first_reason};
 use super::join::{self, Joined};
 use super::lifecycle::Lifecycle;
 use super::site::{Site, number_nodes};
-use crate::change::{Cause, CauseKind};
 use crate::coordinator::{Coordinator, Shared};
 use crate::error::Error;
-use crate::liveness::{Joiner, LivenessCheck, wait_limits};
-use crate::mailbox::{NodeMailbox, Seat};
-use crate::measured;
-use crate::order::{Part, ResizePlan};
+use crate::model::change::{Cause, CauseKind};
+use crate::model::order::{Part, ResizePlan, Seat};
+use crate::node::liveness::{Joiner, LivenessCheck, wait_limits};
+use crate::node::mailbox::NodeMailbox;
+use crate::observe::measured;
 
 /// A resize between its beginning and its end.
 ///

@@ -1,6 +1,6 @@
 //! The agreed round of a resize as the elastic world has it, and its models.
 
-#[path = "../../../elastic/src/round/protocol.rs"]
+#[path = "../../../elastic/src/model/round/protocol.rs"]
 #[allow(dead_code)] // The library uses more of it than the models do.
 mod protocol;
 

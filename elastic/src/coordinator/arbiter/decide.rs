@@ -2,9 +2,9 @@
 
 use super::hosts::Parts;
 use super::{Arbiter, of_place, other};
-use crate::change::{Cause, CauseKind, Request, RequestKind};
-use crate::member::MemberId;
-use crate::place::{Choice, Cursor, Fill, Node, PlaceError, Reclaim, leavers, place};
+use crate::model::change::{Cause, CauseKind, Request, RequestKind};
+use crate::model::member::MemberId;
+use crate::model::place::{Choice, Cursor, Fill, Node, PlaceError, Reclaim, leavers, place};
 
 /// Processes that are to be in the world.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Arbiter, of_place};
-use crate::change::Cause;
-use crate::order::ResizePlan;
-use crate::place::{Choice, Cursor, Fill, Node, PlaceError, Site, spread};
+use crate::model::change::Cause;
+use crate::model::order::ResizePlan;
+use crate::model::place::{Choice, Cursor, Fill, Node, PlaceError, Site, spread};
 
 /// Number of processes to start on each host, by the launcher's names.
 pub(super) type Parts = Vec<(String, u32)>;

@@ -9,15 +9,17 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::change::{
+use crate::coordinator::{Journal, Supply};
+use crate::model::change::{
     Cause, CauseKind, ChangeError, Changes, Request, RequestId, SetChange, Step, Turn, View,
 };
-use crate::coordinator::{Journal, Supply};
-use crate::member::{MemberId, NodeId, UnitId};
-use crate::order::{Losses, ResizePlan};
-use crate::place::{Bounds, Cursor, Fill, Loads, NodeState, Nodes, PlaceError, Seat};
-use crate::process_table::{Limits, ProcessTable};
-use crate::sets::{AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp, SetsError};
+use crate::model::member::{MemberId, NodeId, UnitId};
+use crate::model::order::{Losses, ResizePlan};
+use crate::model::place::{Bounds, Cursor, Fill, Loads, NodeState, Nodes, PlaceError, Seat};
+use crate::model::process_table::{Limits, ProcessTable};
+use crate::model::sets::{
+    AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp, SetsError,
+};
 use decide::Decision;
 use hosts::Names;
 

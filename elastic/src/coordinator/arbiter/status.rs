@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Arbiter;
-use crate::change::Step;
 use crate::coordinator::{HostStatus, UnitStatus, WorldStatus};
-use crate::member::UnitId;
+use crate::model::change::Step;
+use crate::model::member::UnitId;
 
 impl Arbiter {
     /// Everything that somebody from outside may want to know, but for what the program reports.

@@ -1,9 +1,9 @@
 //! Promises of the arbiter.
 
 use super::*;
-use crate::change::{Event, Happening, RequestKind};
 use crate::coordinator::UnitStatus;
-use crate::place::{Allowed, Fill};
+use crate::model::change::{Event, Happening, RequestKind};
+use crate::model::place::{Allowed, Fill};
 
 /// Six processes on three nodes, two of them ranks.
 fn arbiter() -> Arbiter {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::folder::{self, Folders, is_job_name, is_socket_path, socket_of};
 use super::peer;
 use super::wire::{Answer, Call, line};
-use crate::change::Event;
+use crate::model::change::Event;
 
 /// Time that a job may take for an answer; the end of a request may take as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(10);

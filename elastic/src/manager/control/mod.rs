@@ -21,7 +21,7 @@ pub use folder::{FOLDER_VARIABLE, Folders, is_job_name, jobs, socket_of};
 pub(super) use socket::FolderLock;
 
 use super::{Requests, ResourceManager};
-use crate::change::{Cause, CauseKind};
+use crate::model::change::{Cause, CauseKind};
 
 /// Listens for requests from outside while the job runs.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Drop for ControlSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::Happening;
+    use crate::model::change::Happening;
 
     #[test]
     fn job_without_folder_runs_without_socket_and_says_so() {

@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::peer;
 use super::wire::{Answer, Call, LONGEST_LINE, line};
-use crate::change::RequestId;
 use crate::manager::{Accepted, Requests};
+use crate::model::change::RequestId;
 
 /// Number of clients heard at once. Whoever comes then takes the place of who has been quiet for longest.
 const MOST_CLIENTS: usize = 128;

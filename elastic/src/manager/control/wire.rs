@@ -30,9 +30,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Cause, Event, Request, RequestId, RequestKind};
 use crate::manager::WorldStatus;
-use crate::plan::{LONGEST_TIME, MOST_HOSTS, MOST_RANKS};
+use crate::model::change::{Cause, Event, Request, RequestId, RequestKind};
+use crate::model::plan::{LONGEST_TIME, MOST_HOSTS, MOST_RANKS};
 
 /// The longest line of a client, in bytes.
 pub const LONGEST_LINE: usize = 64 * 1024;

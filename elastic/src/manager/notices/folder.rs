@@ -13,9 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::files::{Claimed, Files, Outcome};
-use crate::change::{Cause, CauseKind, Event, Happening, Request, RequestId, Step};
 use crate::manager::control::wire::{Answer, Call};
 use crate::manager::{Accepted, Requests, ResourceManager};
+use crate::model::change::{Cause, CauseKind, Event, Happening, Request, RequestId, Step};
 
 /// Time between two looks. The kernel tells of files that are put there on this host, not of those of other hosts.
 const LOOK: Duration = Duration::from_secs(1);

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::signal::Term;
-use crate::change::{Cause, CauseKind, Request, RequestKind};
 use crate::manager::{Requests, ResourceManager};
+use crate::model::change::{Cause, CauseKind, Request, RequestKind};
 
 /// The variable by which Slurm tells a job when it ends, in seconds since 1970.
 const END_VARIABLE: &str = "SLURM_JOB_END_TIME";
@@ -109,7 +109,7 @@ mod tests {
 
     use super::super::signal::tests::{alone, raise};
     use super::*;
-    use crate::change::Happening;
+    use crate::model::change::Happening;
 
     #[test]
     fn grace_is_no_longer_than_the_job_of_slurm() {

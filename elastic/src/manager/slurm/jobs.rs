@@ -10,8 +10,8 @@ use super::guard::Guard;
 use super::text::{
     JOB_FORMAT, JobFacts, Phase, STEP_FORMAT, hosts, job, steps_elsewhere, submitted,
 };
-use crate::change::{Cause, CauseKind, RequestId};
 use crate::manager::Supply;
+use crate::model::change::{Cause, CauseKind, RequestId};
 
 /// Program of a job that only holds nodes.
 const KEEPER: &str = include_str!("keeper.sh");

@@ -28,8 +28,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::{Requests, ResourceManager, Supply};
-use crate::change::{Event, Happening, Step};
 pub use crate::coordinator::SLURM_JOB_VARIABLE as JOB_VARIABLE;
+use crate::model::change::{Event, Happening, Step};
 pub use agent::agent;
 use jobs::Jobs;
 use watch::{Task, Watch};

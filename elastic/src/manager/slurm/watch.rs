@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::decide::{Release, goes_first, is_near, release};
 use super::jobs::{Jobs, now};
-use crate::change::{Cause, CauseKind, Request, RequestKind};
 use crate::manager::{Requests, WorldStatus};
+use crate::model::change::{Cause, CauseKind, Request, RequestKind};
 
 /// Between two questions about the world's own job: an administrator may give it more time.
 const REFRESH: Duration = Duration::from_secs(60);

@@ -1,0 +1,173 @@
+//! Errors of a request for places.
+
+use super::NodeState;
+use crate::model::member::{MemberId, NodeId, UnitId};
+
+/// Why no place was found, or nobody may leave. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// The job knows no such host.
+    #[error("{call}: host {host:?} is not in the list of nodes")]
+    NoSuchHost {
+        /// The call that was refused.
+        call: &'static str,
+        /// The name.
+        host: String,
+    },
+    /// The host is listed already.
+    #[error("add: host {host:?} is in the list already, as {node}")]
+    HostListed {
+        /// The name.
+        host: String,
+        /// Its node.
+        node: NodeId,
+    },
+    /// A node without slots.
+    #[error("add: host {host:?} has no slots")]
+    NoSlots {
+        /// The name.
+        host: String,
+    },
+    /// The host cannot take processes now.
+    #[error("place: host {host:?} is {state}")]
+    NotAvailable {
+        /// The name.
+        host: String,
+        /// Its state instead of available.
+        state: NodeState,
+    },
+    /// Too few slots are free.
+    #[error("place: {asked} processes need a slot each, {free} are free{}", if *.named {" on the named hosts"} else {""})]
+    NoRoom {
+        /// Processes to be placed.
+        asked: u32,
+        /// Free slots.
+        free: u32,
+        /// True if hosts were named.
+        named: bool,
+    },
+    /// Nodes do not change from one of these states to the other.
+    #[error("set_state: {node} ({host}) is {from} and cannot become {to}{}", if *.occupied {" while processes are on it"} else {""})]
+    State {
+        /// The node.
+        node: NodeId,
+        /// Its host.
+        host: String,
+        /// Its state.
+        from: NodeState,
+        /// The state that it was to get.
+        to: NodeState,
+        /// True if processes on it are the reason.
+        occupied: bool,
+    },
+    /// The node does not exist.
+    #[error("{call}: there is no {node}")]
+    NoSuchNode {
+        /// The call that was refused.
+        call: &'static str,
+        /// The node.
+        node: NodeId,
+    },
+    /// A process that is on no node.
+    #[error("{call}: member {member} is on no node")]
+    Unplaced {
+        /// The call that was refused.
+        call: &'static str,
+        /// The process.
+        member: MemberId,
+    },
+    /// A process that is on a node already.
+    #[error("occupy: member {member} is on {node} already")]
+    Placed {
+        /// The process.
+        member: MemberId,
+        /// Its place.
+        node: NodeId,
+    },
+    /// Neither a number nor hosts were given.
+    #[error("leavers: give a number of processes, hosts, or both")]
+    NothingAsked,
+    /// The launcher's or coordinator's node was named as a whole.
+    #[error(
+        "leavers: {host:?} is the node of the coordinating member {member}, which never leaves"
+    )]
+    CoordinatorsNode {
+        /// The host.
+        host: String,
+        /// The process that coordinates.
+        member: MemberId,
+    },
+    /// A process that was started with the job and cannot end before it.
+    #[error("leavers: member {member} on {host:?} belongs to the rigid part of the job")]
+    Rigid {
+        /// The host.
+        host: String,
+        /// The process.
+        member: MemberId,
+    },
+    /// Fewer may leave than were asked for.
+    #[error("leavers: {asked} processes were asked for, {possible} may leave")]
+    TooFew {
+        /// Asked for.
+        asked: u32,
+        /// May leave.
+        possible: u32,
+    },
+    /// Units leave as a whole.
+    #[error(
+        "leavers: {asked} would cut {unit}, whose processes leave together; {fewer} or {more} can leave"
+    )]
+    Indivisible {
+        /// Asked for.
+        asked: u32,
+        /// The unit that would be cut.
+        unit: UnitId,
+        /// The largest number below that can leave; 0 if none can.
+        fewer: u32,
+        /// The smallest number above that can leave.
+        more: u32,
+    },
+    /// A unit has processes on a node that stays.
+    #[error(
+        "leavers: {unit} leaves as a whole, and member {member} of it is not on the named hosts"
+    )]
+    UnitElsewhere {
+        /// The unit.
+        unit: UnitId,
+        /// Its process elsewhere.
+        member: MemberId,
+    },
+    /// Bounds that no size meets.
+    #[error("bounds: no size from {min} to {max} is allowed")]
+    NoSize {
+        /// The least.
+        min: u32,
+        /// The most.
+        max: u32,
+    },
+    /// A size outside the bounds, or not among the allowed ones.
+    #[error("bounds: {size} processes are not allowed{}", nearest(*.below, *.above))]
+    Size {
+        /// The size that was wanted.
+        size: u32,
+        /// The next smaller allowed one.
+        below: Option<u32>,
+        /// The next larger allowed one.
+        above: Option<u32>,
+    },
+    /// A text that names no order in which hosts are chosen.
+    #[error("fill is {text:?}, and it can be stack, round-robin or least-loaded")]
+    NoFill {
+        /// The text.
+        text: String,
+    },
+}
+
+fn nearest(below: Option<u32>, above: Option<u32>) -> String {
+    match (below, above) {
+        (Some(below), Some(above)) => format!("; {below} and {above} are the nearest that are"),
+        (Some(one), None) | (None, Some(one)) => format!("; {one} is the nearest that is"),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,253 @@
+//! The nodes of a job, their slots, and who sits there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::PlaceError;
+use crate::model::member::{MemberId, NodeId, UnitId};
+
+/// State of a node for the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// Known, but not given to the job, or not known to be reachable.
+    Candidate,
+    /// The job may start processes there.
+    Available,
+    /// The node has to be given back: it gets no new processes, and those there leave.
+    Leaving,
+    /// Given back or lost. If the host comes again it is another node.
+    Gone,
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            NodeState::Candidate => "a candidate",
+            NodeState::Available => "available",
+            NodeState::Leaving => "leaving",
+            NodeState::Gone => "gone",
+        })
+    }
+}
+
+/// A process and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seat {
+    /// The process.
+    pub member: MemberId,
+    /// Node of the process.
+    pub node: NodeId,
+    /// Unit that the process leaves with.
+    pub unit: UnitId,
+    /// True if it can never leave: under some MPIs the nodes that were started with the
+    /// job.
+    pub rigid: bool,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    id: NodeId,
+    host: String,
+    slots: u32,
+    state: NodeState,
+    /// By slot; behind the last slot those who are too many.
+    seats: Vec<Option<Seat>>,
+}
+
+impl Node {
+    /// Number of the node, which is its place in the order of slots.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Name of the host.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Number of processes that it takes without sharing a core: one for each core.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// State of the node for the job.
+    pub fn state(&self) -> NodeState {
+        self.state
+    }
+
+    /// Processes that are there, in order of slots.
+    pub fn seats(&self) -> impl Iterator<Item = &Seat> {
+        self.seats.iter().flatten()
+    }
+
+    /// Number of processes that are there.
+    pub fn processes(&self) -> u32 {
+        self.seats().count() as u32
+    }
+
+    /// Number of processes that can come without sharing a core.
+    pub fn free(&self) -> u32 {
+        let slots = self.seats.iter().take(self.slots as usize);
+        slots.filter(|seat| seat.is_none()).count() as u32
+    }
+}
+
+/// All nodes that a job has or had, in the order in which it came to know them. Slots are
+/// numbered node by node in that order.
+///
+/// ```
+/// use elastic::place::{NodeState, Nodes};
+/// let mut nodes = Nodes::new();
+/// let first = nodes.add("n1", 4, NodeState::Available).unwrap();
+/// let second = nodes.add("n2", 4, NodeState::Candidate).unwrap();
+/// assert_eq!(nodes.free(), 4);
+/// nodes.set_state(second, NodeState::Available).unwrap();
+/// assert_eq!(nodes.free(), 8);
+/// assert!(nodes.set_state(first, NodeState::Candidate).is_err());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nodes {
+    nodes: Vec<Node>,
+}
+
+impl Nodes {
+    /// Returns an empty list.
+    pub fn new() -> Nodes {
+        Nodes::default()
+    }
+
+    /// A node more. Its host must not be that of a node that is not gone.
+    pub fn add(
+        &mut self,
+        host: impl Into<String>,
+        slots: u32,
+        state: NodeState,
+    ) -> Result<NodeId, PlaceError> {
+        let host = host.into();
+        if let Some(listed) = self.by_host(&host) {
+            return Err(PlaceError::HostListed { host, node: listed.id });
+        }
+        if slots == 0 {
+            return Err(PlaceError::NoSlots { host });
+        }
+        let id = NodeId(self.nodes.len() as u32);
+        let seats = vec![None; slots as usize];
+        self.nodes.push(Node { id, host, slots, state, seats });
+        Ok(id)
+    }
+
+    /// All nodes, those that are gone too.
+    pub fn iter(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
+    /// The node of this number.
+    pub fn get(&self, node: NodeId) -> Option<&Node> {
+        self.nodes.get(node.0 as usize)
+    }
+
+    /// The node of this host that is not gone.
+    pub fn by_host(&self, host: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.host == host && node.state != NodeState::Gone)
+    }
+
+    /// Free slots of available nodes.
+    pub fn free(&self) -> u32 {
+        let available = self.nodes.iter().filter(|node| node.state == NodeState::Available);
+        available.map(Node::free).sum()
+    }
+
+    /// Place of a process.
+    pub fn seat(&self, member: MemberId) -> Option<&Seat> {
+        self.nodes.iter().flat_map(Node::seats).find(|seat| seat.member == member)
+    }
+
+    /// The number of the slot of a process, counted node by node; `None` if it is on no node, or one
+    /// too many on its node.
+    pub fn slot(&self, member: MemberId) -> Option<u64> {
+        let seat = self.seat(member)?;
+        let before: u64 =
+            self.nodes[..seat.node.0 as usize].iter().map(|node| u64::from(node.slots)).sum();
+        let node = self.get(seat.node)?;
+        let here = |seat: &Option<Seat>| seat.is_some_and(|seat| seat.member == member);
+        let at = node.seats.iter().position(here).filter(|at| *at < node.slots as usize)?;
+        Some(before + at as u64)
+    }
+
+    /// A candidate becomes available, an available one leaving, a leaving one gone or, if the
+    /// resize was aborted, available again. A node is gone once it is empty.
+    pub fn set_state(&mut self, node: NodeId, to: NodeState) -> Result<(), PlaceError> {
+        use NodeState::{Available, Candidate, Gone, Leaving};
+        let missing = PlaceError::NoSuchNode { call: "set_state", node };
+        let found = self.nodes.get_mut(node.0 as usize).ok_or(missing)?;
+        let legal = match (found.state, to) {
+            (from, to) if from == to => true,
+            (Candidate, Available | Gone) => true,
+            (Available, Leaving | Gone) => true,
+            (Leaving, Available | Gone) => true,
+            _ => false,
+        };
+        let occupied = legal && to == Gone && found.processes() > 0;
+        if !legal || occupied {
+            let (host, from) = (found.host.clone(), found.state);
+            return Err(PlaceError::State { node, host, from, to, occupied });
+        }
+        found.state = to;
+        Ok(())
+    }
+
+    /// Records that these processes have come, each in the lowest free slot of its node, or behind the last
+    /// slot if all are taken: whether that is wanted is decided before.
+    pub fn occupy(&mut self, seats: &[Seat]) -> Result<(), PlaceError> {
+        let mut taken = self.by_member();
+        for seat in seats {
+            if self.get(seat.node).is_none() {
+                return Err(PlaceError::NoSuchNode { call: "occupy", node: seat.node });
+            }
+            if let Some(other) = taken.insert(seat.member, *seat) {
+                return Err(PlaceError::Placed { member: seat.member, node: other.node });
+            }
+        }
+        for seat in seats {
+            let node = &mut self.nodes[seat.node.0 as usize];
+            match node.seats.iter().position(Option::is_none) {
+                Some(free) => node.seats[free] = Some(*seat),
+                None => node.seats.push(Some(*seat)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that these processes have gone. Returns the nodes that have become empty.
+    pub fn vacate(&mut self, members: &[MemberId]) -> Result<Vec<NodeId>, PlaceError> {
+        let seats = self.by_member();
+        let mut touched = BTreeSet::new();
+        for &member in members {
+            let unplaced = PlaceError::Unplaced { call: "vacate", member };
+            touched.insert(seats.get(&member).ok_or(unplaced)?.node);
+        }
+        let leaving: BTreeSet<&MemberId> = members.iter().collect();
+        for node in &mut self.nodes {
+            for seat in &mut node.seats {
+                if seat.is_some_and(|seat| leaving.contains(&seat.member)) {
+                    *seat = None;
+                }
+            }
+            let slots = node.slots as usize;
+            while node.seats.len() > slots && node.seats.last() == Some(&None) {
+                node.seats.pop();
+            }
+        }
+        let empty = |node: &NodeId| self.nodes[node.0 as usize].processes() == 0;
+        Ok(touched.into_iter().filter(empty).collect())
+    }
+
+    /// All seats, for many questions at once.
+    pub(super) fn by_member(&self) -> BTreeMap<MemberId, Seat> {
+        self.nodes.iter().flat_map(Node::seats).map(|seat| (seat.member, *seat)).collect()
+    }
+}

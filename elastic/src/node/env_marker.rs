@@ -1,0 +1,107 @@
+//! A marker by which the processes of one start are found again, before any of them has said a word.
+
+use quo_mpi::{Family, Identity};
+
+use crate::node::process_identity::{Life, processes};
+
+/// In the environment of started processes, and of those that they start.
+const VARIABLE: &str = "QUO_ELASTIC_START";
+
+/// No other start has it, neither of this process nor of another one of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EnvMarker(String);
+
+impl EnvMarker {
+    /// Of this process's start with this number, in which units are started one after another.
+    pub(crate) fn new(start: u64, unit: usize) -> Self {
+        let own = Life::own().map_or_else(|| std::process::id().to_string(), |own| own.name());
+        Self(format!("{own}.{start}.{unit}"))
+    }
+
+    /// The entry of an environment.
+    pub(crate) fn line(&self) -> String {
+        format!("{VARIABLE}={}", self.0)
+    }
+
+    /// Has the launcher give it to the processes that it starts, where it takes variables.
+    pub(crate) fn put(&self, mpi: &Identity, info: &mut Vec<(String, String)>) {
+        let key = match (mpi.family(), mpi.major()) {
+            (Family::OpenMpi, Some(4)) => "env",
+            (Family::OpenMpi, Some(5..)) => "PMIX_ENVAR",
+            _ => return,
+        };
+        let line = self.line();
+        match info.iter_mut().find(|(known, _)| known == key) {
+            // A line each; the program may have said some.
+            Some((_, lines)) => *lines = format!("{lines}\n{line}"),
+            None => info.push((key.to_owned(), line)),
+        }
+    }
+
+    /// The living processes of this host that have it, as far as this user may know.
+    pub(crate) fn processes(&self) -> Vec<Life> {
+        let line = self.line();
+        with_variable(|entry| entry == line.as_bytes())
+    }
+
+    /// The living processes of this host that a process has had started, by its [name](Life::name).
+    pub(crate) fn of_all_by(process: &str) -> Vec<Life> {
+        let begin = format!("{VARIABLE}={process}.");
+        with_variable(|entry| entry.starts_with(begin.as_bytes()))
+    }
+}
+
+/// The living processes of this host that have a variable.
+fn with_variable(is_it: impl Fn(&[u8]) -> bool) -> Vec<Life> {
+    let is_marked = |process: &i32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(&is_it)
+    };
+    processes().filter(is_marked).filter_map(Life::of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn only_marked_processes_are_found_and_ended() {
+        let child = |marker: &EnvMarker| {
+            let mut command = Command::new("cat");
+            command.env(VARIABLE, &marker.0).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            // It echoes: it has been executed.
+            std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
+            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+            child
+        };
+        let (marker, other) = (EnvMarker::new(7, 0), EnvMarker::new(7, 1));
+        let (mut marked, mut spared) = (child(&marker), child(&other));
+        let found = marker.processes();
+        assert_eq!(found, [Life::of(marked.id().cast_signed()).unwrap()]);
+        let all = EnvMarker::of_all_by(&Life::own().unwrap().name());
+        assert!(all.contains(&found[0]) && all.len() >= 2, "{all:?}");
+        assert_eq!(EnvMarker::of_all_by("1-1"), []);
+        assert!(found[0].kill());
+        assert!(!marked.wait().unwrap().success());
+        assert!(!found[0].kill(), "it has ended");
+        assert!(marker.processes().is_empty());
+        // Ends at the end of its input, as nobody has killed it.
+        drop(spared.stdin.take());
+        assert!(spared.wait().unwrap().success());
+    }
+
+    #[test]
+    fn variables_that_the_program_asked_for_stay() {
+        let mut info = vec![("env".to_owned(), "A=b".to_owned())];
+        let marker = EnvMarker::new(1, 2);
+        marker.put(quo_mpi::running(), &mut info);
+        let said: Vec<&str> = info.iter().flat_map(|(_, lines)| lines.lines()).collect();
+        assert_eq!(said[0], "A=b");
+        if quo_mpi::running().family() == Family::OpenMpi {
+            assert_eq!(said[1..], [format!("{VARIABLE}={}", marker.0)]);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Start of processes: what each MPI and launcher can do, and how a spawned process joins.
+
+pub(crate) mod back_end;
+pub(crate) mod host_probe;
+pub(crate) mod room;
+pub(crate) mod starter;

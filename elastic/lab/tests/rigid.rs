@@ -52,13 +52,15 @@ fn run(jobs: Vec<JobSpec>, policy: &mut dyn Policy) -> (Outcome, Promises) {
     let mut promises = Promises::default();
     let settings = Settings::new(Cluster { nodes: NODES, cores_per_node: 1 });
     let workload = Workload::new(jobs, None);
-    let outcome = Simulation::new(&workload, settings, policy, &mut promises).run().unwrap();
+    let outcome = Simulation::new(&workload, settings, policy, &mut promises)
+        .run()
+        .expect("no event is wrong");
     (outcome, promises)
 }
 
 fn starts(jobs: &[JobSpec], policy: &mut dyn Policy) -> Vec<u64> {
     let outcome = run(jobs.to_vec(), policy).0;
-    outcome.records.iter().map(|record| record.started.unwrap().0 / 1000).collect()
+    outcome.records.iter().map(|record| record.started.expect("all jobs start").0 / 1000).collect()
 }
 
 /// Starts by EASY backfilling, second by second, from the definition: a later job may start if the first job of the

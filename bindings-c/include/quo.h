@@ -145,11 +145,6 @@ enum {
     QUO_ERR_NOT_BEGUN
 };
 
-/** Deprecated: #QUO_ERR_STATE. */
-#define QUO_ERR_MISPLACED QUO_ERR_STATE /* deprecated */
-/** Deprecated: #QUO_ERR_ABORTED. */
-#define QUO_ERR_GIVEN_UP QUO_ERR_ABORTED /* deprecated */
-
 /** Kinds of hardware objects. Indices of objects are logical: 0 is the first of its kind. */
 typedef enum {
     /** The whole machine; there is exactly one. */
@@ -220,11 +215,6 @@ typedef enum {
         on both, and ranks that share every object are never used to fill. */
     QUO_DISTRIB_LIBQUO_COMPAT
 } QUO_distrib_policy_t;
-
-/** Deprecated: #QUO_DISTRIB_SPREAD. */
-#define QUO_DISTRIB_PROMISE QUO_DISTRIB_SPREAD /* deprecated */
-/** Deprecated: #QUO_DISTRIB_LIBQUO_COMPAT. */
-#define QUO_DISTRIB_LITERAL QUO_DISTRIB_LIBQUO_COMPAT /* deprecated */
 
 /** @name Version and errors */
 /** @{ */
@@ -496,7 +486,6 @@ QUO_core_kind(QUO_context q,
               int index,
               int *out_speed,
               char **out_list);
-
 
 /**
  * Counts the NUMA nodes of the caller's node. Local.

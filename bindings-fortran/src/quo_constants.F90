@@ -68,10 +68,6 @@ module quo_constants
   !> The work of a phase failed on a rank. Not fatal.
   integer(c_int), parameter, public :: QUO_ERR_WORK_FAILED = 23
   integer(c_int), parameter, public :: QUO_ERR_NOT_BEGUN = 24
-  !> Deprecated: `QUO_ERR_STATE`.
-  integer(c_int), parameter, public :: QUO_ERR_MISPLACED = QUO_ERR_STATE ! deprecated
-  !> Deprecated: `QUO_ERR_ABORTED`.
-  integer(c_int), parameter, public :: QUO_ERR_GIVEN_UP = QUO_ERR_ABORTED ! deprecated
 
   ! Types of hardware objects. Objects of a type are counted from 0.
 
@@ -135,10 +131,6 @@ module quo_constants
   integer(c_int), parameter, public :: QUO_DISTRIB_SPREAD = 0
   !> The algorithm QUO was published with, to the letter.
   integer(c_int), parameter, public :: QUO_DISTRIB_LIBQUO_COMPAT = 1
-  !> Deprecated: `QUO_DISTRIB_SPREAD`.
-  integer(c_int), parameter, public :: QUO_DISTRIB_PROMISE = QUO_DISTRIB_SPREAD ! deprecated
-  !> Deprecated: `QUO_DISTRIB_LIBQUO_COMPAT`.
-  integer(c_int), parameter, public :: QUO_DISTRIB_LITERAL = QUO_DISTRIB_LIBQUO_COMPAT ! deprecated
 
   ! What a phase does with thread counts.
 

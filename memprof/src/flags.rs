@@ -20,6 +20,9 @@ const ARCHIVE: &str = "libmemprof_static.a";
 const WORDS: &str = include_str!("../preload/link-flags.txt");
 
 /// Runs the command.
+///
+/// # Errors
+/// If the installation has no archive, or standard output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let archive = archive()?;
     let folder = archive.parent().context("the archive is in no folder")?;

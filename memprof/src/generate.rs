@@ -40,6 +40,9 @@ pub struct Options {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// If the shape of the job is impossible, or a trace cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let shape = JobShape {
         ranks: options.ranks,

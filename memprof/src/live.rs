@@ -60,6 +60,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// If the process or folder cannot be observed, or standard output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     signals::handle();
     match (options.pid, &options.folder) {

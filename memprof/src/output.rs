@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// Fills a file, which is there when it is whole; how many bytes it has. A file that is no plain one, as `/dev/null` or
 /// a pipe, is written to and stays.
+///
+/// # Errors
+/// If the file cannot be created or written, or those of `fill`; no file is left then.
 pub fn fill(
     file: &Path,
     fill: impl FnOnce(&mut Output) -> anyhow::Result<()>,
@@ -27,16 +30,25 @@ fn is_abandoned(error: &anyhow::Error) -> bool {
 
 /// Writes a path in JSON. Bytes that are not Unicode are replaced, as in tables, and do not prevent
 /// a report.
+///
+/// # Errors
+/// Those of the serialiser.
 pub fn path<S: serde::Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error> {
     out.collect_str(&path.display())
 }
 
 /// Writes several paths in the same way.
+///
+/// # Errors
+/// Those of the serialiser.
 pub fn paths<S: serde::Serializer>(paths: &[PathBuf], out: S) -> Result<S::Ok, S::Error> {
     out.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }
 
 /// Writes a file of this content; how many bytes.
+///
+/// # Errors
+/// If the file cannot be created or written.
 pub fn write(file: &Path, content: &[u8]) -> anyhow::Result<u64> {
     fill(file, |out| Ok(out.write_all(content)?))?;
     Ok(content.len() as u64)

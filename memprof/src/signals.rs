@@ -78,6 +78,9 @@ pub fn pass_to(child: u32) {
 }
 
 /// Waits for the end of a child. Its number stays its own until signals are no longer passed to it.
+///
+/// # Errors
+/// If the kernel refuses to wait for the child.
 pub fn wait(child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
     let id = child.id();
     loop {

@@ -142,12 +142,18 @@ pub struct Screen(());
 impl Screen {
     /// Switches to the alternate screen, without a cursor, and has long lines cut. Returns `None`
     /// if the reader of standard output is gone.
+    ///
+    /// # Errors
+    /// If standard output cannot be written for another reason.
     pub fn open() -> anyhow::Result<Option<Screen>> {
         Ok(print("\x1b[?1049h\x1b[?25l\x1b[?7l")?.then_some(Screen(())))
     }
 
     /// Shows as many lines as fit. Returns false, and no error, if the reader of standard output is
     /// gone.
+    ///
+    /// # Errors
+    /// If standard output cannot be written for another reason.
     pub fn show(&self, text: &str) -> anyhow::Result<bool> {
         let lines = text.lines().take(height().unwrap_or(usize::MAX));
         let lines: Vec<&str> = lines.collect();
@@ -170,6 +176,9 @@ fn width(out: &impl AsFd) -> Option<usize> {
 
 /// Writes to standard output. Returns false, and no error, if the reader of standard output is
 /// gone.
+///
+/// # Errors
+/// If standard output cannot be written for another reason.
 pub fn print(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

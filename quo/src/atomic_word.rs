@@ -13,7 +13,8 @@ pub trait AtomicWord {
     fn store(&self, value: u64, order: Ordering);
     /// Replaces `current` by `new`. Acquires and releases on success, acquires on failure.
     ///
-    /// # Errors The value found, if it was not `current`.
+    /// # Errors
+    /// The value found, if it was not `current`.
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
     /// Orders a preceding store before a following load, among all threads that call this.
     fn fence();

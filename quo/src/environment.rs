@@ -113,7 +113,8 @@ pub enum Reaction {
 
 /// Returns the value of [`ERRORS`].
 ///
-/// # Errors The text, if it is not a value of the variable.
+/// # Errors
+/// The text, if it is not a value of the variable.
 pub fn reaction() -> Result<Reaction, String> {
     match value(&ERRORS).as_deref() {
         None | Some("return") => Ok(Reaction::Return),
@@ -136,7 +137,8 @@ pub const DEFAULT_CREATE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Returns the value of a variable in seconds.
 ///
-/// # Errors The text, if it is not a number of seconds.
+/// # Errors
+/// The text, if it is not a number of seconds.
 pub fn seconds(variable: &Variable) -> Result<Option<Duration>, String> {
     let Some(text) = value(variable) else { return Ok(None) };
     let seconds = text.parse::<f64>().ok();

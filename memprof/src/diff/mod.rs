@@ -44,6 +44,9 @@ pub struct Options {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// If an argument does not fit the folder, no job can be read there, or the output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut progress = Progress::new("reading the job before");
     let before = report::load_as_part(&options.before, options.job, &mut progress)?;

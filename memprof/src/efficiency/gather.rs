@@ -135,6 +135,9 @@ impl Region {
 
 impl Times {
     /// Removes all regions except the one with this name.
+    ///
+    /// # Errors
+    /// If no region has this name; the error lists the names that exist.
     pub fn keep(&mut self, name: &str) -> anyhow::Result<()> {
         if !self.regions.iter().any(|region| region.name == name) {
             let names: Vec<String> =

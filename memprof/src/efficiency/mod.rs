@@ -54,6 +54,9 @@ struct Document<'a> {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// If an argument does not fit the folder, no job can be read there, or the output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut times = gather::load(&options.folder)?;
     if let Some(name) = &options.region {
@@ -93,6 +96,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the table of a folder, for the end of a run.
+///
+/// # Errors
+/// If the folder holds no times that can be read.
 pub fn summary(folder: &Path, look: Look) -> anyhow::Result<String> {
     Ok(text::text(&gather::load(folder)?, false, look))
 }

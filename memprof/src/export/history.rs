@@ -96,6 +96,9 @@ impl Row {
 
 impl History {
     /// Reads the trace of a rank again, relative to the start of its job.
+    ///
+    /// # Errors
+    /// If the file can no longer be read, or is damaged.
     pub fn read(rank: &Rank) -> anyhow::Result<History> {
         let trace = Trace::open(&rank.file)
             .with_context(|| format!("cannot read {}", rank.file.display()))?;

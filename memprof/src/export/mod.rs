@@ -70,6 +70,9 @@ impl Format {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// If an argument does not fit the folder, no job can be read there, or the output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.output.is_none() && options.format.is_binary() && std::io::stdout().is_terminal() {
         bail!("this form is not for a terminal; name a file with -o");

@@ -87,6 +87,9 @@ pub struct Unread {
 
 /// Returns the traces in a folder, by name. Ignores links, folders and other entries with such
 /// names.
+///
+/// # Errors
+/// If the folder cannot be read or holds no trace.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let list = || -> std::io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
@@ -114,6 +117,9 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
 impl Job {
     /// Reads all traces of a folder, whether running, closed or killed; with a number, only those
     /// of that job. Calls `progress` with the number of traces read and their total.
+    ///
+    /// # Errors
+    /// If the folder cannot be read or holds no trace of the requested job.
     pub fn load(
         folder: &Path,
         only: Option<u32>,
@@ -124,6 +130,9 @@ impl Job {
 
     /// Does what [`Job::load`] does, without timelines and call stacks, for a display that
     /// refreshes itself.
+    ///
+    /// # Errors
+    /// If the folder cannot be read or holds no trace of the requested job.
     pub fn load_summaries(
         folder: &Path,
         only: Option<u32>,

@@ -178,6 +178,9 @@ impl Job {
     }
 
     /// Refuses a rank number that several jobs have.
+    ///
+    /// # Errors
+    /// If the folder holds more than one job.
     pub fn one_job(&self) -> Result<(), LoadError> {
         match self.jobs.len() {
             0 | 1 => Ok(()),

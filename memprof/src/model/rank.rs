@@ -322,11 +322,17 @@ impl Rank {
     }
 
     /// Reads the sampled call stacks from the file again, with the objects that they refer to.
+    ///
+    /// # Errors
+    /// If the file can no longer be read, or is damaged.
     pub fn sites(&self) -> Result<(Vec<super::Object>, Vec<super::Site>), super::LoadError> {
         super::load::sites(self)
     }
 
     /// Reads the sampled call stacks and merges them like those of a job, largest peak first.
+    ///
+    /// # Errors
+    /// If the file can no longer be read, or is damaged.
     pub fn largest_sites(&self) -> Result<super::Sites, super::LoadError> {
         let (objects, sites) = self.sites()?;
         let mut collect = super::site::Collect::default();
@@ -335,6 +341,9 @@ impl Rank {
     }
 
     /// Reads the timeline from the file again, on the axis of the job.
+    ///
+    /// # Errors
+    /// If the file can no longer be read, or is damaged.
     pub fn timeline(&self) -> Result<super::Timeline, super::LoadError> {
         super::load::timeline(self)
     }

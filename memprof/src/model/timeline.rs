@@ -124,6 +124,9 @@ pub struct Moment {
 
 impl Moment {
     /// Writes the moment, or `null` where nothing was seen to be resident at any.
+    ///
+    /// # Errors
+    /// Those of the serialiser.
     pub fn or_null<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         (self.bytes > 0).then_some(self).serialize(to)
     }

@@ -107,6 +107,9 @@ pub struct Seen {
 
 impl Process {
     /// Finds a process, and checks whether it may be observed.
+    ///
+    /// # Errors
+    /// If no process has this number, or the kernel denies access to it.
     pub fn open(pid: u32) -> Result<Process, Refusal> {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let name =
@@ -129,6 +132,9 @@ impl Process {
     }
 
     /// Looks at it; nothing once it has ended.
+    ///
+    /// # Errors
+    /// If the kernel denies access to the process.
     pub fn look(&mut self) -> Result<Option<Seen>, Refusal> {
         let same = stat(&self.folder).map(|(_, started)| started) == self.started;
         let text = match self.text("smaps") {
@@ -281,6 +287,9 @@ pub fn display(seen: &Seen, look: Look) -> String {
 }
 
 /// Returns one look as JSON, for other programs.
+///
+/// # Errors
+/// If the values have no form in JSON.
 pub fn json(seen: &Seen) -> anyhow::Result<String> {
     Ok(serde_json::to_string(seen)? + "\n")
 }

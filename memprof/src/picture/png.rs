@@ -30,6 +30,9 @@ pub enum PictureError {
 
 /// Converts an SVG into a PNG, with `scale` pixels for each of its own. Not for
 /// [`super::Theme::Page`], whose colours are defined only in a page.
+///
+/// # Errors
+/// If the SVG cannot be parsed, or the picture is too large to draw.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, PictureError> {
     let options =
         Options { fontdb: fonts(svg), font_family: "Ubuntu".into(), ..Options::default() };

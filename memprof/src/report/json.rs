@@ -44,6 +44,9 @@ struct Document<'a, T> {
 }
 
 /// Returns the requested part.
+///
+/// # Errors
+/// If the options name a rank, node or phase that the job does not have.
 pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
         View::Job => document(job, Some(sites::named(&job.sites, job.started_ns, SITES))),

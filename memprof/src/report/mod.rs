@@ -107,6 +107,9 @@ enum View<'a> {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// If an argument does not fit the folder, no job can be read there, or the output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let (folder, json) = options.folder_and_json()?;
     let job = load(folder, options.job)?;
@@ -143,11 +146,17 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Loads a job, and shows progress on a terminal.
+///
+/// # Errors
+/// If the folder cannot be read or holds no trace of the requested job.
 pub fn load(folder: &Path, only: Option<u32>) -> anyhow::Result<Job> {
     load_as_part(folder, only, &mut Progress::new("reading"))
 }
 
 /// Loads a job as a part of longer work.
+///
+/// # Errors
+/// If the folder cannot be read or holds no trace of the requested job.
 pub fn load_as_part(
     folder: &Path,
     only: Option<u32>,
@@ -196,6 +205,9 @@ fn select<'a>(job: &'a Job, options: &Options) -> anyhow::Result<View<'a>> {
 }
 
 /// Returns the process with a number, for a command that requests it.
+///
+/// # Errors
+/// If the job has no such process; the error lists some that it has.
 pub fn process(job: &Job, pid: u32) -> anyhow::Result<&Rank> {
     let Some(rank) = job.process(pid) else {
         let pids: Vec<String> =

@@ -27,6 +27,9 @@ pub fn node(node: &Node) -> picture::Timeline {
 }
 
 /// Returns the picture of one rank, with its owned memory as a line.
+///
+/// # Errors
+/// If the trace of the rank can no longer be read.
 pub fn rank(rank: &Rank) -> anyhow::Result<picture::Timeline> {
     Ok(timeline(&rank.timeline()?, rank_title(rank), Some("owned")))
 }
@@ -133,11 +136,17 @@ fn peak(moment: &Moment, resident: &str) -> Peak {
 }
 
 /// Writes a vector picture. Returns its number of bytes.
+///
+/// # Errors
+/// If the file cannot be created or written.
 pub fn svg(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     output::write(file, picture::timeline(drawn, &Style::default()).as_bytes())
 }
 
 /// Writes a pixel picture with two pixels per unit. Returns its number of bytes.
+///
+/// # Errors
+/// If the picture is too large to draw, or the file cannot be written.
 pub fn png(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     let style = Style { theme: Theme::Light, ..Style::default() };
     output::write(file, &picture::png(&picture::timeline(drawn, &style), 2.0)?)

@@ -97,6 +97,9 @@ fn period(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command and returns its exit status.
+///
+/// # Errors
+/// If the profiler cannot be loaded into the command, the command cannot be started, or its traces cannot be read.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let recorded = match record(options) {
         Ok(recorded) => recorded,
@@ -159,6 +162,9 @@ pub struct Recorded {
 }
 
 /// Runs the command under the profiler and waits for it.
+///
+/// # Errors
+/// If the profiler cannot be found, the folder cannot be prepared, or the command cannot be started.
 pub fn record(options: &Options) -> anyhow::Result<Recorded> {
     let preload = preload::find(OBJECT, "MEMPROF_PRELOAD").map_err(anyhow::Error::msg)?;
     let launcher = Launcher::of(&options.command[0]);

@@ -94,6 +94,9 @@ pub struct Study {
 }
 
 /// Reads the jobs, one at a time, and fits each component.
+///
+/// # Errors
+/// If a folder holds no job of MPI that can be read, or more than one.
 pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
     let mut programs: Vec<String> = Vec::new();
     let mut notes = Vec::new();

@@ -56,6 +56,9 @@ pub struct Options {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// If a run fails, its job cannot be read, or the output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let folders = match options.from.as_slice() {
         [] => match runs::run(options)? {

@@ -46,7 +46,8 @@ pub struct Folder {
 impl Folder {
     /// Opens a folder, after creating it with mode 0700 and its parents if necessary.
     ///
-    /// # Errors It cannot be created or opened, or is not trusted by [`check`]'s rules.
+    /// # Errors
+    /// It cannot be created or opened, or is not trusted by [`check`]'s rules.
     pub fn make(path: &Path, access: Access) -> Result<Self> {
         let path = std::path::absolute(path)?;
         if let Some(above) = path.parent() {
@@ -61,7 +62,8 @@ impl Folder {
 
     /// Opens an existing folder.
     ///
-    /// # Errors It does not exist, or is not trusted by [`check`]'s rules.
+    /// # Errors
+    /// It does not exist, or is not trusted by [`check`]'s rules.
     pub fn open(path: &Path, access: Access) -> Result<Self> {
         Self::open_of(path, access, user())
     }
@@ -217,7 +219,8 @@ pub(crate) fn own(file: &File, path: &Path) -> Result<()> {
 /// `access`, and has no parent in which all users can replace it. It must not be a link, except one
 /// of this user or the administrator if others may read.
 ///
-/// # Errors It does not exist, or is not trusted: of kind [`ErrorKind::PermissionDenied`].
+/// # Errors
+/// It does not exist, or is not trusted: of kind [`ErrorKind::PermissionDenied`].
 pub fn check(path: &Path, access: Access) -> Result<()> {
     check_of(path, access, user())
 }

@@ -66,7 +66,8 @@ impl Output {
 
     /// Renames the file to its name. Returns its length in bytes, 0 for other than regular files.
     ///
-    /// # Errors It cannot be written; its name is then unchanged.
+    /// # Errors
+    /// It cannot be written; its name is then unchanged.
     pub fn finish(mut self) -> Result<u64> {
         self.out.flush()?;
         let Some(part) = self.part.take() else { return Ok(0) };

@@ -94,7 +94,8 @@ impl Transfer {
 
     /// Waits until the transfer is complete, and returns the bytes received or sent.
     ///
-    /// # Errors [`GroupError::Late`] and the errors of `check_peers`, [`GroupError::Mpi`].
+    /// # Errors
+    /// [`GroupError::Late`] and the errors of `check_peers`, [`GroupError::Mpi`].
     pub fn finish(mut self, limits: &WaitLimits<'_>) -> Result<Vec<u8>, GroupError> {
         while let Some(operation) = self.under_way.pop() {
             if let Err(error) = operation.wait(limits) {

@@ -79,7 +79,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
 
     /// Returns the current mask of a thread of this process.
     ///
-    /// # Errors [`io::ErrorKind::NotFound`] for a thread that has ended, otherwise the system's own
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] for a thread that has ended, otherwise the system's own
     /// error.
     fn mask(&self, thread: ThreadId) -> io::Result<CpuSet>;
 

@@ -139,7 +139,8 @@ impl Leaving {
 
     /// Retires like [`Context::retire`]. Local.
     ///
-    /// # Errors In a forked child.
+    /// # Errors
+    /// In a forked child.
     pub fn retire(self) -> Result<(), Error> {
         let retired = {
             let state = self.shared.state();

@@ -92,7 +92,8 @@ impl Machine {
     /// Returns the machine of a rank whose node's ranks may use `parts`, of which `own` is this
     /// rank's, within bounds. Pure.
     ///
-    /// # Errors The same for every rank: a part contains no CPU of the machine, or the scope no
+    /// # Errors
+    /// The same for every rank: a part contains no CPU of the machine, or the scope no
     /// allowed CPU.
     pub fn divided(
         machine: &Topology,

@@ -138,7 +138,8 @@ pub(super) fn wait_number(wait: Wait) -> u8 {
 
 /// Checks that an argument has the same value on all ranks, given one value per rank.
 ///
-/// # Errors [`Error::Disagreement`] that lists values with the ranks that passed them, the same
+/// # Errors
+/// [`Error::Disagreement`] that lists values with the ranks that passed them, the same
 /// everywhere.
 pub(super) fn require_agreement<T: PartialEq>(
     call: &'static str,

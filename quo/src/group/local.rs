@@ -47,7 +47,8 @@ pub struct LocalSpace {
 impl LocalSpace {
     /// Makes a meeting place for `size` processes, with its segment in `directory`.
     ///
-    /// # Errors [`GroupError::Node`] if the segment cannot be created.
+    /// # Errors
+    /// [`GroupError::Node`] if the segment cannot be created.
     pub fn new(size: usize, directory: &Path) -> Result<Self, GroupError> {
         let name = SegmentName::random().map_err(failed("local group"))?;
         let segment = make_segment(&name, directory, size)?;
@@ -70,7 +71,8 @@ impl LocalSpace {
 
     /// Joins as `rank`. Each process joins once, with its own rank; returns when all have joined.
     ///
-    /// # Errors [`GroupError::Node`] for a rank out of range or taken, [`GroupError::Dead`] if
+    /// # Errors
+    /// [`GroupError::Node`] for a rank out of range or taken, [`GroupError::Dead`] if
     /// another process ended after joining, [`GroupError::Late`] if not all have joined within a
     /// minute.
     pub fn join(&self, rank: usize) -> Result<LocalGroup, GroupError> {

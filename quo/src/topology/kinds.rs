@@ -120,7 +120,8 @@ pub(super) fn arrange(raw: Vec<RawKind>) -> Vec<CoreKind> {
 /// Checks kinds against the CPUs of a machine and completes them: every CPU belongs to one kind
 /// afterwards. Pure.
 ///
-/// # Errors The reason why they contradict each other.
+/// # Errors
+/// The reason why they contradict each other.
 pub(super) fn complete(
     kinds: impl IntoIterator<Item = CoreKind>,
     machine: &CpuSet,

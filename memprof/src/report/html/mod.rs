@@ -22,11 +22,17 @@ const NODES: usize = 4;
 const SITES: usize = 25;
 
 /// Writes the page. Returns its number of bytes.
+///
+/// # Errors
+/// If a trace can no longer be read, or the file cannot be written.
 pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
     output::write(file, page(job)?.as_bytes())
 }
 
 /// Returns the page.
+///
+/// # Errors
+/// If a trace can no longer be read.
 pub fn page(job: &Job) -> anyhow::Result<String> {
     let mut page = Page::new(&format!("{} · memory", clean(job.program())));
     page.header(&clean(job.program()), &head(job));

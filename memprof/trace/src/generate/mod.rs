@@ -91,6 +91,9 @@ impl JobShape {
 
 /// Writes a trace for each rank into `folder`, which is created if necessary, and returns their
 /// names. Calls `progress` after each with the number done and the total.
+///
+/// # Errors
+/// If the shape is impossible, or the folder or a trace cannot be written.
 pub fn job(
     folder: &Path,
     shape: &JobShape,

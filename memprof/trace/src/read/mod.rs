@@ -43,16 +43,25 @@ impl Default for Options {
 
 impl Trace {
     /// Reads the trace in a file, which may be written at the same time.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not a trace, or has a version that this reader does not know.
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, TraceError> {
         Self::open_with(path, Options::default())
     }
 
     /// Reads part of the trace in a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not a trace, or has a version that this reader does not know.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Trace, TraceError> {
         decode(&Source::open(path.as_ref())?, options)
     }
 
     /// Reads a trace that is in memory.
+    ///
+    /// # Errors
+    /// If the bytes are not a trace, or have a version that this reader does not know.
     pub fn from_bytes(bytes: &[u8]) -> Result<Trace, TraceError> {
         decode(&Source::Bytes(bytes), Options::default())
     }

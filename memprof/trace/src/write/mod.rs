@@ -113,6 +113,9 @@ pub struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Begins a trace in memory that is all zero, as a new file is. The magic number is written
     /// last: before that, the file is not a trace.
+    ///
+    /// # Errors
+    /// If the memory is too small for the geometry, misaligned, or its header is not zero.
     pub fn create(
         memory: &'a mut [u8],
         identity: &Identity,

@@ -55,7 +55,8 @@ pub fn thread_level() -> Result<ThreadLevel, GroupError> {
 
 /// Returns the total number of processes that the launcher has room for, if it reports it. Local.
 ///
-/// # Errors [`GroupError`] if MPI is not running.
+/// # Errors
+/// [`GroupError`] if MPI is not running.
 pub fn universe() -> Result<Option<usize>, GroupError> {
     is_usable()?;
     let mut size: c_int = -1;
@@ -100,7 +101,8 @@ impl Communicator {
 /// Starts processes. Called by one process, whose other MPI calls may block meanwhile, with MPICH
 /// for most of the time.
 ///
-/// # Errors [`GroupError::Mpi`] with the launcher's reason. Some launchers end the job instead, for
+/// # Errors
+/// [`GroupError::Mpi`] with the launcher's reason. Some launchers end the job instead, for
 /// example for a host that cannot be reached: check before.
 pub fn spawn(request: &SpawnRequest) -> Result<Intercommunicator, GroupError> {
     const CALL: &str = "MPI_Comm_spawn";
@@ -147,7 +149,8 @@ pub struct Port {
 impl Port {
     /// Opens a port. Local.
     ///
-    /// # Errors [`GroupError::Mpi`] if the transport of the MPI has no ports.
+    /// # Errors
+    /// [`GroupError::Mpi`] if the transport of the MPI has no ports.
     pub fn open() -> Result<Self, GroupError> {
         is_usable()?;
         let mut name = vec![0_u8; usize::try_from(raw::quo_mpi_port_length()).unwrap_or(0).max(1)];

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::checkout::Checkout;
-use crate::compilers::{mpicc, mpicxx, mpifort};
+use crate::compilers::{mpicc, mpifort};
 use crate::fortran::fortran_support;
 use crate::library::run_compiler;
 use crate::running::Outcome;
@@ -80,7 +80,7 @@ pub fn expect_refusal(outcome: &Outcome, status: i32, words: &[&str]) -> Result<
     Ok(())
 }
 
-/// The program with driver and L0 in Fortran, and L1 in C and in C++; made once.
+/// The program with driver and L0 in Fortran, and L1 in C; made once.
 ///
 /// # Errors
 ///
@@ -109,7 +109,6 @@ fn make() -> Result<PathBuf> {
         ("QUO_SOURCE", root.to_path_buf()),
         ("QUO_LIBRARY", library),
         ("MPICC", mpicc().into()),
-        ("MPICXX", mpicxx().into()),
         ("MPIFC", mpifort().into()),
         ("WARNINGS", "-Wall -Wextra -Werror".into()),
         // The new kind of run path yields to LD_LIBRARY_PATH.

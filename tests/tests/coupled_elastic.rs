@@ -186,7 +186,7 @@ fn parked() -> Result<()> {
 fn library() -> Result<()> {
     let coupled = Coupled::new()?;
     let job = coupled.elastic(Job::new(8, &coupled.program).bind_to(BindTo::Core));
-    let job = job.arg("--variant").arg("callee").arg("--l1").arg("c++");
+    let job = job.arg("--variant").arg("callee");
     expect_all(&coupled, &job.run()?).map(drop)
 }
 

@@ -1,6 +1,5 @@
-//! The coupled example in Rust, Fortran, C and C++: one expected output, whoever drives whom. The flow
-//! solver and the driver are in Rust or Fortran, the diffusion solver in C or C++, and quo is used by
-//! the driver or by a library that the driver knows nothing of.
+//! The coupled example in Rust, Fortran and C has one expected output: the flow solver and the driver
+//! are in Rust or Fortran, the diffusion solver is in C.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::example::{self, TINY, expect_refusal, expect_same_fields, small_deck};
-use quo_tests::suite::{Skipped, Test, is_long, run};
+use quo_tests::suite::{Skipped, Test, run};
 use quo_tests::{BindTo, Checkout, Job, Outcome, coupled_fortran};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Language of L1 and who knows of quo, where the driver is in Fortran.
-const FORTRAN: [(&str, &str); 3] = [("c", "caller"), ("c++", "caller"), ("c++", "callee")];
-
 const TESTS: &[Test] = &[
-    ("rust_with_c_plus_plus_ends_with_the_same_bits", rust_with_c_plus_plus),
     ("fortran_ends_with_equal_bits_on_any_rank_count", fortran_on_ranks),
     ("fortran_ends_with_the_same_bits_on_other_machines", fortran_on_machines),
     ("workers_are_widened_and_the_others_sleep", workers_are_widened),
@@ -65,24 +60,16 @@ impl Coupled {
     }
 
     /// A run of the Rust program, which writes `fields`.
-    fn rust_job(&self, deck: &Path, ranks: usize, words: [&str; 3], fields: &str) -> Job {
-        let [mode, solver, variant] = words;
+    fn rust_job(&self, deck: &Path, ranks: usize, [mode, variant]: [&str; 2], fields: &str) -> Job {
         let job = Job::new(ranks, &self.rust).arg("run").arg("--deck").arg(deck);
-        let job = job.arg("--mode").arg(mode).arg("--l1").arg(solver).arg("--variant").arg(variant);
+        let job = job.arg("--mode").arg(mode).arg("--variant").arg(variant);
         let job = job.arg("--output").arg(self.path("r.json"));
         calm(job.arg("--fields").arg(self.path(fields)))
     }
 
     /// A run of the Fortran program, which writes `fields`.
-    fn fortran_job(
-        &self,
-        namelist: &Path,
-        ranks: usize,
-        (solver, variant): (&str, &str),
-        fields: &str,
-    ) -> Result<Job> {
-        let job = Job::new(ranks, coupled_fortran()?).arg(namelist).arg("--l1").arg(solver);
-        let job = job.arg("--variant").arg(variant);
+    fn fortran_job(&self, namelist: &Path, ranks: usize, fields: &str) -> Result<Job> {
+        let job = Job::new(ranks, coupled_fortran()?).arg(namelist);
         Ok(calm(job.arg("--fields").arg(self.path(fields))))
     }
 
@@ -104,41 +91,18 @@ fn checksum(outcome: &Outcome) -> Result<&str> {
     Ok(said.lines().next().unwrap_or_default())
 }
 
-fn rust_with_c_plus_plus() -> Result<()> {
-    let coupled = Coupled::new()?;
-    let deck = coupled.deck(&TINY)?;
-    let reference = coupled.rust_job(&deck, 1, ["under", "c", "caller"], "expected.bin");
-    reference.run()?.expect_success()?;
-    for (words, rank_counts) in [
-        (["under", "c++", "caller"], &[2][..]),
-        (["over", "c++", "caller"], &[2]),
-        (["quo", "c++", "caller"], &[1, 2, 4]),
-        (["quo", "c++", "callee"], &[1, 2, 4]),
-    ] {
-        for &ranks in rank_counts {
-            let job = coupled.rust_job(&deck, ranks, words, "f.bin");
-            let what = || format!("{words:?} on {ranks} ranks");
-            job.run()?.expect_success().with_context(what)?;
-            coupled.same("expected.bin", "f.bin").with_context(what)?;
-        }
-    }
-    Ok(())
-}
-
 fn fortran_on_ranks() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.deck(&TINY)?;
     let namelist = coupled.namelist(&deck)?;
-    let reference = coupled.rust_job(&deck, 1, ["under", "c", "caller"], "expected.bin");
+    let reference = coupled.rust_job(&deck, 1, ["under", "caller"], "expected.bin");
     reference.run()?.expect_success()?;
-    for words in FORTRAN {
-        for ranks in [1, 2, 4] {
-            let what = || format!("{words:?} on {ranks} ranks");
-            let outcome = coupled.fortran_job(&namelist, ranks, words, "f.bin")?.run()?;
-            outcome.expect_success().with_context(what)?;
-            coupled.same("expected.bin", "f.bin").with_context(what)?;
-            ensure!(tellings(&outcome).len() == ranks, "{}", outcome.report());
-        }
+    for ranks in [1, 2, 4] {
+        let what = || format!("on {ranks} ranks");
+        let outcome = coupled.fortran_job(&namelist, ranks, "f.bin")?.run()?;
+        outcome.expect_success().with_context(what)?;
+        coupled.same("expected.bin", "f.bin").with_context(what)?;
+        ensure!(tellings(&outcome).len() == ranks, "{}", outcome.report());
     }
     Ok(())
 }
@@ -178,26 +142,19 @@ fn fortran_on_machines() -> Result<()> {
     ];
     // Who works how is not to be seen in the fields.
     let deck = coupled.deck(&TINY)?;
-    let reference = coupled.rust_job(&deck, 1, ["under", "c", "caller"], "expected.bin");
+    let reference = coupled.rust_job(&deck, 1, ["under", "caller"], "expected.bin");
     reference.run()?.expect_success()?;
-    for (place, (machine, over, ranks, expected)) in machines.into_iter().enumerate() {
+    for (machine, over, ranks, expected) in machines {
         let deck = coupled.deck(&[&TINY[..], &[("over = \"machine\"", over)]].concat())?;
         let namelist = coupled.namelist(&deck)?;
-        for (index, words) in FORTRAN.into_iter().enumerate() {
-            // In the gate each machine meets one of them, in turns.
-            if !is_long() && index != place % FORTRAN.len() {
-                continue;
-            }
-            let what = || format!("{words:?} on {machine}, {over}");
-            let job = coupled.fortran_job(&namelist, ranks, words, "f.bin")?;
-            let outcome = job.topology(machine).run()?;
-            outcome.expect_success().with_context(what)?;
-            coupled.same("expected.bin", "f.bin").with_context(what)?;
-            let told = tellings(&outcome);
-            let fits = told.len() == expected.len()
-                && told.iter().zip(expected).all(|(told, expected)| told.contains(expected));
-            ensure!(fits, "{}: {told:?}, expected {expected:?}", what());
-        }
+        let what = || format!("on {machine}, {over}");
+        let outcome = coupled.fortran_job(&namelist, ranks, "f.bin")?.topology(machine).run()?;
+        outcome.expect_success().with_context(what)?;
+        coupled.same("expected.bin", "f.bin").with_context(what)?;
+        let told = tellings(&outcome);
+        let fits = told.len() == expected.len()
+            && told.iter().zip(expected).all(|(told, expected)| told.contains(expected));
+        ensure!(fits, "{}: {told:?}, expected {expected:?}", what());
     }
     Ok(())
 }
@@ -231,19 +188,17 @@ fn workers_are_widened() -> Result<()> {
     }
     let coupled = Coupled::new()?;
     let namelist = coupled.namelist(&coupled.deck(&[("kappa = 20.0", "kappa = 2000.0")])?)?;
-    for words in FORTRAN {
-        let outcome = coupled.fortran_job(&namelist, 2, words, "f.bin")?.run()?;
-        outcome.expect_success()?;
-        let lines = outcome.stdout.lines().filter(|line| line.starts_with("rank "));
-        let told: Option<Vec<Telling>> = lines.map(Telling::parse).collect();
-        let told = told.with_context(|| outcome.report())?;
-        let [worker, sleeper] = &told[..] else { bail!("{}", outcome.report()) };
-        let (threads, places) = worker.works.as_ref().with_context(|| outcome.report())?;
-        ensure!(*threads == cpus && places.contains(['-', ',']), "{}", outcome.report());
-        ensure!(sleeper.works.is_none(), "{}", outcome.report());
-        ensure!(sleeper.cpu_seconds < 0.5 * sleeper.seconds, "{}", outcome.report());
-        ensure!(sleeper.cpu_seconds < 0.5 * worker.cpu_seconds, "{}", outcome.report());
-    }
+    let outcome = coupled.fortran_job(&namelist, 2, "f.bin")?.run()?;
+    outcome.expect_success()?;
+    let lines = outcome.stdout.lines().filter(|line| line.starts_with("rank "));
+    let told: Option<Vec<Telling>> = lines.map(Telling::parse).collect();
+    let told = told.with_context(|| outcome.report())?;
+    let [worker, sleeper] = &told[..] else { bail!("{}", outcome.report()) };
+    let (threads, places) = worker.works.as_ref().with_context(|| outcome.report())?;
+    ensure!(*threads == cpus && places.contains(['-', ',']), "{}", outcome.report());
+    ensure!(sleeper.works.is_none(), "{}", outcome.report());
+    ensure!(sleeper.cpu_seconds < 0.5 * sleeper.seconds, "{}", outcome.report());
+    ensure!(sleeper.cpu_seconds < 0.5 * worker.cpu_seconds, "{}", outcome.report());
     Ok(())
 }
 
@@ -252,17 +207,15 @@ fn one_output_is_expected() -> Result<()> {
     let deck = coupled.deck(&[])?;
     let expected = coupled.checkout.root().join("examples/coupled/decks/small.checksum");
     let expected = fs::read_to_string(&expected).context("reading the expected checksum")?;
-    for words in [["quo", "c", "caller"], ["quo", "c++", "callee"]] {
+    for words in [["quo", "caller"], ["quo", "callee"]] {
         let outcome = coupled.rust_job(&deck, 2, words, "f.bin").run()?;
         outcome.expect_success()?;
         assert_eq!(checksum(&outcome)?, expected.trim(), "{words:?}");
     }
     let namelist = coupled.namelist(&deck)?;
-    for words in FORTRAN {
-        let outcome = coupled.fortran_job(&namelist, 2, words, "f.bin")?.run()?;
-        outcome.expect_success()?;
-        assert_eq!(checksum(&outcome)?, expected.trim(), "{words:?}");
-    }
+    let outcome = coupled.fortran_job(&namelist, 2, "f.bin")?.run()?;
+    outcome.expect_success()?;
+    assert_eq!(checksum(&outcome)?, expected.trim());
     Ok(())
 }
 
@@ -273,8 +226,7 @@ fn fortran_refuses() -> Result<()> {
     let job = |deck: &Path| calm(Job::new(3, &program).arg(deck));
     expect_refusal(&Job::new(2, &program).run()?, 2, &["no deck"])?;
     expect_refusal(&job(&coupled.path("nowhere.nml")).run()?, 2, &["nowhere.nml"])?;
-    expect_refusal(&job(&namelist).arg("--l1").arg("rust").run()?, 2, &["no L1 in rust"])?;
-    expect_refusal(&job(&namelist).arg("--variant").arg("callee").run()?, 1, &["--l1 c++"])?;
+    expect_refusal(&job(&namelist).arg("--l1").run()?, 2, &["unexpected argument --l1"])?;
     let unwritable = coupled.path("no/such/folder.bin");
     expect_refusal(&job(&namelist).arg("--fields").arg(unwritable).run()?, 1, &["folder.bin"])?;
     let text = fs::read_to_string(&namelist)?;
@@ -297,14 +249,11 @@ fn a_solver_that_gives_up() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.deck(&[("max_iterations = 2000", "max_iterations = 1")])?;
     let words = ["after 10 steps", "max_iterations"];
-    let outcome = coupled.rust_job(&deck, 3, ["quo", "c++", "callee"], "f.bin").run()?;
+    let outcome = coupled.rust_job(&deck, 3, ["quo", "callee"], "f.bin").run()?;
     expect_refusal(&outcome, 1, &words)?;
     let namelist = coupled.namelist(&deck)?;
-    for combination in FORTRAN {
-        let outcome = coupled.fortran_job(&namelist, 3, combination, "f.bin")?.run()?;
-        expect_refusal(&outcome, 1, &words)?;
-    }
-    Ok(())
+    let outcome = coupled.fortran_job(&namelist, 3, "f.bin")?.run()?;
+    expect_refusal(&outcome, 1, &words)
 }
 
 fn a_bad_deck() -> Result<()> {

@@ -191,19 +191,18 @@ fn coupled() -> Result<()> {
     small_deck(&[], &small)?;
     small_deck(&TINY, &tiny)?;
     let [small, tiny] = [small, tiny].map(|deck| deck.display().to_string());
-    let run = |deck: &str, mode: &str, solver: &str| {
-        let words = ["run", "--deck", deck, "--mode", mode, "--l1", solver, "--output", &output];
+    let run = |deck: &str, mode: &str| {
+        let words = ["run", "--deck", deck, "--mode", mode, "--output", &output];
         example(&program, &words)
     };
-    let job = run(&small, "quo", "c")?;
+    let job = run(&small, "quo")?;
     job.expect_good_books()?;
     let phases = reported(&job)?;
     let pushes = phases.iter().find(|phase| phase["name"] == "quo push machine");
     let pushes = pushes.with_context(|| format!("no pushes among {phases:?}"))?;
     ensure!(pushes["parent"] == "main" && pushes["entries"].as_u64() > Some(1), "{pushes}");
-    for (mode, solver) in [("under", "c++"), ("over", "c"), ("quo", "c++")] {
-        let what = || format!("{mode} with {solver}");
-        run(&tiny, mode, solver)?.expect_good_books().with_context(what)?;
+    for mode in ["under", "over", "quo"] {
+        run(&tiny, mode)?.expect_good_books().context(mode)?;
     }
     Ok(())
 }
@@ -215,10 +214,7 @@ fn coupled_in_fortran() -> Result<()> {
     small_deck(&TINY, &deck)?;
     quo_tests::example::namelist(&deck, &namelist)?;
     let namelist = namelist.display().to_string();
-    for (solver, variant) in [("c", "caller"), ("c++", "callee")] {
-        let job = example(&program, &[&namelist, "--l1", solver, "--variant", variant])?;
-        job.expect_good_books().with_context(|| format!("{solver}, {variant}"))?;
-    }
+    example(&program, &[&namelist])?.expect_good_books()?;
     Ok(())
 }
 

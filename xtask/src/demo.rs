@@ -62,13 +62,18 @@ pub fn run(options: &Options) -> Result<()> {
     };
     memory(options, &profiler, &built.join("coupled"), &deck)?;
     elastic(options, &profiler, &built, &deck)?;
-    for report in ["report.html", "report.svg", "memory.html", "memory.svg", "elastic.svg"] {
+    for report in ["report.svg", "memory.html", "memory.svg", "elastic.svg"] {
         let file = options.out.join(report);
         if !file.exists() {
             bail!("the demo ended without {}", file.display());
         }
     }
-    complete(&options.out)
+    println!(
+        "memory: {}, ranks that come and go: {}",
+        options.out.join("memory.html").display(),
+        options.out.join("elastic.svg").display()
+    );
+    Ok(())
 }
 
 /// Memory of the coupled program while ranks lend their cores: a page and a picture.
@@ -152,65 +157,4 @@ fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Res
     picture.arg("timeline").arg(file("elastic.json"));
     picture.arg("--memory").arg(file("elastic-memory.json")).arg("--svg").arg(file("elastic.svg"));
     run::shown(&mut picture, LIMIT)
-}
-
-/// Adds the other pictures to the end of the demo's page, which needs nothing beside it then.
-fn complete(out: &Path) -> Result<()> {
-    let page = out.join("report.html");
-    let read = |file: &Path| {
-        std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
-    };
-    let (memory, elastic) = (read(&out.join("memory.svg"))?, read(&out.join("elastic.svg"))?);
-    let more = format!(
-        "<section><h2>Memory</h2><p>Where every byte of the run with quo went. The file \
-         <code>memory.html</code> beside this one has it per rank, with tables.</p>\
-         <figure><img src=\"{}\" alt=\"memory over time\" style=\"width:100%\"/></figure></section>\n\
-         <section><h2>Ranks that come and go</h2><p>The same program on one rank, then on more that were parked, on two that \
-         were started for it, and on two again; threads, the time of a step, and what each process held from its birth to its \
-         end.</p><figure><img src=\"{}\" alt=\"ranks, threads and memory over time\" style=\"width:100%\"/></figure></section>\n",
-        address(&memory),
-        address(&elastic)
-    );
-    let text = read(&page)?;
-    let end = text.rfind("</main>").or_else(|| text.rfind("</body>"));
-    let end = end.with_context(|| format!("{} has no end", page.display()))?;
-    let (before, after) = text.split_at(end);
-    std::fs::write(&page, format!("{before}{more}{after}"))
-        .with_context(|| format!("writing {}", page.display()))
-}
-
-/// An image as its own address, so that its styles are not those of the page around it.
-fn address(svg: &str) -> String {
-    let mut address = "data:image/svg+xml,".to_owned();
-    for byte in svg.bytes() {
-        match byte {
-            b'A'..=b'Z'
-            | b'a'..=b'z'
-            | b'0'..=b'9'
-            | b'.'
-            | b'-'
-            | b'_'
-            | b' '
-            | b'/'
-            | b':'
-            | b';'
-            | b','
-            | b'='
-            | b'('
-            | b')' => address.push(char::from(byte)),
-            _ => address.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    address
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn image_as_an_address_has_no_letter_that_ends_it() {
-        let address = address("<svg a=\"#1\">é'%</svg>");
-        assert_eq!(address, "data:image/svg+xml,%3Csvg a=%22%231%22%3E%C3%A9%27%25%3C/svg%3E");
-    }
 }

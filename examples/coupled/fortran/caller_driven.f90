@@ -1,10 +1,9 @@
-!> Caller-driven: the driver itself selects workers, widens them, sets their threads, calls the
-!> solver, which knows nothing of it, and has the other ranks sleep meanwhile.
+!> The driver itself selects workers, widens them, sets their threads, calls the solver, which is
+!> unaware of it, and puts the other ranks to sleep meanwhile.
 module caller_driven
   use, intrinsic :: iso_fortran_env, only: real64
-  use coupling_ways, only: agree, copy_heat_in, copy_rows_out, coupling, outcome, usage
-  use diffusion_solvers, only: diffusion_result, problem, runtime_failed
-  use flow_block, only: block_of_rows
+  use diffusion_solver, only: diffusion_result, problem, runtime_failed
+  use flow_block, only: block_of_rows, depth, heat
   use message_passing, only: ranks
   use quo, only: c_int, c_null_ptr, c_ptr, c_size_t, quo_barrier, quo_create, quo_free, quo_id, &
     quo_last_error, quo_nqids, QUO_OBJ_CORE, QUO_OBJ_MACHINE, QUO_OBJ_NUMANODE, QUO_OBJ_PACKAGE, &
@@ -14,8 +13,21 @@ module caller_driven
   implicit none
   private
 
+  !> The outcome of a step of L1, the same on every rank.
+  type, public :: outcome
+    integer :: code = 0 !! 0 or what failed
+    integer :: iterations = 0
+    real(real64) :: residual = 0 !! relative
+  end type outcome
+
+  !> The work of a rank while L1 ran, in all steps so far.
+  type, public :: usage
+    integer :: threads = 0 !! of L1; 0 on a rank that slept
+    character(len=256) :: cpus = '' !! where it ran L1; empty on a rank that slept
+  end type usage
+
   !> The driver's half of the coupling.
-  type, extends(coupling), public :: driver
+  type, public :: driver
     private
     type(problem) :: task
     type(ranks) :: all, workers
@@ -25,11 +37,10 @@ module caller_driven
     !> Rows in memory that the node shares: this rank's own, and on a worker the rows of all ranks
     !> that it works for, which are contiguous.
     real(real64), pointer :: own(:, :, :) => null(), served(:, :, :) => null()
-    type(usage) :: did
+    type(usage), public :: used
   contains
     procedure :: set_up
     procedure :: diffuse
-    procedure :: used
     procedure :: finish
     procedure, private :: create
     procedure, private :: solve_widened
@@ -92,7 +103,6 @@ contains
 
       wanted%type = object_type(over)
       wanted%max_per_object = max
-      ! Of OpenMP; a solver with its own threads gets the number.
       wanted%threads = QUO_THREADS_OPENMP
       wanted%name = 'diffusion'
       if (ierr == QUO_SUCCESS) call quo_phase_create(self%context, wanted, self%phase, ierr)
@@ -120,6 +130,8 @@ contains
     end select
   end function object_type
 
+  !> Advances the heat of `part` by `dt` seconds of diffusion. Collective over all ranks; the
+  !> failure, which `message` may explain, is the same on every rank.
   subroutine diffuse(self, part, dt, done, message)
     class(driver), intent(inout) :: self
     type(block_of_rows), intent(inout), target :: part
@@ -130,7 +142,8 @@ contains
     integer(c_int) :: ierr
     integer :: code
 
-    call copy_rows_out(part, self%own)
+    self%own(:, 1, :) = part%conserved(1:part%grid%nx, depth, 1:part%rows)
+    self%own(:, 2, :) = part%conserved(1:part%grid%nx, heat, 1:part%rows)
     code = 0
     message = ''
     ! Every rank has written its rows.
@@ -140,8 +153,10 @@ contains
       code = runtime_failed
       message = quo_last_error()
     end if
-    call agree(self%all, code, result, done)
-    if (done%code == 0) call copy_heat_in(part, self%own)
+    done%code = self%all%worst(code)
+    done%iterations = self%all%worst(int(result%iterations))
+    done%residual = self%all%largest(result%residual)
+    if (done%code == 0) part%conserved(1:part%grid%nx, heat, 1:part%rows) = self%own(:, 2, :)
   end subroutine diffuse
 
   subroutine solve_widened(self, dt, code, result, ierr)
@@ -161,23 +176,16 @@ contains
       if (self%workers%worst(merge(0, runtime_failed, selected)) /= 0) then
         code = runtime_failed
       else
-        call self%task%set_threads(int(threads))
         call self%task%solve(self%workers, dt, self%served, code, result)
         call quo_stringify_cbind(self%context, cpus, told)
-        self%did = usage(int(result%threads), cpus)
+        self%used = usage(int(result%threads), cpus)
       end if
     end if
     ! The other ranks sleep here until the workers are done.
     call quo_phase_end(self%phase, ierr)
   end subroutine solve_widened
 
-  function used(self) result(what)
-    class(driver), intent(in) :: self
-    type(usage) :: what
-
-    what = self%did
-  end function used
-
+  !> Gives back what was set up. Collective over all ranks.
   subroutine finish(self)
     class(driver), intent(inout) :: self
     integer(c_int) :: ierr

@@ -1,16 +1,14 @@
-!> The coupled program in Fortran: L0 in Fortran, L1 in C or C++.
+!> The coupled program in Fortran: driver and L0 in Fortran, L1 in C.
 !>
-!>     coupled-fortran DECK [--variant caller|callee] [--l1 c|c++] [--fields FILE]
+!>     coupled-fortran DECK [--fields FILE]
 !>
 !> DECK is what `coupled-demo namelist` prints. Ends with the same bits as the Rust program.
 program coupled
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, output_unit, real64
-  use callee_driven, only: library
-  use caller_driven, only: driver
+  use caller_driven, only: driver, outcome, usage
   use coupled_deck, only: deck, read_deck
   use coupled_fields, only: checksum, gather_fields, total, write_fields
-  use coupling_ways, only: coupling, outcome, usage
-  use diffusion_solvers, only: failure_text, problem
+  use diffusion_solver, only: failure_text, problem
   use flow_block, only: block_of_rows, depth, heat
   use flow_halo, only: fill_ghost_rows
   use message_passing, only: by_node, finish, ranks, start
@@ -19,8 +17,8 @@ program coupled
   type(ranks) :: world, all, node
   type(deck) :: plan
   type(block_of_rows) :: part
-  class(coupling), allocatable :: way
-  character(len=:), allocatable :: message, deck_file, fields_file, variant, solver
+  type(driver) :: way
+  character(len=:), allocatable :: message, deck_file, fields_file
   real(real64), allocatable :: before(:, :, :), after(:, :, :)
   real(real64) :: seconds = 0 ! of the time-step loop
   real(real64) :: l1_seconds = 0, l1_cpu_seconds = 0 ! of this rank in L1, asleep or not
@@ -31,11 +29,11 @@ program coupled
   call leave_if(message, 2)
   call read_deck(deck_file, world, plan, message)
   call leave_if(message, 2)
-  if (variant == '') variant = trim(plan%variant)
 
   call by_node(world, all, node)
   call part%set_up(plan%grid, all%rank, all%size, plan%gravity, plan%start)
-  call choose_way(message)
+  call way%set_up(problem(plan%grid, plan%kappa, plan%tolerance, plan%max_iterations), all, node, part, &
+    trim(plan%over), plan%max, message)
   call leave_if(message, 1)
   call gather_fields(part, all, before)
   call advance(message)
@@ -58,16 +56,10 @@ contains
     message = ''
     deck_file = ''
     fields_file = ''
-    variant = ''
-    solver = 'c'
     k = 0
     do while (k < command_argument_count())
       word = next(k)
       select case (word)
-      case ('--variant')
-        variant = next(k)
-      case ('--l1')
-        solver = next(k)
       case ('--fields')
         fields_file = next(k)
       case default
@@ -76,7 +68,6 @@ contains
       end select
     end do
     if (deck_file == '') message = 'no deck was given'
-    if (solver /= 'c' .and. solver /= 'c++') message = 'there is no L1 in '//solver
   end subroutine read_arguments
 
   function next(k) result(word)
@@ -89,32 +80,6 @@ contains
     allocate (character(len=length) :: word)
     call get_command_argument(k, word)
   end function next
-
-  subroutine choose_way(message)
-    character(len=:), allocatable, intent(out) :: message
-    type(problem) :: task
-    type(library), allocatable :: in_library
-    type(driver), allocatable :: in_driver
-
-    message = ''
-    task = problem(plan%grid, plan%kappa, plan%tolerance, plan%max_iterations, solver)
-    select case (variant)
-    case ('caller')
-      allocate (in_driver)
-      call in_driver%set_up(task, all, node, part, trim(plan%over), plan%max, message)
-      call move_alloc(in_driver, way)
-    case ('callee')
-      if (solver /= 'c++') then
-        message = 'the library that knows of quo is in C++: --l1 c++'
-        return
-      end if
-      allocate (in_library)
-      call in_library%set_up(task, all, part, trim(plan%over), plan%max, message)
-      call move_alloc(in_library, way)
-    case default
-      message = 'there is no variant '//variant
-    end select
-  end subroutine choose_way
 
   !> The time-step loop.
   subroutine advance(message)
@@ -171,7 +136,7 @@ contains
     integer :: status, workers, threads
 
     message = ''
-    own = way%used()
+    own = way%used
     workers = all%total(merge(1, 0, own%threads > 0))
     threads = all%worst(own%threads)
     if (all%rank /= 0) return
@@ -182,7 +147,7 @@ contains
         return
       end if
     end if
-    write (output_unit, '(4a,i0,a,i0,a,i0,a,i0,a)') variant, ': ', decimal(seconds), ' s on ', all%size, &
+    write (output_unit, '(3a,i0,a,i0,a,i0,a,i0,a)') 'fortran: ', decimal(seconds), ' s on ', all%size, &
       ' ranks, L1 on ', workers, ' x ', threads, ' threads, ', iterations, ' iterations'
     write (output_unit, '(a,es9.1,a,es9.1,a,a)') 'water kept to', drift(depth), ', heat to', drift(heat), &
       ', checksum ', checksum(after)
@@ -205,7 +170,7 @@ contains
     character(len=400) :: line, lines(all%size)
     integer :: rank
 
-    own = way%used()
+    own = way%used
     if (own%threads > 0) then
       write (line, '(a,i0,a,i0,a,a)') 'rank ', all%rank, ': L1 with ', own%threads, ' threads on CPUs ', &
         trim(own%cpus)

@@ -18,4 +18,3 @@ mod simulation;
 pub mod timeline;
 
 pub use command::main;
-pub use l1::Solver;

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::deck::{Deck, Variant};
-use crate::l1::Solver;
 use crate::timeline::{Interval, Phase, PhaseTotal};
 
 /// The version of the result file's form.
@@ -50,9 +49,6 @@ pub struct RunResult {
     pub mode: Mode,
     /// Caller of `quo`.
     pub variant: Variant,
-    /// The solver of L1.
-    #[serde(default)]
-    pub solver: Solver,
     /// File name of the deck.
     pub deck_name: String,
     /// The deck itself.

@@ -14,7 +14,6 @@ use crate::couple::{Coupling, Setup};
 use crate::deck::{Deck, Variant};
 use crate::fields::Fields;
 use crate::flow::{DEPTH, HEAT, rows_of};
-use crate::l1;
 use crate::layout::{Layout, agree, gather_bytes};
 use crate::result::{Conservation, Elastic, FORMAT, Mode, RankRecord, RunResult, count};
 use crate::simulation::{Progress, Simulation};
@@ -32,9 +31,6 @@ pub struct Request {
     /// Caller of quo; overrides the deck.
     #[arg(long)]
     pub variant: Option<Variant>,
-    /// In which language L1 is.
-    #[arg(long = "l1", default_value = "c")]
-    pub solver: l1::Solver,
     /// File of the final fields (binary).
     #[arg(long)]
     pub fields: Option<PathBuf>,
@@ -72,7 +68,7 @@ pub fn run(world: &SimpleCommunicator, mode: Mode, request: &Request) -> Result<
     let rows = rows_of(deck.mesh.ny, layout.rank(), layout.size());
     let mut simulation = Simulation::new(&deck, rows);
     let values = simulation.block.rows_len();
-    let setup = Setup { deck: &deck, solver: request.solver, layout: &layout, values };
+    let setup = Setup { deck: &deck, layout: &layout, values };
     let mut coupling = agree(&layout.ranks, setup.coupling(mode, variant, None))?;
 
     if request.progress {
@@ -159,7 +155,6 @@ impl Ended<'_> {
             format: FORMAT,
             mode,
             variant,
-            solver: request.solver,
             deck_name: file_name(&request.deck),
             deck: deck.clone(),
             ranks: layout.size(),

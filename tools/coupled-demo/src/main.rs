@@ -3,7 +3,6 @@
 mod demo;
 mod fields;
 mod launch;
-mod machine;
 mod model;
 mod namelist;
 mod report;
@@ -55,14 +54,11 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         timeout: u64,
     },
-    /// Show the times of runs of one deck: a table, a page, a picture.
+    /// Show the times of runs of one deck: a table and a picture.
     Report {
         /// Results of `coupled run`.
         #[arg(required = true)]
         results: Vec<PathBuf>,
-        /// File of the page.
-        #[arg(long)]
-        html: Option<PathBuf>,
         /// File of the picture of cores.
         #[arg(long)]
         svg: Option<PathBuf>,
@@ -108,7 +104,7 @@ fn run(command: Command) -> Result<()> {
             let timeout = Duration::from_secs(timeout);
             demo::demo(&demo::Request { deck, out, ranks, variant, mpirun, program, timeout })
         }
-        Command::Report { results, html, svg } => show(&results, html.as_deref(), svg.as_deref()),
+        Command::Report { results, svg } => show(&results, svg.as_deref()),
         Command::Compare { a, b, tolerance } => compare(&a, &b, tolerance),
         Command::Namelist { deck } => {
             let named = || format!("deck {}", deck.display());
@@ -128,10 +124,12 @@ fn beside() -> Result<PathBuf> {
     Ok(own.with_file_name("coupled"))
 }
 
-fn show(results: &[PathBuf], html: Option<&Path>, svg: Option<&Path>) -> Result<()> {
+fn show(results: &[PathBuf], svg: Option<&Path>) -> Result<()> {
     let runs: Result<Vec<Measured>> = results.iter().map(|path| Measured::read(path)).collect();
     let report = Report::new(runs?);
-    report::write(&report, html, svg)?;
+    if let Some(svg) = svg {
+        report::write_picture(&report, svg)?;
+    }
     write!(std::io::stdout(), "{}", report::table::text(&report))?;
     Ok(())
 }

@@ -19,7 +19,7 @@ use quo_mpi::MpiGroup;
 
 use crate::deck::{Deck, Variant};
 use crate::flow::FlowBlock;
-use crate::l1::{Failure, Problem, Solve, Solver};
+use crate::l1::{Failure, Problem, Solve};
 use crate::layout::{Layout, agree};
 use crate::result::Mode;
 use crate::timeline::Recorder;
@@ -86,7 +86,6 @@ impl Team {
 /// Problem and ranks of a run.
 pub struct Setup<'a> {
     pub deck: &'a Deck,
-    pub solver: Solver,
     pub layout: &'a Layout,
     /// Values in the rows of this rank.
     pub values: usize,
@@ -96,7 +95,6 @@ impl Setup<'_> {
     fn problem(&self) -> Problem {
         let (mesh, part) = (self.deck.mesh(), &self.deck.diffusion);
         Problem {
-            solver: self.solver,
             nx: mesh.nx,
             dx: mesh.dx,
             dy: mesh.dy,

@@ -8,7 +8,7 @@ use quo::plan::blocks;
 
 use super::{Coupling, Setup, Step, Team};
 use crate::flow::FlowBlock;
-use crate::l1::Problem;
+use crate::l1::{self, Problem};
 use crate::layout::{agree, offsets, rank, size};
 use crate::timeline::{Phase, Recorder};
 
@@ -48,7 +48,7 @@ impl Over {
         let is_worker = served.rank() == 0;
         let threads = (topology.allowed().len() / on_node.max(1)).max(1);
         if is_worker {
-            problem.set_threads(threads);
+            l1::set_threads(threads);
         }
         let mut counts = vec![0; size(&served)];
         served.all_gather_into(&i32::try_from(values).unwrap_or(i32::MAX), &mut counts[..]);

@@ -11,7 +11,7 @@ use quo::{Context, CpuSet, ObjectType};
 use super::shared::SharedRows;
 use super::{Coupling, Setup, Step, Team, same_node};
 use crate::flow::FlowBlock;
-use crate::l1::Problem;
+use crate::l1::{self, Problem};
 use crate::layout::{Layout, agree};
 use crate::timeline::{Phase, Recorder};
 
@@ -54,7 +54,7 @@ impl QuoCaller {
             };
             // All workers solve or none: the solver would wait for the one that is missing.
             let binding = agree(workers, context.push_guard(target).context("widening a worker"))?;
-            problem.set_threads(team.threads);
+            l1::set_threads(team.threads);
             recorder.enter(Phase::Diffusion, team.threads);
             recorder.explain(context);
             let solve = problem.solve(Some(workers), dt, rows);

@@ -5,7 +5,7 @@ use quo::CpuSet;
 
 use super::{Coupling, Setup, Step, Team};
 use crate::flow::FlowBlock;
-use crate::l1::Problem;
+use crate::l1::{self, Problem};
 use crate::timeline::{Phase, Recorder};
 
 /// The static choice for L1's sake.
@@ -20,7 +20,7 @@ impl Under {
     pub fn new(setup: &Setup<'_>) -> Self {
         let (problem, layout) = (setup.problem(), setup.layout);
         let threads = fair_share(&layout.masks, layout.node_rank());
-        problem.set_threads(threads);
+        l1::set_threads(threads);
         Under { problem, team: Team::new(layout, Some(threads)), rows: vec![0.0; setup.values] }
     }
 }

@@ -1,28 +1,12 @@
-//! L1: implicit diffusion of heat, by threaded solvers in C and C++ that know nothing of `quo`.
+//! L1: implicit diffusion of heat, by a threaded solver in C that does not use `quo`.
 #![allow(unsafe_code)]
 
 use mpi::ffi::{MPI_Comm, RSMPI_COMM_NULL};
 use mpi::raw::AsRaw;
-use serde::{Deserialize, Serialize};
-
-/// The solver; both end with the same bits.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-pub enum Solver {
-    /// In C with OpenMP.
-    #[default]
-    #[value(name = "c")]
-    #[serde(rename = "c")]
-    C,
-    /// In C++ with threads of its own.
-    #[value(name = "c++")]
-    #[serde(rename = "c++")]
-    Cxx,
-}
 
 /// Equation of a step, the same at every step but for the time.
 #[derive(Copy, Clone, Debug)]
 pub struct Problem {
-    pub solver: Solver,
     /// Cells of a row.
     pub nx: usize,
     /// Cell sizes in metres.
@@ -104,30 +88,16 @@ unsafe extern "C" {
         result: *mut RawResult,
     ) -> i32;
     fn omp_set_num_threads(threads: i32);
-    fn heat_diffusion_step(
-        workers: MPI_Comm,
-        block: *const RawBlock,
-        options: *const RawOptions,
-        depth: *const f64,
-        heat: *mut f64,
-        result: *mut RawResult,
-    ) -> i32;
-    fn heat_set_threads(threads: i32);
+}
+
+/// Sets the number of threads of the steps that the calling thread asks for.
+pub fn set_threads(threads: usize) {
+    let threads = i32::try_from(threads.max(1)).unwrap_or(i32::MAX);
+    // SAFETY: any positive number may be passed, by any thread.
+    unsafe { omp_set_num_threads(threads) }
 }
 
 impl Problem {
-    /// Sets the number of threads of the steps that the calling thread asks for.
-    pub fn set_threads(&self, threads: usize) {
-        let threads = i32::try_from(threads.max(1)).unwrap_or(i32::MAX);
-        // SAFETY: any positive number may be passed, by any thread.
-        unsafe {
-            match self.solver {
-                Solver::C => omp_set_num_threads(threads),
-                Solver::Cxx => heat_set_threads(threads),
-            }
-        }
-    }
-
     /// Makes one implicit step of `dt` seconds. `state` holds the worker's rows, each of them `nx` depths followed by
     /// `nx` heats (depth × temperature), which are replaced. Collective over `workers`, which hold
     /// consecutive blocks of rows; `None` is a mesh held by the caller alone (no MPI is called).
@@ -165,16 +135,19 @@ impl Problem {
         // SAFETY: reading a constant of the MPI library.
         let alone = unsafe { RSMPI_COMM_NULL };
         let workers = workers.map_or(alone, |communicator| communicator.as_raw());
-        let step = match self.solver {
-            Solver::C => diffusion_step,
-            Solver::Cxx => heat_diffusion_step,
-        };
         let heat = base.wrapping_add(self.nx);
         // SAFETY: the structures outlive the call and have the C layout. Both pointers come from the
         // one exclusive borrow of `state`, and rows of nx values from each at distances of 2 nx stay
         // within it and apart from each other (else the size is -1 and neither is touched).
         let code = unsafe {
-            step(workers, &raw const block, &raw const options, base, heat, &raw mut result)
+            diffusion_step(
+                workers,
+                &raw const block,
+                &raw const options,
+                base,
+                heat,
+                &raw mut result,
+            )
         };
         match Failure::from_code(code) {
             Some(failure) => Err(failure),
@@ -199,8 +172,8 @@ mod tests {
 
     /// A square of side 1.
     fn problem(n: usize, tolerance: f64) -> Problem {
-        let (solver, side) = (Solver::C, 1.0 / n as f64);
-        Problem { solver, nx: n, dx: side, dy: side, kappa: 1.0, tolerance, max_iterations: 10_000 }
+        let side = 1.0 / n as f64;
+        Problem { nx: n, dx: side, dy: side, kappa: 1.0, tolerance, max_iterations: 10_000 }
     }
 
     fn wave(n: usize, i: usize, j: usize) -> f64 {
@@ -225,22 +198,10 @@ mod tests {
         state.chunks(2 * n).flat_map(|row| row[n..].to_vec()).collect()
     }
 
-    /// One step by both solvers, which may differ in nothing.
-    fn step(problem: Problem, dt: f64, state: &mut [f64]) -> Result<Solve, Failure> {
-        let mut other = state.to_vec();
-        let by_c = problem.solve(ALONE, dt, state);
-        let by_cxx = Problem { solver: Solver::Cxx, ..problem }.solve(ALONE, dt, &mut other);
-        let essence = |solve: Solve| (solve.iterations, solve.residual.to_bits());
-        assert_eq!(by_c.map(essence), by_cxx.map(essence));
-        let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-        assert!(bits(state) == bits(&other), "the solvers differ");
-        by_c
-    }
-
     /// Solves on a square mesh and returns the new heat.
     fn solve(n: usize, tolerance: f64, dt: f64, depth: &[f64], heat: &[f64]) -> Vec<f64> {
         let mut state = state(n, depth, heat);
-        step(problem(n, tolerance), dt, &mut state).unwrap();
+        problem(n, tolerance).solve(ALONE, dt, &mut state).unwrap();
         heat_of(n, &state)
     }
 
@@ -302,14 +263,14 @@ mod tests {
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         let n = 45;
         let (depth, before) = rough(n);
-        let solve = |solver: Solver, threads: &[usize]| {
-            let problem = Problem { solver, ..problem(n, 1e-10) };
+        let solve = |threads: &[usize]| {
+            let problem = problem(n, 1e-10);
             let mut state = state(n, &depth, &before);
             // A separate thread: the setting belongs to the calling thread.
             std::thread::scope(|scope| {
                 let all = scope.spawn(|| {
                     for &threads in threads {
-                        problem.set_threads(threads);
+                        set_threads(threads);
                         let solve = problem.solve(ALONE, 0.05, &mut state).unwrap();
                         assert_eq!(solve.threads, threads);
                     }
@@ -318,11 +279,9 @@ mod tests {
             });
             state
         };
-        let one = solve(Solver::C, &[1; 4]);
+        let one = solve(&[1; 4]);
         for threads in [[2; 4], [3; 4], [7; 4], [1, 4, 2, 5]] {
-            for solver in [Solver::C, Solver::Cxx] {
-                assert!(solve(solver, &threads) == one, "{threads:?} threads, {solver:?}");
-            }
+            assert!(solve(&threads) == one, "{threads:?} threads");
         }
     }
 
@@ -332,7 +291,7 @@ mod tests {
         let (depth, before) = rough(n);
         let mut rows = state(n, &depth, &before);
         let short = Problem { max_iterations: 2, ..problem(n, 1e-12) };
-        assert_eq!(step(short, 1.0, &mut rows), Err(Failure::NotConverged));
+        assert_eq!(short.solve(ALONE, 1.0, &mut rows), Err(Failure::NotConverged));
         assert_eq!(rows, state(n, &depth, &before));
     }
 
@@ -341,12 +300,12 @@ mod tests {
         let (depth, before) = rough(8);
         let mut rows = state(8, &depth, &before);
         let good = problem(8, 1e-6);
-        assert_eq!(step(good, 1.0, &mut rows[1..]), Err(Failure::BadArgument));
-        assert_eq!(step(problem(0, 1e-6), 1.0, &mut []), Err(Failure::BadArgument));
-        assert_eq!(step(good, f64::NAN, &mut rows), Err(Failure::BadArgument));
+        assert_eq!(good.solve(ALONE, 1.0, &mut rows[1..]), Err(Failure::BadArgument));
+        assert_eq!(problem(0, 1e-6).solve(ALONE, 1.0, &mut []), Err(Failure::BadArgument));
+        assert_eq!(good.solve(ALONE, f64::NAN, &mut rows), Err(Failure::BadArgument));
         assert_eq!(rows, state(8, &depth, &before));
         rows[5] = f64::NAN;
-        assert_eq!(step(good, 1.0, &mut rows), Err(Failure::Breakdown));
+        assert_eq!(good.solve(ALONE, 1.0, &mut rows), Err(Failure::Breakdown));
         assert_eq!(heat_of(8, &rows), before);
     }
 }

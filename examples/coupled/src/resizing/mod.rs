@@ -280,8 +280,8 @@ impl Job<'_> {
     /// the context, a joiner gets it.
     fn coupling(&self, layout: &Layout, simulation: &Simulation) -> Result<Box<dyn Coupling>> {
         let context = agree(&layout.ranks, self.world.context().map_err(Into::into))?;
-        let (deck, solver) = (self.deck()?, self.request.solver);
-        let setup = Setup { deck, solver, layout, values: simulation.block.rows_len() };
+        let deck = self.deck()?;
+        let setup = Setup { deck, layout, values: simulation.block.rows_len() };
         setup.coupling(Mode::Quo, self.variant()?, Some(context))
     }
 

@@ -2,7 +2,6 @@
 
 use super::Measured;
 use crate::sample::usage::{Usage, Window};
-use coupled::Solver;
 use coupled::deck::{Deck, Variant};
 use coupled::result::{Conservation, FORMAT, Mode, RankRecord, RunResult};
 use coupled::timeline::{Interval, Phase, PhaseTotal};
@@ -59,7 +58,6 @@ pub fn run(mode: Mode) -> RunResult {
         format: FORMAT,
         mode,
         variant: Variant::Caller,
-        solver: Solver::C,
         deck_name: "a <b> & \"c\".toml".to_owned(),
         deck: Deck::parse(include_str!("../../../../examples/coupled/decks/small.toml")).unwrap(),
         ranks,

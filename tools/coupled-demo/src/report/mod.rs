@@ -1,9 +1,6 @@
-//! `coupled-demo report`: the results of the runs, as a table, a page and a picture.
+//! `coupled-demo report`: the results of the runs, as a table and a picture.
 
-pub mod bindings;
 pub mod chart;
-pub mod html;
-pub mod ranks;
 pub mod resizes;
 pub mod style;
 pub mod table;
@@ -17,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::model::{self, Share};
+use crate::model;
 use crate::sample::{self, usage::Usage};
 use coupled::result::{Mode, RunResult};
 use coupled::timeline::Phase;
@@ -55,8 +52,6 @@ pub const DISTURBED: f64 = 0.05;
 /// Runs of one deck, in the order of modes.
 pub struct Report {
     pub runs: Vec<Measured>,
-    /// Of the under-subscribed run.
-    pub shares: Vec<Share>,
     /// Prediction of the model for a run that keeps all cores busy.
     pub predicted: Option<f64>,
 }
@@ -66,9 +61,8 @@ impl Report {
     pub fn new(mut runs: Vec<Measured>) -> Report {
         runs.sort_by_key(|measured| measured.run.mode);
         let under = runs.iter().find(|measured| measured.run.mode == Mode::Under);
-        let shares = under.map(|measured| model::shares(&measured.run)).unwrap_or_default();
-        let predicted = under.map(|_| model::predicted_gain(&shares));
-        Report { runs, shares, predicted }
+        let predicted = under.map(|measured| model::predicted_gain(&model::shares(&measured.run)));
+        Report { runs, predicted }
     }
 
     /// The run in `mode`, if there is one.
@@ -105,18 +99,14 @@ pub fn remap_share(run: &RunResult) -> f64 {
     if run.seconds > 0.0 { run.phase_seconds(Phase::Remap) / run.seconds } else { 0.0 }
 }
 
-/// Writes the page and the picture, each if it has a path.
+/// Title of the picture.
+pub const TITLE: &str = "One coupled program, three ways to share a node";
+
+/// Writes the picture of the cores.
 ///
 /// # Errors
-/// If one cannot be written.
-pub fn write(report: &Report, page: Option<&Path>, picture: Option<&Path>) -> Result<()> {
-    if let Some(path) = page {
-        std::fs::write(path, html::page(report))
-            .with_context(|| format!("writing the page {}", path.display()))?;
-    }
-    if let Some(path) = picture {
-        std::fs::write(path, chart::picture(report, html::TITLE))
-            .with_context(|| format!("writing the picture {}", path.display()))?;
-    }
-    Ok(())
+/// If the file cannot be written.
+pub fn write_picture(report: &Report, path: &Path) -> Result<()> {
+    std::fs::write(path, chart::picture(report, TITLE))
+        .with_context(|| format!("writing the picture {}", path.display()))
 }

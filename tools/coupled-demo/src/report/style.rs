@@ -26,10 +26,6 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
 .curve { stroke: #1c8a5a; stroke-width: 1.5; fill: none; }
 .undercurve { fill: #1c8a5a; fill-opacity: 0.18; }
 .mean { stroke: #1c8a5a; stroke-width: 1; stroke-dasharray: 4 3; fill: none; }
-.onphase { fill: #ffffff; font-size: 11px; text-anchor: middle; }
-.ondiffusion { fill: #10131a; font-size: 11px; text-anchor: middle; }
-.onsleep { fill: #44604b; font-size: 11px; text-anchor: middle; }
-.onspin { fill: #1f2430; font-size: 11px; text-anchor: middle; stroke: #f7cdd3; stroke-width: 4; paint-order: stroke; }
 @media (prefers-color-scheme: dark) {
   .ground { fill: #14171c; }
   text { fill: #e6e9ef; }
@@ -48,10 +44,6 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
   .curve { stroke: #4cc38a; }
   .undercurve { fill: #4cc38a; }
   .mean { stroke: #4cc38a; }
-  .onphase { fill: #10131a; }
-  .ondiffusion { fill: #10131a; }
-  .onsleep { fill: #9fc3a9; }
-  .onspin { fill: #e6e9ef; stroke: #4a2129; }
 }
 ";
 

@@ -1,26 +1,17 @@
-//! The numbers, as text in columns; the page shows the same.
+//! The numbers, as text in columns.
 
 use super::{Measured, Report, remap_share};
 use coupled::result::Mode;
 use coupled::timeline::Phase;
 
-/// Column titles and their meanings.
-pub const COLUMNS: [(&str, &str); 11] = [
-    ("mode", "how ranks and threads meet"),
-    ("ranks", "processes, each with one thread in L0"),
-    ("L1 on", "workers of L1 and threads of each"),
-    ("total s", "time of the time-step loop"),
-    ("L0 s", "explicit flow"),
-    ("remap s", "moving data between ranks and workers"),
-    ("L1 s", "implicit diffusion"),
-    ("remap", "share of the total that remapping takes"),
-    ("useful", "measured: share of all cores' time spent in L0 and L1"),
-    ("speed-up", "measured, over the under-subscribed run"),
-    ("model", "speed-up that the model promises for u = 1 throughout"),
+/// Column titles.
+const COLUMNS: [&str; 11] = [
+    "mode", "ranks", "L1 on", "total s", "L0 s", "remap s", "L1 s", "remap", "useful", "speed-up",
+    "model",
 ];
 
 /// The cells of one run.
-pub fn cells(report: &Report, measured: &Measured) -> Vec<String> {
+fn cells(report: &Report, measured: &Measured) -> Vec<String> {
     let run = &measured.run;
     let seconds = |phase| format!("{:.2}", run.phase_seconds(phase));
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -46,7 +37,7 @@ pub fn cells(report: &Report, measured: &Measured) -> Vec<String> {
 }
 
 /// Further remarks on the runs, line by line.
-pub fn remarks(report: &Report) -> Vec<String> {
+fn remarks(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for measured in &report.runs {
         let (water, heat) = measured.run.conservation.drift();
@@ -74,7 +65,7 @@ pub fn remarks(report: &Report) -> Vec<String> {
 
 /// The whole table with its remarks.
 pub fn text(report: &Report) -> String {
-    let mut rows = vec![COLUMNS.map(|(title, _)| title.to_owned()).to_vec()];
+    let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     rows.extend(report.runs.iter().map(|measured| cells(report, measured)));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();

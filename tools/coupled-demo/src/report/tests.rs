@@ -21,7 +21,7 @@ fn report(cpus: usize) -> Report {
 
 #[test]
 fn the_picture_is_well_formed_and_needs_nothing_else() {
-    let picture = chart::picture(&report(2), html::TITLE);
+    let picture = chart::picture(&report(2), TITLE);
     let seen = parse_xml(&picture);
     assert!(seen["path"] > 12 && seen["style"] == 1, "{seen:?}");
     for outside in ["href", "src=", "@import", "url(http"] {
@@ -30,21 +30,8 @@ fn the_picture_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
-fn the_page_is_well_formed_and_needs_nothing_else() {
-    let page = html::page(&report(2));
-    let seen = parse_xml(&page);
-    assert_eq!(seen["svg"], 4);
-    assert!(
-        !seen.contains_key("script") && !seen.contains_key("link") && !seen.contains_key("img")
-    );
-    for mode in Mode::ALL {
-        assert!(page.contains(&format!("<td>{}</td>", mode.name())));
-    }
-}
-
-#[test]
 fn a_large_machine_still_gives_a_picture_of_bounded_height() {
-    let picture = chart::picture(&report(200), html::TITLE);
+    let picture = chart::picture(&report(200), TITLE);
     parse_xml(&picture);
     assert!(picture.contains("and 136 CPUs more"));
 }
@@ -55,7 +42,6 @@ fn runs_without_samples_and_single_runs_are_reported_too() {
     alone.usage.windows.clear();
     let report = Report::new(vec![alone]);
     assert!(report.predicted.is_none());
-    parse_xml(&html::page(&report));
     assert!(chart::picture(&report, "x").contains("not sampled"));
     let text = table::text(&report);
     assert!(text.lines().nth(1).unwrap().starts_with("over"), "{text}");
@@ -93,17 +79,4 @@ fn a_disturbed_measurement_is_called_so() {
         window.by_cpu[0][4] = 0.5 * (window.end - window.start);
     }
     assert!(table::text(&disturbed).contains("Other programs took up to 26 %"));
-    let page = html::page(&disturbed);
-    parse_xml(&page);
-    assert!(page.contains("class=\"warning\""));
-}
-
-#[test]
-fn bindings_group_the_ranks_that_ran_alike() {
-    let over = bindings::of(&example::run(Mode::Over));
-    let flow = over.iter().find(|binding| binding.phase == coupled::timeline::Phase::Flow).unwrap();
-    assert_eq!((flow.ranks.as_str(), flow.cpus.as_str()), ("0-1", "0-1"));
-    let quo = bindings::of(&example::run(Mode::Quo));
-    let solve: Vec<_> = quo.iter().filter(|b| b.threads == 2).collect();
-    assert_eq!((solve[0].ranks.as_str(), solve[0].cpus.as_str()), ("0", "0-1"));
 }

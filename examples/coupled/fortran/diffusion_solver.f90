@@ -1,11 +1,9 @@
-!> L1 as Fortran sees it: two solvers of one interface, in C with OpenMP and in C++ with its own
-!> threads. Neither uses quo.
-module diffusion_solvers
+!> L1 as Fortran sees it: the solver in C with OpenMP, which does not use quo.
+module diffusion_solver
   use, intrinsic :: iso_c_binding, only: c_double, c_int
   use, intrinsic :: iso_fortran_env, only: real64
   use flow_mesh, only: mesh
   use message_passing, only: ranks
-  use omp_lib, only: omp_set_num_threads
   implicit none
   private
 
@@ -26,31 +24,30 @@ module diffusion_solvers
     integer(c_int) :: max_iterations
   end type diffusion_options
 
-  !> What a solver reports of a step.
+  !> The solver's report on a step.
   type, bind(c), public :: diffusion_result
     integer(c_int) :: iterations = 0
     integer(c_int) :: threads = 0 !! of this worker
     real(c_double) :: residual = 0 !! relative
   end type diffusion_result
 
-  !> What L1 is asked to solve, the same at every step but for the time, and by which solver.
+  !> Equation of a step, the same at every step but for the time.
   type, public :: problem
     type(mesh) :: grid
     real(real64) :: kappa = 0, tolerance = 0
     integer :: max_iterations = 0
-    character(len=8) :: solver = 'c' !! `c` or `c++`
   contains
-    procedure :: set_threads
     procedure :: solve
   end type problem
 
-  !> Codes of failures in addition to the solvers': of the layers below them.
+  !> Code of failures of the layers below the solver, in addition to the solver's own codes.
   integer, parameter, public :: runtime_failed = 5
 
   public :: failure_text
 
-  abstract interface
-    integer(c_int) function step(workers, part, options, depth, heat, done) bind(c)
+  interface
+    integer(c_int) function diffusion_step(workers, part, options, depth, heat, done) &
+      bind(c, name='diffusion_step_f2c')
       import :: c_double, c_int, diffusion_block, diffusion_options, diffusion_result
       implicit none
       integer(c_int), intent(in), value :: workers
@@ -59,33 +56,11 @@ module diffusion_solvers
       real(c_double), intent(in) :: depth
       real(c_double), intent(inout) :: heat
       type(diffusion_result), intent(out) :: done
-    end function step
+    end function diffusion_step
   end interface
 
-  procedure(step), bind(c, name='diffusion_step_f2c') :: diffusion_step
-  procedure(step), bind(c, name='heat_diffusion_step_f2c') :: heat_diffusion_step
-
-  interface
-    subroutine heat_set_threads(threads) bind(c)
-      import :: c_int
-      implicit none
-      integer(c_int), intent(in), value :: threads
-    end subroutine heat_set_threads
-  end interface
 
 contains
-
-  !> Says with how many threads the next steps are to be solved.
-  subroutine set_threads(self, threads)
-    class(problem), intent(in) :: self
-    integer, intent(in) :: threads
-
-    if (self%solver == 'c++') then
-      call heat_set_threads(threads)
-    else
-      call omp_set_num_threads(threads)
-    end if
-  end subroutine set_threads
 
   !> One implicit step of `dt` seconds. `rows` holds, for every row, its depths and then its heats,
   !> which are replaced. Collective over `workers`, which hold consecutive blocks of rows. The code
@@ -102,11 +77,7 @@ contains
 
     part = diffusion_block(size(rows, 1), size(rows, 3), 2 * size(rows, 1), self%grid%dx, self%grid%dy)
     options = diffusion_options(dt, self%kappa, self%tolerance, self%max_iterations)
-    if (self%solver == 'c++') then
-      code = heat_diffusion_step(workers%handle(), part, options, rows(1, 1, 1), rows(1, 2, 1), done)
-    else
-      code = diffusion_step(workers%handle(), part, options, rows(1, 1, 1), rows(1, 2, 1), done)
-    end if
+    code = diffusion_step(workers%handle(), part, options, rows(1, 1, 1), rows(1, 2, 1), done)
   end subroutine solve
 
   !> A code in words.
@@ -128,4 +99,4 @@ contains
     end select
   end function failure_text
 
-end module diffusion_solvers
+end module diffusion_solver

@@ -16,6 +16,10 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! floors: compilers < listener < selection < wait < stacks < suite < still < library <
+//!     launcher < nodes < books < checkout < installation < memprof < frames < leftovers <
+//!     running < job < memory_group < holdings < cxx < guide < fortran < recorded < example
 
 mod books;
 mod checkout;

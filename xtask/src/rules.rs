@@ -68,7 +68,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/hooks/src/lib.rs",
     "memprof/hooks/src/region.rs",
     "memprof/preload/src/base/arch.rs",
-    "memprof/preload/src/base/component.rs",
+    "memprof/preload/src/base/dictionary.rs",
     "memprof/preload/src/base/diagnostics.rs",
     "memprof/preload/src/base/kernel.rs",
     "memprof/preload/src/base/lock.rs",
@@ -95,6 +95,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/ledger/call_stacks/unwind.rs",
     "memprof/preload/src/ledger/heap/any_address.rs",
     "memprof/preload/src/ledger/heap/blocks.rs",
+    "memprof/preload/src/ledger/heap/calls.rs",
     "memprof/preload/src/ledger/heap/bootstrap.rs",
     "memprof/preload/src/ledger/heap/exports.rs",
     "memprof/preload/src/ledger/heap/fast_path.rs",
@@ -104,6 +105,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/ledger/heap/next_allocator.rs",
     "memprof/preload/src/ledger/heap/operators.rs",
     "memprof/preload/src/ledger/heap/registry.rs",
+    "memprof/preload/src/ledger/heap/thread_counters.rs",
     "memprof/preload/src/ledger/ranges/map.rs",
     "memprof/preload/src/ledger/ranges/mod.rs",
     "memprof/preload/src/lifecycle/fork.rs",
@@ -129,7 +131,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/sampling/sampler/publish.rs",
     "memprof/preload/src/sampling/sampler/sources.rs",
     "memprof/preload/src/sampling/sampler/thread.rs",
-    "memprof/preload/src/sampling/sampler/walk.rs",
+    "memprof/preload/src/sampling/sampler/state.rs",
     "memprof/preload/src/sampling/sampler/world.rs",
     "memprof/src/signals.rs",
     "memprof/tests/large_jobs.rs",
@@ -262,7 +264,7 @@ pub fn check() -> Result<Findings> {
     findings.errors.extend(links::broken(root));
     findings.errors.extend(summary::wrong(root));
     findings.errors.extend(index::wrong(root, &promises));
-    findings.errors.extend(floors::wrong(root)?);
+    findings.errors.extend(floors::wrong(root, listed.split('\0').map(Path::new))?);
     findings.errors.extend(figures::wrong(root));
     findings.errors.extend(surface::wrong(root));
     findings.errors.extend(dependencies::wrong(root)?);

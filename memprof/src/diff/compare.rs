@@ -1,6 +1,6 @@
 //! The comparison: numbers of two jobs side by side.
 
-use crate::model::{Group, Job, Spread, Who};
+use crate::model::{Group, Job, ProcessKey, Spread};
 use crate::units;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -15,10 +15,10 @@ pub struct Change {
     pub after: Option<u64>,
     /// For a largest value, the rank that had it before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub before_at: Option<Who>,
+    pub before_at: Option<ProcessKey>,
     /// The rank that has it now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub after_at: Option<Who>,
+    pub after_at: Option<ProcessKey>,
 }
 
 impl Change {
@@ -180,7 +180,7 @@ pub fn compare(before: &Job, after: &Job) -> Comparison {
     let peaks = |job: &Job| {
         let mut spread = Spread::default();
         for rank in job.ranks() {
-            spread.add(rank.peak.bytes, &Who::of(rank));
+            spread.add(rank.peak.bytes, &ProcessKey::of(rank));
         }
         (spread.count > 0).then_some(spread)
     };

@@ -1,7 +1,7 @@
 //! The comparison as a table and as JSON.
 
 use super::{Change, Comparison, Floors, Verdict};
-use crate::model::Who;
+use crate::model::ProcessKey;
 use crate::report::grid::{Align, Grid, Weight};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
@@ -135,7 +135,7 @@ fn cells<const N: usize>(cells: [&str; N]) -> Vec<String> {
 
 /// Returns true if both are the same rank or child. Processes without a number cannot be matched
 /// between two jobs.
-fn is_same(one: &Who, other: &Who) -> bool {
+fn is_same(one: &ProcessKey, other: &ProcessKey) -> bool {
     (one.rank, one.spawned, one.child) == (other.rank, other.spawned, other.child)
 }
 

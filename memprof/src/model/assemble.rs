@@ -4,8 +4,8 @@ use super::join::{self, Claim, Join};
 use super::sharing::Sharing;
 use super::site::Collect;
 use super::{
-    BINS, Job, MissingRanks, Moment, Node, Note, Object, OwnPeak, Rank, Shared, Site, State,
-    Timeline, Touches, Unread, Who, balance, jobs, phase, statistics,
+    BINS, Job, MissingRanks, Moment, Node, Note, Object, OwnPeak, ProcessKey, Rank, Shared, Site,
+    State, Timeline, Touches, Unread, balance, jobs, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -193,7 +193,7 @@ fn own_peak(rank: &Rank, own: &Timeline, claims: &HashMap<Arc<str>, Claim>) -> O
     });
     OwnPeak {
         moment: Moment { time_ns, ..rank.peak.clone() },
-        who: Who::of(rank),
+        who: ProcessKey::of(rank),
         held: Vec::new(),
         then: then.collect(),
         at_most: rank.kernel_peak.max(rank.peak.bytes),

@@ -1,6 +1,6 @@
 //! Balance of the numbers: a few figures that show the quality of a report.
 
-use super::statistics::Who;
+use super::ProcessKey;
 use super::{Group, Node, Rank};
 use serde::Serialize;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub struct Balance {
     /// Largest share without an owner in any rank at any time, in millionths.
     pub worst_unattributed: u32,
     /// Rank with that share.
-    pub worst_at: Who,
+    pub worst_at: ProcessKey,
     /// Largest distance between the sum of components and the kernel's count, in bytes.
     pub kernel_distance: u64,
     /// Rank with that distance.
-    pub kernel_at: Who,
+    pub kernel_at: ProcessKey,
     /// Components that had more resident than they owned, beyond rounding.
     pub excesses: Vec<Excess>,
     /// Sum over the ranks that have not left, with shared pages in each.
@@ -38,7 +38,7 @@ pub struct Balance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Excess {
     /// The rank.
-    pub who: Who,
+    pub who: ProcessKey,
     /// The component.
     pub component: Arc<str>,
     /// Bytes owned at the last sample, including the object's code and data.
@@ -70,17 +70,18 @@ fn add(balance: &mut Balance, rank: &Rank) {
     let totals = &rank.totals;
     balance.resident = balance.resident.saturating_add(totals.resident);
     balance.unattributed = balance.unattributed.saturating_add(totals.unattributed);
-    if totals.worst_unattributed > balance.worst_unattributed || balance.worst_at == Who::default()
+    if totals.worst_unattributed > balance.worst_unattributed
+        || balance.worst_at == ProcessKey::default()
     {
         balance.worst_unattributed = totals.worst_unattributed;
-        balance.worst_at = Who::of(rank);
+        balance.worst_at = ProcessKey::of(rank);
     }
     let kernel =
         totals.kernel_resident.saturating_add(totals.page_tables).saturating_add(totals.hugetlb);
     let distance = kernel.abs_diff(totals.resident);
     if totals.kernel_resident > 0 && distance > balance.kernel_distance {
         balance.kernel_distance = distance;
-        balance.kernel_at = Who::of(rank);
+        balance.kernel_at = ProcessKey::of(rank);
     }
     let duty = (rank.sampler.duty(rank.duration_ns) * 1e6).min(f64::from(u32::MAX)) as u32;
     balance.duty = balance.duty.max(duty);
@@ -96,7 +97,7 @@ fn add(balance: &mut Balance, rank: &Rank) {
             && balance.excesses.len() < LISTED
         {
             balance.excesses.push(Excess {
-                who: Who::of(rank),
+                who: ProcessKey::of(rank),
                 component: held.name.clone(),
                 owned: held.owned.saturating_add(held.image),
                 resident: held.resident,

@@ -4,86 +4,15 @@ use super::children::{self, Child, Relation};
 use super::jobs::Belongs;
 use super::missing_ranks::{self, Who};
 use super::reduce::{self, First, Part};
+use super::reread::spans;
 use super::running_processes::RunningProcesses;
 use super::{
-    Assembler, Axis, Clock, HeldThen, Job, JobPart, MissingRanks, Object, Rank, Reduced, Site,
-    Span, State, Timeline, jobs,
+    Assembler, Axis, Clock, Job, JobPart, LoadError, MissingRanks, Rank, State, Unread, jobs,
 };
-use memprof_trace::read::Trace;
-use serde::Serialize;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
-
-/// A folder that cannot be used as a job.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The folder could not be listed.
-    #[error("cannot read the folder {folder}: {cause}")]
-    Folder {
-        /// The folder.
-        folder: PathBuf,
-        /// The system's error.
-        cause: std::io::Error,
-    },
-    /// The folder contains no trace.
-    #[error("no traces (*.memprof) in {folder}{}", words.iter().map(|word| format!("\n  {word}")).collect::<String>())]
-    Empty {
-        /// The folder.
-        folder: PathBuf,
-        /// Reports left by processes that could not write a trace.
-        words: Vec<String>,
-    },
-    /// None of the traces could be read.
-    #[error("no trace in {folder} can be read, of {count}; the first, {first}: {why}")]
-    Unreadable {
-        /// The folder.
-        folder: PathBuf,
-        /// Number of jobs.
-        count: usize,
-        /// One of them.
-        first: PathBuf,
-        /// Its fault.
-        why: String,
-    },
-    /// There is no job with this number.
-    #[error("no job {number} in {folder}; there are {count}")]
-    NoJob {
-        /// The folder.
-        folder: PathBuf,
-        /// The number.
-        number: u32,
-        /// Number of the job's ranks.
-        count: u32,
-    },
-    /// The request is for one job, and there are several.
-    #[error("{folder} holds {count} jobs, and this is of one: name it with --job")]
-    SeveralJobs {
-        /// The folder.
-        folder: PathBuf,
-        /// Number of traces.
-        count: usize,
-    },
-    /// One trace could not be read.
-    #[error("cannot read {file}: {why}")]
-    Trace {
-        /// The trace.
-        file: PathBuf,
-        /// The fault.
-        why: String,
-    },
-}
-
-/// A file that looks like a trace and cannot be read as one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unread {
-    /// The file.
-    #[serde(serialize_with = "crate::output::path")]
-    pub file: PathBuf,
-    /// The fault.
-    pub why: String,
-}
 
 /// Returns the traces in a folder, by name. Ignores links, folders and other entries with such
 /// names.
@@ -346,57 +275,6 @@ fn shade(job: &mut Job) {
     for span in timelines.chain([&mut job.timeline]).flat_map(|timeline| &mut timeline.phases) {
         span.is_sampled |= seen.contains(&*span.name);
     }
-}
-
-/// Returns the periods in which phases were open, on the axis of the job, as far back as the
-/// history goes.
-pub fn spans(rank: &Rank) -> Vec<Span> {
-    match reduce::spans(&rank.file) {
-        Ok(spans) => placed(spans, rank),
-        Err(_) => rank.spans(),
-    }
-}
-
-/// Returns the same for a trace that was read with its history.
-pub fn spans_of(rank: &Rank, trace: &Trace) -> Vec<Span> {
-    placed(reduce::all_spans(trace), rank)
-}
-
-/// Moves spans to the axis of the job. The summary of the rank has the phases that samples saw; a
-/// history alone does not.
-fn placed(mut spans: Vec<Span>, rank: &Rank) -> Vec<Span> {
-    let seen = rank.phases.iter().filter(|phase| phase.is_sampled());
-    let seen: HashSet<&str> = seen.map(|phase| &*phase.name).collect();
-    for span in &mut spans {
-        span.begin_ns = span.begin_ns.saturating_add(rank.offset_ns);
-        span.end_ns = span.end_ns.saturating_add(rank.offset_ns);
-        span.is_sampled = seen.contains(&*span.name);
-    }
-    spans
-}
-
-/// Returns the timeline of a rank, on the axis of its job.
-pub fn timeline(rank: &Rank) -> Result<Timeline, LoadError> {
-    let Reduced { mut timeline, .. } =
-        reduce::reduce(&rank.file, Part::Everything, &RunningProcesses::new())
-            .map_err(|why| LoadError::Trace { file: rank.file.clone(), why })?;
-    timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
-    timeline.phases = spans(rank);
-    let mut peak = rank.peak.clone();
-    peak.time_ns = peak.time_ns.saturating_add(rank.offset_ns);
-    timeline.peak_at_most = rank.kernel_peak.max(peak.bytes);
-    timeline.peak = Some(peak);
-    let held = timeline.series.iter().map(|series| HeldThen {
-        name: series.name.clone(),
-        bytes: rank.held(&series.name).map_or(0, |held| held.resident_at_peak),
-    });
-    timeline.peak_held = held.filter(|held| held.bytes > 0).collect();
-    Ok(timeline)
-}
-
-/// Returns the sampled call stacks of a rank, and the objects that they refer to.
-pub fn sites(rank: &Rank) -> Result<(Vec<Object>, Vec<Site>), LoadError> {
-    reduce::sites(&rank.file).map_err(|why| LoadError::Trace { file: rank.file.clone(), why })
 }
 
 /// Returns the number of worker threads. Queried once, since the kernel provides it in several

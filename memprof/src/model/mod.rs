@@ -2,18 +2,25 @@
 //!
 //! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory
 //! than their summaries. The types here are plain data with pure functions.
+//!
+//! floors: missing_ranks < children < process_key < touch < site < join < running_processes <
+//!     component < timeline < rank < balance < jobs < sharing < statistics < phase < error <
+//!     assemble < reduce < reread < load
 
 mod assemble;
 mod balance;
 mod children;
 mod component;
+mod error;
 mod jobs;
 mod join;
 mod load;
 mod missing_ranks;
 mod phase;
+mod process_key;
 mod rank;
 mod reduce;
+mod reread;
 mod running_processes;
 mod sharing;
 mod site;
@@ -25,15 +32,17 @@ pub use assemble::{Assembler, Axis, Clock, Reduced};
 pub use balance::{Balance, Excess};
 pub use children::Child;
 pub use component::Group;
+pub use error::{LoadError, Unread};
 pub use jobs::JobPart;
 pub use join::{Join, Joined, JoinedFile, Shared};
-pub use load::{LoadError, Unread, files};
+pub use load::files;
 pub use missing_ranks::{MissingRanks, Refused, forked_told, refused, told};
-pub use phase::{PhaseAcross, PhaseComponent, RankPhase};
-pub use rank::{Held, Identity, Lost, Rank, Sampler, State, Totals, noun};
+pub use phase::{PhaseAcross, PhaseComponent};
+pub use process_key::ProcessKey;
+pub use rank::{Held, Identity, Lost, Rank, RankPhase, Sampler, State, Totals, noun};
 pub use reduce::left_open;
 pub use site::{Frame, Object, Site, Sites};
-pub use statistics::{Across, Spread, Who};
+pub use statistics::{Across, Spread};
 pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};
 pub use touch::{Touch, Touches};
 

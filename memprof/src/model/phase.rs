@@ -1,41 +1,11 @@
 //! Phases: the memory in each, and the time it was open.
 
-use super::statistics::{Spread, Who};
+use super::ProcessKey;
+use super::statistics::Spread;
 use super::{Group, Rank};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// A phase in one process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RankPhase {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Nesting depth; 0 is outermost.
-    pub depth: u32,
-    /// Parent phase.
-    pub parent: Option<Arc<str>>,
-    /// Number of times it was entered.
-    pub entries: u64,
-    /// Total time that it was open, in nanoseconds.
-    pub total_ns: u64,
-    /// First entry, in nanoseconds since the process started.
-    pub first_ns: u64,
-    /// Last exit, or the end of the trace.
-    pub last_ns: u64,
-    /// Peaks of the components that held memory in it: name, owned, resident.
-    pub peaks: Vec<(Arc<str>, u64, u64)>,
-    /// Highest resident bytes of the whole process at a sample in it. In traces of earlier versions
-    /// only an upper bound.
-    pub resident_peak: u64,
-}
-
-impl RankPhase {
-    /// Returns true if something is known of what was resident in it.
-    pub fn is_sampled(&self) -> bool {
-        self.peaks.iter().any(|(_, _, resident)| *resident > 0)
-    }
-}
 
 /// A phase over all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -83,7 +53,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<PhaseAcr
     let mut sums: Vec<Sum> = Vec::new();
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
     for rank in ranks {
-        let who = Who::of(rank);
+        let who = ProcessKey::of(rank);
         for phase in &rank.phases {
             let begin = rank.offset_ns.saturating_add(phase.first_ns);
             let at = *known.entry(phase.name.clone()).or_insert_with(|| {

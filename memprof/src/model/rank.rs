@@ -1,7 +1,6 @@
 //! One process.
 
-use super::{Child, Group, Moment, RankPhase, Span, Touches, Who};
-use memprof_trace::read::Trace;
+use super::{Child, Group, Moment, ProcessKey, Span, Touches};
 use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -275,7 +274,7 @@ impl Rank {
     /// 0` for a process that a rank started, or `process 4711 (solver) on host` without a rank.
     pub fn label(&self) -> String {
         match (self.identity.rank, &self.identity.child) {
-            (Some(_), _) => format!("rank {}", Who::of(self)),
+            (Some(_), _) => format!("rank {}", ProcessKey::of(self)),
             (None, Some(child)) => child.to_string(),
             (None, None) => format!("process {} on {}", self.short(), self.identity.host),
         }
@@ -285,7 +284,7 @@ impl Rank {
     pub fn short(&self) -> String {
         match (self.identity.rank, &self.identity.child) {
             (None, None) => format!("{} ({})", self.identity.pid, self.program()),
-            _ => Who::of(self).to_string(),
+            _ => ProcessKey::of(self).to_string(),
         }
     }
 
@@ -314,37 +313,49 @@ impl Rank {
             })
             .collect()
     }
+}
 
-    /// Returns the periods of all phases, including those entered several times, from the trace of
-    /// this rank with its history.
-    pub fn all_spans(&self, trace: &Trace) -> Vec<Span> {
-        super::load::spans_of(self, trace)
+impl ProcessKey {
+    /// Returns the identity of a process.
+    pub fn of(rank: &Rank) -> ProcessKey {
+        let from = &rank.identity;
+        ProcessKey {
+            rank: from.rank,
+            spawned: from.spawned,
+            child: from.child,
+            pid: from.pid,
+            host: from.host.clone(),
+        }
     }
+}
 
-    /// Reads the sampled call stacks from the file again, with the objects that they refer to.
-    ///
-    /// # Errors
-    /// If the file can no longer be read, or is damaged.
-    pub fn sites(&self) -> Result<(Vec<super::Object>, Vec<super::Site>), super::LoadError> {
-        super::load::sites(self)
-    }
+/// A phase in one process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankPhase {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Nesting depth; 0 is outermost.
+    pub depth: u32,
+    /// Parent phase.
+    pub parent: Option<Arc<str>>,
+    /// Number of times it was entered.
+    pub entries: u64,
+    /// Total time that it was open, in nanoseconds.
+    pub total_ns: u64,
+    /// First entry, in nanoseconds since the process started.
+    pub first_ns: u64,
+    /// Last exit, or the end of the trace.
+    pub last_ns: u64,
+    /// Peaks of the components that held memory in it: name, owned, resident.
+    pub peaks: Vec<(Arc<str>, u64, u64)>,
+    /// Highest resident bytes of the whole process at a sample in it. In traces of earlier versions
+    /// only an upper bound.
+    pub resident_peak: u64,
+}
 
-    /// Reads the sampled call stacks and merges them like those of a job, largest peak first.
-    ///
-    /// # Errors
-    /// If the file can no longer be read, or is damaged.
-    pub fn largest_sites(&self) -> Result<super::Sites, super::LoadError> {
-        let (objects, sites) = self.sites()?;
-        let mut collect = super::site::Collect::default();
-        collect.add_process(objects, sites);
-        Ok(collect.finish())
-    }
-
-    /// Reads the timeline from the file again, on the axis of the job.
-    ///
-    /// # Errors
-    /// If the file can no longer be read, or is damaged.
-    pub fn timeline(&self) -> Result<super::Timeline, super::LoadError> {
-        super::load::timeline(self)
+impl RankPhase {
+    /// Returns true if something is known of what was resident in it.
+    pub fn is_sampled(&self) -> bool {
+        self.peaks.iter().any(|(_, _, resident)| *resident > 0)
     }
 }

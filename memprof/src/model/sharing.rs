@@ -11,6 +11,7 @@
 //! - it contains no pages except those of the last samples, and those that were dropped before.
 
 use super::join::{Claim, Joined, Union};
+use super::timeline::Then;
 use super::timeline::place_of;
 use super::{OwnPeak, Series, Timeline};
 use std::collections::HashMap;
@@ -92,21 +93,6 @@ impl Part {
         let shared = union.map_or(u64::MAX, |union| union.most).min(self.shared[bin]);
         self.high[bin].saturating_sub(self.private[bin].saturating_add(shared))
     }
-}
-
-/// A component of a process at the peak of that process.
-#[derive(Clone, Debug)]
-pub struct Then {
-    /// Display name of the component.
-    pub name: Arc<str>,
-    /// Resident at the peak.
-    bytes: u64,
-    /// Upper bound of its shared part.
-    shared: u64,
-    /// Pages of `shared` that may have been counted twice.
-    doubled: u64,
-    /// Lower bound of the bytes in no other process, at any time of the peak's bin.
-    private: u64,
 }
 
 impl Sharing {

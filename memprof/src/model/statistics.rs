@@ -1,70 +1,10 @@
 //! Statistics over ranks: smallest, mean and largest values, and the ranks that have them.
 
 use super::timeline::NAMES;
-use super::{Child, Group, Rank};
-use crate::terminal::clean;
+use super::{Group, ProcessKey, Rank};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Which process a number is from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Who {
-    /// Its rank, where it has one.
-    pub rank: Option<u32>,
-    /// Of a rank that others have started: which start it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub spawned: Option<u32>,
-    /// Of a process that a rank has started.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub child: Option<Child>,
-    /// Its process number.
-    pub pid: u32,
-    /// Its machine.
-    pub host: Arc<str>,
-}
-
-impl Who {
-    /// Returns the identity of a process.
-    pub fn of(rank: &Rank) -> Who {
-        let from = &rank.identity;
-        Who {
-            rank: from.rank,
-            spawned: from.spawned,
-            child: from.child,
-            pid: from.pid,
-            host: from.host.clone(),
-        }
-    }
-}
-
-impl Who {
-    /// Returns true if it has a rank, or is a child of one.
-    pub fn is_numbered(&self) -> bool {
-        self.rank.is_some() || self.child.is_some()
-    }
-
-    /// Returns the process as it is named in a sentence: `rank 3`, `rank 0 of start 2`, `child 1 of
-    /// rank 0`, or `process 4711 on host`.
-    pub fn label(&self) -> String {
-        match (self.rank, &self.child) {
-            (Some(_), _) => format!("rank {self}"),
-            (None, Some(child)) => child.to_string(),
-            (None, None) => format!("process {} on {}", self.pid, clean(&self.host)),
-        }
-    }
-}
-
-impl std::fmt::Display for Who {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.rank, self.spawned, &self.child) {
-            (Some(rank), None, _) => write!(out, "{rank}"),
-            (Some(rank), Some(start), _) => write!(out, "{rank} of start {start}"),
-            (None, _, Some(child)) => write!(out, "{child}"),
-            (None, _, None) => write!(out, "pid {}", self.pid),
-        }
-    }
-}
 
 /// A number over the processes that have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -78,14 +18,14 @@ pub struct Spread {
     /// Of all; divided by `count` it is the mean.
     pub sum: u128,
     /// Process with the smallest; the first of several.
-    pub min_at: Who,
+    pub min_at: ProcessKey,
     /// Process with the largest; the first of several.
-    pub max_at: Who,
+    pub max_at: ProcessKey,
 }
 
 impl Spread {
     /// Adds a process.
-    pub fn add(&mut self, value: u64, who: &Who) {
+    pub fn add(&mut self, value: u64, who: &ProcessKey) {
         if self.count == 0 || value < self.min {
             self.min = value;
             self.min_at = who.clone();
@@ -169,7 +109,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
     let mut found = vec![[0; 7]; rows.len()];
     // Nothing is known of a rank that has not reached its first sample.
     for rank in ranks.filter(|rank| rank.is_seen()) {
-        let who = Who::of(rank);
+        let who = ProcessKey::of(rank);
         found.fill([0; 7]);
         for held in &rank.held {
             let at = known[&held.name];
@@ -262,7 +202,7 @@ mod tests {
         fn a_spread_is_what_sorting_gives(values in proptest::collection::vec(any::<u64>(), 1..50)) {
             let mut spread = Spread::default();
             for (rank, value) in values.iter().enumerate() {
-                spread.add(*value, &Who { rank: Some(rank as u32), ..Who::default() });
+                spread.add(*value, &ProcessKey { rank: Some(rank as u32), ..ProcessKey::default() });
             }
             let first = |wanted: u64| values.iter().position(|value| *value == wanted);
             let mut sorted = values.clone();

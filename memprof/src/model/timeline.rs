@@ -1,7 +1,6 @@
 //! Memory of components over time: bins of equal width on one axis.
 
-use super::sharing::Then;
-use super::{Group, Who};
+use super::{Group, ProcessKey};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ pub struct Timeline {
     /// peaks then that no sample saw.
     pub peak_at_most: u64,
     /// Process that had the peak, where the bins show less.
-    pub peak_of: Option<Who>,
+    pub peak_of: Option<ProcessKey>,
     /// What components held at that peak, of sums: `peak` is their sum. Largest first.
     pub peak_held: Vec<HeldThen>,
 }
@@ -58,7 +57,7 @@ pub struct OwnPeak {
     /// On the axis of the job.
     pub moment: Moment,
     /// Which process.
-    pub who: Who,
+    pub who: ProcessKey,
     /// What each component held then in the processes of its node, and the node at least in the bin of that moment.
     pub held: Vec<(Arc<str>, u64, u64)>,
     /// Its components then.
@@ -504,6 +503,21 @@ impl Series {
             }
         }
     }
+}
+
+/// A component of a process at the peak of that process.
+#[derive(Clone, Debug)]
+pub struct Then {
+    /// Display name of the component.
+    pub name: Arc<str>,
+    /// Resident at the peak.
+    pub bytes: u64,
+    /// Upper bound of its shared part.
+    pub shared: u64,
+    /// Pages of `shared` that may have been counted twice.
+    pub doubled: u64,
+    /// Lower bound of the bytes in no other process, at any time of the peak's bin.
+    pub private: u64,
 }
 
 #[cfg(test)]

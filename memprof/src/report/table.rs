@@ -2,8 +2,8 @@
 
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
-    Across, Group, Job, Node, PhaseAcross, Rank, Spread, Timeline, forked_told, noun, statistics,
-    told,
+    Across, Group, Job, Node, PhaseAcross, ProcessKey, Rank, Spread, Timeline, forked_told, noun,
+    statistics, told,
 };
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
@@ -120,7 +120,7 @@ fn total<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Total {
         owned: Spread::default(),
     };
     for rank in ranks.filter(|rank| rank.is_seen()) {
-        let who = statistics::Who::of(rank);
+        let who = ProcessKey::of(rank);
         let owned = (rank.held.iter()).fold(0u64, |sum, held| sum.saturating_add(held.owned));
         total.now.add(rank.totals.resident, &who);
         total.peak.add(rank.peak.bytes, &who);
@@ -470,7 +470,7 @@ pub fn closing(job: &Job, look: Look) -> String {
 /// `3 to 118 samples in main (fewest: rank 2)`.
 pub fn samples_in_main(job: &Job) -> (String, u64) {
     let mut samples = Spread::default();
-    job.ranks().for_each(|rank| samples.add(rank.sampler.in_main, &statistics::Who::of(rank)));
+    job.ranks().for_each(|rank| samples.add(rank.sampler.in_main, &ProcessKey::of(rank)));
     let text = match samples.min == samples.max {
         true => format!("{} in main", count(samples.max as usize, "sample")),
         false => format!(

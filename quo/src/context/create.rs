@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::adapt::AdaptOptions;
 use super::handshake::{Established, Participant, handshake, limit, next_number};
+use super::live_contexts;
 use super::record::Role;
-use super::registry;
 use super::state::Shared;
 use super::{Context, CreateOptions};
 use crate::cpuset::CpuSet;
@@ -95,7 +95,7 @@ impl Context {
         let Established { state, settings, identity, backend } = established;
         let shared = Shared::new(next_number(), identity, settings, backend, state);
         let shared = Arc::new(shared);
-        registry::register(&shared);
+        live_contexts::register(&shared);
         let context = Self { shared };
         say_alarm(&context);
         Ok(context)

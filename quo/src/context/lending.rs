@@ -5,19 +5,12 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::state::{Shared, State};
+use super::state::{Loan, Shared, State};
 use super::{Context, Wait};
 use crate::affinity::Target;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::node::{Loans, Node, borrowed_cpus};
-
-/// Loans of this rank, and the push depth at which they were taken.
-#[derive(Debug)]
-pub(super) struct Loan {
-    loans: Arc<Loans>,
-    depth: usize,
-}
 
 /// Period in which this rank lends; takes the CPUs back on drop.
 pub(crate) struct Lending<'a>(&'a Node);

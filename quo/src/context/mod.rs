@@ -17,6 +17,11 @@
 //! - `overlap`: pushes of other contexts on the node;
 //! - `members`: ranks that leave, rejoin, or died;
 //! - `report`: phases for the trace, and agreement of the ranks on the result of a step.
+//!
+//! floors: peer_identity < control_groups < allowed < machine < quota < options < launcher <
+//!     record < agreement < confinement < state < members < placement < exchange < report < limit <
+//!     handshake < adapt < lending < query < live_contexts < create < scope < bind < devices <
+//!     registry < renew < overlap < collective
 
 mod adapt;
 mod agreement;
@@ -32,6 +37,7 @@ mod handshake;
 mod launcher;
 mod lending;
 mod limit;
+mod live_contexts;
 mod machine;
 mod members;
 mod options;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::allowed::now;
 use super::state::State;
-use super::{Context, registry};
+use super::{Context, live_contexts};
 use crate::cpuset::CpuSet;
 use crate::node::{ForkId, Node, Push};
 use crate::topology::{Origin, Topology};
@@ -34,7 +34,7 @@ struct Search {
 impl Context {
     /// Returns the pushes of other contexts that this process is part of. Local.
     fn pushed_beside(&self) -> Vec<Push> {
-        let others = registry::others(self.number());
+        let others = live_contexts::others(self.number());
         if others.is_empty() {
             return Vec::new();
         }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::Context;
-use super::state::Bindings;
+use super::state::{Bindings, PushedMemory};
 use crate::affinity::memory::{KernelPolicy, locate};
 use crate::affinity::{BindError, MemoryPolicy, Target};
 use crate::cpuset::CpuSet;
@@ -21,13 +21,6 @@ pub struct MemoryPlaces {
     pub elsewhere: u64,
     /// Bytes without a page: never written, or swapped out.
     pub absent: u64,
-}
-
-/// Policy that follows the pushes of a rank, and the previous policy of its thread.
-#[derive(Debug)]
-pub(super) struct PushedMemory {
-    policy: MemoryPolicy,
-    before: KernelPolicy,
 }
 
 impl Bindings {

@@ -3,38 +3,14 @@
 //! A library that makes a context does not know when ranks join or leave. The code that changes the
 //! ranks finds the context here and takes it over to the new ranks.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Context;
 use super::adapt::{AdaptOptions, Leaving};
+use super::live_contexts::REGISTERED;
 use super::state::Shared;
 use crate::error::Error;
 use crate::group::Group;
-
-/// Contexts in the order of their creation. Released ones are dropped when one is added.
-static REGISTERED: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-
-pub(super) fn register(shared: &Arc<Shared>) {
-    let mut known = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    known.retain(|context| context.strong_count() > 0);
-    known.push(Arc::downgrade(shared));
-    COUNT.store(known.len(), Ordering::Release);
-}
-
-/// Number of registered contexts, including released ones: lets phases skip the lock if there is
-/// one.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns the contexts of this process except the one with this number.
-pub(super) fn others(number: u64) -> Vec<Arc<Shared>> {
-    if COUNT.load(Ordering::Acquire) <= 1 {
-        return Vec::new();
-    }
-    let known = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    let others = known.iter().filter_map(Weak::upgrade);
-    others.filter(|shared| shared.number != number && !shared.is_forked()).collect()
-}
 
 /// Contexts that wait for the library that would have made them, each with the tag of its ranks.
 static OFFERED: Mutex<Vec<(u64, Context)>> = Mutex::new(Vec::new());

@@ -13,7 +13,7 @@ use super::agreement::agree;
 use super::handshake::{Established, Participant, handshake, next_number};
 use super::peer_identity::digest;
 use super::record::{Role, STATUS_BYTES, encode_status, first_failure, require_agreement};
-use super::registry;
+use super::live_contexts;
 use super::state::Shared;
 use crate::cpuset::CpuSet;
 use crate::error::Error;
@@ -354,7 +354,7 @@ impl Context {
         let scope = Self { shared };
         let entered = scope.enter_scope(unbound);
         agree(&*group, CALL, entered, &WaitLimits::for_at_most(limit))?;
-        registry::register(&scope.shared);
+        live_contexts::register(&scope.shared);
         Ok(scope)
     }
 

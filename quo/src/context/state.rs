@@ -12,12 +12,13 @@ use super::Peer;
 use super::confinement::Machine;
 use super::options::Settings;
 use super::quota::Quotas;
-use crate::affinity::{Backend, BindError, BindingStack, CALLER};
+use crate::affinity::memory::KernelPolicy;
+use crate::affinity::{Backend, BindError, BindingStack, CALLER, MemoryPolicy};
 use crate::cpuset::CpuSet;
 use crate::error::Error;
 use crate::group::{Group, GroupError, WaitLimits};
 use crate::metrics::{Clock, PhaseMetrics};
-use crate::node::{ForkId, Node, NodeError};
+use crate::node::{ForkId, Loans, Node, NodeError};
 use crate::threading::ThreadControls;
 
 /// Time that short calls of other threads may delay an adaptation before they are treated as calls
@@ -43,10 +44,24 @@ pub(crate) struct Shared {
     pub(super) regions: Mutex<Vec<memprof_hooks::Region>>,
     pub(super) bindings: Mutex<Bindings>,
     /// Loans of this rank.
-    pub(super) loan: Mutex<Option<super::lending::Loan>>,
+    pub(super) loan: Mutex<Option<Loan>>,
     /// Read by every call, replaced by adaptations. Locked for writing only for a moment and
     /// without queueing, so that a call may read it twice.
     state: RwLock<Arc<State>>,
+}
+
+/// Policy that follows the pushes of a rank, and the previous policy of its thread.
+#[derive(Debug)]
+pub(super) struct PushedMemory {
+    pub(super) policy: MemoryPolicy,
+    pub(super) before: KernelPolicy,
+}
+
+/// Loans of this rank, and the push depth at which they were taken.
+#[derive(Debug)]
+pub(super) struct Loan {
+    pub(super) loans: Arc<Loans>,
+    pub(super) depth: usize,
 }
 
 /// This rank's pushes, and the part of the state that pushes need, so that they lock only this.
@@ -63,7 +78,7 @@ pub(super) struct Bindings {
     /// True if the CPUs of `own` have changed while bindings were pushed.
     pub unsettled: bool,
     /// Memory policy that follows pushes, if there is one.
-    pub memory: Option<super::placement::PushedMemory>,
+    pub memory: Option<PushedMemory>,
     /// Number of phases that this rank has entered and not left.
     pub open_phases: usize,
     /// True while a thread adapts the context: nothing is pushed and no phase entered meanwhile.

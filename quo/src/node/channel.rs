@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use memprof_hooks::Lent;
 
-use super::barrier::protocol::GenerationCursor;
 use super::barrier::{self, Place};
 use super::layout::{CHANNELS, Slot};
 use super::liveness::guard;
 use super::name::Fingerprint;
-use super::roster::{Members, Status, contains};
+use super::protocol::barrier::GenerationCursor;
+use super::roster::Members;
 use super::segment::ChannelParts;
+use super::status::{Status, contains};
 use super::{Exchange, Home, Node, NodeError};
 
 /// Barrier for some of the node's members, independent of the node's barrier.

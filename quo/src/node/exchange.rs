@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::NodeError;
-use super::barrier::protocol::{FAILURES, GenerationCursor};
 use super::layout::{BoardShape, ENTRY_HEADER};
 use super::mapping::{Mapping, Shared};
+use super::protocol::barrier::{FAILURES, GenerationCursor};
 
 /// Length of an entry whose message did not fit.
 const OVERSIZE: u32 = u32::MAX;

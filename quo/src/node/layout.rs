@@ -10,10 +10,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::barrier::protocol::{MOST_MEMBERS, State};
-use super::lending::protocol as lending;
 use super::mapping::ShmSafe;
 use super::name::SECRET_BYTES;
+use super::protocol::barrier::{MOST_MEMBERS, State};
+use super::protocol::lending;
 use super::{NodeError, WaitKind};
 
 /// Two cache lines: processors prefetch neighbouring lines in pairs.

@@ -22,8 +22,12 @@
 //! Members that wait find the death of another member within a second and all get the same error,
 //! which names the dead member. See [`Node::expel`] for continuing without that member. A member
 //! that is stopped or slow is not dead.
+//!
+//! floors: error < fork < liveness < spin < protocol < wait < mapping < name < directory <
+//!     file < layout < others < status < pthread < exchange < decision < masks < segment < roster <
+//!     lending < limit < sweep < barrier < rejoin < channel < memory
 
-pub(crate) mod barrier;
+mod barrier;
 mod channel;
 mod decision;
 mod directory;
@@ -40,10 +44,13 @@ mod masks;
 mod memory;
 mod name;
 mod others;
+mod protocol;
 mod pthread;
 mod rejoin;
 mod roster;
 mod segment;
+mod spin;
+mod status;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -56,11 +63,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use barrier::Place;
-use barrier::protocol::GenerationCursor;
 use channel::ChannelHome;
 use liveness::guard;
-use roster::{Members, Status};
+use protocol::barrier::GenerationCursor;
+use roster::Members;
 use segment::Segment;
+use status::Status;
 use wait::WaitOptions;
 
 use crate::CpuSet;

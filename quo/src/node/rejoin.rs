@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::barrier::{self, Place};
 use super::layout::JOINING;
-use super::roster::Status;
+use super::status::Status;
 use super::{Node, NodeError, guard, masks};
 
 impl Node {

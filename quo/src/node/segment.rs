@@ -12,7 +12,7 @@ use super::layout::{
 };
 use super::liveness::LockedFile;
 use super::mapping::{Mapping, Shared, ShmSafe};
-use super::roster::Status;
+use super::status::Status;
 use super::{Node, NodeError, NodeOptions, SegmentName, WaitKind, file, pthread};
 
 /// Byte whose lock shows that the creator is alive. Members lock the bytes below.

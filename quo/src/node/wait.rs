@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use super::barrier::protocol::{Wait, WakeReason, futex_half};
-use super::barrier::spin::Spinner;
+use super::protocol::barrier::{Wait, WakeReason, futex_half};
+use super::spin::Spinner;
 
 /// Time for which a waiter sleeps before it checks whether the other members are alive. It bounds
 /// how late a death is found, and how late a wake-up lost with its sender is made up for.

@@ -15,6 +15,9 @@
 //! | which ranks pass their data to which worker? | [`blocks`] | `blocks.rs` |
 //! | which device does each rank use? | [`assign_devices`] | `devices.rs` |
 //! | what can be wrong with a request? | [`PlanError`] | `error.rs` |
+//!
+//! floors: error < shares < request < compatibility < libquo_compat < distribute < reassign <
+//!     split < threads < blocks < near < devices
 
 mod blocks;
 mod compatibility;
@@ -24,6 +27,7 @@ mod error;
 mod libquo_compat;
 mod near;
 mod reassign;
+mod request;
 mod shares;
 mod split;
 mod threads;
@@ -33,10 +37,11 @@ mod tests;
 
 pub use blocks::blocks;
 pub use devices::assign_devices;
-pub use distribute::{DistributeRequest, Distribution, Policy, distribute};
+pub use distribute::{Distribution, distribute};
 pub use error::PlanError;
 pub use near::near;
 pub(crate) use reassign::Vacancy;
+pub use request::{DistributeRequest, Policy};
 pub use shares::{counted, shares};
 pub use split::{split, split_by_weight};
 pub use threads::threads_per_worker;

@@ -1,7 +1,7 @@
 //! Parts of the hardware near devices.
 
 use super::PlanError;
-use super::split::units_of;
+use super::shares::units_of;
 use crate::CpuSet;
 
 /// Deals out the units of a CPU set near some devices: each unit goes to one device that it is

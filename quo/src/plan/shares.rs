@@ -1,7 +1,6 @@
 //! Disjoint shares of a CPU set in given proportions.
 
 use super::PlanError;
-use super::split::units_of;
 use crate::CpuSet;
 
 /// Cuts a set of CPUs into disjoint parts whose weights are as near to given proportions as whole
@@ -130,6 +129,21 @@ pub fn counted(set: &CpuSet, units: &[CpuSet], counts: &[u32]) -> Result<Vec<Cpu
         own.fold(CpuSet::new(), |all, unit| all.union(unit))
     };
     Ok(counts.iter().map(part).collect())
+}
+
+/// Returns the set as disjoint, nonempty units.
+pub(super) fn units_of(set: &CpuSet, units: &[CpuSet]) -> Vec<CpuSet> {
+    let mut rest = set.clone();
+    let mut all = Vec::with_capacity(units.len());
+    for unit in units {
+        let own = unit.intersection(&rest);
+        if !own.is_empty() {
+            rest = rest.difference(&own);
+            all.push(own);
+        }
+    }
+    all.extend(rest.iter().map(CpuSet::single));
+    all
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Disjoint shares of a CPU set.
 
 use super::PlanError;
-use super::shares::share_out;
+use super::shares::{share_out, units_of};
 use crate::CpuSet;
 
 /// Cuts a set of CPUs into disjoint parts that together cover the set. Local and pure.
@@ -59,21 +59,6 @@ pub fn split_by_weight(
     }
     shares.resize(parts, CpuSet::new());
     Ok(shares)
-}
-
-/// Returns the set as disjoint, nonempty units.
-pub(super) fn units_of(set: &CpuSet, units: &[CpuSet]) -> Vec<CpuSet> {
-    let mut rest = set.clone();
-    let mut all = Vec::with_capacity(units.len());
-    for unit in units {
-        let own = unit.intersection(&rest);
-        if !own.is_empty() {
-            rest = rest.difference(&own);
-            all.push(own);
-        }
-    }
-    all.extend(rest.iter().map(CpuSet::single));
-    all
 }
 
 /// Returns the number of parts that each unit is cut into: one each, and each further part goes

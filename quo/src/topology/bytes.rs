@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::CpuSet;
 
 use super::devices::MAX_DEVICES;
-use super::error::shortened;
 use super::kinds::MAX_CORE_KINDS;
+use super::origin::shortened;
 use super::{
     CoreKind, Device, MAX_NUMA_NODES, MAX_PUS, Object, ObjectType, Origin, Topology, TopologyError,
 };

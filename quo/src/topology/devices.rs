@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::CpuSet;
 
-use super::{Topology, sysfs};
-
 /// Maximum number of devices of a topology.
 pub(super) const MAX_DEVICES: usize = 1 << 12;
 
@@ -71,7 +69,7 @@ impl FromStr for DeviceKind {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let kind = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        kind.ok_or_else(|| ParseDeviceKindError { text: super::error::shortened(text) })
+        kind.ok_or_else(|| ParseDeviceKindError { text: super::origin::shortened(text) })
     }
 }
 
@@ -106,29 +104,6 @@ impl fmt::Display for Device {
             write!(out, " ({})", self.names.join(", "))?;
         }
         write!(out, ": near CPUs {}", self.cpuset)
-    }
-}
-
-impl Topology {
-    /// Returns the devices of the machine in the order of the bus. Disallowed CPUs also count as
-    /// near.
-    ///
-    /// Devices of this machine are read from the kernel at each call, which takes some tens of
-    /// microseconds per device; those of another machine come from its file.
-    #[must_use]
-    pub fn devices(&self) -> Vec<Device> {
-        if self.is_simulated() {
-            return self.devices.clone();
-        }
-        sysfs::devices(std::path::Path::new(sysfs::PCI), self.machine_cpuset())
-    }
-
-    /// Returns the machine with other devices, for machines other than the one this process runs
-    /// on.
-    #[must_use]
-    pub(super) fn with_devices(mut self, devices: Vec<Device>) -> Self {
-        self.devices = in_order(devices);
-        self
     }
 }
 

@@ -97,14 +97,3 @@ fn counted(count: usize, kind: ObjectType) -> String {
         _ => format!("{count} {}", kind.plural()),
     }
 }
-
-/// Shortens a text and replaces its control characters, so that hostile input makes no hostile
-/// message.
-pub(super) fn shortened(text: &str) -> String {
-    const LONGEST: usize = 120;
-    let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    if text.chars().count() <= LONGEST {
-        return text.chars().map(plain).collect();
-    }
-    text.chars().take(LONGEST).map(plain).chain("…".chars()).collect()
-}

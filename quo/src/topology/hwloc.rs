@@ -11,8 +11,8 @@ use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
 
 use crate::CpuSet;
 
-use super::error::shortened;
 use super::kinds::arrange;
+use super::origin::shortened;
 use super::{MAX_CPU, Object, ObjectType, Origin, Topology, TopologyError, sysfs};
 
 const TYPES: [(Type, ObjectType); ObjectType::COUNT] = [

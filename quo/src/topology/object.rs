@@ -133,7 +133,7 @@ impl FromStr for ObjectType {
             name => Self::ALL
                 .into_iter()
                 .find(|kind| kind.name() == name)
-                .ok_or_else(|| ParseObjectTypeError { text: super::error::shortened(text) }),
+                .ok_or_else(|| ParseObjectTypeError { text: super::origin::shortened(text) }),
         }
     }
 }

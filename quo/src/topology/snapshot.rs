@@ -1,13 +1,9 @@
 //! The snapshot and its queries.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use crate::CpuSet;
 
 use super::index::Index;
-use super::{CoreKind, Device, Object, ObjectType, TopologyError, kinds};
+use super::{CoreKind, Device, Object, ObjectType, Origin, TopologyError, kinds};
 
 /// Highest CPU number of a topology; keeps hostile input from allocating memory.
 pub const MAX_CPU: usize = (1 << 16) - 1;
@@ -17,38 +13,6 @@ pub const MAX_PUS: usize = 1 << 14;
 
 /// Maximum number of NUMA nodes of a topology.
 pub const MAX_NUMA_NODES: usize = 1 << 10;
-
-/// Source of a topology.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Origin {
-    /// The machine this process runs on.
-    Live,
-    /// An hwloc XML file, by its path; `-` for a text without a file.
-    Xml(String),
-    /// A synthetic string.
-    Synthetic(String),
-    /// A machine that hwloc describes because of its own variables (`HWLOC_XMLFILE` and others).
-    Foreign(String),
-    /// Objects assembled by a program.
-    Built,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Live => write!(out, "this machine"),
-            Self::Xml(path) if path == "-" => write!(out, "the XML text"),
-            Self::Xml(path) => write!(out, "`{path}`"),
-            Self::Synthetic(text) => {
-                write!(out, "the synthetic machine `{}`", super::error::shortened(text))
-            }
-            Self::Foreign(why) => write!(out, "the machine named by {why}"),
-            Self::Built => write!(out, "the machine put together from objects"),
-        }
-    }
-}
 
 /// Immutable description of one machine.
 ///

@@ -4,7 +4,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::error::shortened;
+use super::origin::shortened;
 use super::{Origin, Topology, TopologyError, hwloc, synthetic, xml};
 
 /// Variable that replaces the machine the process runs on by another one.

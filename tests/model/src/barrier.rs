@@ -2,6 +2,6 @@
 
 #[path = "model.rs"]
 mod model;
-#[path = "../../../quo/src/node/barrier/protocol.rs"]
+#[path = "../../../quo/src/node/protocol/barrier.rs"]
 #[allow(dead_code)] // The library uses more of it than the models do.
 mod protocol;

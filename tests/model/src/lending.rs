@@ -1,6 +1,6 @@
 //! Lending as the library has it, and its models.
 
-#[path = "../../../quo/src/node/lending/protocol.rs"]
+#[path = "../../../quo/src/node/protocol/lending.rs"]
 #[allow(dead_code)] // The library uses more of it than the models do.
 mod protocol;
 

@@ -1,4 +1,5 @@
-//! Floors of the crates: each names its modules in order, and a module uses only those before it.
+//! Floors: a crate, and each folder of many modules, names its modules in order, and a module uses only those before
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,16 +14,19 @@ use crate::project;
 
 /// The exceptions, from the root of the checkout.
 const EXCEPTIONS: &str = "xtask/floors.toml";
-/// Beginning of the list in the documentation of a crate.
+/// Beginning of the list in the documentation of a crate or module.
 const MARK: &str = "//! floors: ";
+/// A folder with more modules than this has floors.
+const MANY: usize = 12;
 
-/// Modules that use one above them, by crate; each entry reads `user -> used`.
+/// Modules that use one above them, by folder; each entry reads `user -> used`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 struct Exceptions(BTreeMap<String, BTreeSet<String>>);
 
-/// Uses of modules above the user in all crates that name their floors, and exceptions that are none any more.
-pub fn wrong(root: &Path) -> Result<Vec<String>> {
+/// Uses of modules above the user in all folders that name their floors, folders of many modules that name none, and
+/// exceptions that are none any more. `files` are those of the checkout, relative to `root`.
+pub fn wrong<'a>(root: &Path, files: impl Iterator<Item = &'a Path>) -> Result<Vec<String>> {
     let text = fs::read_to_string(root.join(EXCEPTIONS)).context(EXCEPTIONS)?;
     let exceptions: Exceptions = toml::from_str(&text).context(EXCEPTIONS)?;
     let mut errors = Vec::new();
@@ -36,13 +40,54 @@ pub fn wrong(root: &Path) -> Result<Vec<String>> {
         let gone = allowed.iter().filter(|uses| !found.contains_key(*uses));
         errors.extend(gone.map(|uses| format!("{EXCEPTIONS}: {name}: {uses} is gone; delete it")));
     }
+    for folder in folders_of_many(root, files) {
+        if !exceptions.0.contains_key(&folder) {
+            errors.push(format!("{folder}: more than {MANY} modules without floors: {EXCEPTIONS}"));
+        }
+    }
     Ok(errors)
 }
 
-/// Uses of a module above the user in a crate, `user -> used`, with the files.
+/// Folders with more than [`MANY`] modules below one root, relative to the checkout.
+fn folders_of_many<'a>(root: &Path, files: impl Iterator<Item = &'a Path>) -> Vec<String> {
+    let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    for file in files.filter(|file| root.join(file).exists()) {
+        let is_rust = file.extension().is_some_and(|extension| extension == "rs");
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_root = matches!(&*stem, "mod" | "lib" | "main");
+        if !is_rust || is_root || stem == "tests" || stem.ends_with("_tests") {
+            continue;
+        }
+        if let Some(folder) = file.parent().filter(|folder| top(&root.join(folder)).is_some()) {
+            modules.entry(folder.to_owned()).or_default().insert(stem);
+        }
+    }
+    let many = modules.into_iter().filter(|(_, modules)| modules.len() > MANY);
+    many.map(|(folder, _)| folder.display().to_string()).collect()
+}
+
+/// The file that names the modules of a folder.
+fn top(folder: &Path) -> Option<PathBuf> {
+    let files = ["lib.rs", "main.rs", "mod.rs"].map(|name| folder.join(name));
+    files.into_iter().find(|file| file.exists())
+}
+
+/// The modules of the crate around a folder, outermost first, with the folder's own.
+fn around(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut folder = folder;
+    while !["lib.rs", "main.rs"].iter().any(|name| folder.join(name).exists()) {
+        let (Some(name), Some(above)) = (folder.file_name(), folder.parent()) else { break };
+        names.insert(0, name.to_string_lossy().into_owned());
+        folder = above;
+    }
+    names
+}
+
+/// Uses of a module above the user in a folder, `user -> used`, with the files.
 fn upward(sources: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let top = ["lib.rs", "main.rs"].map(|name| sources.join(name));
-    let top = top.iter().find(|file| file.exists()).context("neither lib.rs nor main.rs")?;
+    let top = top(sources).context("no lib.rs, main.rs or mod.rs")?;
+    let around = around(sources);
     let text = fs::read_to_string(top)?;
     let floors = order(&text).context("no line `//! floors: a < b < c` with all modules")?;
     let file = syn::parse_file(&text)?;
@@ -57,14 +102,17 @@ fn upward(sources: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     for path in sources_below(sources)? {
         let inside = path.strip_prefix(sources)?;
         let place = place(inside);
-        let Some(user) = place.first().filter(|user| modules.contains(*user)) else { continue };
+        let Some(user) = place.first().filter(|user| modules.contains(*user)).cloned() else {
+            continue;
+        };
         let file = syn::parse_file(&fs::read_to_string(&path)?)
             .with_context(|| format!("{}", path.display()))?;
-        let mut uses = Uses { place: place.clone(), found: BTreeSet::new() };
+        let place = [&around[..], &place].concat();
+        let mut uses = Uses { around: around.clone(), place, found: BTreeSet::new() };
         uses.visit_file(&file);
         for used in uses.found {
             let used = names.get(&used).unwrap_or(&used);
-            if used != user && floor(used) > floor(user) {
+            if *used != user && floor(used) > floor(&user) {
                 let uses = format!("{user} -> {used}");
                 found.entry(uses).or_default().insert(inside.display().to_string());
             }
@@ -142,8 +190,10 @@ fn is_of_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// Collects the modules of the root that paths lead to.
+/// Collects the modules of a folder that paths lead to.
 struct Uses {
+    /// Modules of the crate around those of the folder.
+    around: Vec<String>,
     place: Vec<String>,
     found: BTreeSet<String>,
 }
@@ -160,13 +210,11 @@ impl Uses {
             match &**name {
                 "super" => drop(place.pop()),
                 "self" | "crate" => {}
-                name => {
-                    if place.is_empty() {
-                        self.found.insert(name.to_owned());
-                    }
-                    return;
-                }
+                name => place.push(name.to_owned()),
             }
+        }
+        if let Some([name, ..]) = place.strip_prefix(&self.around[..]) {
+            self.found.insert(name.clone());
         }
     }
 

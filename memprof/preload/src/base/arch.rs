@@ -1,20 +1,9 @@
-//! Processor-specific parts: entry points that know their caller, and the address of the thread's
-//! `Local`.
+//! Processor-specific parts: entry points that know their caller, and sanitizers.
 
 #![allow(unsafe_code)]
 
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Acquire;
-
-use memprof_boundary::thread::{BEGAN, block};
-
-use crate::base::thread::Local;
-
-/// Returns the `Local` of the calling thread.
-#[inline(always)]
-pub fn local() -> *mut Local {
-    block().cast()
-}
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod present {
@@ -77,8 +66,6 @@ mod present {
 
 /// Returns true if a sanitizer is loaded. Calls no function.
 pub use present::sanitizer;
-
-const _: () = assert!(size_of::<Local>() <= BEGAN);
 
 /// Writes `with` to a word that is zero. Returns false if the word is not zero; such a word is only
 /// read, since other threads may be about to clear it. No other thread makes the word nonzero. A

@@ -1,10 +1,15 @@
 //! Basics that all layers use: the processor, the kernel, locks, memory of the tool, names of
 //! components.
+//!
+//! floors: component < arch < symbols < lock < options < kernel < registered < deferred <
+//!     thread < memory < diagnostics < reserved_fds < pagemap < seqlock < overflow_counters <
+//!     dictionary
 
 pub mod arch;
 pub mod component;
 pub mod deferred;
 pub mod diagnostics;
+pub mod dictionary;
 pub mod kernel;
 pub mod lock;
 pub mod memory;

@@ -5,9 +5,8 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
-use memprof_boundary::thread::Position;
+use memprof_boundary::thread::{BEGAN, Position, block};
 
-use crate::base::arch;
 use crate::base::component::Component;
 
 /// State of one thread. All zeros is the initial state. The words that MPI calls and malloc use are
@@ -100,12 +99,14 @@ impl Recent {
     }
 }
 
+const _: () = assert!(size_of::<Local>() <= BEGAN);
+
 /// Returns the state of the calling thread.
 #[inline(always)]
 pub fn local() -> &'static Local {
     // SAFETY: the block lives as long as its thread, which alone uses it, and a block of zeros is
     // valid.
-    unsafe { &*arch::local() }
+    unsafe { &*block().cast::<Local>() }
 }
 
 /// While the value lives, the thread's allocations are the tool's.

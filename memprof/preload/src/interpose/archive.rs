@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::base::arch::entry;
 use crate::interpose::{self, mappings, special, threads};
-use crate::ledger::heap::blocks;
+use crate::ledger::heap::calls;
 
 /// Nonzero where another instance of the tool does the work.
 static ASIDE: AtomicU8 = AtomicU8::new(0);
@@ -46,20 +46,20 @@ pub fn stands_aside() -> bool {
 }
 
 entry! {
-    1 memprof_archive_malloc(size: usize) -> *mut u8 = blocks::malloc;
-    2 memprof_archive_calloc(count: usize, each: usize) -> *mut u8 = blocks::calloc;
-    2 memprof_archive_realloc(block: *mut u8, size: usize) -> *mut u8 = blocks::realloc;
+    1 memprof_archive_malloc(size: usize) -> *mut u8 = calls::malloc;
+    2 memprof_archive_calloc(count: usize, each: usize) -> *mut u8 = calls::calloc;
+    2 memprof_archive_realloc(block: *mut u8, size: usize) -> *mut u8 = calls::realloc;
     3 memprof_archive_reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8
-        = blocks::reallocarray;
-    1 memprof_archive_free(block: *mut u8) = blocks::free;
-    2 memprof_archive_memalign(alignment: usize, size: usize) -> *mut u8 = blocks::memalign;
+        = calls::reallocarray;
+    1 memprof_archive_free(block: *mut u8) = calls::free;
+    2 memprof_archive_memalign(alignment: usize, size: usize) -> *mut u8 = calls::memalign;
     2 memprof_archive_aligned_alloc(alignment: usize, size: usize) -> *mut u8
-        = blocks::aligned_alloc;
+        = calls::aligned_alloc;
     3 memprof_archive_posix_memalign(into: *mut *mut u8, alignment: usize, size: usize) -> i32
-        = blocks::posix_memalign;
-    1 memprof_archive_valloc(size: usize) -> *mut u8 = blocks::valloc;
-    1 memprof_archive_pvalloc(size: usize) -> *mut u8 = blocks::pvalloc;
-    1 memprof_archive_malloc_usable_size(block: *mut u8) -> usize = blocks::malloc_usable_size;
+        = calls::posix_memalign;
+    1 memprof_archive_valloc(size: usize) -> *mut u8 = calls::valloc;
+    1 memprof_archive_pvalloc(size: usize) -> *mut u8 = calls::pvalloc;
+    1 memprof_archive_malloc_usable_size(block: *mut u8) -> usize = calls::malloc_usable_size;
 }
 
 /// Defines functions that the linker calls in place of others, with their targets and the

@@ -10,7 +10,8 @@ use memprof_boundary::functions;
 
 use super::patch;
 use crate::base::arch::code;
-use crate::base::component::{self, Class, Component};
+use crate::base::component::Component;
+use crate::base::dictionary::{self, Class};
 use crate::base::thread::{Guard, local};
 use crate::owners::{self, Known};
 
@@ -65,10 +66,10 @@ unsafe extern "C-unwind" fn open_work(
 fn is_mpis(caller: usize, stack: usize) -> bool {
     let caller = owners::caller(caller);
     let inside = local().inside_mpi(stack);
-    match component::class(caller.component) {
+    match dictionary::class(caller.component) {
         Class::MpiCore | Class::MpiDependency => true,
         Class::System | Class::Unattributed => {
-            inside || component::class(local().home.get()).is_mpi()
+            inside || dictionary::class(local().home.get()).is_mpi()
         }
         // A loader library that is not yet known to belong to MPI alone.
         Class::AppLibrary => inside && caller.neutral,

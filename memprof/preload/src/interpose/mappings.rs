@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::hooked::{Function, SYSCALL, hook, real};
 use crate::base::arch::code;
-use crate::base::component::{self, Component};
+use crate::base::component::Component;
+use crate::base::dictionary;
 use crate::base::thread::local;
 use crate::ledger::ranges;
 use crate::owners;
@@ -48,7 +49,7 @@ fn is_tools() -> bool {
 /// mapper. A window that MPI maps is the program's in every rank that maps it, however much of it
 /// each rank has requested.
 fn shared_owner(maker: Component, memory: bool, file: c_int) -> Component {
-    match component::class(maker) {
+    match dictionary::class(maker) {
         class if class.is_mpi() && makes_window() => Component::MPI_FOR_USER,
         class if class.is_mpi() => Component::MPI_SHARED,
         _ if memory || lies_in_memory(file) => Component::APPLICATION_SHARED,

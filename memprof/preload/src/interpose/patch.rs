@@ -16,7 +16,7 @@ use memprof_boundary::slots::{SlotWriter, word};
 use memprof_boundary::{functions, thunks};
 
 use super::{hooked, openmp, special};
-use crate::base::component::Class;
+use crate::base::dictionary::Class;
 use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};
 use crate::owners::refresh_lock::Turn;
@@ -218,7 +218,7 @@ fn fill(
 
 fn is_systems(address: usize) -> bool {
     owners::component_at(address)
-        .is_some_and(|component| crate::base::component::class(component) == Class::System)
+        .is_some_and(|component| crate::base::dictionary::class(component) == Class::System)
 }
 
 /// Returns the target of a call to the MPI function `symbol` whose definition is at `real`.

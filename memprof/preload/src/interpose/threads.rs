@@ -7,7 +7,8 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::hooked::{Function, hook, real};
-use crate::base::component::{self, Component};
+use crate::base::component::Component;
+use crate::base::dictionary;
 use crate::base::overflow_counters::{self, Table};
 use crate::base::thread::{Guard, local};
 use crate::ledger::ranges;
@@ -138,7 +139,7 @@ fn home(start: usize, caller: usize, stack: usize) -> Component {
         // In a library's common start function (C++), the caller determines the owner.
         return owners::owner(caller, stack);
     }
-    if local().inside_mpi(stack) && !component::class(begins_in.component).is_mpi() {
+    if local().inside_mpi(stack) && !dictionary::class(begins_in.component).is_mpi() {
         return owners::mpi().unwrap_or(begins_in.component);
     }
     begins_in.component

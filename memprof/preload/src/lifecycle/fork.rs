@@ -13,7 +13,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::base::thread::{Guard, local};
-use crate::base::{component, diagnostics, memory, symbols};
+use crate::base::{diagnostics, dictionary, memory, symbols};
 use crate::interpose;
 use crate::ledger::{heap, ranges};
 use crate::lifecycle::{hooks, start};
@@ -106,7 +106,7 @@ unsafe extern "C" fn prepare() {
     mpi_time::loops::lock().lock();
     writer::lock().lock();
     heap::before_fork();
-    component::lock().lock();
+    dictionary::lock().lock();
     ranges::lock().lock();
     diagnostics::lock().lock();
     memory::lock().lock();
@@ -124,7 +124,7 @@ fn release(child: bool) -> bool {
     memory::lock().unlock();
     diagnostics::lock().unlock();
     ranges::lock().unlock();
-    component::lock().unlock();
+    dictionary::lock().unlock();
     heap::after_fork(child);
     writer::lock().unlock();
     mpi_time::loops::lock().unlock();

@@ -9,8 +9,9 @@ use core::ffi::{c_char, c_int};
 use core::fmt::Write;
 use core::sync::atomic::AtomicU64;
 
-use crate::base::component::{self, Component, LIMIT};
+use crate::base::component::{Component, LIMIT};
 use crate::base::deferred;
+use crate::base::dictionary;
 use crate::base::lock::SpinLock;
 use crate::base::thread::{Guard, local};
 use crate::ledger::heap;
@@ -172,7 +173,7 @@ extern "C" fn region_end(id: u32) {
 }
 
 extern "C" fn component_count() -> u32 {
-    component::count() as u32
+    dictionary::count() as u32
 }
 
 struct Work(UnsafeCell<[Ledger; LIMIT]>);
@@ -205,7 +206,7 @@ fn with_ledgers<R>(work: impl FnOnce(&[Ledger; LIMIT]) -> R) -> R {
 unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int {
     let first = u32::from(Component::FIRST_FREE.0);
     let unused = index > u32::from(Component::APPLICATION_SHARED.0) && index < first;
-    if into.is_null() || index as usize >= component::count() || unused {
+    if into.is_null() || index as usize >= dictionary::count() || unused {
         return -1;
     }
     let which = Component(index as u16);
@@ -218,7 +219,7 @@ unsafe extern "C" fn component(index: u32, into: *mut MemprofComponent) -> c_int
     }
     let resident = sampler::resident(which);
     let mut name = Name { text: [0; 96], length: 0 };
-    let _ = write!(name, "{}", component::entered(which));
+    let _ = write!(name, "{}", dictionary::entered(which));
     // SAFETY: the caller provides room for one.
     unsafe {
         *into = MemprofComponent {

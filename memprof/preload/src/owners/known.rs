@@ -6,7 +6,8 @@ use core::ffi::CStr;
 
 use memprof_boundary::elf::{Image, segment};
 
-use crate::base::component::{Class, Component};
+use crate::base::component::Component;
+use crate::base::dictionary::Class;
 
 /// Number of needed libraries of one object that are considered.
 pub(super) const NEEDS: usize = 40;

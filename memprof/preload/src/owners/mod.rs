@@ -17,7 +17,8 @@ mod walk;
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::base::component::{self, Class, Component};
+use crate::base::component::Component;
+use crate::base::dictionary::{self, Class};
 use crate::base::thread::{Local, RECENT, Recent, local};
 
 pub use known::Known;
@@ -211,7 +212,7 @@ pub fn owner(return_address: usize, stack: usize) -> Component {
 
 /// Returns the component of the stacks of threads that `owner` starts.
 pub fn stacks_of(owner: Component) -> Component {
-    component::define(Class::Stack, component::entered(owner).name)
+    dictionary::define(Class::Stack, dictionary::entered(owner).name)
 }
 
 #[cfg(test)]
@@ -223,7 +224,7 @@ mod tests {
     fn this_program_and_its_libraries_are_told_apart() {
         refresh();
         let own = caller(this_program_and_its_libraries_are_told_apart as *const () as usize);
-        assert_eq!(component::class(own.component), Class::Tool, "it holds the tool");
+        assert_eq!(dictionary::class(own.component), Class::Tool, "it holds the tool");
         let mut names = Vec::new();
         each(|object| {
             names.push((object.name().to_owned(), object.component, object.low, object.high))
@@ -233,7 +234,7 @@ mod tests {
             .find(|entry| entry.0.starts_with("libc.so"))
             .cloned()
             .expect("a C library");
-        assert_eq!(component::entered(component).to_string(), format!("system:{name}"));
+        assert_eq!(dictionary::entered(component).to_string(), format!("system:{name}"));
         assert_eq!(component_at(low), Some(component));
         assert_eq!(component_at(high - 1), Some(component));
         // SAFETY: only the address is used.

@@ -15,7 +15,8 @@ use super::parts;
 use super::refresh_lock::Turn;
 use super::table::{LIMIT, Range};
 use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
-use crate::base::component::{self, Class, Component};
+use crate::base::component::Component;
+use crate::base::dictionary::{self, Class};
 use crate::base::kernel;
 use crate::base::overflow_counters::{self, Table};
 use crate::base::thread::Guard;
@@ -416,10 +417,10 @@ fn enter(object: &mut Known, class: Class) {
         object.component = if object.tool && !object.executable {
             Component::TOOL
         } else {
-            component::define(class, named.unwrap_or_else(|| object.name()))
+            dictionary::define(class, named.unwrap_or_else(|| object.name()))
         };
     } else if object.class != class {
-        component::reclassify(object.component, class);
+        dictionary::reclassify(object.component, class);
     }
     object.class = class;
     if said.is_some() {
@@ -431,7 +432,7 @@ fn enter(object: &mut Known, class: Class) {
         EXECUTABLE.store(index, Ordering::Relaxed);
     }
     if object.holds_mpi() {
-        let mpi = component::define(Class::MpiCore, "(static)");
+        let mpi = dictionary::define(Class::MpiCore, "(static)");
         MPI.store(u32::from(mpi.0), Ordering::Relaxed);
     }
     // The library itself, not a binding that precedes it.

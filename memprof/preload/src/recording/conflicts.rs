@@ -7,10 +7,11 @@ use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use memprof_trace::layout::flags;
 
-use crate::base::component::{Class, Component};
+use crate::base::component::Component;
 use crate::base::diagnostics::{self, Code};
+use crate::base::dictionary::{self, Class};
 use crate::base::thread::Guard;
-use crate::base::{component, kernel, symbols};
+use crate::base::{kernel, symbols};
 use crate::ledger::heap;
 use crate::owners;
 
@@ -74,7 +75,7 @@ pub fn look() -> bool {
     }
     // The program and its libraries call the first definition.
     match first_with(b"malloc") {
-        Some(owner) if component::class(owner) == Class::Tool => {}
+        Some(owner) if dictionary::class(owner) == Class::Tool => {}
         Some(owner) if owner == owners::executable() => {
             diagnostics::say(
                 Code::OwnAllocator,
@@ -84,7 +85,7 @@ pub fn look() -> bool {
             ALLOCATOR.store(owner.0, Ordering::Relaxed);
         }
         Some(owner) => {
-            let name = component::entered(owner).name;
+            let name = dictionary::entered(owner).name;
             diagnostics::say(
                 Code::OtherPreload,
                 format_args!(
@@ -99,11 +100,11 @@ pub fn look() -> bool {
     // SAFETY: the name is zero-terminated.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc".as_ptr()) as usize };
     if let Some(owner) = owners::component_at(next)
-        && component::class(owner) != Class::System
+        && dictionary::class(owner) != Class::System
         && owner != owners::executable()
     {
         ALLOCATOR.store(owner.0, Ordering::Relaxed);
-        let name = component::entered(owner).name;
+        let name = dictionary::entered(owner).name;
         // A preloaded object may be a tool that passes calls on; heaptrack removes itself from the
         // variable.
         if !is_preloaded(name) && !WATCHERS.iter().any(|watcher| name.starts_with(watcher)) {
@@ -196,7 +197,7 @@ pub fn look_at_hooks() {
         (Some(owner) != owners::component_at(at)).then_some((name, owner))
     });
     if let Some((name, owner)) = found {
-        let (who, name) = (component::entered(owner), name.to_str().unwrap_or("?"));
+        let (who, name) = (dictionary::entered(owner), name.to_str().unwrap_or("?"));
         diagnostics::say(
             Code::MemoryHooks,
             format_args!("{who} has put itself before {name} of the C library; both see mappings"),

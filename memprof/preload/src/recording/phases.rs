@@ -26,8 +26,9 @@ use core::fmt::{self, Write};
 
 use memprof_trace::layout::flags;
 
-use crate::base::component::{self, Class, LIMIT as COMPONENTS};
+use crate::base::component::LIMIT as COMPONENTS;
 use crate::base::diagnostics::{self, Code};
+use crate::base::dictionary::{self, Class};
 use crate::base::kernel;
 use crate::base::kernel::SignalsBlocked;
 use crate::base::lock::SpinLock;
@@ -408,7 +409,7 @@ fn pause(paused: bool) {
 
 /// Returns true for memory of the C library and similar ones.
 fn is_the_systems(address: usize) -> bool {
-    owners::component_at(address).is_some_and(|owner| component::class(owner) == Class::System)
+    owners::component_at(address).is_some_and(|owner| dictionary::class(owner) == Class::System)
 }
 
 struct Number {

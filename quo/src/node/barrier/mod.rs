@@ -1,12 +1,9 @@
 //! The node's barrier. README.md in this folder describes the protocol.
 
-pub(crate) mod protocol;
-pub(crate) mod spin;
-
 use std::sync::atomic::AtomicU32;
 
-use protocol::{Failure, GenerationCursor, Outcome};
-use spin::Spinner;
+use super::protocol::barrier::{self as protocol, Failure, GenerationCursor, Outcome};
+use super::spin::Spinner;
 
 use super::NodeError;
 use super::layout::BarrierCell;

@@ -1,11 +1,9 @@
 //! CPUs that members lend while they wait. README.md in this folder describes the protocol.
 
-pub(crate) mod protocol;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use protocol::Taken;
+use super::protocol::lending::Taken;
 
 use super::fork::ForkId;
 use super::segment::Segment;

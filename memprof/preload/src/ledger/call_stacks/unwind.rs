@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 
 use super::DEPTH;
 use super::seen::{Seen, Stack};
-use crate::base::component;
+use crate::base::dictionary;
 use crate::owners;
 
 /// Number of the tool's own frames that may precede the frame of the caller.
@@ -92,7 +92,7 @@ fn may_unwind(caller: usize) -> bool {
     match owners::component_at(caller) {
         None => false,
         Some(owner) => {
-            let name = component::entered(owner).name;
+            let name = dictionary::entered(owner).name;
             !name.starts_with("libgcc_s") && !name.starts_with("ld-") && !name.starts_with("ld.so")
         }
     }

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use super::sums::{self, ALL, in_use, know};
-use super::{PendingCounters, ThreadCounters, next_allocator, registry, tag};
+use super::{PendingCounters, ThreadCounters, next_allocator, tag, thread_counters};
 use crate::base::component::{Component, LIMIT};
 use crate::base::thread::{Local, local};
 
@@ -25,14 +25,15 @@ static KEEP: Alone = Alone(AtomicI64::new(80 * 1024));
 
 /// Bytes that a thread keeps in its pending counters, encoded by [`PendingCounters::most`].
 /// Together with [`KEEP`] 256 KiB.
-static KEEP_CURRENT: Alone = Alone(AtomicI64::new(PendingCounters::most(IN_FRONT)));
-const IN_FRONT: i64 = 176 * 1024;
+static KEEP_CURRENT: Alone = Alone(AtomicI64::new(PendingCounters::most(PENDING_LIMIT)));
+const PENDING_LIMIT: i64 = 176 * 1024;
 
-/// Blocks of this size and larger bypass the pending counters, which would overflow.
-pub const MOST_IN_FRONT: usize = super::blocks::LOOK_BEFORE_RELEASE;
+/// Blocks of this size and larger bypass the pending counters, which would overflow, and are
+/// examined before they are released.
+pub const MAX_PENDING: usize = 1 << 20;
 
 /// One block beyond the limit still fits the pending counters.
-const _: () = assert!(2 * IN_FRONT + (MOST_IN_FRONT as i64) < PendingCounters::FAR);
+const _: () = assert!(2 * PENDING_LIMIT + (MAX_PENDING as i64) < PendingCounters::FAR);
 
 /// Switches to exact mode: every change goes to the sums at once, so that peaks are exact with any
 /// number of threads.
@@ -64,7 +65,7 @@ pub fn works_for(state: &ThreadCounters, component: Component) -> bool {
 /// ends the countdown or is too large for the pending counters.
 #[inline(always)]
 pub fn left_after(state: &ThreadCounters, size: usize) -> Option<i64> {
-    if size >= MOST_IN_FRONT {
+    if size >= MAX_PENDING {
         return None;
     }
     let left =
@@ -75,7 +76,7 @@ pub fn left_after(state: &ThreadCounters, size: usize) -> Option<i64> {
 /// Counts an allocation of the current component, after which the countdown is `left`
 /// ([`left_after`]).
 #[inline(always)]
-pub fn allocated_in_front(state: &ThreadCounters, left: i64, size: usize) {
+pub fn count_pending_allocation(state: &ThreadCounters, left: i64, size: usize) {
     let current = &state.current;
     current.countdown.store(left, Relaxed);
     let headroom = current.headroom.load(Relaxed) - ((size as i64) << PendingCounters::SHIFT);
@@ -90,9 +91,9 @@ pub fn allocated_in_front(state: &ThreadCounters, left: i64, size: usize) {
     }
 }
 
-/// Counts a release of a block of the current component, smaller than [`MOST_IN_FRONT`].
+/// Counts a release of a block of the current component, smaller than [`MAX_PENDING`].
 #[inline(always)]
-pub fn freed_in_front(state: &ThreadCounters, size: usize) {
+pub fn count_pending_release(state: &ThreadCounters, size: usize) {
     let current = &state.current;
     let headroom = current.headroom.load(Relaxed) + ((size as i64) << PendingCounters::SHIFT) + 1;
     current.headroom.store(headroom, Relaxed);
@@ -127,8 +128,8 @@ fn middle(by: i64, keep: i64) -> i64 {
 /// Counts a release of a block of any component.
 pub fn freed(state: &ThreadCounters, component: Component, size: usize) {
     if works_for(state, component) {
-        if size < MOST_IN_FRONT {
-            return freed_in_front(state, size);
+        if size < MAX_PENDING {
+            return count_pending_release(state, size);
         }
         settle(state);
     } else {
@@ -151,7 +152,7 @@ pub fn freed(state: &ThreadCounters, component: Component, size: usize) {
 /// Runs deferred work, unless the calling thread holds the lock of the shared counters: the thread
 /// that releases the lock runs the work.
 fn run_deferred(state: &ThreadCounters) {
-    if !registry::is_shared(state) {
+    if !thread_counters::is_shared(state) {
         crate::base::deferred::run();
     }
 }
@@ -222,7 +223,7 @@ pub fn work_for(local: &Local, state: &ThreadCounters, component: Component) {
 /// path then needs no lookup of the owner as long as the object stays the same.
 pub fn work_for_caller(local: &Local) {
     if local.guard.get() == 0
-        && let Some(state) = super::own_state(local)
+        && let Some(state) = thread_counters::own(local)
     {
         work_for(local, state, local.object_component.get());
         // Without a mark, for example while the next allocator is being looked up, there is no fast
@@ -251,7 +252,7 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
     sums::know(index);
     for index in [index, ALL] {
         // Not in a signal handler that interrupted another change of the counters.
-        if let Some(state) = super::own_state(local())
+        if let Some(state) = thread_counters::own(local())
             && state.current.is_at_rest()
         {
             // The high-water mark of the blocks belongs to the mappings before this change.
@@ -306,7 +307,7 @@ pub fn fold_all(state: &ThreadCounters) {
 
 /// Folds all accounts of the calling thread, which begins or ends a phase.
 pub fn fold_own() {
-    if let Some(state) = super::own_state(local()) {
+    if let Some(state) = thread_counters::own(local()) {
         fold_all(state);
     }
 }
@@ -314,7 +315,7 @@ pub fn fold_own() {
 /// In the child of a fork, abandons the folds of other threads, which will not end.
 pub fn forget_other_threads() {
     sums::forget_other_threads();
-    registry::each().for_each(|state| state.current.forget_thread());
+    thread_counters::each().for_each(|state| state.current.forget_thread());
 }
 
 #[cfg(test)]
@@ -339,7 +340,7 @@ mod tests {
                 }
                 if more {
                     match left_after(&state, size).filter(|_| works_for(&state, component)) {
-                        Some(left) => allocated_in_front(&state, left, size),
+                        Some(left) => count_pending_allocation(&state, left, size),
                         None => allocated(&state, component, size),
                     }
                     owned[usize::from(which)] += bytes;
@@ -368,7 +369,7 @@ mod tests {
             restart(&state, PendingCounters::FAR, 248);
             for _ in 0..150 {
                 let left = left_after(&state, 1024).unwrap();
-                allocated_in_front(&state, left, 1024);
+                count_pending_allocation(&state, left, 1024);
             }
             freed(&state, other, 90_000);
             let kept = state.level(248).read();

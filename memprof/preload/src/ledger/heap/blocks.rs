@@ -1,17 +1,12 @@
-//! Functions of the malloc family: each asks the next allocator for eight more bytes, writes the
-//! tag there, and updates the ledger.
-//!
-//! Each function takes, after its arguments, the return address of its caller and the stack pointer
-//! at entry; both are 0 where they are not known.
+//! Blocks in the ledger: the tag in the last eight bytes of a block, and the updates of the tables and
+//! counters for blocks that are allocated, freed, moved or given to another component.
 
 #![allow(unsafe_code)]
 
-use core::ptr;
-
 use super::tag::{self, Tag};
 use super::{
-    GRANULES, IN_FLIGHT, LARGE, ThreadCounters, account, any_address, bootstrap, fast_path, large,
-    next_allocator, own_state, registry,
+    GRANULES, IN_FLIGHT, LARGE, ThreadCounters, account, any_address, bootstrap, large,
+    next_allocator, registry, thread_counters,
 };
 use crate::base::arch::Errno;
 use crate::base::component::{Component, LIMIT};
@@ -20,11 +15,9 @@ use crate::base::thread::{Local, local};
 use crate::ledger::call_stacks;
 use crate::owners;
 
-/// Blocks of this size and larger are examined before they are released.
-pub const LOOK_BEFORE_RELEASE: usize = 1 << 20;
-
-/// Error number for a size that no allocator can provide.
-const NO_MEMORY: i32 = libc::ENOMEM;
+/// Blocks of this size and larger are examined before they are released: none of them takes the
+/// fast path.
+pub const LOOK_BEFORE_RELEASE: usize = account::MAX_PENDING;
 
 /// Returns the owner of an allocation.
 #[inline(always)]
@@ -67,26 +60,11 @@ pub fn enter(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u
     if usable >= size.saturating_add(tag::SIZE) {
         let local = local();
         let owner = owner(local, caller, stack);
-        match own_state(local) {
-            Some(state) => enter_noted(local, state, block, (size, usable), owner, (caller, stack)),
-            None => enter_slowly(local, block, (size, usable), owner, (caller, stack)),
-        }
+        registry::with(local, block as usize, |state| {
+            enter_noted(local, state, block, (size, usable), owner, (caller, stack));
+        });
     }
     block
-}
-
-#[cold]
-#[inline(never)]
-fn enter_slowly(
-    local: &Local,
-    block: *mut u8,
-    sizes: (usize, usize),
-    owner: Component,
-    call: (usize, usize),
-) {
-    let state = registry::enter(local, block as usize);
-    enter_noted(local, state, block, sizes, owner, call);
-    registry::leave(local, state);
 }
 
 #[inline]
@@ -98,13 +76,13 @@ fn enter_noted(
     owner: Component,
     call: (usize, usize),
 ) {
-    if usable < account::MOST_IN_FRONT
+    if usable < account::MAX_PENDING
         && account::works_for(state, owner)
         && let Some(left) = account::left_after(state, size)
     {
         let size = write(block, usable, Tag { component: owner, size, sampled: false });
         place(state, block as usize, size, owner);
-        return account::allocated_in_front(state, left, size);
+        return account::count_pending_allocation(state, left, size);
     }
     let left = state.current.left() - size as i64;
     let sampled = if left < 0 {
@@ -127,7 +105,7 @@ fn write(block: *mut u8, usable: usize, tag: Tag) -> usize {
     size
 }
 
-fn place(state: &ThreadCounters, start: usize, size: usize, owner: Component) {
+pub fn place(state: &ThreadCounters, start: usize, size: usize, owner: Component) {
     let is_large = size >= large::FROM;
     if !is_large || !LARGE.insert(start, size, owner, state.number()) {
         if is_large {
@@ -138,7 +116,7 @@ fn place(state: &ThreadCounters, start: usize, size: usize, owner: Component) {
     IN_FLIGHT.entered(usize::from(owner.0) % LIMIT, size);
 }
 
-fn displace(state: &ThreadCounters, start: usize, size: usize, owner: Component) {
+pub fn displace(state: &ThreadCounters, start: usize, size: usize, owner: Component) {
     if size < large::FROM || !LARGE.remove(start) {
         GRANULES.change(state, start, size, owner, -1);
     }
@@ -146,7 +124,7 @@ fn displace(state: &ThreadCounters, start: usize, size: usize, owner: Component)
 
 /// Returns the tag of a block and its address, if the block is in the ledger.
 #[inline(always)]
-fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
+pub fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
     // SAFETY: the block is live.
     let usable = unsafe { next_allocator::room_for_tag(block) };
     if usable < tag::SIZE {
@@ -158,19 +136,6 @@ fn tag_of(block: *const u8) -> Option<(Tag, *mut u64)> {
     tag::decode(block as usize, usable, word, next_allocator::key()).map(|tag| (tag, place))
 }
 
-/// Runs `work` with the counters of this thread or, if it has none, with shared ones.
-fn with_state(block: usize, work: impl FnOnce(&ThreadCounters)) {
-    let local = local();
-    match own_state(local) {
-        Some(state) => work(state),
-        None => {
-            let state = registry::enter(local, block);
-            work(state);
-            registry::leave(local, state);
-        }
-    }
-}
-
 /// Removes a block from the ledger. Returns its owner and size if
 /// [`InFlight::frees`](super::in_flight::InFlight::frees) counted it.
 #[inline(always)]
@@ -178,8 +143,7 @@ fn leave(block: *mut u8) -> Option<(Component, usize)> {
     let (tag, place) = tag_of(block)?;
     // SAFETY: the tag of a live block.
     unsafe { place.write_unaligned(0) };
-    let state = own_state(local());
-    match state {
+    match thread_counters::own(local()) {
         Some(state) if tag.size < large::FROM && !tag.sampled => {
             GRANULES.change(state, block as usize, tag.size, tag.component, -1);
             account::freed(state, tag.component, tag.size);
@@ -205,199 +169,11 @@ fn leave_noted(
     if sampled {
         call_stacks::freed(start);
     }
-    with_state(start, |state| {
+    registry::with(local(), start, |state| {
         displace(state, start, size, owner);
         account::freed(state, owner, size);
     });
     takes_long.then_some((owner, size))
-}
-
-#[cold]
-#[inline(never)]
-fn without_real(size: usize, alignment: usize) -> *mut u8 {
-    let block = bootstrap::allocate(size, alignment);
-    if block.is_null() {
-        Errno::set(NO_MEMORY);
-    }
-    block
-}
-
-/// Enters `block`, which was allocated for `size` bytes, into the ledger.
-#[inline(always)]
-fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if block.is_null() {
-        block
-    } else if next_allocator::is_quick() {
-        fast_path::enter(block, size, caller, stack)
-    } else {
-        enter(block, size, caller, stack)
-    }
-}
-
-pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if !next_allocator::is_quick() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { malloc_generally(size, caller, stack) };
-    }
-    let Some(ask) = size.checked_add(tag::SIZE) else { return impossible() };
-    // SAFETY: guaranteed by the caller.
-    let block = unsafe { next_allocator::quick_malloc()(ask) };
-    if block.is_null() { block } else { fast_path::enter(block, size, caller, stack) }
-}
-
-/// Fails a request for more bytes than can be allocated.
-#[cold]
-#[inline(never)]
-fn impossible() -> *mut u8 {
-    Errno::set(NO_MEMORY);
-    ptr::null_mut()
-}
-
-#[inline(never)]
-unsafe fn malloc_generally(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    let Some(real) = next_allocator::malloc() else { return without_real(size, 1) };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    let block = unsafe { real(size.saturating_add(tag::SIZE)) };
-    finish(block, size, caller, stack)
-}
-
-pub unsafe extern "C-unwind" fn calloc(
-    count: usize,
-    each: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    let Some(real) = next_allocator::calloc() else {
-        return match count.checked_mul(each) {
-            Some(size) => without_real(size, 1),
-            None => without_real(usize::MAX, 1),
-        };
-    };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(count, each) };
-    }
-    match count.checked_mul(each).and_then(|size| Some((size, size.checked_add(tag::SIZE)?))) {
-        // SAFETY: guaranteed by the caller.
-        Some((size, ask)) => finish(unsafe { real(1, ask) }, size, caller, stack),
-        // SAFETY: as the caller's; the call fails.
-        None => unsafe { real(count, each) },
-    }
-}
-
-pub unsafe extern "C-unwind" fn realloc(
-    block: *mut u8,
-    size: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    if block.is_null() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { malloc(size, caller, stack) };
-    }
-    if bootstrap::holds(block) {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { move_out(block, size, caller, stack) };
-    }
-    let Some(real) = next_allocator::realloc() else {
-        if next_allocator::settled() {
-            // SAFETY: as before.
-            return unsafe { realloc(block, size, caller, stack) };
-        }
-        Errno::set(NO_MEMORY);
-        return ptr::null_mut();
-    };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(block, size) };
-    }
-    let ask = if size == 0 { 0 } else { size.saturating_add(tag::SIZE) };
-    let before = tag_of(block);
-    if let Some((tag, place)) = before {
-        if tag.size >= LOOK_BEFORE_RELEASE && size < tag.size {
-            super::before_release(block as usize, tag.size);
-        }
-        // SAFETY: the tag of a live block.
-        unsafe { place.write_unaligned(0) };
-        IN_FLIGHT.leaves(usize::from(tag.component.0) % LIMIT, tag.size);
-        with_state(block as usize, |state| {
-            displace(state, block as usize, tag.size, tag.component)
-        });
-    }
-    // SAFETY: guaranteed by the caller.
-    let moved = unsafe { real(block, ask) };
-    if let Some((tag, at)) = before {
-        if moved.is_null() && size != 0 {
-            put_back(block, tag, at);
-            IN_FLIGHT.entered_again(usize::from(tag.component.0) % LIMIT, tag.size);
-            return moved;
-        }
-        if tag.sampled {
-            call_stacks::freed(block as usize);
-        }
-        with_state(block as usize, |state| account::freed(state, tag.component, tag.size));
-    }
-    let moved = finish(moved, size, caller, stack);
-    if let Some((tag, _)) = before {
-        IN_FLIGHT.entered_again(usize::from(tag.component.0) % LIMIT, tag.size);
-    }
-    moved
-}
-
-/// Re-enters a block whose reallocation failed: the block is unchanged.
-#[cold]
-fn put_back(block: *mut u8, tag: Tag, at: *mut u64) {
-    let errno = Errno::save();
-    let usable = at as usize + tag::SIZE - block as usize;
-    let (word, size) = tag::encode(block as usize, usable, tag, next_allocator::key());
-    // SAFETY: the tag's place in a block that is still live.
-    unsafe { at.write_unaligned(word) };
-    with_state(block as usize, |state| place(state, block as usize, size, tag.component));
-    errno.restore();
-}
-
-/// Moves a block out of the bootstrap arena, which served requests before the real allocator was
-/// known.
-#[cold]
-unsafe fn move_out(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
-    // SAFETY: as the caller's; both blocks hold the copied bytes.
-    unsafe {
-        let new = malloc(size, caller, stack);
-        if !new.is_null() {
-            ptr::copy_nonoverlapping(block, new, bootstrap::size(block).min(size));
-        }
-        new
-    }
-}
-
-pub unsafe extern "C-unwind" fn reallocarray(
-    block: *mut u8,
-    count: usize,
-    each: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    match count.checked_mul(each) {
-        // SAFETY: guaranteed by the caller.
-        Some(size) => unsafe { realloc(block, size, caller, stack) },
-        None => {
-            Errno::set(NO_MEMORY);
-            ptr::null_mut()
-        }
-    }
-}
-
-#[inline(always)]
-pub unsafe extern "C-unwind" fn free(block: *mut u8, _caller: usize, _stack: usize) {
-    if block.is_null() {
-        return;
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { fast_path::free(block) }
 }
 
 /// Does what `free` does, for any block except null.
@@ -414,7 +190,7 @@ pub unsafe fn free_generally(block: *mut u8) {
     let Some(real) = next_allocator::free() else {
         if next_allocator::settled() {
             // SAFETY: guaranteed by the caller.
-            unsafe { free(block, 0, 0) };
+            unsafe { free_generally(block) };
         }
         return;
     };
@@ -426,111 +202,18 @@ pub unsafe fn free_generally(block: *mut u8) {
     }
 }
 
-pub unsafe extern "C-unwind" fn memalign(
-    alignment: usize,
-    size: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    let Some(real) = next_allocator::memalign() else { return without_real(size, alignment) };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(alignment, size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
-    finish(block, size, caller, stack)
-}
-
-pub unsafe extern "C-unwind" fn aligned_alloc(
-    alignment: usize,
-    size: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    if alignment.is_power_of_two() {
-        // The aligned_alloc of some allocators requires a multiple of the alignment, which the tag
-        // would break.
-        // SAFETY: guaranteed by the caller.
-        return unsafe { memalign(alignment, size, caller, stack) };
-    }
-    let Some(real) = next_allocator::aligned_alloc() else { return without_real(size, 1) };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(alignment, size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
-    finish(block, size, caller, stack)
-}
-
-pub unsafe extern "C-unwind" fn posix_memalign(
-    into: *mut *mut u8,
-    alignment: usize,
-    size: usize,
-    caller: usize,
-    stack: usize,
-) -> i32 {
-    let Some(real) = next_allocator::posix_memalign() else {
-        let block = bootstrap::allocate(size, alignment);
-        if block.is_null() {
-            return NO_MEMORY;
-        }
-        // SAFETY: guaranteed by the caller.
-        unsafe { *into = block };
-        return 0;
-    };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(into, alignment, size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    let result = unsafe { real(into, alignment, size.saturating_add(tag::SIZE)) };
-    if result == 0 {
-        // SAFETY: the call above has just written the pointer.
-        finish(unsafe { *into }, size, caller, stack);
-    }
-    result
-}
-
-fn page_size() -> usize {
-    // SAFETY: no precondition.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    // SAFETY: guaranteed by the caller.
-    unsafe { memalign(page_size(), size, caller, stack) }
-}
-
-pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    match size.checked_next_multiple_of(page_size()) {
-        // SAFETY: guaranteed by the caller.
-        Some(size) => unsafe { memalign(page_size(), size, caller, stack) },
-        None => match next_allocator::pvalloc() {
-            // SAFETY: as the caller's; the call fails.
-            Some(real) => unsafe { real(size) },
-            None => without_real(size, 1),
-        },
-    }
-}
-
-pub unsafe extern "C-unwind" fn malloc_usable_size(
-    block: *mut u8,
-    _caller: usize,
-    _stack: usize,
-) -> usize {
-    if block.is_null() {
-        return 0;
-    }
-    if bootstrap::holds(block) {
-        // SAFETY: a block of the arena.
-        return unsafe { bootstrap::size(block) };
-    }
-    let Some(real) = next_allocator::usable() else { return 0 };
-    // SAFETY: guaranteed by the caller.
-    let bytes = unsafe { real(block) };
-    if tag_of(block).is_some() { bytes - tag::SIZE } else { bytes }
+/// Re-enters a block whose reallocation failed: the block is unchanged.
+#[cold]
+pub fn put_back(block: *mut u8, tag: Tag, at: *mut u64) {
+    let errno = Errno::save();
+    let usable = at as usize + tag::SIZE - block as usize;
+    let (word, size) = tag::encode(block as usize, usable, tag, next_allocator::key());
+    // SAFETY: the tag's place in a block that is still live.
+    unsafe { at.write_unaligned(word) };
+    registry::with(local(), block as usize, |state| {
+        place(state, block as usize, size, tag.component)
+    });
+    errno.restore();
 }
 
 /// Makes another component the owner of a block. Returns false if the block is not in the ledger.
@@ -548,7 +231,7 @@ pub fn give(block: *const u8, to: Component) -> bool {
         tag::encode(block as usize, usable, Tag { component: to, ..tag }, next_allocator::key());
     // SAFETY: the tag's place in a live block.
     unsafe { at.write_unaligned(word) };
-    with_state(block as usize, |state| {
+    registry::with(local(), block as usize, |state| {
         displace(state, block as usize, size, tag.component);
         place(state, block as usize, size, to);
         account::given(state, tag.component, to, size);

@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)]
 
-use super::{blocks, malloc_family};
+use super::{calls, malloc_family};
 use crate::base::arch::entry;
 
 entry! {
-    1 malloc(size: usize) -> *mut u8 = blocks::malloc;
-    2 calloc(count: usize, each: usize) -> *mut u8 = blocks::calloc;
-    2 realloc(block: *mut u8, size: usize) -> *mut u8 = blocks::realloc;
+    1 malloc(size: usize) -> *mut u8 = calls::malloc;
+    2 calloc(count: usize, each: usize) -> *mut u8 = calls::calloc;
+    2 realloc(block: *mut u8, size: usize) -> *mut u8 = calls::realloc;
     3 reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8 = malloc_family::reallocarray;
     1 cfree(block: *mut u8) = malloc_family::cfree;
     2 free_sized(block: *mut u8, size: usize) = malloc_family::free_sized;
@@ -31,5 +31,5 @@ entry! {
 #[cfg_attr(test, allow(dead_code))]
 pub unsafe extern "C-unwind" fn free(block: *mut u8) {
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::free(block, 0, 0) }
+    unsafe { calls::free(block, 0, 0) }
 }

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::account::{allocated_in_front, freed_in_front, left_after};
+use super::account::{MAX_PENDING, count_pending_allocation, count_pending_release, left_after};
 use super::blocks::{self, free_generally};
 use super::{GRANULES, IN_FLIGHT, LARGE, ThreadCounters, large, next_allocator, tag};
 use crate::base::component::{Component, LIMIT};
@@ -14,7 +14,7 @@ use crate::base::thread::local;
 use crate::owners;
 
 /// Blocks for which the C library uses this many bytes or more take the general path.
-const TOO_LARGE: usize = blocks::LOOK_BEFORE_RELEASE;
+const TOO_LARGE: usize = MAX_PENDING;
 
 /// Enters a block with `size` bytes and room for a tag, made by the C library's malloc, into the
 /// ledger. Returns the block.
@@ -40,7 +40,7 @@ pub extern "C-unwind" fn enter(
             let word = tag::marked(block as usize, slack, state.current.mark.load(Relaxed));
             // SAFETY: the last bytes of the block, which the program does not know yet.
             unsafe { place.write_unaligned(word) };
-            allocated_in_front(state, left, size);
+            count_pending_allocation(state, left, size);
             return block;
         }
     }
@@ -73,7 +73,7 @@ pub unsafe fn free(block: *mut u8) {
             if remove(state, block as usize, size) {
                 // SAFETY: the tag of a live block.
                 unsafe { place.write_unaligned(0) };
-                freed_in_front(state, size);
+                count_pending_release(state, size);
                 // SAFETY: guaranteed by the caller.
                 return unsafe { next_allocator::quick_free()(block) };
             }

@@ -20,23 +20,22 @@
 
 #![allow(unsafe_code)]
 
-mod leaf_cache;
 mod near;
 mod place;
 mod slots;
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
+use super::leaf::{Beyond, FIRST_SHIFT, First, Front, Leaf};
+use super::leaf_cache::{CachedLeaf, NOT_OWN};
 use super::{ThreadCounters, large, pool};
 use crate::base::arch::Errno;
 use crate::base::component::{Component, LIMIT};
 use crate::base::lock::SpinLock;
 use crate::base::overflow_counters;
 use crate::base::thread::Guard;
-pub use leaf_cache::LeafCache;
-use leaf_cache::{CachedLeaf, NOT_OWN};
 use place::Place;
 
 pub const REGION_SHIFT: u32 = 22;
@@ -70,23 +69,6 @@ const FURTHER_SLOTS: usize = 7;
 /// component.
 const FURTHER: usize = 32 * 1024;
 
-/// Owner's first slot of a granule: a component in the low bits, and bytes from bit 41 up. Its
-/// limit is half of that of a shared slot. An addition beyond the limit overflows the word, which
-/// costs no extra comparison; the owner then takes over the shared counts.
-pub type First = AtomicI64;
-pub const FIRST_SHIFT: u32 = 41;
-
-/// Overhang of a block beyond the granule it begins in: its component and the number of bytes. The
-/// thread that allocates or frees the block writes the word.
-pub type Beyond = AtomicU32;
-
-/// Part of a granule that most blocks touch; they touch nothing else.
-#[repr(C, align(16))]
-pub struct Front {
-    pub first: First,
-    pub beyond: Beyond,
-}
-
 /// Live bytes in one granule, without the bytes in its first slot.
 #[repr(C)]
 struct Granule {
@@ -103,16 +85,6 @@ struct Granule {
 struct Further {
     slots: [Slot; FURTHER_SLOTS],
     next: AtomicU32,
-}
-
-/// Leaf of one region. The fronts of all granules follow it in memory, and then the granules.
-#[repr(C, align(16))]
-pub struct Leaf {
-    /// Region number: address divided by the size of a region.
-    region: AtomicUsize,
-    /// Number of the counters whose thread owns the leaf.
-    owner: AtomicU32,
-    shift: AtomicU32,
 }
 
 /// Returns the size in bytes of a leaf with granules of this size.

@@ -11,7 +11,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::{any_address, blocks, next_allocator, operators};
+use super::{any_address, calls, next_allocator, operators};
 use crate::base::arch::Errno;
 use crate::base::symbols;
 use crate::base::thread::{Guard, local};
@@ -91,7 +91,7 @@ unsafe fn free_first(block: *mut u8, caller: usize, stack: usize) {
     match FREE.load(Ordering::Relaxed) {
         address if address == 0 || operators::is_ours(address) => {
             // SAFETY: guaranteed by the caller.
-            unsafe { blocks::free(block, caller, stack) }
+            unsafe { calls::free(block, caller, stack) }
         }
         address => {
             // SAFETY: the function of this name.
@@ -117,7 +117,7 @@ pub unsafe extern "C-unwind" fn reallocarray(
         return unsafe { core::mem::transmute::<usize, Next>(next)(block, count, each) };
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::reallocarray(block, count, each, caller, stack) }
+    unsafe { calls::reallocarray(block, count, each, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn cfree(block: *mut u8, caller: usize, stack: usize) {
@@ -126,7 +126,7 @@ pub unsafe extern "C-unwind" fn cfree(block: *mut u8, caller: usize, stack: usiz
         return unsafe { free_first(block, caller, stack) };
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::free(block, caller, stack) }
+    unsafe { calls::free(block, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn free_sized(
@@ -173,7 +173,7 @@ pub unsafe extern "C-unwind" fn memalign(
         return unsafe { real(alignment, size) };
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::memalign(alignment, size, caller, stack) }
+    unsafe { calls::memalign(alignment, size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn aligned_alloc(
@@ -189,7 +189,7 @@ pub unsafe extern "C-unwind" fn aligned_alloc(
         return unsafe { real(alignment, size) };
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::aligned_alloc(alignment, size, caller, stack) }
+    unsafe { calls::aligned_alloc(alignment, size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn posix_memalign(
@@ -206,7 +206,7 @@ pub unsafe extern "C-unwind" fn posix_memalign(
         return unsafe { real(into, alignment, size) };
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::posix_memalign(into, alignment, size, caller, stack) }
+    unsafe { calls::posix_memalign(into, alignment, size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
@@ -217,7 +217,7 @@ pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize)
         return unsafe { core::mem::transmute::<usize, next_allocator::Allocate>(next)(size) };
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::valloc(size, caller, stack) }
+    unsafe { calls::valloc(size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
@@ -228,7 +228,7 @@ pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize
         return unsafe { real(size) };
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::pvalloc(size, caller, stack) }
+    unsafe { calls::pvalloc(size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn malloc_usable_size(
@@ -245,5 +245,5 @@ pub unsafe extern "C-unwind" fn malloc_usable_size(
         return any_address::without_tag(block, bytes);
     }
     // SAFETY: guaranteed by the caller.
-    unsafe { blocks::malloc_usable_size(block, caller, stack) }
+    unsafe { calls::malloc_usable_size(block, caller, stack) }
 }

@@ -1,4 +1,8 @@
 //! Ledger of blocks: which component owns which block.
+//!
+//! floors: pool < leaf < level < pending_counters < tag < next_allocator < leaf_cache < large <
+//!     thread_counters < sums < account < registry < peaks < any_address < bootstrap < in_flight <
+//!     blocks < fast_path < granules < calls < operators < malloc_family < exports
 
 #![allow(unsafe_code)]
 
@@ -6,12 +10,15 @@ pub mod account;
 mod any_address;
 pub(crate) mod blocks;
 mod bootstrap;
+pub(crate) mod calls;
 #[cfg(any(not(feature = "archive"), test))]
 pub(crate) mod exports;
 mod fast_path;
 pub mod granules;
 pub mod in_flight;
 mod large;
+mod leaf;
+mod leaf_cache;
 mod level;
 mod malloc_family;
 mod next_allocator;
@@ -35,7 +42,6 @@ pub use sums::{all, ledger, owned, owned_each, snapshot};
 
 use crate::base::component::{Component, LIMIT};
 use crate::base::registered::Registered;
-use crate::base::thread::Local;
 pub use pending_counters::PendingCounters;
 pub use thread_counters::ThreadCounters;
 
@@ -64,13 +70,6 @@ pub struct Ledger {
     pub allocations: u64,
     pub frees: u64,
     pub allocated_total: u64,
-}
-
-/// Returns the counters of the calling thread, if it has its own.
-#[inline(always)]
-fn own_state(local: &Local) -> Option<&'static ThreadCounters> {
-    // SAFETY: counters are never freed.
-    unsafe { local.state.get().cast::<ThreadCounters>().as_ref() }
 }
 
 /// Calls `each` with start, length and owner of every live block of at least 32 KiB.

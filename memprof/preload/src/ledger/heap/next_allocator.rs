@@ -308,7 +308,6 @@ fn resolve() {
     let _guard = Guard::enter();
     // Never zero, which is the mark of a thread without counters.
     QUICK.key.store(tag::key(random_word() | 1), Ordering::Relaxed);
-    super::registry::prepare();
     dladdr::prepare();
     // Functions that take a block come first: a thread that sees `malloc` then sees them too.
     for (slot, name) in [

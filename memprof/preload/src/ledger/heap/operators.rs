@@ -12,7 +12,7 @@ use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::blocks;
+use super::calls;
 use crate::base::arch::Errno;
 use crate::base::symbols;
 use crate::base::thread::Guard;
@@ -169,7 +169,7 @@ unsafe fn call_new(original: &Original, words: [usize; 3]) -> *mut u8 {
 unsafe fn call_delete(original: &Original, block: *mut u8, words: [usize; 2]) {
     match original.get() {
         // SAFETY: guaranteed by the caller.
-        0 => unsafe { blocks::free(block, 0, 0) },
+        0 => unsafe { calls::free(block, 0, 0) },
         // SAFETY: as in `call_new`.
         address => unsafe {
             core::mem::transmute::<usize, Delete>(address)(block, words[0], words[1]);
@@ -195,7 +195,7 @@ macro_rules! work {
         ) -> *mut u8 {
             if !replaced() {
                 // SAFETY: guaranteed by the caller.
-                let block = unsafe { blocks::$allocate($($argument,)* size, caller, stack) };
+                let block = unsafe { calls::$allocate($($argument,)* size, caller, stack) };
                 if !block.is_null() {
                     return block;
                 }
@@ -227,7 +227,7 @@ macro_rules! work {
                 return unsafe { call_delete(&$work::ORIGINAL, block, words) };
             }
             // SAFETY: guaranteed by the caller.
-            unsafe { blocks::free(block, caller, stack) }
+            unsafe { calls::free(block, caller, stack) }
         }
         )*
     };

@@ -1,4 +1,4 @@
-//! Counters of all threads, both live and ended.
+//! Threads and the counters that they hold.
 //!
 //! Counters are created once and never freed: their values stay in the sums when their thread ends,
 //! and a later thread takes them over. Threads that allocate after their last destructor, and all
@@ -8,10 +8,10 @@
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::account;
-use super::thread_counters::ThreadCounters;
+use super::thread_counters::{LATEST, SHARED, ThreadCounters, each, own};
 use crate::base::arch::Errno;
 use crate::base::component::Component;
 use crate::base::lock::SpinLock;
@@ -27,76 +27,43 @@ const ROUNDS: u32 = 3;
 /// live.
 const APART: u32 = 32;
 
-/// Counters shared by the threads that have none of their own.
-static SHARED: ThreadCounters = ThreadCounters::new(1);
 static SHARED_LOCK: SpinLock = SpinLock::new();
 
-static LATEST: AtomicPtr<ThreadCounters> = AtomicPtr::new(ptr::null_mut());
 static LIST_LOCK: SpinLock = SpinLock::new();
 static NUMBERS: AtomicU32 = AtomicU32::new(2);
 
 const NO_KEY: i32 = -1;
 static KEY: AtomicI32 = AtomicI32::new(NO_KEY);
 
-/// Registration data of one thread's counters.
-#[repr(C)]
-pub struct Registration {
-    next: AtomicPtr<ThreadCounters>,
-    /// Number of the counters, from 1.
-    pub number: AtomicU32,
-    /// 1 while a thread holds the counters.
-    taken: AtomicU32,
-    /// Number of times that the destructors of the thread have run.
-    rounds: AtomicU32,
-}
-
-impl Registration {
-    pub const fn new(number: u32) -> Registration {
-        Registration {
-            next: AtomicPtr::new(ptr::null_mut()),
-            number: AtomicU32::new(number),
-            taken: AtomicU32::new(0),
-            rounds: AtomicU32::new(0),
-        }
+/// Runs `work` with the counters for one operation on a block: those of the calling thread, or, for
+/// a thread that can have none, the shared ones under their lock.
+#[inline(always)]
+pub fn with<R>(local: &Local, block: usize, work: impl FnOnce(&ThreadCounters) -> R) -> R {
+    match own(local) {
+        Some(counters) => work(counters),
+        None => with_new_or_shared(local, block, work),
     }
 }
 
-/// Prepares the registry. Called once, before the first thread registers.
-pub fn prepare() {
-    let mut key: libc::pthread_key_t = 0;
-    // SAFETY: the key is the tool's; the destructor has the required type.
-    if unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0 {
-        KEY.store(i32::try_from(key).unwrap_or(NO_KEY), Ordering::Release);
-    }
-}
-
-/// Returns the counters for one operation on a block, by a thread whose `Local` has none. [`leave`]
-/// must follow.
 #[cold]
 #[inline(never)]
-pub fn enter(local: &Local, block: usize) -> &'static ThreadCounters {
+fn with_new_or_shared<R>(
+    local: &Local,
+    block: usize,
+    work: impl FnOnce(&ThreadCounters) -> R,
+) -> R {
     if !local.ended.get()
-        && let Some(state) = take(local, block)
+        && let Some(counters) = take(local, block)
     {
-        return state;
+        return work(counters);
     }
     local.enter();
     SHARED_LOCK.lock();
-    &SHARED
-}
-
-/// Ends what [`enter`] began.
-pub fn leave(local: &Local, state: &ThreadCounters) {
-    if is_shared(state) {
-        SHARED_LOCK.unlock();
-        local.leave();
-        crate::base::deferred::run();
-    }
-}
-
-/// Returns true if these are the shared counters, which are locked while in use.
-pub fn is_shared(state: &ThreadCounters) -> bool {
-    ptr::eq(state, &SHARED)
+    let result = work(&SHARED);
+    SHARED_LOCK.unlock();
+    local.leave();
+    crate::base::deferred::run();
+    result
 }
 
 /// Takes counters for the calling thread. The allocator gives a new thread the memory of one that
@@ -106,6 +73,7 @@ fn take(local: &Local, block: usize) -> Option<&'static ThreadCounters> {
     let errno = Errno::save();
     let _guard = Guard::enter();
     LIST_LOCK.lock();
+    make_key();
     let free = each().skip(1).filter(|state| state.registration.taken.load(Ordering::Relaxed) == 0);
     let states = NUMBERS.load(Ordering::Relaxed);
     let state = choose(free.clone(), super::GRANULES.owner_of(block), states)
@@ -127,6 +95,17 @@ fn take(local: &Local, block: usize) -> Option<&'static ThreadCounters> {
     }
     errno.restore();
     state
+}
+
+/// Makes the key whose destructor runs when a thread ends, once. Called under the lock of the list.
+fn make_key() {
+    let mut key: libc::pthread_key_t = 0;
+    if KEY.load(Ordering::Relaxed) == NO_KEY
+        // SAFETY: the key is the tool's; the destructor has the required type.
+        && unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0
+    {
+        KEY.store(i32::try_from(key).unwrap_or(NO_KEY), Ordering::Release);
+    }
 }
 
 /// Chooses one of the free counters for a thread whose first block is in a leaf of `owner`; `None`
@@ -188,16 +167,6 @@ extern "C" fn thread_ends(state: *mut c_void) {
     LIST_LOCK.lock();
     state.registration.taken.store(0, Ordering::Relaxed);
     LIST_LOCK.unlock();
-}
-
-/// Returns all counters ever created; the shared ones come first.
-pub fn each() -> impl Iterator<Item = &'static ThreadCounters> + Clone {
-    // SAFETY: counters in the list are never freed.
-    let of = |state: *mut ThreadCounters| unsafe { state.as_ref() };
-    let listed = core::iter::successors(of(LATEST.load(Ordering::Acquire)), move |state| {
-        of(state.registration.next.load(Ordering::Acquire))
-    });
-    core::iter::once(&SHARED).chain(listed)
 }
 
 /// Takes the locks, so that the child of a fork finds them free and the data under them consistent.

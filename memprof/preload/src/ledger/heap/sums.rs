@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicI64, AtomicU64, fence};
 
 use super::pending_counters::Snapshot;
 use super::thread_counters::ThreadCounters;
-use super::{Ledger, registry};
-use crate::base::component::{self, Component, LIMIT};
+use super::{Ledger, thread_counters};
+use crate::base::component::{Component, LIMIT};
+use crate::base::dictionary;
 
 /// Index of the account of all components together.
 pub const ALL: usize = LIMIT;
@@ -76,7 +77,7 @@ fn raise(index: usize, to: i64) {
 /// Returns the number of components; one added later starts without memory. Tests use indexes of
 /// their own.
 fn count() -> usize {
-    if cfg!(test) { LIMIT } else { component::count().min(LIMIT) }
+    if cfg!(test) { LIMIT } else { dictionary::count().min(LIMIT) }
 }
 
 /// Returns the indexes of all components that ever had memory, and that of all together.
@@ -90,7 +91,7 @@ fn changes() -> Option<u64> {
     if BEGUN.load(Acquire) != changes {
         return None;
     }
-    for state in registry::each() {
+    for state in thread_counters::each() {
         changes = changes.wrapping_add(state.current.folds()?);
     }
     Some(changes)
@@ -112,7 +113,7 @@ impl Reader {
             let before = self.seen.or_else(changes);
             let base = OWNED[index].load(Acquire);
             let (mut owned, mut active, mut most) = (base, 0, 0);
-            for state in registry::each() {
+            for state in thread_counters::each() {
                 let (own, high) = state.current.read(|| level_seen(state, index));
                 owned += own;
                 if own != 0 || high != 0 {
@@ -171,7 +172,7 @@ fn ledger_at(reader: &mut Reader, index: usize) -> Ledger {
     let (owned, peak, _) = reader.read(index);
     let mut ledger =
         Ledger { owned: owned.max(0) as u64, peak: peak.max(0) as u64, ..Ledger::default() };
-    for state in registry::each() {
+    for state in thread_counters::each() {
         let account = &state.accounts[index];
         let (allocations, frees, total) = state.current.read(|| {
             let since = since(state, index);

@@ -30,7 +30,7 @@ fn settle() {
 fn malloc(size: usize) -> *mut u8 {
     settle();
     // SAFETY: no precondition.
-    unsafe { blocks::malloc(size, 0, 0) }
+    unsafe { calls::malloc(size, 0, 0) }
 }
 
 /// Code address in an object that owns its allocations, as this thread has cached it.
@@ -52,12 +52,12 @@ fn malloc_quickly(size: usize, component: u16) -> *mut u8 {
     }
     let frame = CALLER;
     // SAFETY: no precondition.
-    unsafe { blocks::malloc(size, CALLER, &raw const frame as usize) }
+    unsafe { calls::malloc(size, CALLER, &raw const frame as usize) }
 }
 
 fn free(block: *mut u8) {
     // SAFETY: tests free what they allocated, once.
-    unsafe { blocks::free(block, 0, 0) }
+    unsafe { calls::free(block, 0, 0) }
 }
 
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ fn run(steps: &[Step], first: u16) {
             }
             Step::Calloc(count, each) => {
                 // SAFETY: no precondition.
-                let block = unsafe { blocks::calloc(count, each, 0, 0) };
+                let block = unsafe { calls::calloc(count, each, 0, 0) };
                 // SAFETY: the block has as many bytes.
                 let zero = (0..count * each).all(|at| unsafe { block.add(at).read() } == 0);
                 assert!(zero);
@@ -111,7 +111,7 @@ fn run(steps: &[Step], first: u16) {
             }
             Step::Aligned(shift, size) => {
                 // SAFETY: no precondition.
-                let block = unsafe { blocks::memalign(1 << shift, size, 0, 0) };
+                let block = unsafe { calls::memalign(1 << shift, size, 0, 0) };
                 assert_eq!(block as usize % (1 << shift), 0);
                 blocks.push((block, size, 0));
                 grow(&mut expected[0], size);
@@ -120,7 +120,7 @@ fn run(steps: &[Step], first: u16) {
                 let which = which % blocks.len();
                 let (block, before, owner) = blocks.swap_remove(which);
                 // SAFETY: the block is live.
-                let after = unsafe { blocks::realloc(block, size, 0, 0) };
+                let after = unsafe { calls::realloc(block, size, 0, 0) };
                 shrink(&mut expected[usize::from(owner)], before);
                 if size > 0 {
                     blocks.push((after, size, 0));
@@ -147,10 +147,10 @@ fn run(steps: &[Step], first: u16) {
                 assert!(malloc(size).is_null());
                 // SAFETY: no precondition; a failed reallocation leaves the block as it is.
                 unsafe {
-                    assert!(blocks::calloc(size, 2, 0, 0).is_null());
-                    assert!(blocks::memalign(64, size, 0, 0).is_null());
+                    assert!(calls::calloc(size, 2, 0, 0).is_null());
+                    assert!(calls::memalign(64, size, 0, 0).is_null());
                     if let Some((block, ..)) = blocks.first() {
-                        assert!(blocks::realloc(*block, size, 0, 0).is_null());
+                        assert!(calls::realloc(*block, size, 0, 0).is_null());
                     }
                 }
             }
@@ -159,9 +159,9 @@ fn run(steps: &[Step], first: u16) {
         for (block, size, owner) in &blocks {
             assert_eq!(blocks::look(*block), Some((Component(first + owner), *size)));
             // SAFETY: the block is live.
-            assert!(unsafe { blocks::malloc_usable_size(*block, 0, 0) } >= *size);
+            assert!(unsafe { calls::malloc_usable_size(*block, 0, 0) } >= *size);
             // SAFETY: all usable bytes are the program's.
-            unsafe { block.write_bytes(0xa5, blocks::malloc_usable_size(*block, 0, 0)) };
+            unsafe { block.write_bytes(0xa5, calls::malloc_usable_size(*block, 0, 0)) };
         }
         assert_eq!([ledger(first), ledger(first + 1)], expected);
     }
@@ -237,7 +237,7 @@ fn what_a_thread_leaves_behind_stays_in_the_ledger() {
         .collect();
     assert_eq!(ledger(220).owned, 50_000);
     // Threads that run one after another take over the counters of earlier ones.
-    assert!(registry::each().count() < 40);
+    assert!(thread_counters::each().count() < 40);
     blocks.into_iter().for_each(|block| free(block as *mut u8));
     assert_eq!(ledger(220).owned, 0);
 }
@@ -262,10 +262,10 @@ fn blocks_from_elsewhere_pass_through() {
         block.write_bytes(0xff, next_allocator::usable().unwrap()(block));
         assert_eq!(blocks::look(block), None);
         assert_eq!(
-            blocks::malloc_usable_size(block, 0, 0),
+            calls::malloc_usable_size(block, 0, 0),
             next_allocator::usable().unwrap()(block)
         );
-        let block = at_home(225, || blocks::realloc(block, 5000, 0, 0));
+        let block = at_home(225, || calls::realloc(block, 5000, 0, 0));
         assert_eq!(block.read(), 0xff);
         assert_eq!(blocks::look(block), Some((Component(225), 5000)));
         free(block);
@@ -286,20 +286,20 @@ fn errors_are_the_allocator_s_and_success_leaves_errno_alone() {
     // SAFETY: no precondition.
     unsafe {
         let mut block = core::ptr::null_mut();
-        assert_eq!(blocks::posix_memalign(&mut block, 3, 10, 0, 0), libc::EINVAL);
+        assert_eq!(calls::posix_memalign(&mut block, 3, 10, 0, 0), libc::EINVAL);
         assert!(block.is_null());
-        assert_eq!(blocks::posix_memalign(&mut block, 256, 10, 0, 0), 0);
+        assert_eq!(calls::posix_memalign(&mut block, 256, 10, 0, 0), 0);
         assert_eq!(block as usize % 256, 0);
         free(block);
     }
     assert_eq!(Error::last_os_error().raw_os_error(), Some(77));
     // SAFETY: no precondition.
     unsafe {
-        assert!(blocks::reallocarray(core::ptr::null_mut(), usize::MAX / 2, 3, 0, 0).is_null());
-        let paged = at_home(226, || blocks::pvalloc(5000, 0, 0));
+        assert!(calls::reallocarray(core::ptr::null_mut(), usize::MAX / 2, 3, 0, 0).is_null());
+        let paged = at_home(226, || calls::pvalloc(5000, 0, 0));
         assert_eq!(ledger(226).owned, 8192);
         free(paged);
-        assert!(blocks::pvalloc(usize::MAX - 5, 0, 0).is_null());
+        assert!(calls::pvalloc(usize::MAX - 5, 0, 0).is_null());
     }
 }
 
@@ -309,7 +309,7 @@ fn blocks_with_much_slack_count_the_same_when_freed() {
         let before = ledger(227).owned;
         for shift in [20, 21, 22, 23, 24] {
             // SAFETY: no precondition.
-            let block = unsafe { blocks::memalign(1 << shift, 64, 0, 0) };
+            let block = unsafe { calls::memalign(1 << shift, 64, 0, 0) };
             assert_eq!(block as usize % (1 << shift), 0);
             free(block);
             assert_eq!(ledger(227).owned, before, "an alignment of {}", 1 << shift);
@@ -488,7 +488,7 @@ fn large_blocks_go_the_quick_way_to_their_table() {
     let work = || {
         let size = |round: usize| large::FROM + round * 7919 % 90_000;
         free(malloc_quickly(100, OWN));
-        let state = own_state(crate::base::thread::local()).expect("it has allocated");
+        let state = thread_counters::own(crate::base::thread::local()).expect("it has allocated");
         let mut live: Vec<(*mut u8, usize)> =
             (0..40).map(|round| (malloc_quickly(size(round), OWN), size(round))).collect();
         let (mut made, mut freed) = (0, 0);

@@ -1,14 +1,16 @@
-//! Counters of one thread. Each part belongs to the module that uses it, which names its type.
+//! Counters of the threads. Each part belongs to the module that uses it, which names its type.
 
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+#![allow(unsafe_code)]
 
-use super::granules::LeafCache;
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+use super::leaf_cache::LeafCache;
 use super::level::Level;
 use super::pending_counters::PendingCounters;
-use super::registry::Registration;
 use crate::base::component::LIMIT;
-use crate::base::thread::{RECENT, Recent, RecentCallers};
+use crate::base::thread::{Local, RECENT, Recent, RecentCallers};
 use crate::ledger::call_stacks::{Samples, Seen};
 
 /// Allocations and releases of one thread for one component.
@@ -21,6 +23,29 @@ pub struct Account {
 }
 
 const _: () = assert!(size_of::<Account>() == 64);
+
+/// Registration data of one thread's counters.
+#[repr(C)]
+pub struct Registration {
+    pub next: AtomicPtr<ThreadCounters>,
+    /// Number of the counters, from 1.
+    pub number: AtomicU32,
+    /// 1 while a thread holds the counters.
+    pub taken: AtomicU32,
+    /// Number of times that the destructors of the thread have run.
+    pub rounds: AtomicU32,
+}
+
+impl Registration {
+    pub const fn new(number: u32) -> Registration {
+        Registration {
+            next: AtomicPtr::new(ptr::null_mut()),
+            number: AtomicU32::new(number),
+            taken: AtomicU32::new(0),
+            rounds: AtomicU32::new(0),
+        }
+    }
+}
 
 /// Counters of one thread, in memory that outlives it: a later thread takes them over, so that
 /// nothing has to be moved when a thread ends.
@@ -82,4 +107,32 @@ impl ThreadCounters {
             None => &self.all,
         }
     }
+}
+
+/// Counters shared by the threads that have none of their own.
+pub static SHARED: ThreadCounters = ThreadCounters::new(1);
+
+/// The counters that were created last; the others follow by their registrations.
+pub static LATEST: AtomicPtr<ThreadCounters> = AtomicPtr::new(ptr::null_mut());
+
+/// Returns true if these are the shared counters, which are locked while in use.
+pub fn is_shared(state: &ThreadCounters) -> bool {
+    ptr::eq(state, &SHARED)
+}
+
+/// Returns all counters ever created; the shared ones come first.
+pub fn each() -> impl Iterator<Item = &'static ThreadCounters> + Clone {
+    // SAFETY: counters in the list are never freed.
+    let of = |state: *mut ThreadCounters| unsafe { state.as_ref() };
+    let listed = core::iter::successors(of(LATEST.load(Acquire)), move |state| {
+        of(state.registration.next.load(Acquire))
+    });
+    core::iter::once(&SHARED).chain(listed)
+}
+
+/// Returns the counters of the calling thread, if it has its own.
+#[inline(always)]
+pub fn own(local: &Local) -> Option<&'static ThreadCounters> {
+    // SAFETY: counters are never freed.
+    unsafe { local.state.get().cast::<ThreadCounters>().as_ref() }
 }

@@ -17,8 +17,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use memprof_trace::layout::{NONE_SHORT, TouchRow, flags};
 
-use crate::base::component::{self, Component};
+use crate::base::component::Component;
 use crate::base::diagnostics::{self, Code};
+use crate::base::dictionary;
 use crate::base::kernel::SignalsBlocked;
 use crate::base::lock::SpinLock;
 use crate::base::pagemap::{Run, Scanner};
@@ -251,7 +252,7 @@ impl Faults {
 
     fn fault(&mut self, fault: &Fault, function: usize) {
         let toucher = toucher(fault);
-        let in_mpi = toucher.is_some_and(|toucher| component::class(toucher).is_mpi());
+        let in_mpi = toucher.is_some_and(|toucher| dictionary::class(toucher).is_mpi());
         let owner = self.owner(fault.address);
         let bytes = self.bytes(fault.address);
         let toucher = toucher.map_or(NONE_SHORT, |toucher| toucher.0);

@@ -1,23 +1,11 @@
 //! Owned bytes between full samples: the ledger knows them exactly at any time, so ticks and phase
 //! edges write them into the timeline where they have changed, at little cost.
 
-use super::walk::Sampler;
-use crate::base::component::{self, LIMIT};
+use super::state::Sampler;
+use crate::base::component::LIMIT;
+use crate::base::dictionary;
 use crate::ledger::heap;
 use crate::recording::{phases, writer};
-
-/// Values last written.
-pub struct Owned {
-    /// Bytes of all components together.
-    total: u64,
-    each: [u64; LIMIT],
-}
-
-impl Owned {
-    pub const fn new() -> Owned {
-        Owned { total: 0, each: [0; LIMIT] }
-    }
-}
 
 impl Sampler {
     /// Returns true if the total owned bytes differ from those last written.
@@ -29,7 +17,7 @@ impl Sampler {
     pub fn write_owned(&mut self, total: u64) {
         self.owned.total = total;
         heap::owned_each(&mut self.owned.each);
-        let each = &self.owned.each[..component::count().min(LIMIT)];
+        let each = &self.owned.each[..dictionary::count().min(LIMIT)];
         writer::with(|writer, time| writer.owned(time, each));
     }
 }

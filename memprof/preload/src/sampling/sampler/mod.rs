@@ -1,7 +1,12 @@
 //! Resident memory, sampled a few times per second and before large releases.
+//!
+//! floors: agreement < budget < attribute < world < entry < maps < peaks < rows < publish <
+//!     thread < list < sources < segments < state < phase_peaks < reattribute < ledger < status <
+//!     release < walk < consistency < summary
 
 #![allow(unsafe_code)]
 
+mod agreement;
 mod attribute;
 mod budget;
 mod consistency;
@@ -9,6 +14,7 @@ mod entry;
 mod ledger;
 mod list;
 mod maps;
+mod peaks;
 mod phase_peaks;
 mod publish;
 mod reattribute;
@@ -16,7 +22,9 @@ mod release;
 mod rows;
 mod segments;
 mod sources;
+mod state;
 mod status;
+mod summary;
 mod thread;
 mod walk;
 mod world;
@@ -34,9 +42,9 @@ use crate::ledger::heap;
 use crate::recording::{phases, writer};
 
 pub use release::before_release;
+use state::Sampler;
 use status::has_relatives;
 pub use thread::{settle, start};
-use walk::Sampler;
 
 struct Shared(UnsafeCell<Sampler>);
 
@@ -193,13 +201,12 @@ pub static PHASES: phases::Sampling = phases::Sampling {
 pub static BEFORE_RELEASE: heap::BeforeRelease = before_release;
 
 /// Parent of each phase when it first began.
-static PARENTS: [AtomicU16; phase_peaks::PHASES] =
-    [const { AtomicU16::new(u16::MAX) }; phase_peaks::PHASES];
+static PARENTS: [AtomicU16; peaks::PHASES] = [const { AtomicU16::new(u16::MAX) }; peaks::PHASES];
 
 /// Phases that the profiler defines, as one bit for each.
 static AUTOMATIC: AtomicU64 = AtomicU64::new(0);
 
-const _: () = assert!(phase_peaks::PHASES <= 64);
+const _: () = assert!(peaks::PHASES <= 64);
 
 /// Records a new phase.
 fn phase_known(index: u16, parent: u16, is_automatic: bool) {

@@ -2,19 +2,16 @@
 
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{
-    ComponentRow, FRAMES, LoopRow, NONE, NONE_SHORT, ObjectRow, SiteRow, TouchRow, object,
+    ComponentRow, FRAMES, LoopRow, NONE, NONE_SHORT, ObjectRow, SiteRow, object,
 };
 
-use super::budget::{LONGEST_AGE, LONGEST_TICK};
 use super::rows::{self, Place, Rows};
-use super::walk::Sampler;
-use crate::base::component;
+use crate::base::dictionary;
 use crate::base::overflow_counters::{self, Table};
 use crate::base::{diagnostics, memory};
 use crate::ledger::call_stacks;
 use crate::owners;
 use crate::recording::{mpi_time, writer};
-use crate::sampling::faults;
 
 /// Number of call stacks that have rows.
 const SITES: usize = 512;
@@ -48,14 +45,14 @@ impl Published {
         }
     }
 
-    fn components(&mut self) {
-        let changes = component::changes();
+    pub fn components(&mut self) {
+        let changes = dictionary::changes();
         if changes == self.components {
             return;
         }
         self.components = changes;
         writer::with(|writer, _| {
-            component::each(|entered| {
+            dictionary::each(|entered| {
                 let row = ComponentRow {
                     class: entered.class as u8,
                     object: NONE_SHORT,
@@ -115,7 +112,7 @@ impl Published {
             written.fill((0, 0, 0));
         }
         if let Some(mpi) = owners::mpi() {
-            let name = component::entered(mpi).name;
+            let name = dictionary::entered(mpi).name;
             writer::with(|writer, _| writer.set_mpi_library(name));
         }
     }
@@ -162,7 +159,7 @@ impl Published {
     }
 
     /// Writes the call sites of MPI and their loops, if they have changed.
-    fn loops(&mut self) {
+    pub fn loops(&mut self) {
         let (count, change) = self.loops;
         let scale = mpi_time::scale();
         let scaled = |ticks: u64| (ticks as f64 * scale).round() as u64;
@@ -203,7 +200,7 @@ impl Published {
         self.loops = (now, change);
     }
 
-    fn notes(&mut self) {
+    pub fn notes(&mut self) {
         let mut next = self.notes;
         diagnostics::each(self.notes, &mut |index, code, text| {
             let text = core::str::from_utf8(text).unwrap_or("?");
@@ -211,45 +208,5 @@ impl Published {
             next = index + 1;
         });
         self.notes = next;
-    }
-}
-
-impl Sampler {
-    /// Returns the age of the last summary.
-    pub fn age(&self) -> u64 {
-        writer::now().saturating_sub(self.published.time)
-    }
-
-    /// Returns true if a new summary is due.
-    pub fn is_stale(&self) -> bool {
-        self.age() >= LONGEST_AGE
-    }
-
-    /// Writes the summary, and the rows that it refers to.
-    pub fn publish(&mut self) {
-        self.published.components();
-        self.published.objects();
-        self.published.notes();
-        self.published.loops();
-        let time = writer::now();
-        self.published.time = time;
-        if time.saturating_sub(self.published.sites_time) >= LONGEST_TICK {
-            self.published.sites_time = time;
-            self.published.sites();
-        }
-        let (faults, lost) = faults::changes(&mut |index, row, name| {
-            writer::with(|writer, _| {
-                let function = writer.intern(name);
-                writer.set_touch(index, &TouchRow { function, ..*row });
-            });
-        });
-        (self.record.head.faults, self.record.head.faults_lost) = (faults, lost);
-        self.record.head.lost = overflow_counters::all();
-        let rows = &self.record.rows[..component::count().min(self.record.rows.len())];
-        let (segments, head) = (&mut self.walked.segments, &self.record.head);
-        writer::with(|writer, _| {
-            segments.publish(writer, time);
-            writer.publish_summary(head, rows);
-        });
     }
 }

@@ -1,8 +1,9 @@
 //! Corrections for memory that a walk finds under a component other than its owner.
 
 use super::attribute::Share;
-use super::walk::Sampler;
-use crate::base::component::{self, Component, LIMIT};
+use super::state::Sampler;
+use crate::base::component::{Component, LIMIT};
+use crate::base::dictionary;
 use crate::ledger::heap::{self, Ledger};
 use crate::ledger::ranges;
 
@@ -69,7 +70,7 @@ impl Sampler {
     /// ledger was read.
     pub fn take_what_was_freed(&mut self) {
         let slack = usize::from(Component::SLACK.0);
-        for index in 0..component::count().min(LIMIT) {
+        for index in 0..dictionary::count().min(LIMIT) {
             let (now, (_, mapped)) = (&self.record.ledger[index], self.record.ranges[index]);
             let (owned, total) = self.walked.began[index];
             let during = During {

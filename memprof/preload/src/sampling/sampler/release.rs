@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memprof_trace::layout::sample;
 
-use super::walk::Sampler;
+use super::state::Sampler;
 use crate::base::component::{Component, LIMIT};
 use crate::base::kernel;
 use crate::base::thread::local;

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::maps;
-use super::walk::{DEVICES, Sampler};
+use super::state::{DEVICES, Sampler};
 use crate::base::component::Component;
 use crate::base::kernel;
 

@@ -1,215 +1,35 @@
-//! The sampler: the state kept from sample to sample, and the full sample.
+//! The full sample: a walk over all mappings.
 
 mod listing;
 
-use memprof_trace::layout::{NONE, SummaryHead, SummaryRow, sample};
+use memprof_trace::layout::{NONE, sample};
 use memprof_trace::write::{ComponentSample, SampleHead};
 
-use super::attribute::{self, Backing, Mapping, Totals, Walker};
-use super::budget::Duty;
-use super::consistency::Agreement;
-use super::entry::{Copies, Entry, NO_ENTRY};
-use super::ledger::Owned;
+use super::attribute::{self, Backing, Mapping, Walker};
+use super::entry::Entry;
 use super::maps;
-use super::phase_peaks::{PHASES, Peaks};
-use super::segments::Segments;
-use super::sources::Sources;
+use super::peaks::PHASES;
+use super::state::{BATCH, Sampler};
 use super::status::beyond_share;
-use super::world::Owners;
 use super::{SEEN, SEEN_TIME, TOTAL};
-use crate::base::component::{self, Component, LIMIT};
-use crate::base::diagnostics::{self, Code};
+use crate::base::component::{Component, LIMIT};
+use crate::base::dictionary;
 use crate::base::kernel;
 use crate::base::memory;
 use crate::base::overflow_counters::{self, Table};
 use crate::base::pagemap::Scanner;
-use crate::ledger::heap::{self, Ledger};
+use crate::ledger::heap;
 use crate::ledger::ranges;
 use crate::owners;
 use crate::recording::{mpi_position, phases, writer};
 use core::sync::atomic::Ordering::Relaxed;
 use listing::Listing;
 
-/// Number of mappings walked together.
-const BATCH: usize = 2048;
 /// Number of runs requested at once where few are expected.
 const FEW: usize = 64;
 /// Interval between full scans of file mappings, in nanoseconds.
 const THOROUGH: u64 = 2_000_000_000;
-/// Number of devices whose kind is remembered.
-pub const DEVICES: usize = 16;
-
-/// State kept from sample to sample, grouped by its use.
-pub struct Sampler {
-    pub sources: Sources,
-    pub walked: Walked,
-    pub record: Record,
-    pub last: LastSample,
-    pub owned: Owned,
-    pub phases: Peaks,
-    pub duty: Option<Duty>,
-    pub published: super::publish::Published,
-    pub agreement: Agreement,
-    ready: bool,
-    stopped: bool,
-}
-
-/// State of the walks over the mappings.
-pub struct Walked {
-    entries: [Entry; BATCH],
-    pub owners: Owners,
-    pub totals: Totals,
-    pub segments: Segments,
-    /// Devices of files, and whether their pages are huge.
-    pub devices: [(u64, bool); DEVICES],
-    pub device_count: usize,
-    /// True if the process used huge pages at the last sample.
-    pub has_hugetlb: bool,
-    /// True if the current sample examines each page of a file; and the time of the last one that
-    /// did.
-    is_thorough: bool,
-    thorough: u64,
-    /// Copies found in mappings that are not writable.
-    copies: Copies,
-    /// Owned bytes of each component when the walk began, and the total bytes allocated or mapped
-    /// for it until then.
-    pub began: [(u64, u64); LIMIT],
-}
-
-/// Counters that are written to the trace with a sample.
-pub struct Record {
-    pub ledger: [Ledger; LIMIT],
-    pub ranges: [(u64, u64); LIMIT],
-    samples: [ComponentSample; LIMIT],
-    pub rows: [SummaryRow; LIMIT],
-    pub head: SummaryHead,
-    /// Bytes of tags in blocks.
-    pub tags: u64,
-}
-
-/// Findings of the last full sample.
-pub struct LastSample {
-    /// Resident bytes as the kernel counts them.
-    pub resident: u64,
-    /// Owned bytes of all components, in blocks and in mappings.
-    pub owned: (u64, u64),
-    /// Large blocks in flight when the tables were about to be read.
-    pub in_flight: heap::in_flight::Before<LIMIT>,
-    /// Bytes by which the process's private pages exceed its share of them.
-    pub beyond: u64,
-    /// Resident bytes without an owner, and the allocator's.
-    pub nobodys: u64,
-    pub slack: u64,
-}
-
-impl LastSample {
-    const fn new() -> LastSample {
-        LastSample {
-            resident: 0,
-            owned: (0, 0),
-            in_flight: heap::in_flight::Before::new(),
-            beyond: 0,
-            nobodys: 0,
-            slack: 0,
-        }
-    }
-}
-
-impl Walked {
-    const fn new() -> Walked {
-        Walked {
-            entries: [NO_ENTRY; BATCH],
-            owners: Owners::new(),
-            totals: Totals::new(),
-            segments: Segments::new(),
-            devices: [(0, false); DEVICES],
-            device_count: 0,
-            has_hugetlb: false,
-            is_thorough: false,
-            thorough: 0,
-            copies: Copies::new(),
-            began: [(0, 0); LIMIT],
-        }
-    }
-}
-
-impl Record {
-    const fn new() -> Record {
-        const NOTHING: Ledger =
-            Ledger { owned: 0, peak: 0, allocations: 0, frees: 0, allocated_total: 0 };
-        Record {
-            ledger: [NOTHING; LIMIT],
-            ranges: [(0, 0); LIMIT],
-            samples: [NO_SAMPLE; LIMIT],
-            rows: [NO_ROW; LIMIT],
-            head: NO_HEAD,
-            tags: 0,
-        }
-    }
-}
-
 impl Sampler {
-    pub const fn new() -> Sampler {
-        Sampler {
-            sources: Sources::new(),
-            walked: Walked::new(),
-            record: Record::new(),
-            last: LastSample::new(),
-            owned: Owned::new(),
-            phases: Peaks::new(),
-            duty: None,
-            published: super::publish::Published::new(),
-            agreement: Agreement::new(),
-            ready: false,
-            stopped: false,
-        }
-    }
-
-    /// Opens the files that are read repeatedly.
-    pub fn prepare(&mut self, duty: Duty, allocator: Option<Component>) {
-        self.duty = Some(duty);
-        self.walked.owners.allocator_is(allocator);
-        if !self.sources.open() {
-            diagnostics::say(
-                Code::NoResidency,
-                format_args!("the kernel does not tell which pages are resident"),
-            );
-            writer::flags(memprof_trace::layout::flags::NO_RESIDENCY, 0);
-        }
-        self.record.head.peak_phase = NONE;
-        self.walked.thorough = kernel::monotonic();
-        self.ready = true;
-        self.stopped = false;
-    }
-
-    pub fn stop(&mut self) {
-        self.stopped = true;
-    }
-
-    pub fn is_ready(&self) -> bool {
-        self.ready && !self.stopped
-    }
-
-    /// Resets the sampler, in a forked child.
-    pub fn forget(&mut self) {
-        self.sources.close();
-        self.walked.segments.forget();
-        self.published = super::publish::Published::new();
-        self.record.rows.fill(NO_ROW);
-        self.record.head = NO_HEAD;
-        self.phases.forget();
-        self.owned = Owned::new();
-        self.agreement = Agreement::new();
-        // The first sample of the child must come at once, like that of any process.
-        self.last = LastSample::new();
-        self.ready = false;
-    }
-
-    /// Returns the resident bytes as the kernel counts them.
-    pub fn kernel_resident(&mut self) -> u64 {
-        self.sources.resident()
-    }
-
     /// Takes a full sample: walks all mappings, assigns every page to an owner, and writes the
     /// result. Does nothing before [`Self::prepare`] or after [`Self::stop`].
     pub fn full(&mut self, flags: u8) {
@@ -442,7 +262,7 @@ impl Sampler {
             head.peak_function = function;
         }
         #[allow(clippy::needless_range_loop)] // Several arrays have the same index.
-        for index in 0..component::count().min(LIMIT) {
+        for index in 0..dictionary::count().min(LIMIT) {
             let component = Component(index as u16);
             let share = &self.walked.totals.components[index];
             let (ledger, ranges) = (&self.record.ledger[index], self.record.ranges[index]);
@@ -523,7 +343,7 @@ impl Sampler {
             kernel_resident: self.record.head.kernel_resident,
             walked: self.record.head.walked,
         };
-        let samples = &self.record.samples[..component::count().min(LIMIT)];
+        let samples = &self.record.samples[..dictionary::count().min(LIMIT)];
         let (least, most) = beyond_share();
         self.last.beyond = most;
         writer::with(|writer, _| {
@@ -578,21 +398,3 @@ fn function() -> u32 {
     let name = mpi_position::function_name(word);
     writer::with(|writer, _| writer.intern(name)).unwrap_or(0)
 }
-
-const NO_SAMPLE: ComponentSample = ComponentSample {
-    component: 0,
-    owned: 0,
-    resident: 0,
-    shared: 0,
-    swapped: 0,
-    allocated: 0,
-    owned_peak: 0,
-    image: 0,
-};
-
-// SAFETY: plain numbers.
-#[allow(unsafe_code)]
-const NO_ROW: SummaryRow = unsafe { core::mem::zeroed() };
-// SAFETY: plain numbers.
-#[allow(unsafe_code)]
-const NO_HEAD: SummaryHead = unsafe { core::mem::zeroed() };

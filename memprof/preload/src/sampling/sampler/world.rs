@@ -3,7 +3,8 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::attribute::{Span, World};
-use crate::base::component::{self, Component, LIMIT};
+use crate::base::component::{Component, LIMIT};
+use crate::base::dictionary;
 use crate::base::memory;
 use crate::ledger::{heap, ranges};
 use crate::owners;
@@ -195,7 +196,7 @@ impl World for Owners {
     }
 
     fn is_mpi(&self, component: Component) -> bool {
-        component::class(component).is_mpi()
+        dictionary::class(component).is_mpi()
     }
 
     fn was_block(&self, start: usize, end: usize) -> bool {

@@ -1,6 +1,6 @@
 //! The two words by which a member lends its CPUs, free of system calls.
 //!
-//! README.md in this folder describes the protocol. The owner only stores to its own word and never
+//! `../lending/README.md` describes the protocol. The owner only stores to its own word and never
 //! reads what borrowers wrote, so that lending and taking back cost two stores. Borrowers exclude
 //! each other by a compare-and-swap on the other word. Generic over the atomic type, so that the
 //! model checker runs the same code as the processes.

@@ -1,6 +1,6 @@
 //! State word of the barrier and its transitions, free of system calls.
 //!
-//! README.md in this folder describes the protocol. Every operation is a compare-and-swap on one
+//! `../barrier/README.md` describes the protocol. Every operation is a compare-and-swap on one
 //! 64-bit word. The code is generic over the atomic type and over how to wait, so that the model
 //! checker runs the same code as the processes.
 

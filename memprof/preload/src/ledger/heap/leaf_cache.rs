@@ -4,7 +4,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
-use super::{Front, Leaf};
+use super::leaf::{Front, Leaf};
 
 const LEAVES: usize = 64;
 

@@ -47,7 +47,6 @@ pub(crate) fn is_barrier(handle: usize) -> bool {
     BARRIERS.get(handle).is_ok()
 }
 
-/// `QUO_named_barrier_create`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_named_barrier_create(
     q: *mut QUO_t,
@@ -77,7 +76,6 @@ pub extern "C" fn QUO_named_barrier_create(
     })
 }
 
-/// `QUO_named_barrier_wait`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_named_barrier_wait(barrier: *mut QUO_named_barrier_t) -> c_int {
     entry("QUO_named_barrier_wait", || {
@@ -86,7 +84,6 @@ pub extern "C" fn QUO_named_barrier_wait(barrier: *mut QUO_named_barrier_t) -> c
     })
 }
 
-/// `QUO_named_barrier_wait_timed`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_named_barrier_wait_timed(
     barrier: *mut QUO_named_barrier_t,
@@ -99,7 +96,6 @@ pub extern "C" fn QUO_named_barrier_wait_timed(
     })
 }
 
-/// `QUO_named_barrier_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_named_barrier_free(barrier: *mut QUO_named_barrier_t) -> c_int {
     entry("QUO_named_barrier_free", || {

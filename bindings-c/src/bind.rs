@@ -13,7 +13,6 @@ use crate::types::{QUO_t, Text, object_index, object_type};
 const PROVIDED: c_int = 0;
 const ENCLOSING: c_int = 1;
 
-/// `QUO_bind_push`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_bind_push(
     q: *mut QUO_t,
@@ -57,7 +56,6 @@ fn push_enclosing(context: &Context, kind: ObjectType) -> Result<(), Failure> {
     }
 }
 
-/// `QUO_bind_push_cpuset`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_bind_push_cpuset(q: *mut QUO_t, list: Text) -> c_int {
     entry("QUO_bind_push_cpuset", || {
@@ -78,7 +76,6 @@ pub extern "C" fn QUO_bind_push_cpuset(q: *mut QUO_t, list: Text) -> c_int {
     })
 }
 
-/// `QUO_bind_pop`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_bind_pop(q: *mut QUO_t) -> c_int {
     entry("QUO_bind_pop", || {

@@ -9,55 +9,30 @@ use quo::ErrorKind;
 #[repr(i32)]
 #[non_exhaustive]
 pub enum Code {
-    /// `QUO_SUCCESS`.
     Success = 0,
-    /// `QUO_SUCCESS_ALREADY_DONE`.
     AlreadyDone = 1,
-    /// `QUO_ERR`.
     Error = 2,
-    /// `QUO_ERR_SYS`.
     System = 3,
-    /// `QUO_ERR_OOR`.
     OutOfResources = 4,
-    /// `QUO_ERR_INVLD_ARG`.
     InvalidArgument = 5,
-    /// `QUO_ERR_CALL_BEFORE_INIT`.
     CallBeforeInit = 6,
-    /// `QUO_ERR_TOPO`.
     Topology = 7,
-    /// `QUO_ERR_MPI`.
     Mpi = 8,
-    /// `QUO_ERR_NOT_SUPPORTED`.
     NotSupported = 9,
-    /// `QUO_ERR_POP`.
     Pop = 10,
-    /// `QUO_ERR_NOT_FOUND`.
     NotFound = 11,
-    /// `QUO_ERR_TIMEOUT`.
     Timeout = 12,
-    /// `QUO_ERR_DEAD_MEMBER`.
     DeadMember = 13,
-    /// `QUO_ERR_DISAGREE`.
     Disagree = 14,
-    /// `QUO_ERR_INVLD_HANDLE`.
     InvalidHandle = 15,
-    /// `QUO_ERR_CALL_AFTER_FINALIZE`.
     CallAfterFinalize = 16,
-    /// `QUO_ERR_BUSY`.
     Busy = 17,
-    /// `QUO_ERR_DETACHED`.
     Detached = 18,
-    /// `QUO_ERR_INTERNAL`.
     Internal = 19,
-    /// `QUO_ERR_STATE`.
     InvalidState = 20,
-    /// `QUO_ERR_REFUSED`.
     Refused = 21,
-    /// `QUO_ERR_ABORTED`.
     Aborted = 22,
-    /// `QUO_ERR_WORK_FAILED`.
     WorkFailed = 23,
-    /// `QUO_ERR_NOT_BEGUN`.
     NotBegun = 24,
 }
 

@@ -25,7 +25,6 @@ pub(crate) fn limit(seconds: f64) -> Result<Duration, Failure> {
     Ok(Duration::from_secs_f64(seconds.min(CENTURY)))
 }
 
-/// `QUO_barrier`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_barrier(q: *mut QUO_t) -> c_int {
     entry("QUO_barrier", || {
@@ -34,7 +33,6 @@ pub extern "C" fn QUO_barrier(q: *mut QUO_t) -> c_int {
     })
 }
 
-/// `QUO_barrier_timed`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_barrier_timed(q: *mut QUO_t, seconds: f64) -> c_int {
     entry("QUO_barrier_timed", || {
@@ -84,7 +82,6 @@ fn select(
     Ok(())
 }
 
-/// `QUO_auto_distrib`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_auto_distrib(
     q: *mut QUO_t,
@@ -97,7 +94,6 @@ pub extern "C" fn QUO_auto_distrib(
     })
 }
 
-/// `QUO_auto_distrib_with_policy`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_auto_distrib_with_policy(
     q: *mut QUO_t,
@@ -138,7 +134,6 @@ fn take_communicator(group: Box<dyn Group>) -> Result<Comm, Failure> {
     }
 }
 
-/// `QUO_get_mpi_comm_by_type`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_get_mpi_comm_by_type(
     q: *mut QUO_t,

@@ -21,13 +21,11 @@ const NO_MT: c_int = 1;
 const LEND: c_int = 2;
 const IGNORE_QUOTA: c_int = 4;
 
-/// `QUO_create_options_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_create_options_t {
     /// Size known to the caller.
     pub size: usize,
-    /// `QUO_create_flags_t`.
     pub flags: c_int,
 }
 
@@ -115,19 +113,16 @@ pub(crate) fn keep_context(context: Context) -> Result<*mut QUO_t, Failure> {
     Ok(ptr::without_provenance_mut(CONTEXTS.insert(context)?))
 }
 
-/// `QUO_create`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create(q: Out<*mut QUO_t>, comm: MPI_Comm) -> c_int {
     entry("QUO_create", || create(q, comm, request(0)))
 }
 
-/// `QUO_create_with_flags`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_flags(q: Out<*mut QUO_t>, comm: MPI_Comm, flags: c_int) -> c_int {
     entry("QUO_create_with_flags", || create(q, comm, request(flags)))
 }
 
-/// `QUO_create_with_options`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_options(
     q: Out<*mut QUO_t>,
@@ -137,7 +132,6 @@ pub extern "C" fn QUO_create_with_options(
     entry("QUO_create_with_options", || create(q, comm, options_request(options)))
 }
 
-/// `QUO_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_free(q: *mut QUO_t) -> c_int {
     entry("QUO_free", || {
@@ -159,13 +153,11 @@ pub(crate) fn adapt(q: *mut QUO_t, comm: MPI_Comm) -> Result<(), Failure> {
     Ok(context.adapt(group)?)
 }
 
-/// `QUO_adapt`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_adapt(q: *mut QUO_t, comm: MPI_Comm) -> c_int {
     entry("QUO_adapt", || adapt(q, comm))
 }
 
-/// `QUO_retire`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_retire(q: *mut QUO_t) -> c_int {
     entry_with_code("QUO_retire", || {

@@ -48,7 +48,6 @@ pub(crate) fn part_near(
     Ok((device.kind, part))
 }
 
-/// `QUO_ndevices`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_ndevices(q: *mut QUO_t, kind: c_int, out_ndevices: Out<c_int>) -> c_int {
     entry("QUO_ndevices", || {
@@ -58,7 +57,6 @@ pub extern "C" fn QUO_ndevices(q: *mut QUO_t, kind: c_int, out_ndevices: Out<c_i
     })
 }
 
-/// `QUO_device`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_device(
     q: *mut QUO_t,
@@ -78,7 +76,6 @@ pub extern "C" fn QUO_device(
     })
 }
 
-/// `QUO_device_is_near`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_device_is_near(
     q: *mut QUO_t,
@@ -95,7 +92,6 @@ pub extern "C" fn QUO_device_is_near(
     })
 }
 
-/// `QUO_device_in_type`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_device_in_type(
     q: *mut QUO_t,
@@ -117,7 +113,6 @@ pub extern "C" fn QUO_device_in_type(
     })
 }
 
-/// `QUO_assign_device`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_assign_device(q: *mut QUO_t, kind: c_int, out_index: Out<c_int>) -> c_int {
     entry("QUO_assign_device", || {
@@ -139,7 +134,6 @@ pub extern "C" fn QUO_assign_device(q: *mut QUO_t, kind: c_int, out_index: Out<c
     })
 }
 
-/// `QUO_visible_devices`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_visible_devices(
     q: *mut QUO_t,

@@ -19,19 +19,16 @@ fn create_from(q: Out<*mut QUO_t>, comm: Fint, flags: c_int) -> Result<(), Failu
     create(q, comm, request(flags))
 }
 
-/// `QUO_create_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_f2c(q: Out<*mut QUO_t>, comm: Fint) -> c_int {
     entry("QUO_create_f2c", || create_from(q, comm, 0))
 }
 
-/// `QUO_create_with_flags_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_flags_f2c(q: Out<*mut QUO_t>, comm: Fint, flags: c_int) -> c_int {
     entry("QUO_create_with_flags_f2c", || create_from(q, comm, flags))
 }
 
-/// `QUO_get_mpi_comm_by_type_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_get_mpi_comm_by_type_f2c(
     q: *mut QUO_t,
@@ -43,7 +40,6 @@ pub extern "C" fn QUO_get_mpi_comm_by_type_f2c(
     })
 }
 
-/// `QUO_ptr_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_ptr_free(p: *mut c_void) -> c_int {
     free_for_c(p);

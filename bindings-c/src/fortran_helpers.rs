@@ -12,7 +12,6 @@ use crate::types::{FintPlace, In, Out, QUO_phase_t, QUO_t, QUO_world_t, Text};
 use crate::world::{self, window};
 use crate::{barriers, phase, xpm};
 
-/// `QUO_create_with_options_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_options_f2c(
     q: Out<*mut QUO_t>,
@@ -29,7 +28,6 @@ pub extern "C" fn QUO_create_with_options_f2c(
     })
 }
 
-/// `QUO_set_last_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_set_last_error(code: c_int, text: Text) -> c_int {
     entry("QUO_set_last_error", || {
@@ -43,7 +41,6 @@ pub extern "C" fn QUO_set_last_error(code: c_int, text: Text) -> c_int {
     code
 }
 
-/// `QUO_handle_in_use_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_handle_in_use_f2c(handle: *const c_void) -> c_int {
     let handle = handle.addr();
@@ -54,13 +51,11 @@ pub extern "C" fn QUO_handle_in_use_f2c(handle: *const c_void) -> c_int {
     c_int::from(is_in_use)
 }
 
-/// `QUO_phase_release_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_release_f2c(phase: *mut QUO_phase_t) -> c_int {
     entry("QUO_phase_free", || phase::release(phase))
 }
 
-/// `QUO_adapt_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_adapt_f2c(q: *mut QUO_t, comm: Fint) -> c_int {
     entry("QUO_adapt_f2c", || {
@@ -71,7 +66,6 @@ pub extern "C" fn QUO_adapt_f2c(q: *mut QUO_t, comm: Fint) -> c_int {
     })
 }
 
-/// `QUO_world_comm_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_comm_f2c(w: *mut QUO_world_t, out_comm: FintPlace) -> c_int {
     entry("QUO_world_comm_f2c", || {
@@ -79,7 +73,6 @@ pub extern "C" fn QUO_world_comm_f2c(w: *mut QUO_world_t, out_comm: FintPlace) -
     })
 }
 
-/// `QUO_window_comm_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_comm_f2c(
     w: *mut QUO_world_t,

@@ -8,19 +8,16 @@ use crate::guard::{entry, entry_with_code};
 use crate::members::first_time;
 use crate::types::{Out, QUO_t};
 
-/// `QUO_lend`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_lend(q: *mut QUO_t) -> c_int {
     entry_with_code("QUO_lend", || Ok(first_time(context(q)?.start_lending()?)))
 }
 
-/// `QUO_reclaim`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reclaim(q: *mut QUO_t) -> c_int {
     entry_with_code("QUO_reclaim", || Ok(first_time(context(q)?.stop_lending()?)))
 }
 
-/// `QUO_borrow`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_borrow(
     q: *mut QUO_t,
@@ -39,7 +36,6 @@ pub extern "C" fn QUO_borrow(
     })
 }
 
-/// `QUO_borrow_wanted`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_borrow_wanted(q: *mut QUO_t, out_wanted: Out<c_int>) -> c_int {
     entry("QUO_borrow_wanted", || {
@@ -49,13 +45,11 @@ pub extern "C" fn QUO_borrow_wanted(q: *mut QUO_t, out_wanted: Out<c_int>) -> c_
     })
 }
 
-/// `QUO_lenders`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_lenders(q: *mut QUO_t, out_lenders: Out<c_int>) -> c_int {
     entry("QUO_lenders", || out_lenders.place("out_lenders")?.set_number(context(q)?.lenders()))
 }
 
-/// `QUO_give_back`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_give_back(q: *mut QUO_t) -> c_int {
     entry_with_code("QUO_give_back", || Ok(first_time(context(q)?.give_back()?)))

@@ -8,7 +8,6 @@ use crate::create::context;
 use crate::guard::{Failure, entry};
 use crate::types::{Out, QUO_t, node_rank, numbers_for_c, object_index, object_type, text_for_c};
 
-/// `QUO_nqids`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_nqids(q: *mut QUO_t, out_nqids: Out<c_int>) -> c_int {
     entry("QUO_nqids", || {
@@ -17,7 +16,6 @@ pub extern "C" fn QUO_nqids(q: *mut QUO_t, out_nqids: Out<c_int>) -> c_int {
     })
 }
 
-/// `QUO_id`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_id(q: *mut QUO_t, out_qid: Out<c_int>) -> c_int {
     entry("QUO_id", || {
@@ -26,7 +24,6 @@ pub extern "C" fn QUO_id(q: *mut QUO_t, out_qid: Out<c_int>) -> c_int {
     })
 }
 
-/// `QUO_cpuset_in_type`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_cpuset_in_type(
     q: *mut QUO_t,
@@ -44,7 +41,6 @@ pub extern "C" fn QUO_cpuset_in_type(
     })
 }
 
-/// `QUO_qids_in_type`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_qids_in_type(
     q: *mut QUO_t,
@@ -68,7 +64,6 @@ pub extern "C" fn QUO_qids_in_type(
     })
 }
 
-/// `QUO_bound`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_bound(q: *mut QUO_t, bound: Out<c_int>) -> c_int {
     entry("QUO_bound", || {
@@ -79,7 +74,6 @@ pub extern "C" fn QUO_bound(q: *mut QUO_t, bound: Out<c_int>) -> c_int {
     })
 }
 
-/// `QUO_stringify_cbind`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_stringify_cbind(q: *mut QUO_t, cbind_str: Out<*mut c_char>) -> c_int {
     entry("QUO_stringify_cbind", || {
@@ -90,7 +84,6 @@ pub extern "C" fn QUO_stringify_cbind(q: *mut QUO_t, cbind_str: Out<*mut c_char>
     })
 }
 
-/// `QUO_stringify_cbind_of`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_stringify_cbind_of(
     q: *mut QUO_t,
@@ -106,7 +99,6 @@ pub extern "C" fn QUO_stringify_cbind_of(
     })
 }
 
-/// `QUO_explain`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_explain(q: *mut QUO_t, json: c_int, text: Out<*mut c_char>) -> c_int {
     entry("QUO_explain", || {

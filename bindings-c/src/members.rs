@@ -13,19 +13,16 @@ pub(crate) fn first_time(changed: bool) -> Code {
     if changed { Code::Success } else { Code::AlreadyDone }
 }
 
-/// `QUO_detach`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_detach(q: *mut QUO_t) -> c_int {
     entry_with_code("QUO_detach", || Ok(first_time(context(q)?.detach()?)))
 }
 
-/// `QUO_attach`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_attach(q: *mut QUO_t) -> c_int {
     entry_with_code("QUO_attach", || Ok(first_time(context(q)?.attach()?)))
 }
 
-/// `QUO_dead_qids`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_dead_qids(
     q: *mut QUO_t,
@@ -45,7 +42,6 @@ pub extern "C" fn QUO_dead_qids(
     })
 }
 
-/// `QUO_expel`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_expel(q: *mut QUO_t, qid: c_int) -> c_int {
     entry_with_code("QUO_expel", || {

@@ -32,13 +32,11 @@ fn addresses(memory: *const c_void, bytes: usize) -> Result<Range<usize>, Failur
     Ok(memory as usize..end)
 }
 
-/// `QUO_set_memory_policy`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_set_memory_policy(q: *mut QUO_t, policy: c_int) -> c_int {
     entry("QUO_set_memory_policy", || Ok(context(q)?.set_memory_policy(policy_of(policy)?)?))
 }
 
-/// `QUO_memory_place`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_memory_place(
     q: *mut QUO_t,
@@ -59,7 +57,6 @@ pub extern "C" fn QUO_memory_place(
     })
 }
 
-/// `QUO_memory_on_node`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_memory_on_node(
     q: *mut QUO_t,

@@ -25,27 +25,21 @@ static PHASES: Table<Phase, 1024> = Table::new(Kind { number: 2, name: "phase" }
 
 const PACKAGE: c_int = 2;
 
-/// `QUO_phase_spec_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_phase_spec_t {
     /// Size known to the caller.
     pub size: usize,
-    /// `QUO_obj_type_t`.
     pub r#type: c_int,
     /// Maximum number of workers per object.
     pub max_per_object: c_int,
-    /// `QUO_threads_t`.
     pub threads: c_int,
     /// Name of the phase, or NULL.
     pub name: Text,
-    /// `QUO_cores_t`.
     pub cores: c_int,
-    /// `QUO_sharing_t`.
     pub sharing: c_int,
     /// Seconds to wait for the CPUs; 0 for the context's limit.
     pub sharing_limit: f64,
-    /// `QUO_pinning_t`.
     pub pinning: c_int,
 }
 
@@ -56,7 +50,6 @@ unsafe impl Growing for QUO_phase_spec_t {
     const FIRST: usize = offset_of!(QUO_phase_spec_t, cores);
 }
 
-/// `QUO_worker_t`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct QUO_worker_t {
@@ -70,7 +63,6 @@ pub struct QUO_worker_t {
     pub cpuset: *const c_char,
 }
 
-/// `QUO_phase_metrics_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_phase_metrics_t {
@@ -93,7 +85,6 @@ unsafe impl Growing for QUO_phase_metrics_t {
     const NAME: &'static str = "QUO_phase_metrics_t";
 }
 
-/// `QUO_phase_work_t`.
 pub type QUO_phase_work_t = Option<unsafe extern "C" fn(*const QUO_worker_t, *mut c_void)>;
 
 /// A phase held by C; keeps its context from being freed.
@@ -233,7 +224,6 @@ fn spec(given: In<QUO_phase_spec_t>) -> Result<PhaseSpec, Failure> {
     if given.name.is_null() { Ok(spec) } else { Ok(spec.name(given.name.read("name")?)) }
 }
 
-/// `QUO_phase_create`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_create(
     q: *mut QUO_t,
@@ -257,7 +247,6 @@ pub extern "C" fn QUO_phase_create(
     })
 }
 
-/// `QUO_phase_begin`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_begin(
     phase: *mut QUO_phase_t,
@@ -276,7 +265,6 @@ pub extern "C" fn QUO_phase_begin(
     })
 }
 
-/// `QUO_phase_qids`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_qids(
     phase: *mut QUO_phase_t,
@@ -292,7 +280,6 @@ pub extern "C" fn QUO_phase_qids(
     })
 }
 
-/// `QUO_phase_pin_thread`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_pin_thread(
     phase: *mut QUO_phase_t,
@@ -310,13 +297,11 @@ pub extern "C" fn QUO_phase_pin_thread(
     })
 }
 
-/// `QUO_phase_end`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_end(phase: *mut QUO_phase_t) -> c_int {
     entry("QUO_phase_end", || self::phase(phase)?.end())
 }
 
-/// `QUO_phase_fail`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_fail(phase: *mut QUO_phase_t, reason: Text) -> c_int {
     entry("QUO_phase_fail", || {
@@ -335,7 +320,6 @@ pub extern "C" fn QUO_phase_fail(phase: *mut QUO_phase_t, reason: Text) -> c_int
     })
 }
 
-/// `QUO_phase_run`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_run(
     phase: *mut QUO_phase_t,
@@ -375,7 +359,6 @@ fn call(
     Ok(())
 }
 
-/// `QUO_phase_metrics`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_metrics(
     phase: *mut QUO_phase_t,
@@ -398,7 +381,6 @@ pub extern "C" fn QUO_phase_metrics(
     })
 }
 
-/// `QUO_phase_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_free(phase: *mut QUO_phase_t) -> c_int {
     entry("QUO_phase_free", || {

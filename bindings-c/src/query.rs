@@ -23,7 +23,6 @@ fn count(
     })
 }
 
-/// `QUO_nobjs_by_type`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_nobjs_by_type(
     q: *mut QUO_t,
@@ -33,31 +32,26 @@ pub extern "C" fn QUO_nobjs_by_type(
     count("QUO_nobjs_by_type", "out_nobjs", q, out_nobjs, || object_type(target_type))
 }
 
-/// `QUO_nnumanodes`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_nnumanodes(q: *mut QUO_t, out_nnumanodes: Out<c_int>) -> c_int {
     count("QUO_nnumanodes", "out_nnumanodes", q, out_nnumanodes, || Ok(ObjectType::NumaNode))
 }
 
-/// `QUO_nsockets`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_nsockets(q: *mut QUO_t, out_nsockets: Out<c_int>) -> c_int {
     count("QUO_nsockets", "out_nsockets", q, out_nsockets, || Ok(ObjectType::Package))
 }
 
-/// `QUO_ncores`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_ncores(q: *mut QUO_t, out_ncores: Out<c_int>) -> c_int {
     count("QUO_ncores", "out_ncores", q, out_ncores, || Ok(ObjectType::Core))
 }
 
-/// `QUO_npus`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_npus(q: *mut QUO_t, out_npus: Out<c_int>) -> c_int {
     count("QUO_npus", "out_npus", q, out_npus, || Ok(ObjectType::Pu))
 }
 
-/// `QUO_nnodes`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_nnodes(q: *mut QUO_t, out_nodes: Out<c_int>) -> c_int {
     entry("QUO_nnodes", || {
@@ -66,7 +60,6 @@ pub extern "C" fn QUO_nnodes(q: *mut QUO_t, out_nodes: Out<c_int>) -> c_int {
     })
 }
 
-/// `QUO_nobjs_in_type_by_type`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_nobjs_in_type_by_type(
     q: *mut QUO_t,
@@ -85,7 +78,6 @@ pub extern "C" fn QUO_nobjs_in_type_by_type(
     })
 }
 
-/// `QUO_cpuset_of_type`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_cpuset_of_type(
     q: *mut QUO_t,
@@ -104,7 +96,6 @@ pub extern "C" fn QUO_cpuset_of_type(
     })
 }
 
-/// `QUO_ncore_kinds`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_ncore_kinds(q: *mut QUO_t, out_nkinds: Out<c_int>) -> c_int {
     entry("QUO_ncore_kinds", || {
@@ -113,7 +104,6 @@ pub extern "C" fn QUO_ncore_kinds(q: *mut QUO_t, out_nkinds: Out<c_int>) -> c_in
     })
 }
 
-/// `QUO_core_kind`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_core_kind(
     q: *mut QUO_t,

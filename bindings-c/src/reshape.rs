@@ -21,13 +21,11 @@ use crate::types::{FintPlace, Growing, HeapPlace, In, Out};
 use crate::world::options::{self, Wanted};
 use crate::world::{QUO_world_options_t, agree, invalid_state};
 
-/// `QUO_reshape_topology_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_reshape_topology_t {
     /// Size known to the caller.
     pub size: usize,
-    /// `QUO_reshape_kind_t`.
     pub kind: c_int,
     /// 1 or 2.
     pub ndims: c_int,
@@ -44,11 +42,9 @@ unsafe impl Growing for QUO_reshape_topology_t {
     const NAME: &'static str = "QUO_reshape_topology_t";
 }
 
-/// `QUO_reshape_scheduler_t`.
 pub type QUO_reshape_scheduler_t =
     Option<unsafe extern "C" fn(*mut c_void, c_int, c_int, c_double) -> c_int>;
 
-/// `QUO_reshape_valid_t`.
 pub type QUO_reshape_valid_t = Option<unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int>;
 
 struct Only(Option<Reshape>);
@@ -178,13 +174,11 @@ fn init(
     Ok(())
 }
 
-/// `QUO_reshape_init`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_init(topology: In<QUO_reshape_topology_t>) -> c_int {
     entry("QUO_reshape_init", || init(topology, None, None, std::ptr::null_mut()))
 }
 
-/// `QUO_reshape_init_with`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_init_with(
     topology: In<QUO_reshape_topology_t>,
@@ -195,7 +189,6 @@ pub extern "C" fn QUO_reshape_init_with(
     entry("QUO_reshape_init_with", || init(topology, Some(options), decide, data))
 }
 
-/// `QUO_reshape_accept`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_accept(valid: QUO_reshape_valid_t, data: *mut c_void) -> c_int {
     entry("QUO_reshape_accept", || {
@@ -212,7 +205,6 @@ pub extern "C" fn QUO_reshape_accept(valid: QUO_reshape_valid_t, data: *mut c_vo
     })
 }
 
-/// `QUO_reshape_exit`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_exit() -> c_int {
     entry("QUO_reshape_exit", || {
@@ -233,7 +225,6 @@ fn of_decision(decision: Decision) -> c_int {
     }
 }
 
-/// `QUO_reshape_contact`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_contact(
     seconds: f64,
@@ -252,7 +243,6 @@ pub extern "C" fn QUO_reshape_contact(
     })
 }
 
-/// `QUO_reshape_resize`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_resize(decision: c_int) -> c_int {
     // The library knows the decision; programs of ReSHAPE pass it.
@@ -276,7 +266,6 @@ fn tell(
     })
 }
 
-/// `QUO_reshape_seat`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_seat(out_seat: Out<c_int>) -> c_int {
     entry("QUO_reshape_seat", || {
@@ -288,7 +277,6 @@ pub extern "C" fn QUO_reshape_seat(out_seat: Out<c_int>) -> c_int {
     })
 }
 
-/// `QUO_reshape_decision`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_decision(out_decision: Out<c_int>) -> c_int {
     entry("QUO_reshape_decision", || {
@@ -296,7 +284,6 @@ pub extern "C" fn QUO_reshape_decision(out_decision: Out<c_int>) -> c_int {
     })
 }
 
-/// `QUO_reshape_iteration`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_iteration(out_iteration: Out<c_int>) -> c_int {
     entry("QUO_reshape_iteration", || {
@@ -319,7 +306,6 @@ fn dimensions(
     })
 }
 
-/// `QUO_reshape_old_dimensions`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_old_dimensions(
     out_rows: Out<c_int>,
@@ -330,7 +316,6 @@ pub extern "C" fn QUO_reshape_old_dimensions(
     })
 }
 
-/// `QUO_reshape_new_dimensions`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_new_dimensions(
     out_rows: Out<c_int>,
@@ -341,7 +326,6 @@ pub extern "C" fn QUO_reshape_new_dimensions(
     })
 }
 
-/// `QUO_reshape_rearrange`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_rearrange(rows: c_int, columns: c_int) -> c_int {
     entry("QUO_reshape_rearrange", || {
@@ -358,7 +342,6 @@ fn current() -> Result<MPI_Comm, Failure> {
     })
 }
 
-/// `QUO_reshape_world`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_world() -> MPI_Comm {
     let mut comm = None;
@@ -369,7 +352,6 @@ pub extern "C" fn QUO_reshape_world() -> MPI_Comm {
     comm.unwrap_or_else(MPI_Comm::null)
 }
 
-/// `QUO_reshape_world_f2c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_world_f2c(out_comm: FintPlace) -> c_int {
     entry("QUO_reshape_world_f2c", || {
@@ -443,7 +425,6 @@ fn redistribute(
     })
 }
 
-/// `QUO_reshape_redistribute_1d`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_redistribute_1d(
     data: HeapPlace,
@@ -457,7 +438,6 @@ pub extern "C" fn QUO_reshape_redistribute_1d(
     })
 }
 
-/// `QUO_reshape_redistribute_uniform_block`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_redistribute_uniform_block(
     data: HeapPlace,
@@ -470,7 +450,6 @@ pub extern "C" fn QUO_reshape_redistribute_uniform_block(
     })
 }
 
-/// `QUO_reshape_redistribute_2d`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_redistribute_2d(
     data: HeapPlace,

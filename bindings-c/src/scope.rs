@@ -70,7 +70,6 @@ fn number(part: c_int) -> usize {
     usize::try_from(part).unwrap_or(usize::MAX)
 }
 
-/// `QUO_split_by_weight`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_split_by_weight(
     q: *mut QUO_t,
@@ -86,7 +85,6 @@ pub extern "C" fn QUO_split_by_weight(
     })
 }
 
-/// `QUO_split_by_count`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_split_by_count(
     q: *mut QUO_t,
@@ -102,7 +100,6 @@ pub extern "C" fn QUO_split_by_count(
     })
 }
 
-/// `QUO_split_by_device`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_split_by_device(
     q: *mut QUO_t,

@@ -11,7 +11,6 @@ use crate::types::Out;
 /// Number in `libquo.so.8`, and the revision of that interface.
 const BINARY_INTERFACE: (c_int, c_int) = (8, 0);
 
-/// `QUO_version`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_version(version: Out<c_int>, subversion: Out<c_int>) -> c_int {
     entry("QUO_version", || {
@@ -22,14 +21,12 @@ pub extern "C" fn QUO_version(version: Out<c_int>, subversion: Out<c_int>) -> c_
     })
 }
 
-/// `QUO_strerror`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_strerror(code: c_int) -> *const c_char {
     failures::asked(Some(code));
     Code::of_number(code).map_or(c"not a return code of this library", |code| code.text()).as_ptr()
 }
 
-/// `QUO_last_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_last_error() -> *const c_char {
     last()

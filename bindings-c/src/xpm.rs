@@ -18,7 +18,6 @@ pub(crate) fn is_memory(handle: usize) -> bool {
     MEMORIES.get(handle).is_ok()
 }
 
-/// `QUO_xpm_view_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_xpm_view_t {
@@ -44,7 +43,6 @@ fn store(place: Place<*mut quo_xpm_t>, memory: SharedMemory, own: usize) -> Resu
     Ok(())
 }
 
-/// `QUO_xpm_allocate`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_xpm_allocate(
     qc: *mut QUO_t,
@@ -60,7 +58,6 @@ pub extern "C" fn QUO_xpm_allocate(
     })
 }
 
-/// `QUO_xpm_allocate_by_qids`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_xpm_allocate_by_qids(
     qc: *mut QUO_t,
@@ -79,7 +76,6 @@ pub extern "C" fn QUO_xpm_allocate_by_qids(
     })
 }
 
-/// `QUO_xpm_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_xpm_free(xpm: *mut quo_xpm_t) -> c_int {
     entry("QUO_xpm_free", || {
@@ -114,7 +110,6 @@ fn view(
     Ok(())
 }
 
-/// `QUO_xpm_view_local`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_xpm_view_local(xpm: *mut quo_xpm_t, view: Out<QUO_xpm_view_t>) -> c_int {
     entry("QUO_xpm_view_local", || {
@@ -125,7 +120,6 @@ pub extern "C" fn QUO_xpm_view_local(xpm: *mut quo_xpm_t, view: Out<QUO_xpm_view
     })
 }
 
-/// `QUO_xpm_view_by_qid`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_xpm_view_by_qid(
     xpm: *mut quo_xpm_t,
@@ -135,7 +129,6 @@ pub extern "C" fn QUO_xpm_view_by_qid(
     entry("QUO_xpm_view_by_qid", || self::view(xpm, view, |_| (qid, qid)))
 }
 
-/// `QUO_xpm_view_by_qid_range`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_xpm_view_by_qid_range(
     xpm: *mut quo_xpm_t,

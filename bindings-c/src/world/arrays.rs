@@ -10,15 +10,12 @@ use super::{invalid_state, with};
 use crate::guard::{Failure, entry};
 use crate::types::{Growing, In, Out, QUO_world_t, Sizes, Text};
 
-/// `QUO_array_spec_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_array_spec_t {
     /// Size known to the caller.
     pub size: usize,
-    /// `QUO_array_kind_t`.
     pub kind: c_int,
-    /// `QUO_array_storage_t`.
     pub storage: c_int,
     /// Bytes per element.
     pub element: usize,
@@ -74,7 +71,6 @@ fn pattern(spec: In<QUO_array_spec_t>) -> Result<(usize, Pattern), Failure> {
     Ok((given.element, made.stored(storage)))
 }
 
-/// `QUO_world_array_add`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_array_add(
     w: *mut QUO_world_t,
@@ -94,7 +90,6 @@ pub extern "C" fn QUO_world_array_add(
     })
 }
 
-/// `QUO_world_array`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_array(
     w: *mut QUO_world_t,
@@ -125,7 +120,6 @@ pub extern "C" fn QUO_world_array(
     })
 }
 
-/// `QUO_world_array_origin`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_array_origin(
     w: *mut QUO_world_t,
@@ -152,7 +146,6 @@ pub extern "C" fn QUO_world_array_origin(
     })
 }
 
-/// `QUO_world_array_add_compressed`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_array_add_compressed(
     w: *mut QUO_world_t,
@@ -178,7 +171,6 @@ pub extern "C" fn QUO_world_array_add_compressed(
     })
 }
 
-/// `QUO_world_array_lines`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_array_lines(
     w: *mut QUO_world_t,
@@ -207,7 +199,6 @@ pub extern "C" fn QUO_world_array_lines(
     })
 }
 
-/// `QUO_world_array_lay_out`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_array_lay_out(
     w: *mut QUO_world_t,
@@ -224,7 +215,6 @@ pub extern "C" fn QUO_world_array_lay_out(
     })
 }
 
-/// `QUO_world_array_remove`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_array_remove(w: *mut QUO_world_t, name: Text) -> c_int {
     entry("QUO_world_array_remove", || {

@@ -10,7 +10,6 @@ use super::{invalid_state, with};
 use crate::guard::{Failure, Mark, entry};
 use crate::types::{Bytes, Growing, In, QUO_world_t, Text, int};
 
-/// `QUO_seats_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_seats_t {
@@ -24,7 +23,6 @@ pub struct QUO_seats_t {
     pub new_rank: c_int,
 }
 
-/// `QUO_carry_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_carry_t {
@@ -118,7 +116,6 @@ impl Carry for Carried {
     }
 }
 
-/// `QUO_world_carry`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_carry(
     w: *mut QUO_world_t,
@@ -136,7 +133,6 @@ pub extern "C" fn QUO_world_carry(
     })
 }
 
-/// `QUO_carry_give`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) -> c_int {
     entry("QUO_carry_give", || {

@@ -10,7 +10,6 @@ use super::{Open, invalid_state, with};
 use crate::guard::{Failure, Mark, entry};
 use crate::types::{Growing, Out, QUO_world_t};
 
-/// `QUO_event_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_event_t {
@@ -20,9 +19,7 @@ pub struct QUO_event_t {
     pub number: c_longlong,
     /// Seconds since the start of the job.
     pub time: c_double,
-    /// `QUO_event_kind_t`.
     pub kind: c_int,
-    /// `QUO_cause_t`.
     pub cause: c_int,
     /// The request; 0 for none.
     pub request: c_longlong,
@@ -51,7 +48,6 @@ unsafe impl Growing for QUO_event_t {
     const NAME: &'static str = "QUO_event_t";
 }
 
-/// `QUO_event_handler_t`.
 pub type QUO_event_handler_t = Option<unsafe extern "C" fn(*mut c_void, *const QUO_event_t)>;
 
 /// Cursors over the events.
@@ -168,7 +164,6 @@ pub(super) fn bring(w: *mut QUO_world_t) {
     }
 }
 
-/// `QUO_world_on_event`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_on_event(
     w: *mut QUO_world_t,
@@ -183,7 +178,6 @@ pub extern "C" fn QUO_world_on_event(
     })
 }
 
-/// `QUO_world_next_event`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_next_event(
     w: *mut QUO_world_t,

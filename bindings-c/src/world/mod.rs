@@ -132,7 +132,6 @@ pub(crate) fn create_world(
     Ok(())
 }
 
-/// `QUO_world_create`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_create(
     w: Out<*mut QUO_world_t>,
@@ -141,7 +140,6 @@ pub extern "C" fn QUO_world_create(
     entry("QUO_world_create", || create_world(w, options))
 }
 
-/// `QUO_world_end`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_end(w: *mut QUO_world_t) -> c_int {
     entry("QUO_world_end", || {
@@ -164,7 +162,6 @@ fn end(open: Box<Shared>) -> Result<(), Failure> {
     }
 }
 
-/// `QUO_world_status`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_status(w: *mut QUO_world_t, out_status: Out<c_int>) -> c_int {
     entry("QUO_world_status", || {
@@ -200,7 +197,6 @@ fn number(
     })
 }
 
-/// `QUO_world_rank`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c_int {
     entry("QUO_world_rank", || {
@@ -221,19 +217,16 @@ pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c
     })
 }
 
-/// `QUO_world_size`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_size(w: *mut QUO_world_t, out_size: Out<c_int>) -> c_int {
     entry("QUO_world_size", || number(w, "out_size", out_size, 1, World::size))
 }
 
-/// `QUO_world_capacity`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_capacity(w: *mut QUO_world_t, out_most: Out<c_int>) -> c_int {
     entry("QUO_world_capacity", || number(w, "out_most", out_most, 1, World::capacity))
 }
 
-/// `QUO_world_was_started`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_was_started(w: *mut QUO_world_t, out_started: Out<c_int>) -> c_int {
     entry("QUO_world_was_started", || {
@@ -241,7 +234,6 @@ pub extern "C" fn QUO_world_was_started(w: *mut QUO_world_t, out_started: Out<c_
     })
 }
 
-/// `QUO_world_epoch`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_epoch(w: *mut QUO_world_t, out_epoch: Out<c_longlong>) -> c_int {
     entry("QUO_world_epoch", || {
@@ -253,7 +245,6 @@ pub extern "C" fn QUO_world_epoch(w: *mut QUO_world_t, out_epoch: Out<c_longlong
     })
 }
 
-/// `QUO_world_node`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_node(w: *mut QUO_world_t, out_node: Out<c_int>) -> c_int {
     entry("QUO_world_node", || {
@@ -267,7 +258,6 @@ pub extern "C" fn QUO_world_node(w: *mut QUO_world_t, out_node: Out<c_int>) -> c
     })
 }
 
-/// `QUO_world_back_end`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_back_end(w: *mut QUO_world_t, out_text: Out<*mut c_char>) -> c_int {
     entry("QUO_world_back_end", || {
@@ -296,13 +286,11 @@ pub(crate) fn communicator<P>(
     })
 }
 
-/// `QUO_world_comm`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_comm(w: *mut QUO_world_t, out_comm: CommPlace) -> c_int {
     entry("QUO_world_comm", || communicator(w, out_comm.place("out_comm"), CommPlace::set))
 }
 
-/// `QUO_world_probe`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: Out<c_int>) -> c_int {
     entry("QUO_world_probe", || {
@@ -320,7 +308,6 @@ pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: Out<c_int>) -
     })
 }
 
-/// `QUO_world_wait`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_wait(w: *mut QUO_world_t, out_joins: Out<c_int>) -> c_int {
     entry("QUO_world_wait", || {
@@ -332,7 +319,6 @@ pub extern "C" fn QUO_world_wait(w: *mut QUO_world_t, out_joins: Out<c_int>) -> 
     })
 }
 
-/// `QUO_world_report_iteration`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_report_iteration(w: *mut QUO_world_t, number: c_longlong) -> c_int {
     entry("QUO_world_report_iteration", || {

@@ -15,10 +15,8 @@ use crate::collective::limit;
 use crate::guard::{Failure, Mark};
 use crate::types::{Growing, In, Text};
 
-/// `QUO_size_allowed_t`.
 pub type QUO_size_allowed_t = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
 
-/// `QUO_slurm_options_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_slurm_options_t {
@@ -46,7 +44,6 @@ unsafe impl Growing for QUO_slurm_options_t {
     const NAME: &'static str = "QUO_slurm_options_t";
 }
 
-/// `QUO_world_options_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_world_options_t {

@@ -20,11 +20,9 @@ use crate::codes::Code;
 use crate::guard::{Failure, Mark, entry_with_number, stay_quiet};
 use crate::types::{Growing, In, Out, QUO_world_t, Text};
 
-/// `QUO_element_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_element_t {
-    /// `QUO_element_type_t`.
     pub r#type: c_int,
     /// Name of the element, or NULL.
     pub name: Text,
@@ -42,7 +40,6 @@ pub struct QUO_element_t {
     pub branch: Option<unsafe extern "C" fn(c_int, *mut c_void) -> c_int>,
 }
 
-/// `QUO_program_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_program_t {
@@ -332,7 +329,6 @@ fn run_over(
     done
 }
 
-/// `QUO_program_run`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_program_run(
     program: In<QUO_program_t>,
@@ -350,7 +346,6 @@ pub extern "C" fn QUO_program_run(
     })
 }
 
-/// `QUO_program_serial`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_program_serial(
     program: In<QUO_program_t>,
@@ -372,7 +367,6 @@ fn run_serial(
     run_over(ptr::without_provenance_mut(handle), checked, arguments, trace)
 }
 
-/// `QUO_program_main`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_program_main(
     program: In<QUO_program_t>,

@@ -19,7 +19,6 @@ use crate::types::{
     Bytes, Growing, In, Longs, Out, QUO_world_t, Text, bytes_for_c, ids_for_c, int, text_for_c,
 };
 
-/// `QUO_pset_change_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_pset_change_t {
@@ -37,7 +36,6 @@ unsafe impl Growing for QUO_pset_change_t {
     const NAME: &'static str = "QUO_pset_change_t";
 }
 
-/// `QUO_pset_info_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_pset_info_t {
@@ -62,13 +60,11 @@ unsafe impl Growing for QUO_pset_info_t {
     const NAME: &'static str = "QUO_pset_info_t";
 }
 
-/// `QUO_pset_view_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_pset_view_t {
     /// Size known to the caller.
     pub size: usize,
-    /// `QUO_pset_change_kind_t`.
     pub kind: c_int,
     /// True if this process is in the delta.
     pub included: c_int,
@@ -115,7 +111,6 @@ fn unexpected(outcome: &Outcome) -> Failure {
     Failure::new(Code::Error, format!("unexpected reply: {outcome:?}"))
 }
 
-/// `QUO_pset_member`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_member(w: *mut QUO_world_t, out_member: Out<c_longlong>) -> c_int {
     entry("QUO_pset_member", || {
@@ -128,7 +123,6 @@ pub extern "C" fn QUO_pset_member(w: *mut QUO_world_t, out_member: Out<c_longlon
     })
 }
 
-/// `QUO_pset_names`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_names(w: *mut QUO_world_t, out_names: Out<*mut c_char>) -> c_int {
     entry("QUO_pset_names", || {
@@ -140,7 +134,6 @@ pub extern "C" fn QUO_pset_names(w: *mut QUO_world_t, out_names: Out<*mut c_char
     })
 }
 
-/// `QUO_pset_info`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_info(
     w: *mut QUO_world_t,
@@ -165,7 +158,6 @@ pub extern "C" fn QUO_pset_info(
     })
 }
 
-/// `QUO_pset_hint`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_hint(
     w: *mut QUO_world_t,
@@ -187,7 +179,6 @@ pub extern "C" fn QUO_pset_hint(
     })
 }
 
-/// `QUO_pset_members`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_members(
     w: *mut QUO_world_t,
@@ -209,7 +200,6 @@ pub extern "C" fn QUO_pset_members(
     })
 }
 
-/// `QUO_pset_operate`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_operate(
     w: *mut QUO_world_t,
@@ -245,7 +235,6 @@ pub extern "C" fn QUO_pset_operate(
     })
 }
 
-/// `QUO_pset_update`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_update(
     w: *mut QUO_world_t,
@@ -261,7 +250,6 @@ pub extern "C" fn QUO_pset_update(
     })
 }
 
-/// `QUO_pset_split`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_split(
     w: *mut QUO_world_t,
@@ -295,7 +283,6 @@ pub extern "C" fn QUO_pset_split(
     })
 }
 
-/// `QUO_pset_prune`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_prune(w: *mut QUO_world_t, set: Text) -> c_int {
     entry("QUO_pset_prune", || {
@@ -307,7 +294,6 @@ pub extern "C" fn QUO_pset_prune(w: *mut QUO_world_t, set: Text) -> c_int {
     })
 }
 
-/// `QUO_pset_publish`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_publish(
     w: *mut QUO_world_t,
@@ -329,7 +315,6 @@ pub extern "C" fn QUO_pset_publish(
     })
 }
 
-/// `QUO_pset_withdraw`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_withdraw(w: *mut QUO_world_t, set: Text, key: Text) -> c_int {
     entry("QUO_pset_withdraw", || {
@@ -341,7 +326,6 @@ pub extern "C" fn QUO_pset_withdraw(w: *mut QUO_world_t, set: Text, key: Text) -
     })
 }
 
-/// `QUO_pset_lookup`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_lookup(
     w: *mut QUO_world_t,
@@ -377,7 +361,6 @@ pub extern "C" fn QUO_pset_lookup(
     })
 }
 
-/// `QUO_pset_query`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_pset_query(
     w: *mut QUO_world_t,
@@ -412,7 +395,6 @@ pub extern "C" fn QUO_pset_query(
     })
 }
 
-/// `QUO_world_accept`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_accept(
     w: *mut QUO_world_t,
@@ -456,7 +438,6 @@ pub extern "C" fn QUO_world_accept(
     })
 }
 
-/// `QUO_world_confirm`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_confirm(
     w: *mut QUO_world_t,

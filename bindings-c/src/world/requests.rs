@@ -16,13 +16,11 @@ use crate::collective::limit;
 use crate::guard::{Failure, entry};
 use crate::types::{Growing, In, Out, QUO_world_t, Text, text_for_c};
 
-/// `QUO_request_spec_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_request_spec_t {
     /// Size known to the caller.
     pub size: usize,
-    /// `QUO_request_kind_t`.
     pub kind: c_int,
     /// Number of ranks.
     pub ranks: c_int,
@@ -44,7 +42,6 @@ unsafe impl Growing for QUO_request_spec_t {
     const NAME: &'static str = "QUO_request_spec_t";
 }
 
-/// `QUO_progress_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QUO_progress_t {
@@ -177,7 +174,6 @@ fn measured(given: &QUO_progress_t) -> Result<Progress, Failure> {
     })
 }
 
-/// `QUO_world_report_progress`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_report_progress(
     w: *mut QUO_world_t,
@@ -192,7 +188,6 @@ pub extern "C" fn QUO_world_report_progress(
     })
 }
 
-/// `QUO_world_request`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_request(
     w: *mut QUO_world_t,
@@ -214,7 +209,6 @@ pub extern "C" fn QUO_world_request(
     })
 }
 
-/// `QUO_world_ask`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_ask(
     w: *mut QUO_world_t,
@@ -237,7 +231,6 @@ fn step_of(open: &Open, request: c_longlong) -> Result<Step, Failure> {
     step.ok_or_else(|| Failure::new(Code::NotFound, format!("no request {request} is known")))
 }
 
-/// `QUO_world_cancel`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_cancel(w: *mut QUO_world_t, request: c_longlong) -> c_int {
     entry("QUO_world_cancel", || {
@@ -249,7 +242,6 @@ pub extern "C" fn QUO_world_cancel(w: *mut QUO_world_t, request: c_longlong) -> 
     })
 }
 
-/// `QUO_world_note`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_note(w: *mut QUO_world_t, cause: c_int, text: Text) -> c_int {
     entry("QUO_world_note", || {
@@ -264,7 +256,6 @@ pub extern "C" fn QUO_world_note(w: *mut QUO_world_t, cause: c_int, text: Text) 
     })
 }
 
-/// `QUO_world_request_step`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_request_step(
     w: *mut QUO_world_t,
@@ -280,7 +271,6 @@ pub extern "C" fn QUO_world_request_step(
     })
 }
 
-/// `QUO_world_request_state`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_request_state(
     w: *mut QUO_world_t,
@@ -313,7 +303,6 @@ pub extern "C" fn QUO_world_request_state(
     })
 }
 
-/// `QUO_world_report`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_report(w: *mut QUO_world_t, out_json: Out<*mut c_char>) -> c_int {
     entry("QUO_world_report", || {

@@ -12,7 +12,6 @@ use crate::codes::Code;
 use crate::guard::{Failure, entry};
 use crate::types::{Bytes, CommPlace, Growing, Out, QUO_world_t, Text};
 
-/// `QUO_world_begin`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_begin(w: *mut QUO_world_t) -> c_int {
     entry("QUO_world_begin", || with(w, Open::begin))
@@ -43,7 +42,6 @@ pub(crate) fn window_communicator<P>(
     })
 }
 
-/// `QUO_window_comm`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_comm(w: *mut QUO_world_t, which: c_int, out_comm: CommPlace) -> c_int {
     entry("QUO_window_comm", || {
@@ -51,7 +49,6 @@ pub extern "C" fn QUO_window_comm(w: *mut QUO_world_t, which: c_int, out_comm: C
     })
 }
 
-/// `QUO_window_counts`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_counts(
     w: *mut QUO_world_t,
@@ -64,7 +61,6 @@ pub extern "C" fn QUO_window_counts(
     })
 }
 
-/// `QUO_window_tell`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_tell(w: *mut QUO_world_t, data: Bytes, length: usize) -> c_int {
     entry("QUO_window_tell", || {
@@ -89,7 +85,6 @@ pub extern "C" fn QUO_window_tell(w: *mut QUO_world_t, data: Bytes, length: usiz
     })
 }
 
-/// `QUO_window_move`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_move(w: *mut QUO_world_t) -> c_int {
     entry("QUO_window_move", || {
@@ -100,13 +95,11 @@ pub extern "C" fn QUO_window_move(w: *mut QUO_world_t) -> c_int {
     })
 }
 
-/// `QUO_window_move_begin`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_move_begin(w: *mut QUO_world_t) -> c_int {
     entry("QUO_window_move_begin", || with(w, Open::begin_move))
 }
 
-/// `QUO_window_move_test`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_move_test(w: *mut QUO_world_t, out_done: Out<c_int>) -> c_int {
     entry("QUO_window_move_test", || {
@@ -118,7 +111,6 @@ pub extern "C" fn QUO_window_move_test(w: *mut QUO_world_t, out_done: Out<c_int>
     })
 }
 
-/// `QUO_window_move_end`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_move_end(w: *mut QUO_world_t) -> c_int {
     entry("QUO_window_move_end", || {
@@ -129,7 +121,6 @@ pub extern "C" fn QUO_window_move_end(w: *mut QUO_world_t) -> c_int {
     })
 }
 
-/// `QUO_world_commit`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_commit(w: *mut QUO_world_t) -> c_int {
     entry("QUO_world_commit", || {
@@ -139,7 +130,6 @@ pub extern "C" fn QUO_world_commit(w: *mut QUO_world_t) -> c_int {
     })
 }
 
-/// `QUO_world_abort`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
     entry("QUO_world_abort", || {
@@ -158,7 +148,6 @@ pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
     })
 }
 
-/// `QUO_move_metrics_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QUO_move_metrics_t {
@@ -207,7 +196,6 @@ impl From<&Moved> for QUO_move_metrics_t {
     }
 }
 
-/// `QUO_world_last_move`.
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_last_move(
     w: *mut QUO_world_t,

@@ -412,7 +412,7 @@ impl Registry {
         each.collect()
     }
 
-    /// Returns the processes of this node with memory that this process cannot map, or must not use.
+    /// Returns processes of this node with memory that this process cannot map, or must not use.
     fn out_of_sight(&self, all: &[Holds], me: usize) -> Vec<usize> {
         let node = all[me].node;
         let others = all.iter().enumerate().filter(|(other, holds)| {

@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Returns the milliseconds of an iteration.
 fn iteration(world: &World) -> Result<f64, Box<dyn Error>> {
     let since = Instant::now();
-    // Sleeps in place of the computation, which leaves the cores to the spawned processes.
+    // Sleeps: this stands in for the computation, and leaves the cores to spawned processes.
     std::thread::sleep(Duration::from_millis(1));
     let limits = WaitLimits::for_at_most(Duration::from_secs(60));
     world.communicator().ok_or("no rank")?.barrier(&limits)?;

@@ -3,7 +3,7 @@
 //! Run it with `mpirun -n 4 grow`.
 #![allow(clippy::print_stdout)]
 
-// The page quotes everything below.
+// What follows is on the page.
 use std::error::Error;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::State;
 
-/// Time between two looks at the load of a node.
+/// Time between two measurements of the load of a node.
 const LOADS: Duration = Duration::from_secs(5);
 
 /// Returns the time from one sample to the next, over `nodes` nodes: between half and one and a

@@ -8,8 +8,7 @@
 //! | which ranks? | [`Ranks`] | `ranks.rs` |
 //! | where is each element? | [`Distribution`], [`Grid`], [`Storage`] | `distribution.rs` |
 //! | the same for sparse matrices | [`Compressed`] | `sparse.rs` |
-//! | which ranks exchange which messages, and when? | [`Schedule`], [`Part`], [`Step`] |
-//! `schedule.rs` |
+//! | which ranks exchange which messages, and when? | [`Schedule`], [`Part`], [`Step`] | `schedule.rs` |
 //! | in which step, without contention? | | `steps/` |
 //! | which bytes, and how are they moved? | [`Message`], [`in_turns`] | `message.rs`, `meet.rs`, `kernel.rs` |
 //! | what does it cost? | [`Statistics`], [`Link`] | `cost.rs` |

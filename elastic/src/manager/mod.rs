@@ -3,8 +3,7 @@
 //! | manager | source of decisions |
 //! |---|---|
 //! | [`ScriptedPlan`] | a [plan](crate::model::plan) written before |
-//! | [`ControlSocket`] | clients of the job's control socket: `quo-elastic grow JOB 2`, or a script
-//! |
+//! | [`ControlSocket`] | clients of the job's control socket: `quo-elastic grow JOB 2`, or a script |
 //! | [`NoticeFolder`] | any program that can put files into a folder |
 //! | [`Slurm`](slurm::Slurm) | Slurm: nodes are added and released with ranks, and jobs end |
 //!

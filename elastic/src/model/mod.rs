@@ -2,8 +2,7 @@
 //!
 //! | question | module |
 //! |---|---|
-//! | which processes, nodes and spawned units exist? | [`member`],
-//! [`process_table`](self::process_table) |
+//! | which processes, nodes and spawned units exist? | [`member`], [`process_table`](self::process_table) |
 //! | where do joiners go, which ranks leave, how many ranks may there be? | [`place`] |
 //! | what does a resize change? | `order` |
 //! | what became of a request? | [`change`] |

@@ -222,8 +222,8 @@ impl ProcessSets {
     /// Returns the value under a key at a set, waiting at most `wait` for one; `None` if none
     /// arrived.
     ///
+    /// # Errors
     /// [`Error::Sets`], also if the set is removed meanwhile.
-    /// [`Error::Sets`], also when the set goes meanwhile.
     #[doc(alias = "PMIx_Lookup")]
     pub fn lookup(
         &mut self,

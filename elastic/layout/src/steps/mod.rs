@@ -9,8 +9,7 @@
 //! | block-cyclic over any two grids: disjoint complete graphs | Latin squares, or the published order where that has no contention | fewest | `groups.rs` |
 //! | runs to runs: a path | greedily along it | fewest | `staircase.rs` |
 //! | anything else of moderate size | alternating paths | fewest | `colour.rs` |
-//! | anything else of any size | each axis separately, then the product | no contention |
-//! `product.rs` |
+//! | anything else of any size | each axis separately, then the product | no contention | `product.rs` |
 //! | replicated before or after | doubling, or in turns | fewest | `replicas.rs` |
 //!
 //! A rank finds its own messages without those of other ranks, except for the third row.

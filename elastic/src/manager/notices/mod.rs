@@ -3,8 +3,7 @@
 //! | notice | request |
 //! |---|---|
 //! | a file in a [folder](NoticeFolder) | its content, acknowledged by a file |
-//! | [SIGTERM](crate::WorldOptions::term_notice) to rank 0's process | shrink to the program's
-//! smallest size before the job ends |
+//! | [SIGTERM](crate::WorldOptions::term_notice) to rank 0's process | shrink to the program's smallest size before the job ends |
 
 mod files;
 mod folder;

@@ -16,12 +16,10 @@ use serde::{Deserialize, Serialize};
 /// | ready | launched | all joiners wait |
 /// | pending | announced; only with joiners | the application has named the set they join |
 /// | confirmed | pending, launched | the joiners have read the name |
-/// | agreed | announced, and ready with joiners; again until begun | the agents: the round is known
-/// |
+/// | agreed | announced, and ready with joiners; again until begun | the agents: the round is known |
 /// | begun | agreed | all ranks: the window is open |
 /// | moved | begun | all ranks: data are at their new place |
-/// | finalized | announced; confirmed with joiners; accepted by all bound sets with leavers | the
-/// application |
+/// | finalized | announced; confirmed with joiners; accepted by all bound sets with leavers | the application |
 /// | aborted | accepted, and any later step that is no end | any side, with a cause |
 ///
 /// Huber 2021, sections 6.2 and 6.4, has announced, pending, finalized and aborted, and aborts

@@ -1,5 +1,5 @@
 //! Lets the program find the MPI's libraries where quo-mpi found them.
-#![allow(clippy::print_stdout)] // That is how build scripts talk to cargo.
+#![allow(clippy::print_stdout)] // This is how build scripts send directives to cargo.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

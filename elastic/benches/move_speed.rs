@@ -1,11 +1,13 @@
-//! Speed of moving arrays on a node: `mpirun -n 2 move_speed shared 64`, with the megabytes of each array.
+//! Speed of moving arrays on a node: `mpirun -n 2 move_speed shared 64`, with the size of each
+//! array in megabytes.
 //!
-//! The world goes from one rank to all and back. After each move all ranks that take part do the same with plain means,
-//! into memory that is as new: with `shared` they copy as many bytes as the move brings each of them; with `messages`,
-//! by which data go between nodes, two ranks send each other in one message the bytes that the move sends, and copy
-//! those that stay. The ratio is the plain way's time by the move's, the median of some rounds; the last line, JSON,
-//! has the lowest of all cases and directions, and with `shared` the lowest beside copying into memory that is in use
-//! already. With `background` the ranks compute while the data move.
+//! The world changes from one rank to all and back. After each move all participating ranks do the
+//! same by plain means, into equally new memory: with `shared` each copies as many bytes as the
+//! move brings it; with `messages`, which are used between nodes, two ranks exchange in one message
+//! the bytes that the move sends, and copy those that stay. The ratio is the time of the plain way
+//! divided by that of the move, the median of some rounds; the last line, JSON, has the lowest over
+//! all cases and directions, and with `shared` also the lowest relative to copying into memory
+//! already in use. With `background` the ranks compute while the data move.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -18,12 +20,12 @@ use quo::group::{Group as _, WaitLimits};
 use quo_mpi::{Mpi, MpiGroup};
 
 const ROUNDS: usize = 9;
-/// The first of the cases in which the data for a rank do not lie together.
+/// The first of the cases in which a rank's data are not contiguous.
 const FIRST_IN_TURNS: usize = 2;
-/// Between two looks at a move in the background.
+/// Time between two checks of a move in the background.
 const COMPUTED: Duration = Duration::from_millis(1);
 
-/// Of one case and one direction, round by round.
+/// Times of one case and one direction, round by round.
 #[derive(Clone, Default)]
 struct Times {
     moved: Vec<f64>,
@@ -33,7 +35,7 @@ struct Times {
     bytes: u64,
 }
 
-/// Work of a rank while data moved in the background, in seconds.
+/// Work done by a rank while data moved in the background, in seconds.
 #[derive(Default)]
 struct Background {
     computed: f64,
@@ -79,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (plain, in_use) = if way == "messages" {
                 (send_as_much(&moved, &group)?, f64::NAN)
             } else {
-                // Everybody copies as much as it has just got.
+                // Each rank copies as much as it has just received.
                 let got = if window.leaves() { 0 } else { moved.all_sent + moved.all_kept };
                 let new = window.next().map_or(1, |next| next.size() as u64);
                 copy_as_many((got / new) as usize, &group)?
@@ -149,7 +151,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seconds in which all copy, each as many bytes as it says, into memory that is new to it, and once more into the same.
+/// Returns the seconds in which all ranks copy, each its number of bytes, into new memory, and once
+/// more into the same memory.
 fn copy_as_many(bytes: usize, group: &MpiGroup) -> Result<(f64, f64), Box<dyn Error>> {
     let from = vec![1_u8; bytes];
     group.barrier()?;
@@ -167,7 +170,8 @@ fn copy_as_many(bytes: usize, group: &MpiGroup) -> Result<(f64, f64), Box<dyn Er
     Ok((new, begun.elapsed().as_secs_f64()))
 }
 
-/// Seconds in which one of two ranks sends its data for the other, and both copy those that stay.
+/// Returns the seconds in which one of two ranks sends its data for the other, and both copy the
+/// data that stay.
 fn send_as_much(moved: &Moved, group: &MpiGroup) -> Result<f64, Box<dyn Error>> {
     if group.size() != 2 {
         return Err("one message is sent between two ranks".into());
@@ -195,7 +199,7 @@ fn send_as_much(moved: &Moved, group: &MpiGroup) -> Result<f64, Box<dyn Error>> 
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Moves while this rank computes, and looks at the move now and then.
+/// Moves the data while this rank computes and checks the move from time to time.
 fn in_background(window: &mut Window<'_>, noted: &mut Background) -> Result<Moved, Box<dyn Error>> {
     let begun = Instant::now();
     let mut moving = window.begin_move()?;
@@ -224,7 +228,7 @@ fn lowest(ratios: &[f64]) -> f64 {
     ratios.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// The median.
+/// Returns the median.
 fn middle(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,6 +1,6 @@
-//! Cost of a parked resize: `mpirun -n 2 resize_cost [rounds]`. Prints one line of JSON: nanoseconds of a probe with
-//! nothing pending, and microseconds of a grow and of a shrink by one rank, from the request to the return of the
-//! commit, with one context that goes along.
+//! Cost of a parked resize: `mpirun -n 2 resize_cost [rounds]`. Prints one line of JSON:
+//! nanoseconds of a probe with nothing pending, and microseconds of a growth and of a shrink by one
+//! rank, from the request to the return of the commit, with one context that follows.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -68,7 +68,7 @@ fn probe(world: &mut World) -> Result<f64, elastic::Error> {
     Ok(since.elapsed().as_secs_f64() * 1e9 / f64::from(PROBES))
 }
 
-/// The median.
+/// Returns the median.
 fn middle(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,8 +1,9 @@
-//! Cost of a growth by a started rank for the ranks that are there: `mpirun -n 2 start_cost [rounds [alone]]`, the
-//! latter without a starter. Prints one line of JSON: milliseconds from the window's beginning to the end of its commit
-//! (`stall_ms`; of that until the joiners are there: `begin_ms`), from the request to the ranks' entry (`start_ms`),
-//! and the share of that in which they went on (`overlap_percent`): an iteration, a millisecond of rest and a barrier
-//! of all, that takes more than twice the usual time is lost for the time beyond that.
+//! Cost of a growth by a spawned rank for the present ranks:
+//! `mpirun -n 2 start_cost [rounds [alone]]`, with `alone` without a starter. Prints one line of
+//! JSON: milliseconds from the window's beginning to the end of its commit (`stall_ms`; until the
+//! joiners have joined: `begin_ms`), from the request to the ranks' entry (`start_ms`), and the
+//! share of that in which they continued (`overlap_percent`): an iteration, which is a millisecond
+//! of sleep and a barrier of all, counts as lost for the time beyond twice the usual time.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut world = World::create(
         WorldOptions::new().max_ranks(3).allow_oversubscribe(true).spawn_helper(!is_alone),
     )?;
-    // All of them find the same, and end together.
+    // All ranks get the same result, and end together.
     if let Err(why) = &world.back_end().spawned {
         let message = format!("no rank can be started here: {why}");
         world.end()?;
@@ -85,17 +86,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Milliseconds.
+/// Returns the milliseconds of an iteration.
 fn iteration(world: &World) -> Result<f64, Box<dyn Error>> {
     let since = Instant::now();
-    // Sleeps: stands for the computation, which leaves the cores to those that are started.
+    // Sleeps: this stands in for the computation, and leaves the cores to spawned processes.
     std::thread::sleep(Duration::from_millis(1));
     let limits = WaitLimits::for_at_most(Duration::from_secs(60));
     world.communicator().ok_or("no rank")?.barrier(&limits)?;
     Ok(since.elapsed().as_secs_f64() * 1e3)
 }
 
-/// The median.
+/// Returns the median.
 fn middle(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)

@@ -2,9 +2,9 @@
 //! changes every few iterations. `mpirun -n 8 synthetic mode=step start=2 limit=8 delta=2 every=10 blocking=0
 //! iterations=60 elements=2000000`.
 //!
-//! Mode `inc` changes by `delta` until `limit` is reached; `step` goes `delta`, then twice `delta` and so on away from
-//! `start`, and back each time. Prints, in milliseconds, the phases of each change as the thesis's tables have them:
-//! as rank 0 sees them, and as the event log does.
+//! Mode `inc` changes by `delta` until `limit` is reached; `step` moves away from `start` by
+//! `delta`, then by twice `delta` and so on, and back each time. Prints the phases of each change
+//! in milliseconds, as in the thesis's tables: as measured on rank 0, and from the event log.
 #![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;
@@ -66,18 +66,18 @@ impl Parameters {
     }
 }
 
-/// Rank 0's notes of a change.
+/// Rank 0's measurements of a change.
 struct Change {
     asked: Instant,
     queried: Duration,
     set_operation: Duration,
     is_growth: bool,
     delta: SetName,
-    /// Each acceptance, the last one with the switch.
+    /// Durations of the acceptances, the last one with the switch.
     accepts: Vec<Duration>,
 }
 
-/// State that all ranks have to know to do the same.
+/// State that all ranks need in order to act in the same way.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct State {
     iteration: u64,
@@ -145,7 +145,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// One look for a change, and one acceptance if there is one.
+/// Queries for a change once, and accepts once if there is one.
 fn adapt(
     world: &mut World,
     sets: &mut ProcessSets,
@@ -219,14 +219,15 @@ fn report(world: &World, change: &Change) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds between two steps; 0 where there is none, as joiners in a shrink.
+/// Milliseconds between two steps; 0 if one is missing, as for joiners in a shrink.
 fn between(end: &Event, from: Step, to: Step) -> f64 {
     let times = (end.steps.get(&from), end.steps.get(&to));
     let (Some(from), Some(to)) = times else { return 0.0 };
     to.saturating_sub(*from) as f64 / 1e3
 }
 
-/// Counts the points of a thrown stone's way that lie in a box: blocks of equal size, the rest for the last rank.
+/// Counts the points of a thrown stone's path that lie in a box: blocks of equal size, the rest for
+/// the last rank.
 fn work(world: &World, elements: u64) -> Result<u64> {
     let group = world.communicator().ok_or("no rank")?.group()?;
     let limits = WaitLimits::for_at_most(PATIENCE);

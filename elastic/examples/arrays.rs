@@ -1,10 +1,12 @@
-//! Arrays of every kind through a list of sizes: `mpirun -n 4 arrays shared 1 4 2 3 1`. After each change every rank
-//! looks at each of its elements, and all change theirs before the next one.
+//! Moves arrays of every kind through a list of sizes: `mpirun -n 4 arrays shared 1 4 2 3 1`. After
+//! each change every rank checks all of its elements, and all ranks change theirs before the next
+//! one.
 //!
-//! The first word says how they go: `shared` as ever, `messages` without shared memory, `background` while the ranks
-//! count. A size may have a mark: `3!` is given up after the move, with `3?` the last of the old ranks has
-//! registered something else, with `3~` a callback gives nothing but a reason, with `3^` joiners lack the callback,
-//! with `3#` one rank leaves a move before its end.
+//! The first word chooses how data move: `shared` is the default, `messages` works without shared
+//! memory, `background` lets the ranks count during the move. A size may have a mark: `3!` is given
+//! up after the move, with `3?` the last of the old ranks has registered another array, with `3~` a
+//! callback fails with a reason, with `3^` joiners lack the callback, with `3#` one rank abandons a
+//! move before its end.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -17,14 +19,14 @@ use quo_mpi::Mpi;
 
 type Failed = Box<dyn Error>;
 
-/// One word of the list.
+/// One word of the list: a size and its mark.
 #[derive(Clone, Copy)]
 struct Turn {
     size: usize,
     mark: char,
 }
 
-/// Name, bytes of an element, and how it lies.
+/// Name, element size in bytes, and layout of each array.
 fn arrays() -> Vec<(&'static str, usize, Pattern)> {
     let square = Grids::NearlySquare;
     let blocks = Pattern::checkerboard((37, 53), (4, 5), square);
@@ -42,12 +44,12 @@ fn arrays() -> Vec<(&'static str, usize, Pattern)> {
         ("everywhere", 8, Pattern::replicated(99)),
         ("three elements", 8, Pattern::block(3)),
         ("nothing", 8, Pattern::block(0)),
-        // Larger than what is packed or copied at a time.
+        // Larger than the portion that is packed or copied at a time.
         ("large", 8, Pattern::block_cyclic(300_000, 1000)),
     ]
 }
 
-/// A byte of an element, as it is at a time.
+/// Returns the expected byte of an element at a time.
 fn right(array: usize, place: (usize, usize), byte: usize, time: usize) -> u8 {
     let mixed = place.0.wrapping_mul(0x9e37) ^ place.1.wrapping_mul(0x85eb) ^ (array << 5);
     (mixed.wrapping_add(mixed >> 8).wrapping_add(byte * 29).wrapping_add(time * 101)) as u8
@@ -286,7 +288,7 @@ fn check(world: &World, carried: &Mutex<Words>, time: usize) -> Result<(), Faile
     let words = &carried.lock().map_err(|error| error.to_string())?.mine;
     let right: Vec<_> =
         (rank..WORDS).step_by(size).map(|number| (number, (number * 7 + time) as u64)).collect();
-    // Only in a program in which they are carried everywhere.
+    // Only if all processes have registered the callback.
     if data.names().any(|name| name == "words") && *words != right {
         return Err(format!("words on rank {rank} are {words:?}").into());
     }

@@ -1,13 +1,13 @@
-//! Does iterations until somebody ends it, and can be told to change its size meanwhile:
+//! Runs iterations until it is stopped, and changes its size meanwhile on request:
 //! `mpirun -n 4 controlled NAME START FOLDER [PLAN]`.
 //!
-//! The folder is where others say what is to be: it ends when there is a file `stop`, and rank R does not go on
-//! while there is a file `hold-R`. Events are appended to `events` there, and the control socket is in `sockets`.
-//! With `ELASTIC_USUAL_SOCKET` it is where jobs have it that name no folder.
-//! With `ELASTIC_UNITS` it ends when so many units of work are done: in an iteration, of `ELASTIC_ITERATION_MS`, each rank
-//! does one. With `ELASTIC_BYTES` it reports that all ranks together have so much memory.
-//! With `ELASTIC_MOST` it starts processes beyond those that were launched; in a job of Slurm, nodes come and go with
-//! them.
+//! The folder controls the program: it ends when there is a file `stop`, and rank R pauses while
+//! there is a file `hold-R`. Events are appended to `events` there, and the control socket is in
+//! `sockets`. With `ELASTIC_USUAL_SOCKET` the socket is in the usual folder of jobs that name none.
+//! With `ELASTIC_UNITS` it ends after this many units of work: in an iteration, of
+//! `ELASTIC_ITERATION_MS`, each rank does one. With `ELASTIC_BYTES` it reports that all ranks
+//! together use this much memory. With `ELASTIC_MOST` it spawns processes in addition to the
+//! launched ones; in a Slurm job, nodes are added and released with them.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let folder = PathBuf::from(folder);
     let most = std::env::var("ELASTIC_MOST").ok();
-    // Processes are started by a thread of their own.
+    // A separate thread spawns processes.
     let level = if most.is_some() { ThreadLevel::Multiple } else { ThreadLevel::Single };
     let mut options =
         WorldOptions::new().name(name).start(start.parse()?).log(folder.join("events")).manager(
@@ -59,13 +59,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut world = World::create(options)?;
     let mut context = None;
     let mut iteration: u64 = 0;
-    // Of rank 0.
+    // Used on rank 0.
     let mut done: u64 = 0;
     if world.status() == Status::New {
         context = Some(world.context()?);
         if notices.is_some() {
             write_number(&world, &folder)?;
-            // All are known before somebody is told so.
+            // All numbers are written before the context is reported.
             barrier(&world)?;
         }
     }
@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whoever looks on does not want to wait for long.
+/// Shorter limits, so that a demonstration or test need not wait long.
 fn impatient(slurm: Slurm) -> Slurm {
     let mut options = slurm::Options::default();
     options.wait = Duration::from_secs(5);
@@ -139,14 +139,14 @@ fn write_number(world: &World, folder: &Path) -> std::io::Result<()> {
     std::fs::rename(folder.join(new), folder.join(path))
 }
 
-/// Returns true if the job ends soon, as somebody has said.
+/// Returns true if the job ends soon according to a notice.
 fn is_noticed(world: &World) -> bool {
     let events = world.requests().map(|requests| requests.events(0)).unwrap_or_default();
     let causes = events.iter().filter_map(|event| event.cause.as_ref());
     causes.into_iter().any(|cause| cause.kind == CauseKind::Deadline)
 }
 
-/// The work that there is.
+/// Total work of the job.
 #[derive(Clone, Copy)]
 struct Work {
     units: Option<u64>,
@@ -178,7 +178,7 @@ impl Work {
     }
 }
 
-/// What rank 0 sees, all ranks are told.
+/// Broadcasts rank 0's decision whether to continue.
 fn goes_on(world: &World, folder: &Path, left: Option<u64>) -> Result<bool, Box<dyn Error>> {
     let all = world.communicator().ok_or("no rank")?;
     let is_last = all.size() == 1 && std::env::var_os("ELASTIC_TERM").is_some();
@@ -190,7 +190,8 @@ fn goes_on(world: &World, folder: &Path, left: Option<u64>) -> Result<bool, Box<
 
 fn compute(rank: usize, folder: &Path, iteration: Duration) {
     let held = folder.join(format!("hold-{rank}"));
-    // Stands for the computation of an iteration, which leaves the cores to others here.
+    // Sleeps in place of the computation of an iteration, which leaves the cores to other
+    // processes.
     std::thread::sleep(iteration);
     while held.exists() {
         std::thread::sleep(Duration::from_millis(2));

@@ -1,4 +1,5 @@
-//! The Rust program of `docs/elastic.md`, in which it stands word for word: grows to four ranks and shrinks to one.
+//! The Rust program of `docs/elastic.md`, which quotes it word for word: grows to four ranks and
+//! shrinks to one.
 //! Run it with `mpirun -n 4 grow`.
 #![allow(clippy::print_stdout)]
 

@@ -1,6 +1,7 @@
-//! The elastic world as one program in Rust, C and Fortran, which prints the same in each: options, requests, events,
-//! a move beside other work, process sets, and resizes by them: `mpirun -n 4 languages`. Two of the four processes are
-//! parked at first. In C: `bindings-c/tests/elastic/languages.c`; in Fortran: `tests/programs/elastic_languages.F90`.
+//! The elastic world as the same program in Rust, C and Fortran, with the same output: options,
+//! requests, events, a move during other work, process sets, and resizes by them:
+//! `mpirun -n 4 languages`. Two of the four processes are parked at first. In C:
+//! `bindings-c/tests/elastic/languages.c`; in Fortran: `tests/programs/elastic_languages.F90`.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeSet;
@@ -167,7 +168,7 @@ fn joined(names: &[SetName]) -> String {
     names.iter().map(SetName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Kind of a refusal by the sets.
+/// Returns the kind of a refusal by the sets.
 fn refused<T>(outcome: std::result::Result<T, elastic::Error>) -> Option<SetsErrorKind> {
     match outcome {
         Err(elastic::Error::Sets { kind, .. }) => Some(kind),
@@ -175,7 +176,7 @@ fn refused<T>(outcome: std::result::Result<T, elastic::Error>) -> Option<SetsErr
     }
 }
 
-/// On rank 0: the algebra of sets, hints, and values that lie at them.
+/// Checks the algebra of sets, hints, and values published at them. On rank 0.
 fn algebra(sets: &mut ProcessSets) -> Result<()> {
     let (main, own) = (SetName::application("parity")?, SetName::caller());
     let (others, parts) = (main.below("others")?, main.below("parts")?);
@@ -219,7 +220,7 @@ fn algebra(sets: &mut ProcessSets) -> Result<()> {
     ensure(nothing.is_none(), "what was withdrawn is there")
 }
 
-/// On rank 0, while nobody probes.
+/// Makes requests while no rank probes. On rank 0.
 fn ask(world: &World) -> Result<()> {
     let requests = world.requests().ok_or("not rank 0")?;
     let Err((number, cause)) = requests.ask(Request::new(RequestKind::Size(3), "application"))
@@ -251,7 +252,7 @@ fn ask(world: &World) -> Result<()> {
     ensure(requests.cancel(RequestId(99)).is_err(), "no such request")
 }
 
-/// The window of a resize; in the first one the arrays move beside other work.
+/// Runs the window of a resize; in the first one the arrays move during other work.
 fn change(world: &mut World, is_first: bool, is_old: bool) -> Result<()> {
     let mut turn = if is_old { 7 } else { 0 };
     let mut window = world.begin()?;
@@ -282,7 +283,7 @@ fn change(world: &mut World, is_first: bool, is_old: bool) -> Result<()> {
     say_world(world)
 }
 
-/// A resize by process sets, by the ranks: it is done at the end.
+/// Resizes by process sets, on the ranks; returns when it is done.
 fn resize(world: &mut World, sets: &mut ProcessSets, wish: RequestKind) -> Result<()> {
     let main = SetName::application("parity")?;
     let mut delta = main.clone();
@@ -319,7 +320,7 @@ fn resize(world: &mut World, sets: &mut ProcessSets, wish: RequestKind) -> Resul
     change(world, false, true)
 }
 
-/// The number that a kind of event has in C and Fortran.
+/// Returns the number of a kind of event in C and Fortran.
 fn kind_of(what: Happening) -> usize {
     match what {
         Happening::Started => 0,
@@ -329,7 +330,7 @@ fn kind_of(what: Happening) -> usize {
     }
 }
 
-/// On rank 0, at the end: the steps of each request, and the notice.
+/// Checks the steps of each request, and the notice. On rank 0, at the end.
 fn events(world: &World, seen: &AtomicU64) -> Result<()> {
     let requests = world.requests().ok_or("not rank 0")?;
     let events = requests.events(0);
@@ -345,7 +346,7 @@ fn events(world: &World, seen: &AtomicU64) -> Result<()> {
         let kinds: String = kinds.iter().map(|kind| format!(" {kind}")).collect();
         println!("request {number}:{kinds}");
     }
-    // They are brought by another thread.
+    // Another thread delivers the events.
     let deadline = Instant::now() + PATIENCE;
     while seen.load(Ordering::Relaxed) < events.len() as u64 && Instant::now() < deadline {
         std::thread::yield_now();
@@ -365,7 +366,7 @@ fn events(world: &World, seen: &AtomicU64) -> Result<()> {
     println!("measured: {}", u8::from(is_measured));
     let limits = SizeLimits { min: 2, max: 4, allowed: AllowedSizes::OneOf(vec![2, 4]) };
     println!("limits: {}", u8::from(status.limits == Some(limits)));
-    // Is a notice.
+    // SIGTERM is a notice.
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)?;
     println!("reported: {}", u8::from(status.job == "parity" && status.size == 4));
     Ok(())

@@ -1,6 +1,7 @@
-//! Goes through the promises of process sets, on every rank: `mpirun -n 4 sets`. Three ranks begin; one joins, then two
-//! leave. Says how long a query takes on rank 0. With `mpirun -n 3 sets started` two join, one after another, that are
-//! started for it, and two leave; two join again, and all leave that were started.
+//! Checks process sets on every rank: `mpirun -n 4 sets`. Three ranks begin; one joins, then two
+//! leave. Prints the duration of a query on rank 0. With `mpirun -n 3 sets started` two processes
+//! are spawned and join, one after another, and two ranks leave; two join again, and all spawned
+//! ranks leave.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -46,9 +47,10 @@ fn main() -> Result<()> {
             queries(&mut sets)?;
         }
     }
-    // Who joins goes on with those who are there.
+    // A joiner continues with the present ranks.
     while let Some(&size) = sizes.get(world.epoch() as usize) {
-        // The first who is called in does not come before the others have given up waiting for it once.
+        // The first parked process that is called in joins only after the others have once waited
+        // for it in vain.
         let is_held = !are_started && world.epoch() == 0;
         if world.status() == Status::Parked && is_held {
             hold_back(&mut sets)?;
@@ -101,7 +103,7 @@ fn algebra(world: &World, sets: &mut ProcessSets) -> Result<()> {
     let as_it_is = AttributeChange::none();
     barrier(world)?;
 
-    // All at once: the sets have one order, and everybody sees all in the end.
+    // All at the same time: the sets have one order, and every rank sees all of them in the end.
     let mine = all.below(&format!("rank-{}", world.rank()))?;
     let made = sets.operate(SetOp::Intersection, &all, &own, Some(&mine), &as_it_is)?;
     ensure(made == mine, "another name than wanted")?;
@@ -149,7 +151,7 @@ fn algebra(world: &World, sets: &mut ProcessSets) -> Result<()> {
 fn values(world: &World, sets: &mut ProcessSets) -> Result<()> {
     let (all, epoch) = (SetName::world(), world.epoch());
     ensure(sets.lookup(&all, "never", Duration::from_millis(20))?.is_none(), "out of nowhere")?;
-    // Ranks wait for values of each other; whoever is first.
+    // Each rank waits for the value of another, which may or may not be there yet.
     let (me, next) = (world.rank(), (world.rank() + 1) % world.size());
     if me > 0 {
         sets.publish(&all, &format!("{epoch}-from-{me}"), &[me as u8])?;
@@ -175,8 +177,8 @@ fn queries(sets: &mut ProcessSets) -> Result<()> {
     Ok(())
 }
 
-/// Until the others have waited for this process in vain: once it is about to join it can read the values that they
-/// leave.
+/// Waits until the others have waited for this process in vain: once it is about to join it can
+/// read the values that they publish.
 fn hold_back(sets: &mut ProcessSets) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while sets.member()?.is_none() {
@@ -187,7 +189,7 @@ fn hold_back(sets: &mut ProcessSets) -> Result<()> {
     Ok(())
 }
 
-/// By requests and acceptances, as a program that knows sets only.
+/// Resizes by queries and acceptances, as a program that only uses sets does.
 fn resize(world: &mut World, sets: &mut ProcessSets, size: usize, is_held: bool) -> Result<()> {
     let main = SetName::application("test")?;
     if world.status() == Status::Joining {
@@ -206,7 +208,7 @@ fn resize(world: &mut World, sets: &mut ProcessSets, size: usize, is_held: bool)
         let leaves = !grows && world.rank() >= size;
         let mut delta = main.clone();
         if world.rank() == 0 {
-            // Announced within a moment.
+            // The resize is announced within a moment.
             let view = loop {
                 let view = sets.query(&main)?;
                 if view.kind != ChangeKind::Null {
@@ -253,6 +255,6 @@ fn resize(world: &mut World, sets: &mut ProcessSets, size: usize, is_held: bool)
     let all = group.allgather(&mine, &WaitLimits::for_at_most(PATIENCE))?;
     let members: Vec<u8> = sets.members(&main)?.iter().flat_map(|id| id.0.to_ne_bytes()).collect();
     ensure(all == members, "the set has not the ranks of the world, in their order")?;
-    // Before rank 0 changes the set again.
+    // Waits before rank 0 changes the set again.
     barrier(world)
 }

@@ -5,11 +5,12 @@ use quo::group::GroupError;
 use crate::data::DataError;
 use crate::node::mailbox::MailboxError;
 
-/// Why a call of a world failed. Collective calls fail alike on every rank that takes part.
+/// Why a call of a world failed. Collective calls fail with the same error on every participating
+/// rank.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The communication library.
+    /// An error of the communication library.
     #[error("{call}: {source}")]
     Group {
         /// The call.
@@ -17,7 +18,7 @@ pub enum Error {
         /// The error of the group.
         source: GroupError,
     },
-    /// The node's runtime.
+    /// An error of the node's runtime.
     #[error("{call}: {source}")]
     Context {
         /// The call.
@@ -25,12 +26,12 @@ pub enum Error {
         /// The error of quo.
         source: quo::Error,
     },
-    /// The processes of this node could not go on together.
+    /// The processes of this node cannot continue together.
     #[error("{call}: {reason}")]
     Node {
         /// The call.
         call: &'static str,
-        /// The event.
+        /// What happened.
         reason: String,
     },
     /// A process of this node has ended without [`World::end`](crate::World::end).
@@ -38,7 +39,7 @@ pub enum Error {
     Dead {
         /// The call.
         call: &'static str,
-        /// Its rank in the world, or among all processes where it had none.
+        /// Its rank in the world, or among all processes if it is no rank.
         rank: usize,
     },
     /// Agents of other nodes could not be reached, or answered wrongly.
@@ -48,10 +49,11 @@ pub enum Error {
         call: &'static str,
         /// The node's index.
         node: usize,
-        /// The event.
+        /// What happened.
         reason: String,
     },
-    /// The world cannot begin with these options: a log that cannot be written, a manager that cannot begin.
+    /// The world cannot be made with these options: a log that cannot be written, a manager that
+    /// cannot begin.
     #[error("{call}: {reason}")]
     Misconfigured {
         /// The call.
@@ -59,7 +61,7 @@ pub enum Error {
         /// The option, and the cause.
         reason: String,
     },
-    /// The registry of process sets has something against it; nothing has changed.
+    /// The registry of process sets refused the call; nothing has changed.
     #[error("{call}: {reason}")]
     Sets {
         /// The call.
@@ -77,10 +79,10 @@ pub enum Error {
         /// The state of the world, and the call to make instead.
         reason: &'static str,
     },
-    /// Arrays of the world.
+    /// An error of the world's arrays.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A report of the program; nothing was recorded.
+    /// An invalid report of the program; nothing was recorded.
     #[error(transparent)]
     Progress(#[from] crate::model::progress::ProgressError),
     /// A request was refused; nothing has changed.
@@ -96,7 +98,7 @@ pub enum Error {
     Aborted {
         /// The call.
         call: &'static str,
-        /// The first rank, in the communicator of the window, that wanted it.
+        /// The first rank, in the communicator of the window, with a reason.
         rank: usize,
         /// Why.
         reason: String,
@@ -108,7 +110,7 @@ impl Error {
         move |source| Self::Group { call, source }
     }
 
-    /// The rank and the reason, where everybody has the same.
+    /// Returns the rank and the reason, if all ranks have the same.
     pub(crate) fn agreed(&self) -> Option<(usize, String)> {
         match self {
             Self::Data(

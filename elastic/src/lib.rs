@@ -1,17 +1,17 @@
-//! The elastic world: ranks and nodes come and go while the job runs, and contexts stay.
+//! The elastic world: ranks and nodes join and leave while the job runs, and contexts are kept.
 //!
 //! Decisions are pure functions over plain data; system calls and MPI are at the edge.
 //!
-//! - [`change`]: the fate of a request to resize: its steps, its one end, the event log;
+//! - [`change`]: the life of a request to resize: its steps, its one end, the event log;
 //! - [`data`]: arrays that belong to the world, and move when its ranks change;
 //! - [`layout`]: layouts of arrays on ranks, and the messages between ranks when the ranks change;
-//! - [`manager`]: who decides when the world changes: plans, the control socket, managers of one's own;
+//! - [`manager`]: decisions when the world changes: plans, the control socket, other managers;
 //! - [`member`]: the ids of processes, nodes, and units that leave together;
-//! - [`place`]: where ranks are, where joiners go, who leaves, and how many there may be;
-//! - [`plan`]: scripted plans, when the world is to have which size;
+//! - [`place`]: where ranks are, where joiners go, which ranks leave, and which sizes are allowed;
+//! - [`plan`]: scripted plans: which size the world is to have at which time;
 //! - [`round`]: how all ranks enter a resize at the same probe;
 //! - [`sets`]: named process sets, their algebra, versions and epochs;
-//! - [`world`]: who is in it now, and the calls with which a program lets it change.
+//! - [`world`]: the present ranks, and the calls with which a program lets the world change.
 //!
 //! floors: model < observe < node < data < error < link < spawn < coordinator < manager < world
 

@@ -10,7 +10,7 @@ use crate::manage::Manage;
 use crate::simulate::Simulate;
 use crate::top::Top;
 
-/// Tells running elastic jobs to grow, shrink and move
+/// Asks running elastic jobs to grow, shrink and move
 #[derive(Debug, Parser)]
 #[command(
     name = "quo-elastic",
@@ -25,7 +25,7 @@ use crate::top::Top;
     max_term_width = 100
 )]
 pub struct Arguments {
-    /// Print JSON; from jobs as they say it, an object a line
+    /// Print JSON; for jobs their own answers, one object per line
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]
@@ -34,22 +34,22 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List the jobs that can be told something
+    /// List the jobs that accept requests
     List {
         /// Print names alone, for the completion of shells
         #[arg(long, hide = true)]
         names: bool,
     },
-    /// Tell how a job is
+    /// Show the status of a job
     Status {
-        /// Which job
+        /// Name of the job, or path of its socket
         job: String,
     },
     /// Add ranks to a job
     Grow(More),
     /// Take ranks from a job, the highest first
     Shrink {
-        /// Which job
+        /// Name of the job, or path of its socket
         job: String,
         /// Number of ranks to remove
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
@@ -64,7 +64,7 @@ pub enum Command {
     Size(More),
     /// Take all ranks from hosts
     Leave {
-        /// Which job
+        /// Name of the job, or path of its socket
         job: String,
         /// Hosts to leave
         #[arg(required = true, value_delimiter = ',')]
@@ -74,41 +74,43 @@ pub enum Command {
     },
     /// Move the ranks of some hosts to others
     Move {
-        /// Which job
+        /// Name of the job, or path of its socket
         job: String,
         /// Hosts to leave
         #[arg(long, required = true, value_name = "HOSTS", value_delimiter = ',')]
         from: Vec<String>,
-        /// Hosts to go to
+        /// Hosts to move to
         #[arg(long, required = true, value_name = "HOSTS", value_delimiter = ',')]
         to: Vec<String>,
         #[command(flatten)]
         how: How,
     },
-    /// Take back a request that waits for its turn
+    /// Cancel a request that waits for its turn
     Cancel {
-        /// Which job
+        /// Name of the job, or path of its socket
         job: String,
         /// The number of the request
         request: u64,
     },
-    /// Run a command on a node of the Slurm job, for launchers: as a step of the job that has the node
+    /// Run a command on a node of the Slurm job, as a step of the job that has the node (for
+    /// launchers)
     #[command(
         after_help = "mpirun --enable-recovery --mca routed direct --mca plm rsh --mca plm_rsh_agent \"quo-elastic slurm-agent\" ...\n\
         has Open MPI 4 go on when a node goes back to Slurm."
     )]
     SlurmAgent {
-        /// Options of remote shells, which mean nothing here, a host, and a command
+        /// Options of remote shells (ignored), a host, and a command
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
     /// Try schedulers on a workload: a log of a cluster, or a description
     Simulate(Box<Simulate>),
-    /// Decide about real jobs: run a queue on some hosts, or resize running jobs of Slurm
+    /// Manage real jobs: run a queue on some hosts, or resize running Slurm jobs
     Manage(Box<Manage>),
-    /// Show a live table of the jobs: sizes, iterations, the last request and why
+    /// Show a live table of the jobs: sizes, iterations, the last request and its reason
     Top(Top),
-    /// Run a program of elements that is a shared object, on each rank: `mpirun -n 4 quo-elastic run ./prog.so`
+    /// Run a program of elements in a shared object, on each rank:
+    /// `mpirun -n 4 quo-elastic run ./prog.so`
     #[command(
         after_help = "Options between PROGRAM and -- are the driver's: --serial (one process, no MPI), --start N, --max-ranks N,\n\
         --oversubscribe, --plan FILE, --name NAME, --log FILE and --trace FILE. The words after -- are the program's."
@@ -123,39 +125,39 @@ pub enum Command {
         )]
         words: Vec<OsString>,
     },
-    /// Pass a call to a job, and print what it answers
+    /// Pass a call to a job, and print its answer
     #[command(hide = true)]
     Call {
-        /// Which job
+        /// Name of the job, or path of its socket
         job: String,
         /// The call, as a line of JSON
         call: String,
     },
-    /// Print what has happened, a JSON object a line
+    /// Print the events of a job, one JSON object per line
     Events {
-        /// Which job
+        /// Name of the job, or path of its socket
         job: String,
-        /// From this event on
+        /// First event to print
         #[arg(long, default_value_t = 0, value_name = "NUMBER")]
         since: u64,
-        /// Go on until the job ends
+        /// Continue until the job ends
         #[arg(long)]
         follow: bool,
     },
 }
 
-/// A number of ranks, and where those who come are to be.
+/// A number of ranks, and the place of the joiners.
 #[derive(Debug, Args)]
 pub struct More {
-    /// Which job
+    /// Name of the job, or path of its socket
     job: String,
-    /// Number of ranks: so many more for `grow`, so many in all for `size`
+    /// Number of ranks: additional ones for `grow`, all ranks for `size`
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
     /// Hosts to grow on
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "nodes")]
     on: Vec<String>,
-    /// Grow on so many new nodes, which the job's resource manager brings
+    /// Grow on this many new nodes, which the job's resource manager brings
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     #[command(flatten)]
@@ -174,10 +176,10 @@ impl More {
 
 #[derive(Debug, Args)]
 pub struct How {
-    /// Longest time that it may take, such as 30s or 2min
+    /// Time limit of the resize, such as 30s or 2min
     #[arg(long, value_name = "TIME", value_parser = time)]
     grace: Option<Duration>,
-    /// Wait, and tell how it ended
+    /// Wait, and print the outcome
     #[arg(long)]
     wait: bool,
 }
@@ -187,7 +189,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 impl Command {
-    /// The job and the call for it; none where no job is called.
+    /// Returns the job and the call for it; `None` if no job is called.
     pub fn call(self) -> Option<(String, Call)> {
         let hosts = |from, on, how: How| Hosts {
             from,

@@ -1,4 +1,4 @@
-//! `quo-elastic`: tells running elastic jobs to grow, shrink and move, and reports the end of each
+//! `quo-elastic`: asks running elastic jobs to grow, shrink and move, and reports the end of each
 //! request.
 
 mod arguments;
@@ -29,7 +29,7 @@ use output::{complain, say, say_json};
 const REFUSED: u8 = 3;
 const GIVEN_UP: u8 = 4;
 
-/// Words of the manual pages beside the command line.
+/// Texts of the manual pages that the command line does not have.
 const PAGES: Words<'_> = Words {
     status: "0 when it is done or accepted, 1 without an answer, 2 for a wrong command line, \
         3 when the job refuses, 4 when it gave the request up.",
@@ -112,7 +112,7 @@ fn run(arguments: Arguments) -> Result<u8> {
                     say_json(&event.to_line())?;
                 }
                 answer = match client.wait() {
-                    // The end of the job is the end of its events.
+                    // Events end with the job.
                     Err(ClientError::Ended)
                         if matches!(call, Call::Events { follow: true, .. }) =>
                     {
@@ -203,7 +203,7 @@ fn status_text(status: &WorldStatus) -> String {
     text
 }
 
-/// Returns ranks as text, three or more in a row as a range: `0 1 4-63`.
+/// Formats ranks as text, three or more in a row as a range: `0 1 4-63`.
 fn ranges(ranks: &[u64]) -> String {
     let runs = ranks.chunk_by(|rank, next| rank.checked_add(1) == Some(*next));
     let texts = runs.flat_map(|run| match run {
@@ -213,7 +213,7 @@ fn ranges(ranks: &[u64]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// Describes what the program reported last.
+/// Describes the program's last report.
 fn report_text(report: &LatestReport) -> String {
     let LatestReport { iteration, iteration_seconds, mean_seconds, reports, size, .. } = report;
     let mut text =
@@ -236,7 +236,7 @@ fn report_text(report: &LatestReport) -> String {
     text + "\n"
 }
 
-/// Describes the loop that all ranks are in.
+/// Describes the loop common to all ranks.
 fn loops_text(loops: &JobLoops, size: u64) -> String {
     let JobLoops { ranks, common } = loops;
     let Some(common) = common else {
@@ -263,8 +263,8 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-/// Prints the names of the jobs for the completion of a shell, without asking the jobs. Names that would mean something
-/// to the shell are left out.
+/// Prints the names of the jobs for shell completion, without contacting the jobs. Names with a
+/// meaning to the shell are left out.
 fn list_names() -> Result<u8> {
     let folders = Folders::of_this_user();
     for folder in folders.list()? {
@@ -285,7 +285,7 @@ fn list(json: bool) -> Result<u8> {
     let folders = Folders::of_this_user();
     let mut is_any = false;
     for folder in folders.list()? {
-        // Jobs that died are in nobody's way any more.
+        // Removes the sockets of dead jobs.
         folders.sweep(&folder);
         let jobs = jobs(&folder).with_context(|| format!("reading {}", folder.display()))?;
         for job in jobs {
@@ -298,7 +298,7 @@ fn list(json: bool) -> Result<u8> {
                 Ok(Answer::Status(status)) => {
                     say(&format!("{job}: {} of {} ranks\n", status.size, status.capacity))?;
                 }
-                // It has died, or is just ending.
+                // The job has died, or is just ending.
                 _ => continue,
             }
             is_any = true;

@@ -20,7 +20,7 @@ pub fn complain(text: &str) {
     quo_terminal::complain("quo-elastic", text);
 }
 
-/// A reader that has seen enough, such as `head`, is no error.
+/// Treats a closed pipe, as after `head`, as no error.
 fn write(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

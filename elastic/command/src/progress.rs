@@ -12,7 +12,7 @@ use elastic_policy::time::Time;
 const QUIET: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Shows progress where standard error is a terminal, and passes decisions on.
+/// Shows progress if standard error is a terminal, and passes decisions on.
 pub struct Watcher<'a> {
     name: String,
     workload: &'a Workload,
@@ -25,7 +25,7 @@ pub struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    /// Watches a simulation of this name; decisions are written as lines of JSON.
+    /// Watches a simulation with this name; decisions are written as lines of JSON.
     pub fn new(
         name: String,
         workload: &'a Workload,
@@ -49,7 +49,7 @@ impl Observer for Watcher<'_> {
         let job = self.workload.jobs.get(decision.action.job().0 as usize);
         let line = serde_json::json!({
             "at_s": now.as_seconds(),
-            // Reasons name jobs by these numbers.
+            // Reasons refer to jobs by these numbers.
             "id": decision.action.job(),
             "job": job.map(|job| job.name.to_string()),
             "action": decision.action,
@@ -69,7 +69,7 @@ impl Observer for Watcher<'_> {
         let Progress { now, done, jobs } = progress;
         let share = 100 * done / jobs.max(1);
         let line = format!("{}: {done} of {jobs} jobs ({share} %), at {now}", self.name);
-        // Nobody is told less because a terminal cannot be written to.
+        // A failure to write to the terminal is ignored: results are printed elsewhere.
         let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
     }
 }

@@ -1,11 +1,11 @@
-//! `quo-elastic simulate --reproduce`: the tables of the sources beside ours.
+//! `quo-elastic simulate --reproduce`: prints the tables of the sources next to ours.
 
 use anyhow::{Context, Result, bail};
 use elastic_lab::reproduce;
 
 use crate::say;
 
-/// The fewest seeds over which orders are compared.
+/// The smallest number of seeds for comparing orders.
 const SEEDS: u64 = 30;
 /// The exit status if a table differs from its source.
 const DIFFERS: u8 = 1;

@@ -1,4 +1,5 @@
-//! Running a program of elements that is a shared object. The driver is in the libquo that the object is linked with.
+//! Runs a program of elements in a shared object. The driver is in the libquo that the object is
+//! linked with.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
@@ -12,17 +13,18 @@ type Main = unsafe extern "C" fn(*const c_void, c_int, *mut *mut c_char) -> c_in
 /// `QUO_last_error`.
 type LastError = unsafe extern "C" fn() -> *const c_char;
 
-/// Runs the shared object that the first word names; the others are its driver's, and after `--` its own.
+/// Runs the shared object named by the first word; the other words are its driver's, and after `--`
+/// its own.
 pub fn run(words: Vec<OsString>) -> Result<u8> {
     let words = words.into_iter().map(|word| CString::new(word.into_vec()));
     let words = words.collect::<Result<Vec<_>, _>>().context("run: a word has a zero byte")?;
     let Some(path) = words.first() else { bail!("run: no program is named") };
-    // Without a slash the loader would look in its own folders.
+    // Without a slash the loader would search its own folders.
     let shown = path.to_string_lossy().into_owned();
     let file = std::fs::canonicalize(&shown).with_context(|| format!("run: opening {shown}"))?;
     let file =
         CString::new(file.into_os_string().into_vec()).context("run: a path has a zero byte")?;
-    // Plugins of MPI find its symbols among the global ones.
+    // Plugins of MPI need its symbols to be global.
     // SAFETY: a C string; the object's initialisers are the user's program.
     let object = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if object.is_null() {
@@ -53,7 +55,7 @@ pub fn run(words: Vec<OsString>) -> Result<u8> {
 }
 
 fn symbol(object: *mut c_void, name: &CStr, shown: &str) -> Result<*mut c_void> {
-    // SAFETY: the object is open, and stays so.
+    // SAFETY: the object is open, and stays open.
     let found = unsafe { libc::dlsym(object, name.as_ptr()) };
     if found.is_null() {
         let name = name.to_string_lossy();
@@ -64,9 +66,10 @@ fn symbol(object: *mut c_void, name: &CStr, shown: &str) -> Result<*mut c_void> 
     Ok(found)
 }
 
-/// Text of the last error of the loader.
+/// Returns the text of the loader's last error.
 fn loader_error() -> String {
-    // SAFETY: gives a C string that lives until the next call of the loader in this thread, or null.
+    // SAFETY: returns a C string that lives until the next call of the loader in this thread, or
+    // null.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "no cause is known".to_owned();

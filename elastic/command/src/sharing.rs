@@ -1,10 +1,11 @@
-//! Nodes that the jobs of a log shared: whether a simulation shares them, too, and what to say about it.
+//! Nodes that the jobs of a log shared: whether a simulation shares them, too, and notes about
+//! that.
 
 use elastic_lab::input::Log;
 use elastic_lab::simulate::Sharing;
 use elastic_policy::state::Cluster;
 
-/// The sizes of nodes that the user has named.
+/// The node sizes given by the user.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The cores of a node.
@@ -13,17 +14,18 @@ pub struct Named {
     pub memory: Option<u32>,
 }
 
-/// Returns the sharing of nodes among the jobs of a log; none if each has its nodes to itself.
+/// Returns the sharing of nodes among the jobs of a log; `None` if each job has exclusive nodes.
 ///
-/// Jobs of `sacct` share nodes where their CPUs and the cores of a node are known. A log in the Standard Workload Format
-/// has no nodes: its processors are nodes, or fill whole nodes, or share nodes whose memory is named as well.
+/// Jobs of `sacct` share nodes if their CPUs and the cores of a node are known. A log in the
+/// Standard Workload Format has no nodes: its processors are nodes, or fill whole nodes, or share
+/// nodes if their memory is given as well.
 pub fn of(log: &Log, named: Named, is_sacct: bool) -> Option<Sharing> {
     let has_cores = log.workload.jobs.iter().any(|job| job.share.is_some());
     let is_asked = named.cores.is_some() && (is_sacct || named.memory.is_some());
     (is_asked && has_cores).then_some(Sharing { memory: named.memory })
 }
 
-/// Returns a sentence about all that a user may not expect of a log and the nodes.
+/// Returns sentences about everything that may be unexpected in a log and its nodes.
 pub fn notes(log: &Log, named: Named, is_sacct: bool, cluster: Cluster) -> Vec<String> {
     let mut notes = Vec::new();
     let jobs = &log.workload.jobs;
@@ -83,7 +85,7 @@ pub fn notes(log: &Log, named: Named, is_sacct: bool, cluster: Cluster) -> Vec<S
     notes
 }
 
-/// Reads a size of memory such as `192G`, in MiB.
+/// Reads a memory size such as `192G`, in MiB.
 pub fn memory(text: &str) -> Result<u32, String> {
     let read = elastic_lab::input::mebibytes(text);
     read.ok_or_else(|| "a size in MiB, or such as 192G, is expected".to_owned())

@@ -26,7 +26,7 @@ use crate::progress::Watcher;
 use crate::sharing::{self, Named};
 use crate::{complain, say, say_json};
 
-/// The period of ticks if the user names none and a job's MPI ratio is to be measured.
+/// The period of ticks if the user gives none and a job's MPI ratio has to be measured.
 const TICK: u64 = 60;
 
 /// The arguments of `quo-elastic simulate`.
@@ -42,10 +42,10 @@ pub struct Simulate {
     /// A log (Standard Workload Format, sacct), jobs in TOML, or a record of `manage --record`
     #[arg(required_unless_present_any = ["synthetic", "reproduce"], conflicts_with = "synthetic")]
     file: Option<PathBuf>,
-    /// Make so many rigid jobs instead
+    /// Make this many rigid jobs instead
     #[arg(long, value_name = "JOBS", requires = "nodes")]
     synthetic: Option<u32>,
-    /// Print the tables of the sources that can be replayed, or some of them, beside ours, over 30 seeds at least
+    /// Replay the sources' tables, or some of them, over at least 30 seeds, and print both results
     #[arg(
         long,
         value_name = "TABLES",
@@ -59,13 +59,13 @@ pub struct Simulate {
     /// Work of synthetic jobs as a share of the machine's capacity
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = load, requires = "synthetic")]
     load: f64,
-    /// Format of the file; found by its name and first line otherwise
+    /// Format of the file; otherwise detected by its name and first line
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Nodes of the machine, if the file does not tell
+    /// Nodes of the machine, if the file does not have them
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Cores of a node, as the log counts CPUs: jobs of sacct share nodes, processors of SWF fill nodes
+    /// Cores of a node in the log's CPUs: jobs of sacct share nodes, processors of SWF fill nodes
     #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..))]
     cores_per_node: Option<u32>,
     /// Memory of a node, such as 192G: jobs that share nodes share it, too
@@ -77,7 +77,7 @@ pub struct Simulate {
     /// Settings of the prediction for resizable jobs: window=3,threshold=0.2,measure=scaled,gain=0,gate
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = prediction)]
     predict: Prediction,
-    /// Compare over so many random orders, choices or synthetic workloads
+    /// Compare over this many random orders, choices or synthetic workloads
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
     /// The first seed
@@ -86,7 +86,7 @@ pub struct Simulate {
     /// Take a share of the rigid jobs as elastic
     #[arg(long, value_name = "SHARE", value_parser = share)]
     elastic: Option<f64>,
-    /// Take the jobs named in this file as elastic, one name a line
+    /// Take the jobs named in this file as elastic, one name per line
     #[arg(long, value_name = "FILE", conflicts_with = "elastic")]
     elastic_list: Option<PathBuf>,
     /// Kind of the elastic jobs
@@ -98,25 +98,25 @@ pub struct Simulate {
     /// Largest size of elastic jobs, as a multiple of their size
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = factor)]
     largest: f64,
-    /// Share of their time that more nodes do not shorten
+    /// Serial share of their run time
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
     serial: f64,
-    /// Give up at the first wrong line
+    /// Fail at the first wrong line
     #[arg(long)]
     strict: bool,
-    /// Take each run of a requeued job of sacct (--duplicates) as a job, not the last alone
+    /// Take each run of a requeued sacct job (--duplicates) as a job, not only the last
     #[arg(long)]
     each_run: bool,
     /// End jobs at their walltime
     #[arg(long)]
     end_at_walltime: bool,
-    /// Ask the scheduler every so many seconds, too
+    /// Also call the scheduler at this interval in seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     tick: Option<u64>,
-    /// Write one line a job
+    /// Write one line per job
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the jobs as Batsim does, for evalys
+    /// Write the jobs in Batsim's format, for evalys
     #[arg(long, value_name = "FILE")]
     jobs_csv: Option<PathBuf>,
     /// Write a page with charts
@@ -125,7 +125,7 @@ pub struct Simulate {
     /// Write the charts of the nodes as an image
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write each decision with its reason, a JSON object a line
+    /// Write each decision with its reason, one JSON object per line
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
     /// Write the rigid jobs of the workload in the Standard Workload Format
@@ -148,12 +148,12 @@ enum Kind {
     Malleable,
 }
 
-/// The names are possible values, so that shells complete them.
+/// Lists the names as possible values, so that shells complete them.
 fn policy_names() -> PossibleValuesParser {
     PossibleValuesParser::new(elastic_policy::named::ALL.iter().map(|known| known.0))
 }
 
-/// Reads the settings of prediction: what is not named stays as usual.
+/// Reads the settings of prediction; settings that are not named keep their defaults.
 fn prediction(text: &str) -> Result<Prediction, String> {
     let mut prediction = Prediction::default();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -216,7 +216,7 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs all simulations and writes the outputs asked for.
+/// Runs all simulations and writes the requested outputs.
 pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     if let Some(tables) = &arguments.reproduce {
         return crate::reproduce::run(tables, arguments.seeds, json);
@@ -253,7 +253,7 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
         [one, other] => Some(Comparison::of(one, other)),
         _ => None,
     };
-    // The same of all schedulers: which jobs are rejected is not theirs to say.
+    // The same for all schedulers, which do not affect the rejected jobs.
     let coverage = source.log().zip(outcomes.first());
     let coverage = coverage.map(|(log, outcome)| Coverage::of(&log.hours, outcome));
     write_files(arguments, &workload, &outcomes, comparison.as_ref(), coverage)?;
@@ -275,7 +275,7 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     Ok(0)
 }
 
-/// Says that no job of a workload can run on so many nodes.
+/// Returns the message that no job of a workload can run on this many nodes.
 fn nothing_fits(workload: &Workload, nodes: u32) -> String {
     let least = workload.jobs.iter().map(|job| job.limits.min).min().unwrap_or_default();
     let jobs = workload.jobs.len();
@@ -285,7 +285,7 @@ fn nothing_fits(workload: &Workload, nodes: u32) -> String {
     )
 }
 
-/// Writes the outputs asked for about what has happened on a real system.
+/// Writes the requested outputs about a record of a real system.
 fn show_record(
     arguments: &Simulate,
     workload: &Workload,
@@ -315,7 +315,7 @@ fn show_record(
     Ok(0)
 }
 
-/// The source of workloads: read once, changed by each seed.
+/// The source of workloads: read once, varied by each seed.
 enum Source {
     Synthetic {
         jobs: u32,
@@ -386,7 +386,7 @@ impl Source {
         Ok(workload)
     }
 
-    /// Returns the sharing of nodes among jobs, and says once what a user may not expect of it.
+    /// Returns the sharing of nodes among jobs, and prints notes about it once.
     fn sharing(
         &self,
         arguments: &Simulate,
@@ -575,7 +575,7 @@ fn write_files(
     Ok(())
 }
 
-/// Returns the path of a file of one policy: with two policies, its name is put before the extension.
+/// Returns the path of a file of one policy: with two, its name is inserted before the extension.
 fn named(path: &Path, arguments: &Simulate, policy: &str) -> PathBuf {
     if arguments.policy.len() < 2 {
         return path.to_owned();
@@ -593,7 +593,7 @@ fn write(path: &Path, text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) 
     let doing = || format!("writing {}", path.display());
     let mut file = Output::create(path).with_context(doing)?;
     match text(&mut file).and_then(|()| file.finish()) {
-        // A reader behind /dev/stdout that has seen enough, such as `head`, is no error.
+        // A closed pipe behind /dev/stdout, as with `head`, is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => done.map(drop).with_context(doing),
     }

@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 
 use crate::manage::{Contact, here};
 
-/// The events of a job that are searched for its last request.
+/// The number of a job's latest events that are searched for its last request.
 const EVENTS: u64 = 64;
-/// The columns of a screen whose width is not known.
+/// The columns of a screen of unknown width.
 const USUAL_WIDTH: usize = 120;
 
 /// Options of `quo-elastic top`.
 #[derive(Debug, Args)]
 pub struct Top {
-    /// Show once and end
+    /// Show the table once and exit
     #[arg(long, conflicts_with = "every")]
     once: bool,
     /// Time between refreshes
@@ -35,17 +35,17 @@ struct Row {
     last: Option<Last>,
 }
 
-/// The last request to a job, and what has become of it.
+/// The last request to a job, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Last {
     asked: Request,
-    /// Microseconds since the job began.
+    /// Microseconds since the start of the job.
     at_us: u64,
-    /// The event that ended it; none while it is under way.
+    /// The event that ended it; `None` while it is under way.
     end: Option<Event>,
 }
 
-/// Shows the jobs until the reader has gone, or once.
+/// Shows the jobs until the output is closed, or once.
 pub fn run(top: &Top, json: bool) -> Result<u8> {
     let is_screen = std::io::stdout().is_terminal() && !top.once && !json;
     let mut is_first = true;
@@ -68,7 +68,7 @@ pub fn run(top: &Top, json: bool) -> Result<u8> {
     }
 }
 
-/// Prints a text that is clean. Returns false if the reader has gone.
+/// Prints a sanitised text. Returns false if the output is closed.
 fn print(text: &str) -> Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -77,7 +77,7 @@ fn print(text: &str) -> Result<bool> {
     }
 }
 
-/// Writes a table over the last one: from the first line on, each to its end, then the rest of the screen.
+/// Writes a table over the last one: clears the rest of each line, then the rest of the screen.
 fn screen(table: &str, is_first: bool) -> String {
     let clear = if is_first { "\x1b[2J" } else { "" };
     format!("{clear}\x1b[H{}\x1b[J", table.replace('\n', "\x1b[K\n"))
@@ -93,7 +93,7 @@ fn row((status, contact): (WorldStatus, Contact)) -> Row {
     Row { last: last(&events), status }
 }
 
-/// Finds the last request in the events of a job.
+/// Returns the last request in the events of a job.
 fn last(events: &[Event]) -> Option<Last> {
     let requested = events.iter().rev().find(|event| event.asked.is_some())?;
     let is_end = |event: &&Event| event.is_end() && event.request == requested.request;
@@ -143,13 +143,13 @@ fn age(microseconds: u64) -> String {
     }
 }
 
-/// Makes the table, of lines that are cut at this width.
+/// Makes the table, with lines cut at this width.
 fn table(rows: &[Row], width: usize) -> String {
     let head =
         ["JOB", "RANKS", "SIZES", "NODES", "ITERATION", "TIME", "MPI", "LEFT", "LAST REQUEST"];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
-    // A long name must not push the figures out.
+    // A long name must not displace the figures.
     for line in &mut lines {
         line[0] = cut(&line[0], (width / 3).max(12));
     }
@@ -178,7 +178,7 @@ fn table(rows: &[Row], width: usize) -> String {
     text
 }
 
-/// Returns as much of a text as has room, and a sign where it goes on.
+/// Cuts a text to the available width, and marks the cut.
 fn cut(text: &str, room: usize) -> String {
     match text.chars().nth(room) {
         None => text.to_owned(),
@@ -206,11 +206,11 @@ fn cells(row: &Row) -> [String; 9] {
         of(report.and_then(|report| report.remaining_seconds).map(|left| age((left * 1e6) as u64))),
         of(last.as_ref().map(|last| last.words(status))),
     ];
-    // A name could steer the terminal.
+    // A name could contain terminal control sequences.
     cells.map(|cell| clean(&cell))
 }
 
-/// Makes the JSON form of a look.
+/// Makes the JSON form of one table.
 fn document(rows: &[Row]) -> Value {
     let jobs: Vec<Value> = rows
         .iter()

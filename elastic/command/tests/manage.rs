@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// A program of Slurm that says `text` and ends with `status`.
+/// A Slurm program that prints `text` and exits with `status`.
 fn stand_in(folder: &Path, name: &str, text: &str, status: i32) {
     let path = folder.join(name);
     std::fs::write(&path, format!("#!/bin/sh\necho '{text}'\nexit {status}\n")).unwrap();

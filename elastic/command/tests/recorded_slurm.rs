@@ -12,7 +12,7 @@ const VERSIONS: [&str; 3] = [
     include_str!("data/slurm/24.11.5.json"),
     include_str!("data/slurm/26.05.5.json"),
 ];
-/// What later versions write for a time that is not known.
+/// The value that later versions write for an unknown time.
 const UNKNOWN: u64 = 4_294_967_294;
 
 #[test]
@@ -48,7 +48,7 @@ fn recorded_log_has_the_jobs_and_hours_of_slurms_json() {
         let running = ran.iter().filter(|job| time(&job["end"]).is_none()).count();
         assert_eq!((skipped("not_ended"), running), (1, 1), "{version}: the suspended job");
         let ids: BTreeSet<u64> = ran.iter().map(|job| job["job_id"].as_u64().unwrap()).collect();
-        // Of which two are the parts of a heterogeneous job.
+        // Two of them are the parts of a heterogeneous job.
         assert_eq!(skipped("heterogeneous"), 1, "{version}");
         assert_eq!(report["policies"][0][0]["jobs"].as_u64().unwrap() as usize, ids.len() - 1);
         assert_eq!(skipped("requeued"), ran.len() - ids.len(), "{version}");

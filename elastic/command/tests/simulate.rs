@@ -98,7 +98,7 @@ fn output_of_sacct_and_description_are_recognised() {
     assert!(done(&simulate(folder.path(), "jobs.toml")).contains("makespan 5.00 s"));
 }
 
-/// Heterogeneous, requeued, pending, running and step lines, zones, and clocks that were changed.
+/// Heterogeneous, requeued, pending, running and step lines, zones, and changed clocks.
 const SACCT: &str = "\
 JobID|JobName|Submit|Start|End|TimelimitRaw|NNodes|State|AllocCPUS
 101|a|b|2026-10-01T00:00:00|2026-10-01T00:10:00|2026-10-01T01:10:00|120|2|COMPLETED|8
@@ -175,7 +175,8 @@ fn gate_refuses_resizes_that_cost_more_than_they_save() {
         let all = &report["policies"][0][0]["all"];
         (all["resizes"].as_u64().unwrap(), all["completion"]["mean"].as_f64().unwrap())
     };
-    // To 2, 4 and 8 nodes after 50, 147.5 and 238.75 s; the last one comes to 60 s for 39.
+    // To 2, 4 and 8 nodes after 50, 147.5 and 238.75 s; with `gate` the last one would cost 60 s
+    // for 39.
     assert_eq!(simulated(""), (3, 439.375));
     assert_eq!(simulated("--predict gate"), (2, 395.0));
     let decisions = fs::read_to_string(folder.path().join("decisions")).unwrap();
@@ -204,7 +205,7 @@ fn record_of_a_manager_is_drawn_as_it_was() {
     let told = done(&simulate(folder.path(), "record --html page.html --svg nodes.svg"));
     assert!(told.starts_with("two-parts-egs: 1 jobs on 2 nodes"), "{told}");
     let read = |name| fs::read_to_string(folder.path().join(name)).unwrap();
-    // The second node is gained: it has an edge.
+    // The second node was gained: it has an edge.
     assert!(
         read("page.html").contains("class=\"n\"><title>a: Malleable, 1 nodes from 10 s to 20 s")
     );
@@ -252,7 +253,7 @@ fn workload_of_which_no_job_fits_is_an_error() {
     let said = text(&output.stderr);
     assert!(said.contains("none of the 3 jobs fits on 1 nodes, the smallest needs 2: "), "{said}");
     assert!(!folder.path().join("page.html").exists());
-    // Where one fits, the others are told.
+    // If one job fits, the others are reported.
     let table = done(&simulate(folder.path(), "log.swf --nodes 2 --html page.html"));
     assert!(table.contains("2 jobs need more nodes than there are\n"), "{table}");
     let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
@@ -268,7 +269,7 @@ fn verdicts_of_the_terminal_are_in_the_page() {
     let heading = table.lines().position(|line| line == "easy against fcfs, 3 workloads").unwrap();
     let rows: Vec<&str> = table.lines().skip(heading + 3).take(7).collect();
     for row in &rows {
-        // Columns are two blanks apart or more.
+        // Columns are at least two blanks apart.
         let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|it| !it.is_empty()).collect();
         let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
         assert!(page.contains(&format!("<tr>{cells}</tr>")), "{cells}\n{page}");
@@ -307,7 +308,7 @@ fn hostile_names_steer_no_output() {
     assert!(read("d.json").contains("\\u001b"), "a JSON string keeps the name");
 }
 
-/// Four jobs of one CPU each that had one node of four together.
+/// Four jobs of one CPU each that shared one node of four.
 const SHARED: &str = "\
 JobID|Submit|Start|End|TimelimitRaw|NNodes|State|AllocCPUS|ReqMem
 1|2026-11-28T02:00:00|2026-11-28T02:00:00|2026-11-28T02:01:00|5|1|COMPLETED|1|2G

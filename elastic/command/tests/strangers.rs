@@ -18,7 +18,7 @@ const NOBODY: u32 = 65534;
 const LISTEN: &str = "QUO_ELASTIC_TEST_LISTEN";
 const HOST: &str = "\u{1b}[31mEVIL\u{9b}2J\u{7f}\u{202e}\n";
 
-/// A job as an impostor has it.
+/// The answer of an impostor's job.
 fn answer() -> Vec<u8> {
     let status = serde_json::json!({"status": {
         "job": HOST, "epoch": 7, "size": 1000, "capacity": 2000, "waiting": 0, "next_event": 1, "up_us": 1,
@@ -40,7 +40,7 @@ fn serve(listener: UnixListener, answer: Vec<u8>) -> std::thread::JoinHandle<usi
             }
             if !line.is_empty() {
                 heard += 1;
-                // The command may have gone.
+                // The command may have exited.
                 let _ = reader.get_mut().write_all(&answer);
             }
         }
@@ -128,10 +128,10 @@ fn listener_of_another_user_is_not_believed() {
     needs_root();
     let scratch = tempfile::tempdir().unwrap();
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
-    // Where the other user finds it.
+    // At a path that the other user can reach.
     let program = scratch.path().join("test");
-    // Written by another process: a child that another test forks meanwhile would keep a file of ours open for
-    // writing, and nobody could execute it.
+    // Copied by another process: a child forked by another test meanwhile would keep a file of this
+    // process open for writing, and it could not be executed.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     let folder = private(scratch.path().join("sockets"));
@@ -194,7 +194,7 @@ fn runtime_folder_jobs_are_found_and_dead_ones_swept() {
     assert!(tell(&["status", "dead"], 1).contains("job \"dead\" was killed"));
     assert!(tell(&["status", "dead"], 1).contains("there is no job \"dead\""));
     tell(&["status", "weather"], 0);
-    // In a folder that is open to others anybody may have made the socket.
+    // In a folder that is open to others any user may have made the socket.
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     assert!(tell(&["status", "weather"], 1).contains("there is no job \"weather\""));
     end(&socket, server);

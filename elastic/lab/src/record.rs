@@ -1,7 +1,7 @@
-//! Records of real systems: their jobs and nodes over time, a line of JSON for each change.
+//! Records of real systems: their jobs and nodes over time, one line of JSON for each change.
 //!
-//! A manager has a [`Recorder`] make the lines. [`read`] makes an outcome of them, as a simulation has, so that the
-//! same tables and charts show both.
+//! A manager makes the lines with a [`Recorder`]. [`read`] turns them into an outcome like that of
+//! a simulation, so that the same tables and charts show both.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use elastic_policy::nodes::NodeList;
 use elastic_policy::state::Cluster;
 use elastic_policy::time::{Span, Time};
 
-/// The begin of the first line of each record.
+/// Beginning of the first line of each record.
 pub const BEGIN: &str = "{\"record\":1,";
 
 /// A line of a record.
@@ -35,7 +35,7 @@ pub enum Line {
     },
     /// A job that has changed.
     Job {
-        /// The instant of the look, since 1970.
+        /// The instant of the observation, since 1970.
         at: Time,
         /// The job.
         #[serde(flatten)]
@@ -43,33 +43,33 @@ pub enum Line {
     },
 }
 
-/// A job as it was seen at an instant.
+/// A job as observed at an instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sighting {
-    /// A key that no other job of the record has.
+    /// A key that is unique in the record.
     pub job: String,
-    /// The name for people.
+    /// The name shown to people.
     pub name: String,
-    /// The freedom that it leaves.
+    /// The freedom that it leaves to the scheduler.
     pub class: Class,
-    /// The nodes that it asked for.
+    /// The number of nodes that it requested.
     pub asked: u32,
     /// The expected run time.
     pub walltime: Span,
-    /// The stage of its life.
+    /// The state of the job.
     pub stage: Stage,
     /// The names of its nodes, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }
 
-/// The stage of a job's life.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// It waits for nodes.
     Waits,
-    /// It runs since this instant.
+    /// It has run since this instant.
     Runs(Time),
     /// It has ended.
     Ended,
@@ -99,7 +99,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on with a record, which may be empty.
+    /// Continues a record, which may be empty.
     ///
     /// # Errors
     /// The text is no record.
@@ -123,7 +123,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Takes in all jobs that wait and run, and returns the lines about what has changed, each without its end.
+    /// Records all waiting and running jobs, and returns the lines about changes, each without its
+    /// line break.
     pub fn observe(
         &mut self,
         at: Time,
@@ -151,9 +152,9 @@ impl Recorder {
         written(&lines)
     }
 
-    /// Takes in jobs that have ended, and returns the lines of their ends, in order of time. A job that ran between two
-    /// looks was only seen waiting: its start is a line, too. Nothing comes of a job that was never seen, or whose end is
-    /// in the record.
+    /// Records jobs that have ended, and returns the lines of their ends, in order of time. If a
+    /// job ran between two observations, its start is a line, too. Jobs that were never observed,
+    /// or that the record already has as ended, give no line.
     pub fn end(&mut self, runs: Vec<Run>) -> Vec<String> {
         let mut moments = Vec::new();
         for run in runs {
@@ -166,7 +167,7 @@ impl Recorder {
                 let job = Sighting { stage, nodes: run.nodes, ..known.clone() };
                 moments.push((begun, 1, Line::Job { at: begun, job }));
             }
-            // At one instant, nodes are left before others take them.
+            // At one instant, nodes are left before other jobs take them.
             let order = if is_new && begun == at { 2 } else { 0 };
             moments.push((at, order, ended(known, at)));
         }
@@ -181,14 +182,14 @@ fn ended(job: Sighting, at: Time) -> Line {
 }
 
 fn written(lines: &[Line]) -> Vec<String> {
-    // Strings and numbers can always be written.
+    // Strings and numbers can always be serialised.
     lines.iter().filter_map(|line| serde_json::to_string(line).ok()).collect()
 }
 
-/// A text that is no record.
+/// Why a text is no record.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// A line is none of a record.
+    /// A line is not a line of a record.
     #[error("line {line}: {source}")]
     Line {
         /// Its number.
@@ -201,7 +202,7 @@ pub enum RecordError {
     Empty,
 }
 
-/// Reads the lines. The last one may be half written: it is left out.
+/// Reads the lines. The last one may be incomplete: it is left out.
 fn lines(text: &str) -> Result<Vec<Line>, RecordError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let read = |(index, line)| {
@@ -210,7 +211,8 @@ fn lines(text: &str) -> Result<Vec<Line>, RecordError> {
     whole.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(read).collect()
 }
 
-/// Reads a record. Times are since its begin; a job that has not ended ends with the record.
+/// Reads a record. Times are relative to its beginning; a job that has not ended ends with the
+/// record.
 ///
 /// # Errors
 /// The text is no record.
@@ -241,7 +243,7 @@ pub fn read(text: &str) -> Result<(Workload, Outcome), RecordError> {
     history.finish().ok_or(RecordError::Empty)
 }
 
-/// The life of all jobs as far as it was read.
+/// All jobs as read so far.
 #[derive(Default)]
 struct History {
     policy: String,
@@ -270,7 +272,7 @@ impl History {
         }
         let nodes: Vec<u32> = seen.nodes.iter().map(|name| self.node(name)).collect();
         let (spec, record, held) = &mut self.jobs[place];
-        // A job that did not answer yet looked like a rigid one.
+        // A job that had not answered yet looked like a rigid one.
         if seen.class != Class::Rigid {
             (spec.class, record.class) = (seen.class, seen.class);
             spec.name = Name::Text(seen.name.clone().into());
@@ -283,7 +285,8 @@ impl History {
                 (record.started, record.started_on) = (Some(begun), held.count());
                 record.largest = held.count();
                 self.counts.starts += 1;
-                // Those who had the nodes were seen to have left them at this look, and had left before.
+                // The previous holders were observed to have left the nodes now, and had left them
+                // before.
                 let is_taken = |piece: &&mut Piece| {
                     let mut all = piece.nodes.first..piece.nodes.end();
                     piece.to == now && all.all(|node| nodes.contains(&node))
@@ -317,7 +320,7 @@ impl History {
         self.count(now);
     }
 
-    /// Notes the use of the machine from now on.
+    /// Records the use of the machine from this instant on.
     fn count(&mut self, at: Time) {
         let busy = self.jobs.iter().map(|(_, _, held)| held.count()).sum();
         let is_waiting = |(_, record, _): &&(JobSpec, Record, NodeList)| {
@@ -406,12 +409,13 @@ mod tests {
         ["q0", "q1"].map(str::to_owned).to_vec()
     }
 
-    /// A job grows onto the second node, and gives it back for another one. Seconds count from 1000 on.
+    /// A job grows onto the second node, and exchanges it for another one. Seconds count from 1000
+    /// on.
     fn record() -> String {
         let mut recorder = Recorder::default();
         let mut text = String::new();
         let mut look = |second: u64, jobs: Vec<Sighting>| {
-            // Each time another manager.
+            // A new manager for each observation.
             recorder = Recorder::resume(&text).unwrap();
             let at = Time::seconds(1000 + second);
             for line in recorder.observe(at, "egs", &machine(), jobs) {

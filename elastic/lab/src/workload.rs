@@ -42,9 +42,9 @@ pub struct JobSpec {
     pub class: Class,
     /// The allowed sizes.
     pub limits: Limits,
-    /// The cores and memory on `limits.start` nodes, where jobs share nodes; none for whole nodes.
+    /// The cores and memory on `limits.start` nodes, if jobs share nodes; `None` for whole nodes.
     pub share: Option<Share>,
-    /// The user class; higher goes first.
+    /// The user class; higher is served first.
     pub priority: i32,
     /// The user's estimate of the run time on `limits.start` nodes.
     pub walltime: Span,
@@ -69,7 +69,7 @@ impl JobSpec {
 /// The behaviour of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// Runs so long, on any size.
+    /// Runs for this time on any size.
     Fixed(Span),
     /// Iterates; the time of an iteration depends on the size.
     Iterative(Box<Program>),
@@ -83,12 +83,12 @@ impl Work {
     }
 }
 
-/// A program that iterates.
+/// An iterative program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// The number of iterations.
     pub iterations: u32,
-    /// The iterations between two resize points.
+    /// The number of iterations between two resize points.
     pub resize_every: u32,
     /// The time of an iteration by size.
     pub model: Model,
@@ -96,7 +96,8 @@ pub struct Program {
     pub resize_cost: ResizeCost,
     /// The time from a notice until the nodes are left.
     pub leave_after: Span,
-    /// Tells the scheduler when the nodes are left; else they are free at the end of the grace time only.
+    /// True if the job reports when it has left the nodes; otherwise they are free only at the end
+    /// of the grace time.
     pub acknowledges: bool,
     /// The ratio of MPI time to computing time by size, in ascending order; empty if it is not measured.
     pub mpi_ratio: Vec<(u32, f64)>,
@@ -105,7 +106,7 @@ pub struct Program {
 /// The cost of a change of size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResizeCost {
-    /// The cost of changes that `table` does not have.
+    /// The cost of changes that are not in `table`.
     pub any: Span,
     /// The cost by size before and size after.
     pub table: Vec<(u32, u32, Span)>,
@@ -121,7 +122,8 @@ impl ResizeCost {
 }
 
 impl Program {
-    /// Makes a program with a resize point after each iteration, without costs, that leaves nodes at once.
+    /// Makes a program with a resize point after each iteration and without costs, which leaves
+    /// nodes at once.
     #[must_use]
     pub fn new(iterations: u32, model: Model) -> Program {
         Program {
@@ -135,7 +137,7 @@ impl Program {
         }
     }
 
-    /// Returns the ratio of MPI time to computing time on a size: between two known sizes on the straight line.
+    /// Returns the ratio of MPI time to computing time on a size: linear between two known sizes.
     #[must_use]
     pub fn mpi_ratio_on(&self, nodes: u32) -> Option<f64> {
         let place = self.mpi_ratio.partition_point(|entry| entry.0 < nodes);
@@ -154,12 +156,13 @@ impl Program {
 pub struct Workload {
     /// The jobs in order of submission.
     pub jobs: Vec<JobSpec>,
-    /// The nodes of the machine, where the source tells.
+    /// The nodes of the machine, if the source has them.
     pub nodes: Option<u32>,
 }
 
 impl Workload {
-    /// Makes a workload; sorts the jobs by submission and keeps the order of the source among equals.
+    /// Makes a workload; sorts the jobs by submission and keeps the order of the source among
+    /// equals.
     #[must_use]
     pub fn new(mut jobs: Vec<JobSpec>, nodes: Option<u32>) -> Workload {
         jobs.sort_by_key(|job| job.submitted);

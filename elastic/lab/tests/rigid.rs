@@ -63,8 +63,8 @@ fn starts(jobs: &[JobSpec], policy: &mut dyn Policy) -> Vec<u64> {
     outcome.records.iter().map(|record| record.started.expect("all jobs start").0 / 1000).collect()
 }
 
-/// Starts by EASY backfilling, second by second, from the definition: a later job may start if the first job of the
-/// queue can then still start at its earliest instant.
+/// Returns the starts by EASY backfilling, second by second, from the definition: a later job may
+/// start if the first job of the queue can then still start at its earliest instant.
 fn easy_by_definition(jobs: &[JobSpec]) -> Vec<u64> {
     let seconds = |span: Span| span.0 / 1000;
     let runtime = |job: &JobSpec| match job.work {
@@ -130,7 +130,8 @@ fn fcfs_lets_no_later_job_go_first() {
 
 #[test]
 fn easy_lets_short_and_small_jobs_go_first() {
-    // The second waits until 10 and leaves 4 nodes free: the third ends before, the fourth uses these nodes.
+    // The second waits until 10 and leaves 4 nodes free: the third ends before, the fourth uses
+    // these nodes.
     let jobs = [spec(0, 6, 10, 10), spec(1, 6, 5, 5), spec(2, 2, 8, 8), spec(3, 2, 90, 90)];
     assert_eq!(starts(&jobs, &mut Easy::default()), [0, 10, 2, 3]);
     assert_eq!(starts(&jobs, &mut Easy { only_short: true }), [0, 10, 2, 10]);
@@ -138,7 +139,8 @@ fn easy_lets_short_and_small_jobs_go_first() {
 
 #[test]
 fn conservative_delays_no_waiting_job() {
-    // EASY starts the fourth at once and delays the third by it; the conservative one does not.
+    // EASY starts the fourth at once and thereby delays the third; the conservative policy does
+    // not.
     let jobs = [spec(0, 6, 10, 10), spec(1, 8, 10, 10), spec(2, 10, 10, 10), spec(3, 2, 100, 100)];
     assert_eq!(starts(&jobs, &mut Easy::default()), [0, 10, 103, 3]);
     assert_eq!(starts(&jobs, &mut Conservative::default()), [0, 10, 20, 30]);

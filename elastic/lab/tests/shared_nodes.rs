@@ -33,7 +33,7 @@ fn spec(submitted: u64, nodes: u32, (cores, memory): (u32, u32), times: (u64, u6
     }
 }
 
-/// Some share nodes, some have no cores in the log, some are too large.
+/// Some jobs share nodes, some have no cores in the log, some are too large.
 fn jobs() -> impl Strategy<Value = Vec<JobSpec>> {
     let job = (0_u64..60, 1_u32..NODES + 2, 0_u32..20, 0_u32..120, 1_u64..20, 0_u64..20);
     prop::collection::vec(job, 1..40).prop_map(|jobs| {
@@ -72,7 +72,8 @@ fn run(
     Ok((outcome, promises))
 }
 
-/// Returns the cores and memory in use on each node at each start of a job, from the pieces and the shares.
+/// Returns the largest number of cores and memory in use on a node at any start of a job, from the
+/// pieces and the shares.
 fn most(jobs: &[JobSpec], outcome: &Outcome) -> (u32, u32) {
     let mut held: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for piece in &outcome.pieces {
@@ -111,12 +112,12 @@ fn jobs_of_one_core_run_at_once_on_a_node() {
         assert_eq!(ended(&all, Some(Sharing::default())), (60.0, Some(0)), "{name}");
         assert_eq!(ended(&all, None), (60.0, Some(3)), "{name}");
     }
-    // Memory for two at a time on each of six nodes.
+    // Memory for two jobs at a time on each of six nodes.
     all = vec![spec(0, 1, (1, 30), (60, 60)); 13];
     let sharing = Sharing { memory: Some(MEMORY) };
     let (outcome, _) = run(&all, "easy", CORES, Some(sharing)).unwrap();
     assert_eq!(outcome.bounds().1, Time::seconds(120));
-    // Of 24 cores each has 13 for a minute in two minutes.
+    // 13 core-minutes of 24 cores over two minutes.
     assert!((outcome.utilisation() - 13.0 * 60.0 / (24.0 * 120.0)).abs() < 1e-9);
 }
 

@@ -1,8 +1,8 @@
-//! Speed of moving data out of and into its place, beside `memcpy` of as many bytes in messages of
-//! the same sizes, in one run: only the ratios mean anything on a shared machine.
+//! Speed of moving data out of and into place, compared with `memcpy` of as many bytes in messages
+//! of the same sizes, in one run: only the ratios mean anything on a shared machine.
 //!
-//! One rank packs all it sends, unpacks all it receives, and copies the same directly, as between
-//! ranks of a node that see each other's memory. Data that stay on the rank count as a message.
+//! One rank packs all it sends, unpacks all it receives, and copies the same directly, as ranks of
+//! a node do that map each other's memory. Data that stay on the rank count as a message.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use elastic_layout::{
 
 const ROUNDS: usize = 5;
 
-/// Something that is redistributed.
+/// A redistribution to measure.
 struct Case {
     name: String,
     schedule: Schedule,
@@ -70,7 +70,7 @@ fn cases() -> Result<Vec<Case>, LayoutError> {
     Ok(cases)
 }
 
-/// Memory that is there, page by page.
+/// Makes memory with all pages in place.
 fn memory(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| (index / 4096) as u8).collect()
 }
@@ -81,11 +81,11 @@ fn timed(run: impl FnOnce() -> Result<(), LayoutError>) -> Result<Duration, Layo
     Ok(start.elapsed())
 }
 
-/// A part of each message in turns, in parts of this size.
+/// Size of the parts of messages taken in turns.
 const PARTS: usize = 16 << 10;
 
-/// Shortest times of packing, unpacking and copying message by message, of the same in turns, and of
-/// memcpy. A rank packs all it sends and keeps, and unpacks or copies all it receives and keeps.
+/// Shortest times of packing, unpacking and copying message by message, of the same in turns, and
+/// of memcpy. A rank packs all it sends and keeps, and unpacks or copies all it receives and keeps.
 fn measure(sent: &[Message], received: &[Message]) -> Result<[Duration; 7], LayoutError> {
     let from = memory(sent.iter().map(Message::source_bytes).max().unwrap_or(0));
     let mut to = memory(received.iter().map(Message::target_bytes).max().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! One dimension of an array, cut among the parts of one dimension of a process grid.
+//! One dimension of an array, divided among the parts of one dimension of a process grid.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Division of the indices `0..extent` of one dimension among parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Axis {
-    /// Blocks dealt out in turns. With one block for each part this is the block distribution.
+    /// Blocks distributed in turns. With one block for each part this is the block distribution.
     Cyclic { extent: usize, block: usize, parts: usize },
-    /// One run of indices for each part; boundaries, one more than parts.
+    /// One run of indices for each part, by its boundaries, one more than parts.
     Cuts(Arc<[usize]>),
 }
 
@@ -42,7 +42,7 @@ impl Comb {
         (start, (start + self.block).min(self.end))
     }
 
-    /// The first block that ends behind an index.
+    /// Returns the number of the first block that ends after an index.
     pub fn block_after(&self, index: usize) -> usize {
         if index < self.first + self.block {
             0
@@ -76,7 +76,7 @@ impl Axis {
         }
     }
 
-    /// The size of a whole block, by which tiles are cut.
+    /// Size of a whole block, in which tiles are cut.
     pub fn block(&self) -> usize {
         match self {
             Self::Cyclic { block, .. } => *block,
@@ -94,7 +94,8 @@ impl Axis {
         }
     }
 
-    /// Number of parts, from the first, that can hold indices; exact for blocks in turns.
+    /// Number of parts, from the first, that can hold indices; exact for blocks distributed in
+    /// turns.
     pub fn used_parts(&self) -> usize {
         match self {
             Self::Cyclic { extent, block, parts } => extent.div_ceil(*block).min(*parts),
@@ -128,7 +129,7 @@ impl Axis {
         }
     }
 
-    /// The part that holds an index of the axis, and the index within that part.
+    /// Returns the part that holds an index of the axis, and the index within that part.
     pub fn place(&self, index: usize) -> (usize, usize) {
         match self {
             Self::Cyclic { block, parts, .. } => {
@@ -142,13 +143,13 @@ impl Axis {
         }
     }
 
-    /// The index on the axis of an index within a part; meant for those the part holds.
+    /// Returns the index on the axis of an index that a part holds.
     pub fn index(&self, part: usize, local: usize) -> usize {
         let comb = self.comb(part);
         comb.first + local / comb.block * comb.stride + local % comb.block
     }
 
-    /// The parts that hold some index in `start..end`, ascending unless the range wraps around.
+    /// Finds the parts that hold an index in `start..end`, ascending unless the range wraps around.
     fn parts_within(&self, start: usize, end: usize, mut found: impl FnMut(usize)) {
         match self {
             Self::Cyclic { block, parts, .. } => {
@@ -169,7 +170,7 @@ impl Axis {
         }
     }
 
-    /// The parts of this axis that share an index with a part of another, ascending.
+    /// Returns the parts of this axis that share an index with a part of another axis, ascending.
     pub fn parts_meeting(&self, comb: &Comb) -> Vec<usize> {
         if comb.is_empty() {
             return Vec::new();
@@ -198,7 +199,7 @@ impl Axis {
     }
 }
 
-/// Returns true if the run of indices `run` shares one with a comb.
+/// Returns true if the run of indices `run` shares an index with a comb.
 fn meets(comb: &Comb, run: &Comb) -> bool {
     if run.is_empty() {
         return false;
@@ -214,7 +215,7 @@ pub(super) fn common_divisor(mut a: usize, mut b: usize) -> usize {
     a
 }
 
-/// The least common multiple, if it can be written down.
+/// Returns the least common multiple, if it can be represented.
 pub(super) fn least_multiple(a: usize, b: usize) -> Option<usize> {
     (a / common_divisor(a, b)).checked_mul(b)
 }

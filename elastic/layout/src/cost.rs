@@ -1,15 +1,15 @@
-//! Amounts that a schedule moves, and their cost.
+//! Amounts of data that a schedule moves, and their cost.
 
 use serde::{Deserialize, Serialize};
 
 /// Amounts moved, by all ranks or by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Steps: of the schedule, or those in which the one rank has something to do.
+    /// Steps: of the schedule, or those in which the one rank sends or receives.
     pub steps: usize,
     /// Messages between different ranks.
     pub messages: usize,
-    /// Bytes that go to another rank.
+    /// Bytes sent to another rank.
     pub bytes_moved: usize,
     /// Bytes that stay on their rank and are copied.
     pub bytes_kept: usize,

@@ -1,4 +1,4 @@
-//! Place of each element of an array: its rank, and its place in the rank's memory.
+//! Place of each element of an array: its rank, and its offset in the rank's memory.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::axis::{Axis, Comb};
 use super::{LayoutError, Ranks};
 
-/// Order in which the places of a process grid are numbered.
+/// Numbering of the places of a process grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// Row by row, as in the dissertation and in C.
@@ -45,7 +45,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid whose places are numbered row by row.
+    /// Makes a grid with its places numbered row by row.
     #[must_use]
     pub const fn new(rows: usize, columns: usize) -> Self {
         Self { rows, columns, order: Order::RowMajor }
@@ -83,7 +83,7 @@ impl Grid {
 /// | `reshape_Redistribute_CSR` | [`Compressed`](super::Compressed) |
 ///
 /// Sizes need not be divisible: last blocks are clipped and last ranks may hold less, or nothing.
-/// Who needs equal parts asks with [`Distribution::require_even`].
+/// Callers that need equal parts check with [`Distribution::require_even`].
 ///
 /// ```
 /// use elastic_layout::{Distribution, Grid, Ranks, Storage};
@@ -105,12 +105,12 @@ pub struct Distribution {
     pub(super) grid: Grid,
     pub(super) storage: Storage,
     pub(super) ranks: Ranks,
-    /// Every rank holds all of it; the grid has one place.
+    /// True if every rank holds all of the array; the grid has one place then.
     pub(super) replicated: bool,
 }
 
 /// Place of local indices in memory, in elements: along each axis a stride for blocks and one for
-/// elements, and the sum of the two axes is the offset.
+/// elements; the sum over both axes is the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Strides {
     pub row_block: usize,
@@ -120,8 +120,8 @@ pub(super) struct Strides {
 }
 
 impl Distribution {
-    /// A vector in blocks of ⌈`elements` / ranks⌉, in the order of the ranks: 1D-BLK, section 3.4.2.
-    /// The last rank that holds something may hold less, and ranks behind it hold nothing.
+    /// Makes a vector in blocks of ⌈`elements` / ranks⌉, in rank order: 1D-BLK, section 3.4.2. The
+    /// last rank with elements may hold fewer, and later ranks hold none.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`].
@@ -132,8 +132,8 @@ impl Distribution {
         Self::new("block", Axis::whole(1), columns, Order::RowMajor, ranks)
     }
 
-    /// A vector in blocks of `block` elements that are dealt out to the ranks in turns: 1D-BLKCYC,
-    /// section 3.4.1.
+    /// Makes a vector in blocks of `block` elements that are distributed to the ranks in turns:
+    /// 1D-BLKCYC, section 3.4.1.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`], [`LayoutError::EmptyBlock`], [`LayoutError::TooLarge`].
@@ -143,8 +143,9 @@ impl Distribution {
         Self::new("block_cyclic", Axis::whole(1), columns, Order::RowMajor, ranks)
     }
 
-    /// A vector in one run for each rank, between boundaries of one's own: `boundaries[i]` is where
-    /// the run of the rank at position `i` begins, and the last one is the number of elements.
+    /// Makes a vector in one run for each rank, with given boundaries: `boundaries[i]` is the
+    /// beginning of the run of the rank at position `i`, and the last boundary is the number of
+    /// elements.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`], [`LayoutError::Boundaries`], [`LayoutError::Descending`].
@@ -153,7 +154,7 @@ impl Distribution {
         Self::new("runs", Axis::whole(1), columns, Order::RowMajor, ranks)
     }
 
-    /// A matrix in blocks of ⌈`rows` / ranks⌉ rows: 2D-BLKR, section 3.4.3.
+    /// Makes a matrix in blocks of ⌈`rows` / ranks⌉ rows: 2D-BLKR, section 3.4.3.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`], [`LayoutError::TooLarge`].
@@ -163,7 +164,7 @@ impl Distribution {
         Self::new("block_rows", cut, Axis::whole(columns), Order::RowMajor, ranks)
     }
 
-    /// A matrix in blocks of ⌈`columns` / ranks⌉ columns: 2D-BLKC, section 3.4.3.
+    /// Makes a matrix in blocks of ⌈`columns` / ranks⌉ columns: 2D-BLKC, section 3.4.3.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`], [`LayoutError::TooLarge`].
@@ -173,9 +174,9 @@ impl Distribution {
         Self::new("block_columns", Axis::whole(rows), cut, Order::RowMajor, ranks)
     }
 
-    /// A matrix of `shape` (rows, columns) in blocks of `block` (rows, columns) that are dealt out
-    /// over a process grid in turns: 2D block-cyclic, section 3.4.1. [`Storage`] says how a rank
-    /// stores its blocks.
+    /// Makes a matrix of `shape` (rows, columns) in blocks of `block` (rows, columns) that are
+    /// distributed over a process grid in turns: 2D block-cyclic, section 3.4.1. [`Storage`]
+    /// determines how a rank stores its blocks.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`], [`LayoutError::Grid`], [`LayoutError::EmptyBlock`],
@@ -190,7 +191,7 @@ impl Distribution {
         Self::on_grid("checkerboard", shape, Some(block), grid, ranks)
     }
 
-    /// A matrix of `shape` (rows, columns) in one block for each place of a process grid.
+    /// Makes a matrix of `shape` (rows, columns) in one block for each place of a process grid.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`], [`LayoutError::Grid`], [`LayoutError::TooLarge`].
@@ -202,7 +203,7 @@ impl Distribution {
         Self::on_grid("block_grid", shape, None, grid, ranks)
     }
 
-    /// A vector of which every rank holds all elements.
+    /// Makes a vector of which every rank holds all elements.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`].
@@ -210,7 +211,7 @@ impl Distribution {
         Self::replicated_matrix(1, elements, ranks)
     }
 
-    /// A matrix of which every rank holds all elements.
+    /// Makes a matrix of which every rank holds all elements.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`], [`LayoutError::TooLarge`].
@@ -265,25 +266,25 @@ impl Distribution {
         Unchecked { rows, columns, grid, storage, ranks, replicated: false }.checked(call)
     }
 
-    /// Returns the distribution over ranks that store their part in another way.
+    /// Returns the distribution with another storage order of each rank's part.
     #[must_use]
     pub fn stored(self, storage: Storage) -> Self {
         Self { storage, ..self }
     }
 
-    /// The ranks that hold the array.
+    /// Returns the ranks that hold the array.
     #[must_use]
     pub fn ranks(&self) -> &Ranks {
         &self.ranks
     }
 
-    /// Rows and columns of the whole array; a vector has one row.
+    /// Returns rows and columns of the whole array; a vector has one row.
     #[must_use]
     pub fn shape(&self) -> (usize, usize) {
         (self.rows.extent(), self.columns.extent())
     }
 
-    /// The process grid; one place if the array is replicated.
+    /// Returns the process grid; one place if the array is replicated.
     #[must_use]
     pub fn grid(&self) -> Grid {
         self.grid
@@ -295,15 +296,15 @@ impl Distribution {
         self.replicated
     }
 
-    /// Rows and columns of the part that a rank holds; nothing of either for other ranks.
+    /// Returns rows and columns of the part that a rank holds; (0, 0) for other ranks.
     #[must_use]
     pub fn held(&self, rank: usize) -> (usize, usize) {
         self.place_of(rank)
             .map_or((0, 0), |(row, column)| (self.rows.held(row), self.columns.held(column)))
     }
 
-    /// The elements that a rank has to have memory for: those it holds, and the rest of clipped
-    /// blocks where blocks are stored whole.
+    /// Number of elements for which a rank needs memory: those it holds, and the rest of clipped
+    /// blocks if blocks are stored whole.
     #[must_use]
     pub fn room(&self, rank: usize) -> usize {
         let (rows, columns) = self.held(rank);
@@ -317,8 +318,8 @@ impl Distribution {
         }
     }
 
-    /// The rank that holds an element, and where in its memory, in elements; none outside of the
-    /// array. Of a replicated array the first rank is named.
+    /// Returns the rank that holds an element, and the offset in its memory, in elements; `None`
+    /// outside the array. For a replicated array it is the first rank.
     #[must_use]
     pub fn locate(&self, row: usize, column: usize) -> Option<(usize, usize)> {
         if row >= self.rows.extent() || column >= self.columns.extent() {
@@ -335,8 +336,8 @@ impl Distribution {
         Some((self.ranks.at(self.grid.position(grid_row, grid_column)), offset))
     }
 
-    /// Row and column of the element that lies at an offset of a rank's memory, in elements; none
-    /// where nothing lies, as in the rest of a clipped block.
+    /// Returns row and column of the element at an offset of a rank's memory, in elements; `None`
+    /// if there is no element, as in the rest of a clipped block.
     #[must_use]
     pub fn origin(&self, rank: usize, offset: usize) -> Option<(usize, usize)> {
         let place = self.place_of(rank)?;
@@ -361,8 +362,8 @@ impl Distribution {
             .then(|| (self.rows.index(place.0, row), self.columns.index(place.1, column)))
     }
 
-    /// Requires the conditions of the published algorithm: along both axes whole blocks, and as
-    /// many for each rank. Callers without such a condition redistribute without it.
+    /// Requires the conditions of the published algorithm: along both axes only whole blocks, and
+    /// the same number for each rank. Without this call redistribution works for any sizes.
     ///
     /// # Errors
     /// [`LayoutError::Uneven`] names the axis that does not divide.
@@ -380,14 +381,14 @@ impl Distribution {
         Ok(())
     }
 
-    /// The place of a rank in the grid.
+    /// Returns the place of a rank in the grid.
     pub(super) fn place_of(&self, rank: usize) -> Option<(usize, usize)> {
         let position = self.ranks.position(rank)?;
         Some(if self.replicated { (0, 0) } else { self.grid.place(position) })
     }
 
-    /// Returns true if the whole array, the rest of clipped blocks included, has no more bytes than
-    /// an address can hold.
+    /// Returns true if the size of the whole array in bytes, including the rest of clipped blocks,
+    /// fits into an address.
     pub(super) fn fits(&self, element: usize) -> bool {
         let room = |axis: &Axis| {
             let block = if axis.is_single_run() && !self.in_blocks() { 1 } else { axis.block() };
@@ -403,7 +404,8 @@ impl Distribution {
         matches!(self.storage, Storage::RowsOfBlocks | Storage::ColumnsOfBlocks)
     }
 
-    /// The indices along an axis. Who holds all of it sees one block, unless memory is in blocks.
+    /// Returns the indices along an axis. A part that holds all of it sees one block, unless memory
+    /// is in blocks.
     pub(super) fn comb(&self, axis: &Axis, part: usize) -> Comb {
         match axis {
             Axis::Cyclic { extent, parts: 1, .. } if !self.in_blocks() => {
@@ -413,7 +415,7 @@ impl Distribution {
         }
     }
 
-    /// The strides of the elements at a place of the grid.
+    /// Returns the strides of the elements at a place of the grid.
     pub(super) fn strides(&self, place: (usize, usize)) -> Strides {
         let (rows, columns) = (self.rows.held(place.0), self.columns.held(place.1));
         let (high, wide) = (self.rows.block(), self.columns.block());
@@ -443,7 +445,7 @@ impl Distribution {
     }
 }
 
-/// A distribution as it comes from outside, before anything about it is known.
+/// A distribution from outside, before it is validated.
 #[derive(Deserialize)]
 struct Unchecked {
     rows: Axis,

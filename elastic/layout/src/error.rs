@@ -1,7 +1,7 @@
 //! Errors of a distribution, a schedule or the memory it is applied to.
 
-/// Why a distribution or a schedule cannot be. Every rank that asks the same question gets the same
-/// error, but for [`LayoutError::Memory`], which is about memory of one rank.
+/// Why a distribution or a schedule is not possible. The same call gives the same error on every
+/// rank, except for [`LayoutError::Memory`], which is about the memory of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -29,7 +29,7 @@ pub enum LayoutError {
         /// Number of ranks.
         ranks: usize,
     },
-    /// A block of no elements would never get to the end of the array.
+    /// A block without elements would never reach the end of the array.
     #[error("{call}: the block size is 0; a block has at least one element")]
     EmptyBlock {
         /// The function that was called.
@@ -38,13 +38,13 @@ pub enum LayoutError {
     /// An element has at least one byte.
     #[error("schedule: the element size is 0 bytes; an element has at least one")]
     EmptyElement,
-    /// The size, in elements or bytes, is more than an address can hold.
+    /// The size, in elements or bytes, does not fit into an address.
     #[error("{call}: the array is too large: its size does not fit in {} bits", usize::BITS)]
     TooLarge {
         /// The function that was called.
         call: &'static str,
     },
-    /// Boundaries have to begin at 0 and must not descend.
+    /// Boundaries have to begin at 0 and must not decrease.
     #[error(
         "{call}: boundary {position} is {found} after {before}; they begin at 0 and never descend"
     )]
@@ -79,7 +79,7 @@ pub enum LayoutError {
         /// Rows and columns after.
         new: (usize, usize),
     },
-    /// The array does not fall into equal parts of whole blocks, and the caller asked for that.
+    /// The array does not divide into equal parts of whole blocks, as the caller requires.
     #[error(
         "{axis}: {extent} elements in blocks of {block} do not fall into whole blocks, as many for \
          each of {parts} parts"
@@ -94,7 +94,7 @@ pub enum LayoutError {
         /// Ranks of the grid along the axis.
         parts: usize,
     },
-    /// A slice has another length than the schedule says.
+    /// The length of a slice does not match the schedule.
     #[error("{call}: the {what} has {found} bytes and has to have {expected}")]
     Memory {
         /// The function that was called.

@@ -1,7 +1,7 @@
 //! The loops that move bytes: from strided memory to dense memory, back, and from strided to
 //! strided. Short runs of common widths are moves of a known size, long ones are `copy_from_slice`.
 
-/// Number of repetitions, and their distances on both sides.
+/// Number of repetitions, and their distances at both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     pub count: usize,
@@ -9,21 +9,20 @@ pub(super) struct Level {
     pub to: usize,
 }
 
-/// At most this many levels: three for each of two axes.
+/// Largest number of levels: three for each of two axes.
 pub(super) const LEVELS: usize = 6;
 
-/// Loops around a run of bytes that lies together: the innermost level is the last one.
+/// Loops around a contiguous run of bytes: the innermost level is the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Nest {
     levels: [Level; LEVELS],
     depth: usize,
-    /// Bytes that lie together on the sides that count.
+    /// Number of contiguous bytes on the sides that count.
     pub run: usize,
 }
 
 impl Nest {
-    /// Brings levels into an order that both ends of a message agree on, and drops those that do
-    /// not repeat.
+    /// Orders the levels so that both ends of a message agree, and drops levels without repetition.
     pub fn new(levels: [Level; LEVELS], element: usize) -> Self {
         let mut nest = Self { levels, depth: 0, run: element };
         for level in levels {
@@ -41,18 +40,18 @@ impl Nest {
         &self.levels[..self.depth]
     }
 
-    /// Bytes it moves.
+    /// Number of bytes moved.
     pub fn bytes(&self) -> usize {
         self.levels().iter().map(|level| level.count).product::<usize>() * self.run
     }
 
-    /// Number of runs that it moves.
+    /// Number of runs moved.
     pub fn runs(&self) -> usize {
         self.levels().iter().map(|level| level.count).product()
     }
 
-    /// Joins levels that follow on from each other; `joins` says whether an outer level goes on
-    /// where `length` bytes, repeated within, have ended.
+    /// Joins consecutive levels; `joins` returns true if an outer level continues where `length`
+    /// bytes, repeated within, have ended.
     fn joined(&self, joins: impl Fn(&Level, (usize, usize)) -> bool) -> Self {
         let mut nest = Self { levels: [Level::default(); LEVELS], depth: 0, run: self.run };
         let mut inner_first = [Level::default(); LEVELS];
@@ -79,23 +78,23 @@ impl Nest {
         nest
     }
 
-    /// As the side that data comes from sees it.
+    /// Returns the loops with levels joined that are contiguous at the source.
     pub fn at_source(&self) -> Self {
         self.joined(|level, (from, _)| level.from == from)
     }
 
-    /// As the side that data goes to sees it.
+    /// Returns the loops with levels joined that are contiguous at the target.
     pub fn at_target(&self) -> Self {
         self.joined(|level, (_, to)| level.to == to)
     }
 
-    /// As both sides see it.
+    /// Returns the loops with levels joined that are contiguous at both ends.
     pub fn at_both(&self) -> Self {
         self.joined(|level, (from, to)| level.from == from && level.to == to)
     }
 }
 
-/// Strided to dense. `out` is as long as the moved data.
+/// Copies strided to dense memory. `out` is as long as the moved data.
 pub(super) fn gather(nest: &Nest, memory: &[u8], out: &mut [u8]) {
     match nest.levels() {
         [] => out.copy_from_slice(&memory[..nest.run]),
@@ -139,7 +138,7 @@ fn gather_run<const WIDTH: usize>(stride: usize, memory: &[u8], out: &mut [u8]) 
     }
 }
 
-/// Dense to strided. `dense` is as long as the moved data.
+/// Copies dense to strided memory. `dense` is as long as the moved data.
 pub(super) fn scatter(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
     match nest.levels() {
         [] => memory[..nest.run].copy_from_slice(dense),
@@ -186,8 +185,8 @@ fn scatter_run<const WIDTH: usize>(stride: usize, dense: &[u8], memory: &mut [u8
     }
 }
 
-/// Rows become columns: elements that follow each other go far apart. Squares that fit in a cache
-/// are turned one after the other.
+/// Turns rows into columns: adjacent elements are moved far apart. Squares that fit in a cache are
+/// turned one after the other.
 fn scatter_turned(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
     let (levels, run) = (nest.levels(), nest.run);
     let (around, turned) = levels.split_at(levels.len() - 2);
@@ -203,7 +202,7 @@ fn scatter_turned(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
     });
 }
 
-/// Calls with the target offset of each turn of the levels.
+/// Calls `call` with the target offset of each iteration of the levels.
 fn each(levels: &[Level], start: usize, call: &mut impl FnMut(usize)) {
     match levels {
         [] => call(start),
@@ -215,9 +214,9 @@ fn each(levels: &[Level], start: usize, call: &mut impl FnMut(usize)) {
     }
 }
 
-/// The edge of the squares, in elements.
+/// Edge of the squares, in elements.
 pub(super) const SQUARE: usize = 64;
-/// From one line of a square to the next.
+/// Distance between two lines of a square.
 const PITCH: usize = SQUARE + 1;
 
 fn turn(run: usize, levels: (Level, Level), from: &[u8], to: &mut [u8]) {
@@ -229,8 +228,8 @@ fn turn(run: usize, levels: (Level, Level), from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Through a square of its own, because lines that are a power of two apart would push each other out
-/// of the cache.
+/// Turns through a separate square, because lines at distances of a power of two would evict each
+/// other from the cache.
 fn turn_run<const WIDTH: usize>((outer, inner): (Level, Level), from: &[u8], to: &mut [u8]) {
     let mut square = [[0; WIDTH]; SQUARE * PITCH];
     for first in (0..inner.count).step_by(SQUARE) {
@@ -264,7 +263,7 @@ fn turn_any(run: usize, (outer, inner): (Level, Level), from: &[u8], to: &mut [u
     }
 }
 
-/// Strided to strided.
+/// Copies strided to strided memory.
 pub(super) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) {
     match nest.levels() {
         [.., outer, inner] if outer.to == nest.run && inner.to > outer.to && nest.run <= 16 => {

@@ -1,14 +1,14 @@
 //! Layouts of arrays on ranks, and the messages between ranks when the ranks change.
 //!
-//! Pure: no MPI, no system call. All ranks that ask the same question get the same answer, so nothing
-//! is exchanged to agree on a schedule.
+//! Pure: no MPI, no system call. All ranks get the same answer to the same question, so agreeing on
+//! a schedule takes no communication.
 //!
 //! | question | answer | file |
 //! |---|---|---|
 //! | which ranks? | [`Ranks`] | `ranks.rs` |
-//! | where does each element lie? | [`Distribution`], [`Grid`], [`Storage`] | `distribution.rs` |
+//! | where is each element? | [`Distribution`], [`Grid`], [`Storage`] | `distribution.rs` |
 //! | the same for sparse matrices | [`Compressed`] | `sparse.rs` |
-//! | who sends what to whom, and when? | [`Schedule`], [`Part`], [`Step`] | `schedule.rs` |
+//! | which ranks exchange which messages, and when? | [`Schedule`], [`Part`], [`Step`] | `schedule.rs` |
 //! | in which step, without contention? | | `steps/` |
 //! | which bytes, and how are they moved? | [`Message`], [`in_turns`] | `message.rs`, `meet.rs`, `kernel.rs` |
 //! | what does it cost? | [`Statistics`], [`Link`] | `cost.rs` |

@@ -6,8 +6,8 @@
 
 use super::axis::{Comb, common_divisor, least_multiple};
 
-/// Runs of equal length at equal distances, in two levels. None of them crosses the end of a block
-/// of either side.
+/// Runs of equal length at equal distances, in two levels. No run crosses the end of a block of
+/// either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Family {
     /// Beginning of the first run, within the old and the new part.
@@ -15,14 +15,14 @@ pub(super) struct Family {
     pub new: At,
     /// Indices in a run.
     pub length: usize,
-    /// The inner level runs through the blocks of one side within a block of the other.
+    /// The inner level passes through the blocks of one side within a block of the other.
     pub inner: Repeat,
     /// The outer level repeats the pattern.
     pub outer: Repeat,
 }
 
 /// A position or a distance within a part: whole blocks and elements. The two are kept apart
-/// because in memory that is cut into tiles they have strides of their own.
+/// because in tiled memory each has its own stride.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct At {
     pub blocks: usize,
@@ -44,7 +44,7 @@ impl Family {
         self.length * self.inner.count * self.outer.count
     }
 
-    /// Number of its parts of at most `most` indices, at least one.
+    /// Number of its subdivisions of at most `most` indices, at least one.
     pub fn part_count(&self, most: usize) -> usize {
         let pattern = self.length * self.inner.count;
         if pattern <= most {
@@ -56,7 +56,7 @@ impl Family {
         }
     }
 
-    /// One of these parts.
+    /// Returns one of these subdivisions.
     pub fn part(&self, most: usize, number: usize) -> Self {
         let pattern = self.length * self.inner.count;
         if pattern <= most {
@@ -83,7 +83,7 @@ impl Family {
         Self { length: most.min(self.length - first), ..run.moved(&elements, first) }
     }
 
-    /// The same family, `turns` of a repetition further on.
+    /// Returns the same family moved by `turns` repetitions.
     fn moved(&self, by: &Repeat, turns: usize) -> Self {
         let further = |at: At, step: At| At {
             blocks: at.blocks + turns * step.blocks,
@@ -100,7 +100,8 @@ impl Comb {
     }
 }
 
-/// The indices that both parts hold. Both ends of a message compute the same list in the same order.
+/// Returns the indices that both parts hold. Both ends of a message compute the same list in the
+/// same order.
 pub(super) fn meet(old: &Comb, new: &Comb) -> Vec<Family> {
     let mut families = Vec::new();
     if old.is_empty() || new.is_empty() {
@@ -110,7 +111,7 @@ pub(super) fn meet(old: &Comb, new: &Comb) -> Vec<Family> {
     let period = least_multiple(old.stride, new.stride).filter(|&period| period < end);
     let window = period.unwrap_or(end);
     let divisor = common_divisor(old.stride, new.stride);
-    // Blocks that overlap are less than a block apart, and their distance is known modulo `divisor`.
+    // Overlapping blocks are less than a block apart, and their distance is known modulo `divisor`.
     let distances = (old.block + new.block) / divisor + 1;
     if distances < old.blocks_below(window).min(new.blocks_below(window)) {
         by_distance(old, new, divisor, &mut families);
@@ -133,8 +134,8 @@ pub(super) fn meet(old: &Comb, new: &Comb) -> Vec<Family> {
     families
 }
 
-/// Walks through the blocks of the side that has fewer of them in `low..high`, which begins at a
-/// multiple of both strides.
+/// Walks over the blocks of the side with fewer of them in `low..high`, which begins at a multiple
+/// of both strides.
 fn by_blocks(
     old: &Comb,
     new: &Comb,
@@ -146,8 +147,8 @@ fn by_blocks(
     let old_walks = old.blocks_below(high) - old.blocks_below(low)
         <= new.blocks_below(high) - new.blocks_below(low);
     let (walked, met) = if old_walks { (old, new) } else { (new, old) };
-    // Successive runs lie one block further in the side that is met, and a stride of that side
-    // further within the same block of the side that is walked.
+    // Successive runs are one block apart on the side that is met, and one stride of that side
+    // apart within the same block of the side that is walked.
     let inside = At { blocks: 0, elements: met.stride };
     let across = At { blocks: 1, elements: 0 };
     let mut push = |start: usize, length: usize, count: usize| {
@@ -166,7 +167,7 @@ fn by_blocks(
             let (from, to) = (low.max(start), high.min(end));
             let mut count = 1;
             if to - from == met.block {
-                // All whole blocks at once.
+                // Handles all whole blocks at once.
                 let room = end - from;
                 count = (room - met.block) / met.stride + 1;
                 count = count.min(last - index);
@@ -177,8 +178,8 @@ fn by_blocks(
     }
 }
 
-/// For each distance at which two blocks overlap, finds the first place where they are that far
-/// apart: a pair of congruences. Then it repeats with the period.
+/// For each distance at which two blocks overlap, finds the first place with that distance by a
+/// pair of congruences. The place repeats with the period.
 fn by_distance(old: &Comb, new: &Comb, divisor: usize, out: &mut Vec<Family>) {
     let (old_stride, new_stride) = (wide(old.stride), wide(new.stride));
     let (step, end) = (wide(divisor), wide(old.end));
@@ -219,17 +220,17 @@ fn by_distance(old: &Comb, new: &Comb, divisor: usize, out: &mut Vec<Family>) {
     }
 }
 
-/// Products of two strides need 128 bits.
+/// Converts to 128 bits, which products of two strides need.
 pub(super) fn wide(number: usize) -> i128 {
     i128::try_from(number).unwrap_or(i128::MAX)
 }
 
-/// For a number that is known to be an index again.
+/// Converts back a number that is known to be an index.
 pub(super) fn narrow(number: i128) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
-/// The inverse of a number modulo another, to which it is prime.
+/// Returns the inverse of a number modulo another, to which it is coprime.
 pub(super) fn inverse(number: i128, modulus: i128) -> i128 {
     let (mut rest, mut next) = (modulus, number.rem_euclid(modulus));
     let (mut factor, mut following) = (0, 1);
@@ -317,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Axes of all small kinds.
+    /// Small axes of all kinds.
     fn small(extent: usize) -> Vec<Axis> {
         let cyclic = (1..4).flat_map(|block| {
             [1, 2, 3, 6, 10].map(move |parts| Axis::Cyclic { extent, block, parts })
@@ -374,7 +375,7 @@ mod tests {
             assert!(meet(&old.comb(1), &new.comb(3)).len() <= 2);
             let other = Axis::Cyclic { extent, block: 48, parts: 10 };
             assert!(meet(&old.comb(1), &other.comb(3)).len() <= 8);
-            // One element in turns against one long block.
+            // Single elements in turns against one long block.
             let fine = Axis::Cyclic { extent, block: 1, parts: 4 };
             assert!(meet(&fine.comb(1), &Axis::blocks(extent, 7).comb(3)).len() <= 3);
         }

@@ -1,4 +1,4 @@
-//! Message of one rank to another: its bytes in the sender's memory, and their places in the
+//! Message from one rank to another: its bytes in the sender's memory, and their places in the
 //! receiver's.
 
 use std::ops::Range;
@@ -16,23 +16,23 @@ pub(super) struct End {
     pub room: usize,
 }
 
-/// Array that a message is taken from.
+/// Memory that a message is taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The memory of the old distribution.
     #[default]
     Old,
-    /// The memory of the new distribution, filled in an earlier step: replicated arrays are passed
-    /// on by those that have just got them.
+    /// The memory of the new distribution, filled in an earlier step: ranks pass replicated arrays
+    /// on after receiving them.
     New,
 }
 
-/// Data that goes from one rank to another, or stays and changes its place.
+/// Data sent from one rank to another, or kept and moved to another place.
 ///
 /// It is described by a few strides, whatever the size of the array. Both ends compute the same
-/// order of the bytes in between, so that [`Message::unpack`] at one end puts in place the bytes
-/// that [`Message::pack`] wrote at the other. Where both memories can be seen, [`Message::copy`]
-/// does it at once.
+/// order of the packed bytes, so that [`Message::unpack`] at one end puts the bytes in place that
+/// [`Message::pack`] wrote at the other. If both memories are accessible, [`Message::copy`] does
+/// both at once.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub(super) peer: usize,
@@ -44,25 +44,25 @@ pub struct Message {
     pub(super) to: End,
 }
 
-/// Bytes that lie together at both ends.
+/// Bytes that are contiguous at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Beginning in the memory that they come from.
+    /// Beginning in the source memory.
     pub from: usize,
-    /// Beginning in the memory that they go to.
+    /// Beginning in the target memory.
     pub to: usize,
     /// Number of bytes.
     pub length: usize,
 }
 
 impl Message {
-    /// The rank at the other end; the own rank if the data stays.
+    /// Returns the rank at the other end; this rank if the data stay.
     #[must_use]
     pub fn peer(&self) -> usize {
         self.peer
     }
 
-    /// Memory that the sender takes it from: the old or the new one.
+    /// Returns the memory that the sender takes it from: the old or the new one.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
@@ -75,19 +75,20 @@ impl Message {
         indices(&self.rows) * indices(&self.columns) * self.element
     }
 
-    /// The length of the memory that the data comes from, in bytes.
+    /// Length of the source memory in bytes.
     #[must_use]
     pub fn source_bytes(&self) -> usize {
         self.from.room * self.element
     }
 
-    /// The length of the memory that the data goes to, in bytes.
+    /// Length of the target memory in bytes.
     #[must_use]
     pub fn target_bytes(&self) -> usize {
         self.to.room * self.element
     }
 
-    /// Range from the first to the last of its bytes in the memory it goes to: bytes between may belong to others.
+    /// Range from the first to the last of its bytes in the target memory, which may include bytes
+    /// of other messages.
     #[must_use]
     pub fn target_span(&self) -> Range<usize> {
         let spans = self.nests().map(|(_, to, nest)| {
@@ -99,8 +100,8 @@ impl Message {
             .unwrap_or_default()
     }
 
-    /// The pieces it consists of, in no particular order: as long as they lie together at both ends.
-    /// Made one after the other; there may be as many as elements.
+    /// Iterates over its pieces in no particular order: the longest runs that are contiguous at
+    /// both ends. Computed lazily; there may be as many pieces as elements.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         self.nests().flat_map(|(from, to, nest)| {
             let nest = nest.at_both();
@@ -123,18 +124,19 @@ impl Message {
         self.nests().map(|(_, _, nest)| nest.at_both().runs()).sum()
     }
 
-    /// Splits the message into parts of at most `bytes` bytes, or of one element: each is a message by
-    /// itself, and both ends cut alike. With parts that fit in a cache, a buffer of that size is
+    /// Splits the message into parts of at most `bytes` bytes, or of one element: each is a
+    /// separate message, and both ends split alike. If the parts fit in a cache, a buffer of that size is
     /// enough, and packed bytes can be unpacked before they have left the cache. See also
     /// [`in_turns`].
     pub fn split(&self, bytes: usize) -> impl Iterator<Item = Self> + '_ {
         let indices = |families: &[Family]| families.iter().map(Family::indices).sum::<usize>();
         let most = bytes / self.element;
-        // Along the axis that is further apart in memory, and along the other if that is not enough.
+        // Splits along the axis with the larger stride, and along the other one if that is not
+        // enough.
         let by_rows = self.from.strides.row >= self.from.strides.column;
         let (outer, inner) =
             if by_rows { (&self.rows, &self.columns) } else { (&self.columns, &self.rows) };
-        // Where rows become columns in memory, parts are about as high as they are wide.
+        // If rows become columns in memory, parts are about as high as they are wide.
         let turned = by_rows != (self.to.strides.row >= self.to.strides.column);
         let widest = if turned { (most / kernel::SQUARE).max(1) } else { most };
         let width = indices(inner);
@@ -151,7 +153,7 @@ impl Message {
         })
     }
 
-    /// Brings the data together, ready to be sent.
+    /// Packs the data for sending.
     ///
     /// # Errors
     /// [`LayoutError::Memory`] if `memory` is not [`Message::source_bytes`] long or `packed` is not
@@ -168,7 +170,7 @@ impl Message {
         Ok(())
     }
 
-    /// Puts data that was received in its place.
+    /// Puts received data in place.
     ///
     /// # Errors
     /// [`LayoutError::Memory`] if `packed` is not [`Message::bytes`] long or `memory` is not
@@ -185,7 +187,7 @@ impl Message {
         Ok(())
     }
 
-    /// Moves data from the one memory to the other without packing.
+    /// Moves data from one memory to the other without packing.
     ///
     /// # Errors
     /// [`LayoutError::Memory`] if `from` is not [`Message::source_bytes`] long or `to` is not
@@ -199,7 +201,7 @@ impl Message {
         Ok(())
     }
 
-    /// Loops, with where they begin at both ends, in bytes.
+    /// Returns the loops, with their beginnings at both ends, in bytes.
     fn nests(&self) -> impl Iterator<Item = (usize, usize, Nest)> + '_ {
         let pairs = self.rows.iter().flat_map(|row| self.columns.iter().map(move |c| (row, c)));
         pairs.map(|(row, column)| {
@@ -238,14 +240,14 @@ fn cut(families: &[Family], most: usize) -> impl Iterator<Item = Family> + '_ {
     })
 }
 
-/// Parts of several messages, as [`Message::split`] makes them, with the index of the message: the
-/// first part of each, then the second of each, and so on.
+/// Returns parts of several messages, as [`Message::split`] makes them, with the index of the
+/// message: the first part of each, then the second of each, and so on.
 ///
-/// Messages to several ranks lie between each other in memory, in runs that may be short. Taken one
-/// after the other each of them passes through all of it; taken in turns all together pass once,
-/// because the parts of a turn are neighbours and in the cache. With parts of 16 KiB runs of up to
-/// 512 bytes are packed and unpacked up to twice as fast as message by message; where long runs lie
-/// together it does not help.
+/// Messages to several ranks are interleaved in memory, possibly in short runs. Taken one after the
+/// other each of them passes through all of the memory; taken in turns they pass once together,
+/// because the parts of a turn are neighbours and in the cache. With parts of 16 KiB, runs of up to
+/// 512 bytes are packed and unpacked up to twice as fast as message by message; with long runs
+/// there is no gain.
 pub fn in_turns<'a>(
     messages: impl IntoIterator<Item = &'a Message>,
     bytes: usize,

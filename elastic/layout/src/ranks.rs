@@ -43,7 +43,7 @@ impl Ranks {
         Self(Kind::Range { start: 0, len: count })
     }
 
-    /// The ranks of a range, ascending; none if it is empty.
+    /// The ranks of a range, ascending; no rank if it is empty.
     #[must_use]
     pub fn range(range: Range<usize>) -> Self {
         Self(Kind::Range { start: range.start, len: range.len() })
@@ -77,13 +77,13 @@ impl Ranks {
         }
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no ranks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rank at a position; none past the end.
+    /// Returns the rank at a position; `None` past the end.
     #[must_use]
     pub fn rank(&self, position: usize) -> Option<usize> {
         match &self.0 {
@@ -92,7 +92,7 @@ impl Ranks {
         }
     }
 
-    /// Position of a rank; none if it is not among them.
+    /// Returns the position of a rank; `None` if it is not among them.
     #[must_use]
     pub fn position(&self, rank: usize) -> Option<usize> {
         match &self.0 {
@@ -104,12 +104,12 @@ impl Ranks {
         }
     }
 
-    /// All of them, by position.
+    /// Iterates over all ranks by position.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.len()).filter_map(|position| self.rank(position))
     }
 
-    /// For positions that are known to exist.
+    /// Returns the rank at a position known to exist.
     pub(super) fn at(&self, position: usize) -> usize {
         self.rank(position).unwrap_or(usize::MAX)
     }

@@ -9,13 +9,12 @@ use super::message::{End, Message, Source};
 use super::steps::{Edge, Pair, Plan};
 use super::{LayoutError, Statistics};
 
-/// Schedule by which an array gets from one distribution to another, in steps without contention:
-/// in each step no rank sends twice and none receives twice. Data that stay on their rank are
-/// copied.
+/// Schedule that moves an array from one distribution to another, in steps without contention: in
+/// each step no rank sends twice and none receives twice. Data that stay on their rank are copied.
 ///
-/// All ranks that make a schedule from equal distributions get the same one. Each then asks for
-/// its own part, which costs time and memory for its own messages and at most a few words for
-/// every other rank, so it works for 10^5 ranks.
+/// All ranks that make a schedule from equal distributions get the same one. Each rank then
+/// computes its own part, which takes time and memory for its own messages and at most a few words
+/// for every other rank, so this works for 10^5 ranks.
 ///
 /// ```
 /// use elastic_layout::{Distribution, Grid, Ranks, Schedule};
@@ -45,15 +44,15 @@ use super::{LayoutError, Statistics};
 /// # Ok::<(), elastic_layout::LayoutError>(())
 /// ```
 ///
-/// Steps are the fewest there can be, which is the number of messages of the busiest rank: between
+/// The number of steps is the minimum, which is the number of messages of the busiest rank: between
 /// block-cyclic distributions with equal blocks RC / min(P, Q) in the terms of the dissertation
-/// (section 3.4.1), or one less where all the ranks of the smaller set keep some of their data.
-/// [`Schedule::is_minimal`] tells where that is not known.
+/// (section 3.4.1), or one less if all the ranks of the smaller set keep some of their data. In the
+/// cases without a proof [`Schedule::is_minimal`] returns false.
 ///
 /// Sizes need not be divisible. Old and new ranks may be the same, overlap or be disjoint.
 ///
-/// Source: dissertation of R. Sudarsan (Virginia Tech, 2009), section 3.4. Its order of messages
-/// is kept where it has no contention; `docs/design/elastic-world.md` says where it has.
+/// Source: dissertation of R. Sudarsan (Virginia Tech, 2009), section 3.4. Its order of messages is
+/// kept where it has no contention; `docs/design/elastic-world.md` lists where it has some.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     old: Distribution,
@@ -64,13 +63,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule from one distribution to another, for elements of `element` bytes. Local and
-    /// pure. It takes time for the ranks, not for the elements.
+    /// Makes the schedule from one distribution to another, for elements of `element` bytes. Local
+    /// and pure. The time depends on the number of ranks, not of elements.
     ///
     /// # Errors
     /// [`LayoutError::Shape`] if the two do not describe an array of the same shape,
     /// [`LayoutError::EmptyElement`] if an element has no bytes, [`LayoutError::TooLarge`] if the
-    /// array has more bytes than an address can hold.
+    /// array has more bytes than fit into an address.
     pub fn between(
         old: &Distribution,
         new: &Distribution,
@@ -101,19 +100,19 @@ impl Schedule {
         Ok(Self { element, ..self.clone() })
     }
 
-    /// The distribution that data comes from.
+    /// Returns the distribution that data are moved from.
     #[must_use]
     pub fn before(&self) -> &Distribution {
         &self.old
     }
 
-    /// The distribution that data goes to.
+    /// Returns the distribution that data are moved to.
     #[must_use]
     pub fn after(&self) -> &Distribution {
         &self.new
     }
 
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     #[must_use]
     pub fn element(&self) -> usize {
         self.element
@@ -131,7 +130,7 @@ impl Schedule {
         self.plan.is_minimal()
     }
 
-    /// All ranks that hold something before or after, or could, ascending.
+    /// Returns all ranks that hold data before or after, or could, in ascending order.
     #[must_use]
     pub fn ranks(&self) -> Vec<usize> {
         let all: BTreeSet<usize> = self.old.ranks().iter().chain(self.new.ranks().iter()).collect();
@@ -164,7 +163,7 @@ impl Schedule {
                     part.put(&mut steps, edge.step, message, |step| &mut step.send);
                 }
             }
-            // What stays has been found from the other side.
+            // Kept data were found from the other side.
             for edge in self.plan.receives(pair, new).iter().filter(|edge| edge.step.is_some()) {
                 if let Some(message) = common.message(edge, false) {
                     part.put(&mut steps, edge.step, message, |step| &mut step.receive);
@@ -175,7 +174,7 @@ impl Schedule {
         part
     }
 
-    /// Amounts of all ranks together. Looks at every message.
+    /// Returns the amounts of all ranks together. Visits every message.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let pair = Pair { old: &self.old, new: &self.new };
@@ -190,7 +189,7 @@ impl Schedule {
     }
 }
 
-/// Common indices of pairs of parts, by axis, as far as found.
+/// Common indices of pairs of parts, by axis, cached once found.
 struct Common<'a> {
     schedule: &'a Schedule,
     rows: HashMap<(usize, usize), Arc<[Family]>>,
@@ -202,8 +201,8 @@ impl<'a> Common<'a> {
         Self { schedule, rows: HashMap::new(), columns: HashMap::new() }
     }
 
-    /// The message of an edge, as the sender or the receiver sees it; none if the two have nothing
-    /// in common.
+    /// Returns the message of an edge, as the sender or the receiver sees it; `None` if the two
+    /// have no elements in common.
     fn message(&mut self, edge: &Edge, to_sender: bool) -> Option<Message> {
         let schedule = self.schedule;
         let (old, new) = if edge.passed_on {
@@ -271,27 +270,27 @@ impl Part {
         self.rank
     }
 
-    /// Bytes of the memory that data comes from.
+    /// Size in bytes of the memory that data are moved from.
     #[must_use]
     pub fn old_bytes(&self) -> usize {
         self.old_bytes
     }
 
-    /// Bytes of the memory that data goes to.
+    /// Size in bytes of the memory that data are moved to.
     #[must_use]
     pub fn new_bytes(&self) -> usize {
         self.new_bytes
     }
 
-    /// Data that stay on the rank and are copied from the old memory to the new one. At any time:
-    /// no message brings the same elements.
+    /// Data that stay on the rank and are copied from the old memory to the new one. They may be
+    /// copied at any time: no message brings the same elements.
     #[must_use]
     pub fn kept(&self) -> &[Message] {
         &self.kept
     }
 
-    /// The steps in which the rank sends or receives something, ascending. A rank ends one before
-    /// it begins the next one; ranks need not wait for each other otherwise.
+    /// The steps in which the rank sends or receives, ascending. A rank ends one step before it
+    /// begins the next one; apart from that ranks need not wait for each other.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
@@ -308,7 +307,7 @@ impl Part {
     }
 }
 
-/// A rank's part in one step: at most one message out and at most one in, at the same time.
+/// A rank's part in one step: at most one outgoing and one incoming message, at the same time.
 #[derive(Clone, Debug)]
 pub struct Step {
     number: usize,
@@ -317,8 +316,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// Returns the number of the step in the schedule, from 0. Ranks number steps alike, so it can tell messages
-    /// apart.
+    /// Returns the number of the step in the schedule, from 0. All ranks use the same numbers,
+    /// which can therefore distinguish messages.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number

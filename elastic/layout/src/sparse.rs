@@ -8,8 +8,8 @@ use super::{Distribution, LayoutError, Ranks};
 /// ⌈rows / ranks⌉ rows, or columns: 2D-CSR and 2D-CSC, section 3.4.4 of the dissertation. Each rank
 /// holds the values of its rows with their column indices, and the complete row index.
 ///
-/// Three schedules move it: the one of [`Compressed::index`] first, because those who join need it
-/// to know how much comes; then the one of [`Compressed::entries`], for the values, and with another
+/// Three schedules move it: first that of [`Compressed::index`], because joiners need it to know
+/// the number of nonzeros; then that of [`Compressed::entries`] for the values, and with another
 /// element size for their indices.
 ///
 /// ```
@@ -34,12 +34,12 @@ pub struct Compressed {
 }
 
 impl Compressed {
-    /// A matrix by its row index (CSR) or column index (CSC): where the nonzeros of each row begin,
-    /// and at the end how many there are.
+    /// Makes a matrix from its row index (CSR) or column index (CSC): the beginning of the nonzeros
+    /// of each row, and at the end their number.
     ///
     /// # Errors
     /// [`LayoutError::Boundaries`] if it is empty, [`LayoutError::Descending`] if it does not begin
-    /// at 0 or descends.
+    /// at 0 or decreases.
     pub fn new(index: &[usize]) -> Result<Self, LayoutError> {
         let call = "compressed";
         if index.is_empty() {
@@ -55,7 +55,7 @@ impl Compressed {
         Ok(Self { index: Arc::from(index) })
     }
 
-    /// The index: where the nonzeros of each line begin, and at the end how many there are.
+    /// Returns the index: the beginning of the nonzeros of each line, and at the end their number.
     #[must_use]
     pub fn pointers(&self) -> &[usize] {
         &self.index
@@ -73,7 +73,7 @@ impl Compressed {
         self.index.last().copied().unwrap_or(0)
     }
 
-    /// The first line of the rank at a position, and the first behind it.
+    /// Returns the first line of the rank at a position, and the line after its last.
     #[must_use]
     pub fn lines_of(&self, ranks: &Ranks, position: usize) -> (usize, usize) {
         let each = self.lines().div_ceil(ranks.len().max(1));
@@ -81,7 +81,7 @@ impl Compressed {
         (line(position), line(position.saturating_add(1)))
     }
 
-    /// Layout of values and their indices on ranks.
+    /// Returns the layout of values and their indices on ranks.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`].
@@ -91,7 +91,7 @@ impl Compressed {
         Distribution::runs(&boundaries, ranks)
     }
 
-    /// Layout of the complete index on ranks: each has all of it.
+    /// Returns the layout of the complete index on ranks: each rank has all of it.
     ///
     /// # Errors
     /// [`LayoutError::NoRanks`].
@@ -99,7 +99,8 @@ impl Compressed {
         Distribution::replicated(self.index.len(), ranks)
     }
 
-    /// The index of the lines of one rank, by position, counted from the first nonzero it holds.
+    /// Returns the index of the lines of the rank at a position, counted from the first nonzero it
+    /// holds.
     #[must_use]
     pub fn local_index(&self, ranks: &Ranks, position: usize) -> Vec<usize> {
         let (first, end) = self.lines_of(ranks, position);

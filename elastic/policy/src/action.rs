@@ -9,11 +9,11 @@ use crate::job::JobId;
 use crate::nodes::NodeList;
 use crate::time::{Span, Time};
 
-/// The nodes of an action: a number, or certain nodes.
+/// The nodes of an action: a number, or particular nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// So many: the lowest free nodes when a job gains, the last received when it loses.
+    /// This many nodes: the lowest free ones when a job gains, the last received when it loses.
     Count(u32),
     /// Exactly these.
     Nodes(NodeList),
@@ -66,7 +66,8 @@ pub enum Action {
         job: JobId,
         /// The nodes it loses.
         nodes: Choice,
-        /// The grace time until the nodes are taken; none at a resize point, where they are free at once.
+        /// The grace time until the nodes are taken; `None` at a resize point, where they are free
+        /// at once.
         grace: Option<Span>,
     },
     /// Ends a running best-effort job at once; its results are lost.
@@ -74,18 +75,18 @@ pub enum Action {
         /// The job.
         job: JobId,
     },
-    /// Leaves a running job as it is.
+    /// Leaves a running job unchanged.
     Keep {
         /// The job.
         job: JobId,
     },
-    /// Promises nodes to a queued job. The promise of the same job before is replaced.
+    /// Promises nodes to a queued job. Replaces an earlier promise to the same job.
     Reserve {
         /// The job.
         job: JobId,
         /// The number of nodes.
         nodes: u32,
-        /// The instant from which on they are promised.
+        /// The instant from which they are promised.
         at: Time,
     },
 }
@@ -105,7 +106,7 @@ impl Action {
     }
 }
 
-/// The reason for an action, in words.
+/// The reason for an action as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Reason(pub Cow<'static, str>);
@@ -131,7 +132,7 @@ impl fmt::Display for Reason {
 /// An action with its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The action, with the nodes that were chosen.
+    /// The action, with the chosen nodes.
     pub action: Action,
     /// The reason.
     pub reason: Reason,

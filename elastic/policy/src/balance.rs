@@ -27,10 +27,11 @@ impl Share {
     }
 }
 
-/// Returns the node counts with which all jobs end together, if time falls as nodes are added: each job gets the
-/// part of all nodes that its work is of all work, rounded down. `idle` nodes are added to all; a negative number
-/// takes nodes away. A job that would leave its limits stays at the limit, and the others share the rest. The sum
-/// never exceeds the nodes that there are, unless the minima alone do. A few nodes may be left over.
+/// Returns the node counts with which all jobs end together, if time falls as nodes are added: each
+/// job's part of all nodes is that of its work in all work, rounded down. `idle` nodes are added to
+/// all; a negative number takes nodes away. A job beyond a limit stays at the limit, and the others
+/// share the rest. The sum never exceeds the available nodes, unless the minima alone do. A few
+/// nodes may be left over.
 ///
 /// ```
 /// use elastic_policy::balance::{Share, balance};
@@ -50,7 +51,8 @@ pub fn balance(jobs: &[Share], idle: i64) -> Vec<u32> {
             true => left * job.work() / work,
             false => f64::from(job.nodes),
         };
-        // Too small ones first, then too large ones: what one kind frees or takes decides about the other.
+        // Too small jobs first, then too large ones: the nodes that one kind frees or takes affect the
+        // other.
         let (mut low, mut high, mut excess) = (Vec::new(), Vec::new(), 0.0);
         for (index, (job, _)) in open() {
             let nodes = ideal(job);
@@ -73,7 +75,7 @@ pub fn balance(jobs: &[Share], idle: i64) -> Vec<u32> {
     }
 }
 
-/// Products and quotients of whole numbers may come out a little below a whole number.
+/// Rounds down. Products and quotients of whole numbers may be slightly below a whole number.
 fn rounded_down(nodes: f64) -> u32 {
     (nodes + 1e-9).floor() as u32
 }
@@ -85,8 +87,9 @@ pub fn common_end(jobs: &[Share], idle: u32) -> f64 {
     jobs.iter().map(Share::work).sum::<f64>() / nodes
 }
 
-/// Raises jobs to the most nodes of their range, the one with the longest remaining time first, until no node is
-/// idle. `fit` returns the largest size up to the second number that the job with this index can have.
+/// Raises jobs to the upper end of their range, the one with the longest remaining time first,
+/// until no node is idle. `fit` returns the largest size up to the second number that the job with
+/// this index can have.
 #[must_use]
 pub fn fill(jobs: &[Share], idle: u32, fit: impl Fn(usize, u32) -> Option<u32>) -> Vec<u32> {
     let mut nodes: Vec<u32> = jobs.iter().map(|job| job.nodes).collect();
@@ -103,8 +106,8 @@ pub fn fill(jobs: &[Share], idle: u32, fit: impl Fn(usize, u32) -> Option<u32>) 
     nodes
 }
 
-/// Chooses the running jobs that take part when `missing` nodes are needed: those that can give most, until it is
-/// enough. None if all together cannot.
+/// Chooses the running jobs that take part when `missing` nodes are needed: those with most nodes
+/// to give, until there are enough. `None` if all together have too few.
 #[must_use]
 pub fn givers(jobs: &[Share], missing: u32) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();

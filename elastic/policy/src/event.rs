@@ -1,11 +1,11 @@
-//! Occurrences that a scheduler reacts to.
+//! Events that a scheduler reacts to.
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::{JobId, MpiRatio};
 use crate::time::{Span, Time};
 
-/// An occurrence in the world. The state has recorded it before a policy sees it.
+/// An event in the world. The state has recorded it before a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -17,9 +17,9 @@ pub enum Event {
     ResizePoint {
         /// The job.
         job: JobId,
-        /// The mean time of an iteration since the resize point before.
+        /// The mean time of an iteration since the previous resize point.
         iteration: Span,
-        /// The iterations that are left, where the job knows them.
+        /// The number of remaining iterations, if the job knows it.
         left: Option<u32>,
     },
     /// A job has measured its share of MPI time.
@@ -40,7 +40,7 @@ pub enum Event {
     Left(JobId),
     /// The grace time of a notice is over; the nodes are taken and free.
     GraceOver(JobId),
-    /// A job's end is estimated anew.
+    /// There is a new estimate of a job's end.
     Estimated {
         /// The job.
         job: JobId,

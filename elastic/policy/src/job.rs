@@ -40,7 +40,7 @@ pub struct Limits {
     pub min: u32,
     /// The most nodes.
     pub max: u32,
-    /// The size the user asked for.
+    /// The size that the user requested.
     pub start: u32,
     /// The allowed sizes in ascending order; empty if every size from `min` to `max` is allowed.
     pub allowed: Vec<u32>,
@@ -73,20 +73,20 @@ impl Limits {
 pub struct Sample {
     /// The size in nodes.
     pub nodes: u32,
-    /// The mean time of an iteration since the resize point before.
+    /// The mean time of an iteration since the previous resize point.
     pub iteration: Span,
 }
 
 /// A measured change of size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resize {
-    /// The size before, in nodes.
+    /// The size before the change, in nodes.
     pub from: u32,
-    /// The size after, in nodes.
+    /// The size after the change, in nodes.
     pub to: u32,
     /// The instant of the decision.
     pub at: Time,
-    /// The time for starting processes and moving data; none until the job reports it.
+    /// The time for starting processes and moving data; `None` until the job reports it.
     pub cost: Option<Span>,
 }
 
@@ -118,9 +118,9 @@ pub struct Job {
     pub class: Class,
     /// The allowed sizes.
     pub limits: Limits,
-    /// The cores and memory on `limits.start` nodes, where jobs share nodes; none for whole nodes.
+    /// The cores and memory on `limits.start` nodes, if jobs share nodes; `None` for whole nodes.
     pub share: Option<Share>,
-    /// The user class; higher goes first (0 gold, 1 platinum).
+    /// The user class; higher is served first (0 gold, 1 platinum).
     pub priority: i32,
     /// The instant of submission.
     pub submitted: Time,
@@ -135,7 +135,7 @@ pub struct Job {
     pub started_on: u32,
     /// The latest estimate of the end; kept up to date while the job runs.
     pub expected_end: Option<Time>,
-    /// The nodes held, in the order of their arrival. Includes those that are leaving.
+    /// The nodes held, in the order of their arrival. Includes the nodes under notice.
     pub nodes: NodeList,
     /// The nodes under notice: still held, given back by the deadline.
     pub leaving: NodeList,
@@ -145,9 +145,9 @@ pub struct Job {
     pub history: Vec<Sample>,
     /// The changes of size, oldest first.
     pub resizes: Vec<Resize>,
-    /// The ratio of MPI time to computing time, where it is measured.
+    /// The ratio of MPI time to computing time, if measured.
     pub mpi_ratio: Option<MpiRatio>,
-    /// The iterations that are left, where the job reports them.
+    /// The number of remaining iterations, if the job reports it.
     pub iterations_left: Option<u32>,
 }
 

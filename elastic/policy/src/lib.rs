@@ -10,7 +10,7 @@
 //! - [`rooms`]: the free cores and memory of nodes that jobs share;
 //! - [`job`]: a job: its class, limits, history and nodes;
 //! - [`queue`]: the waiting jobs in order of arrival, searchable by size and walltime;
-//! - [`event`]: occurrences that a scheduler reacts to;
+//! - [`event`]: events that a scheduler reacts to;
 //! - [`action`]: changes that a scheduler orders, each with its reason;
 //! - [`state`]: the cluster and its jobs, and the checked transitions between states;
 //! - [`policy`]: the interface between a scheduler and its world;

@@ -1,8 +1,9 @@
 //! Decisions about the jobs of a real system, from a snapshot of it.
 //!
-//! A real system keeps its own state: each round takes a [`Snapshot`] of it, and [`decide`] builds the scheduler's state
-//! from that, asks a policy, and gives the decisions with the indices of the jobs. Nothing is remembered from round to
-//! round, so a manager that was killed decides as one that was not.
+//! A real system keeps its own state: each round takes a [`Snapshot`] of it, and [`decide`] builds
+//! the scheduler's state from it, calls a policy, and returns the decisions with the indices of the
+//! jobs. Nothing is kept between rounds, so a restarted manager decides like one that was never
+//! killed.
 
 use thiserror::Error;
 
@@ -17,11 +18,12 @@ use crate::rigid::{Easy, Fcfs};
 use crate::state::{Cluster, Refusal, State};
 use crate::time::{Span, Time};
 
-/// The names of the policies that can decide from a snapshot. Those of ReSHAPE need jobs that wait at resize points.
+/// The names of the policies that can decide from a snapshot. Policies of ReSHAPE cannot: they need
+/// jobs that wait at resize points.
 pub const POLICIES: [&str; 5] =
     ["fcfs", "easy", "elastic-backfill", "two-parts-egs", "two-parts-fpsma"];
 
-/// Makes the policy of this name; none if it cannot decide from a snapshot.
+/// Makes the policy with this name; `None` if it cannot decide from a snapshot.
 #[must_use]
 pub fn policy(name: &str, grace: Span, look_ahead: Span) -> Option<Box<dyn Policy>> {
     let two_parts =
@@ -45,18 +47,18 @@ pub fn policy(name: &str, grace: Span, look_ahead: Span) -> Option<Box<dyn Polic
 pub struct Snapshot {
     /// The instant.
     pub now: Time,
-    /// The number of nodes that can be used.
+    /// The number of usable nodes.
     pub nodes: u32,
-    /// The jobs; those that wait in their order.
+    /// The jobs; waiting ones in queue order.
     pub jobs: Vec<Seen>,
 }
 
 /// A job of a snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// The name by which reasons call it.
+    /// The name of the job in reasons.
     pub name: String,
-    /// The freedom that it leaves now. A job that cannot be told anything at the moment is rigid.
+    /// The freedom that it leaves now. A job that cannot receive requests at the moment is rigid.
     pub class: Class,
     /// The allowed sizes.
     pub limits: Limits,
@@ -64,7 +66,7 @@ pub struct Seen {
     pub walltime: Span,
     /// The state of the job.
     pub stage: Stage,
-    /// The ratio of MPI time to computing time, where it was measured since the last change of size.
+    /// The ratio of MPI time to computing time, if measured since the last change of size.
     pub mpi_ratio: Option<MpiRatio>,
 }
 
@@ -80,11 +82,11 @@ pub enum Stage {
     Running {
         /// The instant of the start.
         since: Time,
-        /// The nodes, that of the coordinator first; with those that are leaving.
+        /// The nodes, that of the coordinator first; includes nodes being left.
         nodes: NodeList,
-        /// The nodes that it was told to leave, and has not left yet.
+        /// The nodes that it was asked to leave, and has not left yet.
         leaving: NodeList,
-        /// The expected end, where it is known better than by `walltime`.
+        /// The expected end, if a better estimate than `walltime` is known.
         end: Option<Time>,
     },
 }
@@ -94,7 +96,7 @@ pub enum Stage {
 pub struct Decided {
     /// The index of the job in the snapshot.
     pub job: usize,
-    /// The action, with the nodes that were chosen.
+    /// The action, with the chosen nodes.
     pub action: Action,
     /// The reason, with the names of jobs.
     pub reason: String,
@@ -103,7 +105,7 @@ pub struct Decided {
 /// A snapshot that cannot be decided on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SnapshotError {
-    /// A running job contradicts the snapshot, such as by a node that another job has, too.
+    /// A running job contradicts the snapshot, for example by a node that another job also has.
     #[error("the running job {name:?} does not fit the others: {refusal}")]
     Running {
         /// Its name.
@@ -116,7 +118,8 @@ pub enum SnapshotError {
     Policy(Refusal),
 }
 
-/// Decides what is to be done in a system. Waiting jobs that need more nodes than there are wait without effect.
+/// Decides on actions for a system. Waiting jobs that need more nodes than exist wait without
+/// effect.
 ///
 /// # Errors
 ///
@@ -137,7 +140,7 @@ pub fn decide(snapshot: &Snapshot, policy: &mut dyn Policy) -> Result<Vec<Decide
         run(&mut state, &jobs[index], JobId(order.len() as u32), snapshot.now).map_err(place)?;
         order.push(index);
     }
-    // A clock that was set back does not make a snapshot impossible.
+    // A clock that was set back does not invalidate a snapshot.
     let _ = state.advance(snapshot.now);
     let mut events = vec![Event::Tick];
     for (index, seen) in jobs.iter().enumerate() {
@@ -148,7 +151,7 @@ pub fn decide(snapshot: &Snapshot, policy: &mut dyn Policy) -> Result<Vec<Decide
         order.push(index);
         events.push(event);
         if let Some(at) = planned.filter(|at| *at > snapshot.now) {
-            // What was just submitted is waiting, and allowed on its start size.
+            // The job was just submitted, so it is waiting, and its start size is allowed.
             let _ = state.apply(&Action::Reserve { job: id, nodes: seen.limits.start, at });
         }
     }
@@ -171,7 +174,7 @@ pub fn decide(snapshot: &Snapshot, policy: &mut dyn Policy) -> Result<Vec<Decide
     Ok(draft.finish().into_iter().map(decided).collect())
 }
 
-/// Puts a running job onto its nodes.
+/// Places a running job on its nodes.
 fn run(state: &mut State, seen: &Seen, id: JobId, now: Time) -> Result<(), Refusal> {
     let Stage::Running { since, nodes, leaving, end } = &seen.stage else { return Ok(()) };
     // Jobs that started after the snapshot's clock started now.
@@ -199,7 +202,7 @@ fn run(state: &mut State, seen: &Seen, id: JobId, now: Time) -> Result<(), Refus
     Ok(())
 }
 
-/// Widens limits to a size that the job has already.
+/// Widens limits to include a size that the job already has.
 fn allow(limits: &mut Limits, size: u32) {
     (limits.min, limits.max) = (limits.min.min(size), limits.max.max(size));
     if let (false, Err(at)) = (limits.allowed.is_empty(), limits.allowed.binary_search(&size)) {
@@ -207,7 +210,7 @@ fn allow(limits: &mut Limits, size: u32) {
     }
 }
 
-/// Writes the names of jobs in the place of their numbers.
+/// Replaces the numbers of jobs by their names.
 fn named(reason: &Reason, names: &[&str]) -> String {
     let mut parts = reason.0.split("job ");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -297,7 +300,7 @@ mod tests {
     #[test]
     fn planned_start_within_the_look_ahead_keeps_nodes_idle() {
         let mut waiting = waits("held", 2);
-        // Not one that elastic jobs make room for.
+        // A job of a class that elastic jobs do not make room for.
         waiting.class = Class::Moldable;
         waiting.stage = Stage::Waiting { planned: Some(Time::seconds(300)) };
         waiting.limits = Limits::exactly(3);

@@ -1,7 +1,9 @@
-//! Jobs of a rigid part and a flexible part: offers to the flexible part, reclaims from it, and the ideal speedup.
+//! Jobs with a rigid part and a flexible part: offers to the flexible part, reclaims from it, and
+//! the ideal speedup.
 //!
-//! The rigid part is the fewest nodes that the job needs; it holds them for all its life. The flexible part fills
-//! nodes that nobody else wants, and goes back after a notice, tail first, as much as is missing.
+//! The rigid part is the smallest number of nodes that the job needs, which it holds throughout.
+//! The flexible part fills nodes that no other job needs, and gives back after a notice, tail
+//! first, as many as are missing.
 //!
 //! Source: M. C. Cera, dissertation, UFRGS 2012, sections 3.1.3.3, 5.1 and 5.4.
 
@@ -15,7 +17,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sharing {
-    /// Equi-grow and shrink (EGS): each gets and gives as many as the others.
+    /// Equi-grow and shrink (EGS): all jobs get and give equally many.
     Egs,
     /// Favour previously started malleable applications (FPSMA): the earliest grows first, the latest shrinks first.
     Fpsma,
@@ -30,11 +32,11 @@ pub struct Flexible<'a> {
     pub started: Time,
     /// The size in nodes.
     pub size: u32,
-    /// The limits; the fewest nodes are the rigid part.
+    /// The limits; the minimum is the rigid part.
     pub limits: &'a Limits,
 }
 
-/// Returns the idle nodes that are not promised to anybody within the look-ahead.
+/// Returns the number of idle nodes that are not promised to any job within the look-ahead.
 #[must_use]
 pub fn unpromised(
     idle: u32,
@@ -46,8 +48,9 @@ pub fn unpromised(
     soon.fold(idle, |left, (_, nodes)| left.saturating_sub(nodes))
 }
 
-/// Chooses the sizes to which jobs shrink so that `missing` nodes come free: no more than are missing, unless the
-/// allowed sizes are further apart, and never below the rigid part. Jobs that keep their size are left out.
+/// Chooses the sizes to which jobs shrink in order to free `missing` nodes: no more than that,
+/// unless the allowed sizes are further apart, and never below the rigid part. Jobs that keep their
+/// size are left out.
 #[must_use]
 pub fn reclaim(jobs: &[Flexible<'_>], missing: u32, sharing: Sharing) -> Vec<(JobId, u32)> {
     let mut sizes: Vec<u32> = jobs.iter().map(|one| one.size).collect();
@@ -87,7 +90,8 @@ pub fn reclaim(jobs: &[Flexible<'_>], missing: u32, sharing: Sharing) -> Vec<(Jo
     changes(jobs, &sizes)
 }
 
-/// Chooses the sizes to which jobs grow into `free` nodes, up to their most. Jobs that keep their size are left out.
+/// Chooses the sizes to which jobs grow into `free` nodes, up to their maximum. Jobs that keep
+/// their size are left out.
 #[must_use]
 pub fn offer(jobs: &[Flexible<'_>], free: u32, sharing: Sharing) -> Vec<(JobId, u32)> {
     let mut sizes: Vec<u32> = jobs.iter().map(|one| one.size).collect();
@@ -134,9 +138,9 @@ pub fn speedup_at(from: f64, to: f64, alpha: f64) -> f64 {
     1.0 / (from / to * (1.0 - alpha) + alpha)
 }
 
-/// Returns the ideal speedup of a job that goes from `from` to `to` cores in equal steps of `step` cores during
-/// the part `alpha` of the time that it would take on `from` cores (equation 5.7). The step has the sign of
-/// the change. The source takes +4 where cores leave, too.
+/// Returns the ideal speedup of a job that changes from `from` to `to` cores in equal steps of
+/// `step` cores during the part `alpha` of the time that it would take on `from` cores (equation
+/// 5.7). The step has the sign of the change. The source uses +4 for leaving cores, too.
 #[must_use]
 pub fn speedup_until(from: f64, to: f64, alpha: f64, step: f64) -> f64 {
     2.0 * to / (2.0 * from + alpha * (to - from + step))
@@ -158,7 +162,7 @@ mod tests {
             changes.iter().flat_map(|&(from, to)| alphas.map(|alpha| (from, to, alpha)))
         {
             let step = if to > from { 4.0 } else { -4.0 };
-            // The same by adding up: work is `from` core-times, the steps last equally long.
+            // The same result by summation: work is `from` core-times, all steps last equally long.
             let steps = ((to - from) / step) as u32;
             let length = alpha / f64::from(steps);
             let done: f64 = (0..steps).map(|index| length * (from + step * f64::from(index))).sum();

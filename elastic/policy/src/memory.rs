@@ -1,6 +1,6 @@
-//! The memory that a job needs on fewer nodes, from the bytes that were measured of its ranks.
+//! The memory that a job needs on fewer nodes, estimated from measurements of its ranks.
 
-/// The memory of a job's ranks: a part that each rank has, and data that are divided among all.
+/// The memory of a job's ranks: a fixed part of each rank, and data that are divided among all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// The number of ranks at the measurement.
@@ -11,14 +11,14 @@ pub struct Footprint {
     pub divided: u64,
 }
 
-/// A node of a job, with the ranks that a shrink would leave there.
+/// A node of a job, with the ranks left there by a shrink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRoom {
-    /// The name, for words.
+    /// The name, for messages.
     pub name: String,
-    /// The ranks that would be there.
+    /// The number of ranks left there.
     pub ranks: u32,
-    /// The bytes that are free there, beside what the ranks hold.
+    /// The bytes that are free there, without the memory of the ranks.
     pub free: u64,
 }
 
@@ -32,32 +32,32 @@ pub struct NodeRoom {
 pub struct TooLittleMemory {
     /// The nodes after the shrink.
     pub nodes: u32,
-    /// The node that has too little.
+    /// The node with too little memory.
     pub node: String,
     /// The ranks there.
     pub ranks: u32,
-    /// The bytes that a rank holds before.
+    /// The bytes that a rank holds before the shrink.
     pub old: u64,
-    /// The bytes of data that a rank has afterwards, beside the old ones while they move.
+    /// The bytes of new data of a rank, which it holds in addition to the old ones during the move.
     pub new: u64,
     /// The sum of both over the ranks of the node.
     pub needed: u64,
-    /// The bytes that the ranks hold and those that are free.
+    /// The bytes held by the ranks and the free bytes.
     pub available: u64,
     /// The bytes that are free.
     pub free: u64,
 }
 
 impl Footprint {
-    /// Takes all that was measured of a rank as divided, which overestimates what fewer ranks need.
+    /// Counts all measured bytes of a rank as divided, which overestimates the need of fewer ranks.
     #[must_use]
     pub fn measured(ranks: u32, bytes_per_rank: u64) -> Footprint {
         let divided = bytes_per_rank.saturating_mul(u64::from(ranks));
         Footprint { ranks, fixed: 0, divided }
     }
 
-    /// Tells the fixed part from the divided one by measurements on two sizes, of which the second one counts. None if
-    /// ranks do not get smaller where there are more of them.
+    /// Separates the fixed part from the divided one by measurements on two sizes; the second
+    /// measurement is the present one. `None` if a rank's memory does not decrease with more ranks.
     #[must_use]
     pub fn of_two(before: (u32, u64), now: (u32, u64)) -> Option<Footprint> {
         let ((fewer, larger), (more, smaller)) =
@@ -77,16 +77,16 @@ impl Footprint {
         self.fixed.saturating_add(self.share(self.ranks))
     }
 
-    /// Returns the bytes of data of each of so many ranks.
+    /// Returns the bytes of data of each of this many ranks.
     fn share(&self, ranks: u32) -> u64 {
         self.divided.div_ceil(u64::from(ranks.max(1)))
     }
 
-    /// Checks that the nodes that stay in a shrink to a number of nodes have room for their new data beside the old
-    /// ones.
+    /// Checks that the nodes that remain after a shrink to `nodes` nodes have room for their new
+    /// data in addition to the old.
     ///
     /// # Errors
-    /// [`TooLittleMemory`] of the first node that has too little, with the sum.
+    /// [`TooLittleMemory`] for the first node with too little, with the sum.
     pub fn check_shrink(&self, nodes: u32, kept: &[NodeRoom]) -> Result<(), TooLittleMemory> {
         let ranks = kept.iter().fold(0_u32, |sum, node| sum.saturating_add(node.ranks));
         let (old, new) = (self.bytes_per_rank(), self.share(ranks));
@@ -112,8 +112,9 @@ impl Footprint {
         Ok(())
     }
 
-    /// Returns the smallest number of nodes, at least one, down to which each shrink from `nodes` fits, and the cause for
-    /// which the next one does not. `kept` has the nodes that stay in a shrink to a number of nodes.
+    /// Returns the smallest number of nodes, at least one, such that each shrink from `nodes` down
+    /// to it fits, and the reason why the next one does not. `kept` returns the nodes that remain
+    /// in a shrink to a number of nodes.
     pub fn fewest_nodes(
         &self,
         nodes: u32,
@@ -200,7 +201,7 @@ mod tests {
             prop_assert_eq!(cause.is_some(), fewest > 1);
             for fits in fewest..count as u32 {
                 prop_assert!(footprint.check_shrink(fits, &kept(fits)).is_ok());
-                // What is kept has its new data, beside the old ones.
+                // Each remaining node has room for its new data in addition to the old.
                 let new = divided.div_ceil(u64::from(ranks * fits)) * u64::from(ranks);
                 prop_assert!(kept(fits).iter().all(|node| new <= node.free));
             }

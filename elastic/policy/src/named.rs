@@ -25,13 +25,14 @@ pub const ALL: [(&str, &str); 15] = [
     ("two-parts-fpsma", "malleable jobs fill idle nodes, the first one first"),
 ];
 
-/// Makes the scheduler of this name, with its usual settings.
+/// Makes the scheduler with this name, with its usual settings.
 #[must_use]
 pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
     policy_predicting(name, Prediction::default())
 }
 
-/// Makes the scheduler of this name. Those of resizable jobs predict benefits in this way.
+/// Makes the scheduler with this name. Schedulers of resizable jobs predict benefits with
+/// `prediction`.
 #[must_use]
 pub fn policy_predicting(name: &str, prediction: Prediction) -> Option<Box<dyn Policy>> {
     Some(match name {

@@ -165,7 +165,8 @@ impl NodeSet {
         self.around(interval.first).is_some_and(|found| interval.end() <= found.end())
     }
 
-    /// Removes the `count` lowest nodes and returns them. Returns none, and changes nothing, if there are fewer.
+    /// Removes the `count` lowest nodes and returns them. Returns `None`, and changes nothing, if
+    /// there are fewer.
     pub fn take_lowest(&mut self, mut count: u32) -> Option<NodeList> {
         if count > self.count {
             return None;
@@ -184,7 +185,8 @@ impl NodeSet {
         Some(taken)
     }
 
-    /// Adds an interval. Returns false, and changes nothing, if a node of it is in the set already.
+    /// Adds an interval. Returns false, and changes nothing, if one of its nodes is already in the
+    /// set.
     pub fn insert(&mut self, interval: Interval) -> bool {
         let Interval { mut first, mut count } = interval;
         let before = self.intervals.range(..interval.end()).next_back();
@@ -204,7 +206,8 @@ impl NodeSet {
         true
     }
 
-    /// Removes an interval. Returns false, and changes nothing, if a node of it is not in the set.
+    /// Removes an interval. Returns false, and changes nothing, if one of its nodes is not in the
+    /// set.
     pub fn remove(&mut self, interval: Interval) -> bool {
         let Some(found) = self.around(interval.first) else { return false };
         if interval.end() > found.end() {

@@ -1,4 +1,4 @@
-//! The interface between a scheduler and its world.
+//! The interface between a scheduler and the world it acts on.
 
 use crate::action::{Action, Choice, Decision, Reason};
 use crate::event::Event;
@@ -10,7 +10,7 @@ use crate::time::{Span, Time};
 ///
 /// A policy is deterministic: the same states and events give the same decisions.
 pub trait Policy {
-    /// Returns the name under which users choose the policy.
+    /// Returns the name by which users choose the policy.
     fn name(&self) -> &str;
 
     /// Returns true if the policy can decide about nodes that jobs share.
@@ -18,17 +18,19 @@ pub trait Policy {
         false
     }
 
-    /// Decides after the events of one instant, which the state has recorded already.
+    /// Decides after the events of one instant, which the state has already recorded.
     ///
-    /// A job of an [`Event::ResizePoint`] waits for the answer; no decision about it means that it keeps its size.
+    /// A job of an [`Event::ResizePoint`] waits for the answer; without a decision it keeps its
+    /// size.
     ///
     /// # Errors
     ///
-    /// A decision of the policy is not possible: a defect of the policy.
+    /// A decision of the policy is impossible: a defect of the policy.
     fn decide(&mut self, events: &[Event], draft: &mut Draft<'_>) -> Result<(), Refusal>;
 }
 
-/// Decisions under way. Each is checked and carried out in the state at once, so that the next one builds on it.
+/// Decisions in progress. Each is checked and carried out in the state at once, so that the next
+/// one builds on it.
 #[derive(Debug)]
 pub struct Draft<'a> {
     state: &'a mut State,
@@ -36,7 +38,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins to decide in a state.
+    /// Begins decisions in a state.
     #[must_use]
     pub fn new(state: &'a mut State) -> Draft<'a> {
         Draft { state, decisions: Vec::new() }
@@ -54,13 +56,13 @@ impl<'a> Draft<'a> {
         self.state.now()
     }
 
-    /// Ends deciding.
+    /// Returns the decisions.
     #[must_use]
     pub fn finish(self) -> Vec<Decision> {
         self.decisions
     }
 
-    /// Carries out an action and notes it with its reason.
+    /// Carries out an action and records it with its reason.
     ///
     /// # Errors
     ///
@@ -123,7 +125,7 @@ impl<'a> Draft<'a> {
         self.act(&Action::Stop { job }, reason)
     }
 
-    /// Leaves a running job as it is.
+    /// Leaves a running job unchanged.
     ///
     /// # Errors
     ///

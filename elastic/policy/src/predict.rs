@@ -26,11 +26,12 @@ pub fn stays(history: &[Sample]) -> Vec<Stay> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastResize {
-    /// There was no expansion, or the last change was a shrink, or no time is known for both sizes.
+    /// There was no expansion, or the last change was a shrink, or times are not known for both
+    /// sizes.
     Unknown,
     /// An iteration takes less time than before the expansion.
     Helped,
-    /// An iteration takes as long as before, or longer; the size before was this one.
+    /// An iteration takes as long as before the expansion, or longer.
     DidNotHelp {
         /// The size before the expansion.
         before: u32,
@@ -40,11 +41,12 @@ pub enum LastResize {
 /// The settings of prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// The fit of a curve to the last stays: window, threshold and measure.
+    /// Parameters of the curve fitted to the last stays: window, threshold and measure.
     pub predictor: Predictor,
-    /// The part of the iteration time by which an expansion has to lower it to have helped; 0: any gain.
+    /// The fraction by which an expansion must lower the iteration time to count as helpful; 0: any
+    /// gain.
     pub least_gain: f64,
-    /// True if an expansion must save more time than it costs, where both are known.
+    /// True if an expansion must save more time than it costs, if both are known.
     pub gate: bool,
 }
 
@@ -59,7 +61,7 @@ impl Default for Prediction {
 /// The balance of an expansion: the time that it saves and the time that it costs, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
-    /// The time saved over the iterations that are left.
+    /// The time saved over the remaining iterations.
     pub saved: f64,
     /// The time for spawning processes and redistributing data.
     pub cost: f64,
@@ -74,8 +76,9 @@ impl Gain {
 }
 
 impl Prediction {
-    /// Returns the expand potential: the slope of the measure at the present size, of a parabola over three stays or
-    /// more, a line over two, and none below. The stay at the start is not counted: it follows no resize.
+    /// Returns the expand potential: the slope of the measure at the present size, of a parabola
+    /// over three stays or more, or a line over two; `None` with fewer. The stay at the start is
+    /// not counted: it follows no resize.
     #[must_use]
     pub fn potential(&self, job: &Job) -> Option<f64> {
         let stays = stays(&job.history);
@@ -85,7 +88,7 @@ impl Prediction {
         self.predictor.potential_of((first.nodes, first.seconds), &reached, job.size())
     }
 
-    /// Returns true if the potential exceeds the threshold, and true if there is none yet.
+    /// Returns true if the potential exceeds the threshold, or is not known yet.
     #[must_use]
     pub fn promises(&self, potential: Option<f64>) -> bool {
         potential.is_none_or(|slope| self.predictor.promises(slope))
@@ -108,8 +111,8 @@ impl Prediction {
         }
     }
 
-    /// Predicts the iteration time in seconds on another size, from the slope of the rate at the present one. None
-    /// where there is no slope, or the rate would fall to zero.
+    /// Predicts the iteration time in seconds on another size, from the slope of the rate at the
+    /// present one. `None` if there is no slope, or the rate would fall to zero.
     #[must_use]
     pub fn seconds_on(&self, job: &Job, nodes: u32) -> Option<f64> {
         let stays = stays(&job.history);
@@ -123,7 +126,8 @@ impl Prediction {
         (predicted > 0.0).then(|| 1.0 / predicted)
     }
 
-    /// Weighs an expansion to `nodes`. None where the iterations left, the time there or the cost is not known.
+    /// Weighs an expansion to `nodes`. `None` if the remaining iterations, the time there or the
+    /// cost is not known.
     #[must_use]
     pub fn gain(&self, job: &Job, nodes: u32) -> Option<Gain> {
         let now = stays(&job.history).last()?.seconds;
@@ -133,8 +137,8 @@ impl Prediction {
     }
 }
 
-/// Returns the measured cost of this change, or the highest of the job's changes if this one has not happened yet,
-/// in seconds. None before the first.
+/// Returns the measured cost of this change, or the highest of the job's changes if this one has
+/// not happened yet, in seconds. `None` before the first change.
 #[must_use]
 pub fn expected_cost(resizes: &[Resize], from: u32, to: u32) -> Option<f64> {
     let measured = || resizes.iter().filter_map(|resize| Some((resize, resize.cost?.as_seconds())));
@@ -143,9 +147,10 @@ pub fn expected_cost(resizes: &[Resize], from: u32, to: u32) -> Option<f64> {
     same.map(|(_, cost)| cost).or(any)
 }
 
-/// Returns the sizes to which a job can be shrunk at a resize point, the one with the least effect first: sizes on
-/// which it has run, smaller than now and no smaller than it may be. The effect is against the time on the present
-/// size, or on the last one with a time if there is none for it yet.
+/// Returns the sizes to which a job can be shrunk at a resize point, the one with the least effect
+/// first: sizes on which it has run, below the present one and not below its minimum. The effect is
+/// relative to the time on the present size, or on the last one with a time if there is none for it
+/// yet.
 #[must_use]
 pub fn shrink_points(job: &Job) -> Vec<SmallerSize> {
     smaller_sizes(&stays(&job.history), job.size(), job.smallest())

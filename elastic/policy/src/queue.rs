@@ -6,12 +6,12 @@ mod tests;
 use crate::job::JobId;
 use crate::time::Span;
 
-/// The fewest nodes and the shortest walltime among some waiting jobs.
+/// The smallest number of nodes and the shortest walltime of a group of waiting jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Least {
-    /// The fewest nodes that a job of them starts on; cores where jobs share nodes.
+    /// The smallest number of nodes that a job of the group starts on; cores if jobs share nodes.
     pub nodes: u32,
-    /// The shortest walltime of a job of them.
+    /// The shortest walltime of a job of the group.
     pub walltime: Span,
 }
 
@@ -59,16 +59,16 @@ impl Queue {
         self.slots.iter().zip(leaves).filter(|(_, least)| !least.is_none()).map(|(&job, _)| job)
     }
 
-    /// Returns the job that waits longest.
+    /// Returns the job that has waited longest.
     #[must_use]
     pub fn head(&self) -> Option<JobId> {
         self.next(None, |_| true)
     }
 
-    /// Returns the first job behind `after` (from the head, if none) for which `fits` holds.
+    /// Returns the first job after `after` (from the head, if `None`) for which `fits` holds.
     ///
-    /// `fits` is also asked about groups of jobs, of which it sees the fewest nodes and the shortest walltime:
-    /// where it holds for a job, it must hold for each group with that job in it.
+    /// `fits` is also called for groups of jobs, with their smallest number of nodes and shortest
+    /// walltime: if it holds for a job, it must hold for each group that contains the job.
     pub fn next(&self, after: Option<JobId>, fits: impl Fn(Least) -> bool) -> Option<JobId> {
         let from = after.map_or(0, |job| self.slots.partition_point(|&other| other <= job));
         let slot = self.search(1, 0, self.leaves, from, &fits)?;
@@ -95,7 +95,7 @@ impl Queue {
             .or_else(|| self.search(2 * node + 1, first + half, half, from, fits))
     }
 
-    /// Appends a job. Its number is higher than all before.
+    /// Appends a job, with a number above all earlier ones.
     pub(crate) fn push(&mut self, job: JobId, least: Least) {
         if self.slots.len() == self.leaves {
             self.rebuild();
@@ -125,7 +125,7 @@ impl Queue {
         }
     }
 
-    /// Drops the slots of removed jobs and leaves room for as many jobs again.
+    /// Drops the slots of removed jobs and makes room for as many further jobs.
     fn rebuild(&mut self) {
         let kept: Vec<(JobId, Least)> = self
             .slots

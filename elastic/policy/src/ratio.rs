@@ -24,12 +24,13 @@ impl Default for Thresholds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Range {
-    /// Too much time goes into MPI: exactly so many nodes, half of those it has or its fewest.
+    /// Too much time is spent in MPI: exactly this many nodes, half of the present number or the
+    /// minimum.
     Halve {
         /// The new size.
         to: u32,
     },
-    /// Little time goes into MPI: up to twice as many nodes as it has, or its most.
+    /// Little time is spent in MPI: up to twice the present number of nodes, or the maximum.
     Double {
         /// The largest new size.
         to: u32,
@@ -38,7 +39,7 @@ pub enum Range {
     Hold,
 }
 
-/// Returns the range of a job on `nodes` nodes, within its fewest and most nodes.
+/// Returns the range of a job on `nodes` nodes, within its minimum and maximum.
 #[must_use]
 pub fn range(nodes: u32, ratio: MpiRatio, min: u32, max: u32, thresholds: Thresholds) -> Range {
     let Thresholds { upper, lower } = thresholds;

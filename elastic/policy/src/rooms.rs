@@ -42,11 +42,12 @@ impl Room {
 pub struct Share {
     /// The cores.
     pub cores: NonZeroU32,
-    /// The memory in MiB; zero where it is not known.
+    /// The memory in MiB; zero if it is not known.
     pub memory: u32,
 }
 
-/// The rooms that a job takes, one on each of its nodes: equal ones, or some with a core more than the others.
+/// The rooms that a job takes, one on each of its nodes: equal ones, or some with one core more
+/// than the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     larger: Room,
@@ -56,7 +57,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// Spreads a share over some nodes, as evenly as may be. On each is one core at least.
+    /// Spreads a share over nodes as evenly as possible, with at least one core on each.
     #[must_use]
     pub fn spread(share: Share, nodes: u32) -> Need {
         let cores = share.cores.get().max(nodes);
@@ -67,7 +68,7 @@ impl Need {
         Need { larger, larger_count: more, smaller, count: nodes }
     }
 
-    /// Makes the need of a job that has its nodes to itself.
+    /// Makes the need of a job with exclusive nodes.
     #[must_use]
     pub fn whole(node: Room, nodes: u32) -> Need {
         Need { larger: node, larger_count: 0, smaller: node, count: nodes }
@@ -81,7 +82,7 @@ impl Need {
             + (u64::from(self.count) - larger) * u64::from(self.smaller.cores)
     }
 
-    /// Returns true if so many empty nodes are enough.
+    /// Returns true if this many empty nodes are enough.
     #[must_use]
     pub fn fits_on(&self, node: Room, nodes: u32) -> bool {
         self.count <= nodes && node.holds(self.larger)
@@ -106,7 +107,7 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// Makes the rooms of some idle nodes, each of the size `node`.
+    /// Makes the rooms of idle nodes, each of the size `node`.
     #[must_use]
     pub fn new(nodes: u32, node: Room) -> Rooms {
         Rooms {
@@ -135,14 +136,14 @@ impl Rooms {
         self.cores
     }
 
-    /// Returns true if nobody is on the node.
+    /// Returns true if no job is on the node.
     #[must_use]
     pub fn is_idle(&self, node: u32) -> bool {
         self.free.get(node as usize).is_some_and(|free| free.cores == self.node.cores)
     }
 
-    /// Returns nodes with room for a job: those with the fewest free cores, of equal ones the lowest. None if there are
-    /// too few.
+    /// Returns nodes with room for a job: those with the fewest free cores, and the lowest of equal
+    /// ones. `None` if there are too few.
     #[must_use]
     pub fn place(&self, need: &Need) -> Option<NodeList> {
         if need.cores() > self.cores {
@@ -160,7 +161,7 @@ impl Rooms {
         (nodes.len() == need.count as usize).then(|| NodeList::of(&nodes))
     }
 
-    /// Takes the room of a job on its nodes, where [`place`](Self::place) has found it.
+    /// Takes the room of a job on its nodes, as [`place`](Self::place) returned them.
     pub(crate) fn take(&mut self, need: &Need, nodes: &NodeList) {
         need.on(nodes).for_each(|(node, room)| self.set(node, |free| free.less(room)));
     }
@@ -179,14 +180,15 @@ impl Rooms {
         self.cores = self.cores + u64::from(free.cores) - u64::from(before);
     }
 
-    /// Returns the nodes of a list that are idle, or become idle with the room that a job gives back.
+    /// Returns the nodes of a list that are idle.
     pub(crate) fn idle_of(&self, nodes: &NodeList) -> Vec<Interval> {
         let idle = nodes.iter().filter(|node| self.is_idle(*node));
         idle.map(|first| Interval { first, count: 1 }).collect()
     }
 }
 
-/// The room that is free on each node at an instant to come, and the number of nodes where a certain job has room.
+/// The room that is free on each node at a future instant, and the number of nodes with room for a
+/// given job.
 #[derive(Clone, Debug)]
 pub struct Outlook {
     free: Vec<Room>,
@@ -217,7 +219,8 @@ impl Outlook {
         need.on(nodes).for_each(|(node, room)| self.set(node, |free| free.more(room)));
     }
 
-    /// Takes the room of another job, if the certain job has room then, too. Returns false, and takes nothing, if not.
+    /// Takes the room of another job if the given job still has room then. Returns false, and takes
+    /// nothing, if not.
     pub fn spare(&mut self, need: &Need, nodes: &NodeList) -> bool {
         need.on(nodes).for_each(|(node, room)| self.set(node, |free| free.less(room)));
         let fits = self.fits();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::job::Limits;
 use crate::points::{Configuration, Growth, Topology};
 
-/// The largest size for which a rule is written out.
+/// The largest size up to which a rule is written out.
 const LARGEST: u32 = 1 << 20;
 
 /// A rule for the sizes of a job, in nodes or processors.
@@ -19,18 +19,18 @@ const LARGEST: u32 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sizes {
-    /// The first size and each that is larger by a multiple of this increment.
+    /// The first size, and each size above it by a multiple of this increment.
     Increment(u32),
-    /// The first size, twice, four times as many and so on.
+    /// The first size, and that multiplied by 2, 4 and so on.
     Doubling,
     /// Grids: the smaller dimension grows, columns if both are equal.
     NearlySquare {
-        /// The largest difference between rows and columns; none: any.
+        /// The largest difference between rows and columns; `None`: any.
         difference: Option<u32>,
-        /// A number that rows and columns divide, as the blocks of a matrix; none: any grid.
+        /// A number that rows and columns divide, such as the blocks of a matrix; `None`: any grid.
         divides: Option<u32>,
     },
-    /// As many nodes as the largest square number of processes needs that fits on them.
+    /// As many nodes as the largest square number of processes on them needs.
     Squares {
         /// Processes on a node.
         cores: u32,
@@ -62,7 +62,8 @@ impl Sizes {
         next.filter(|next| *next <= max)
     }
 
-    /// Returns the largest size from `min` up to `wanted`. The rules that count from a first size count from `min`.
+    /// Returns the largest size from `min` up to `wanted`. Rules with a first size use `min` for
+    /// it.
     #[must_use]
     pub fn fit(&self, min: u32, wanted: u32) -> Option<u32> {
         match self {
@@ -89,8 +90,9 @@ impl Sizes {
         self.from(min, max).collect()
     }
 
-    /// Makes the limits of a job whose sizes follow this rule from `min` to `max`. A user's `start` that the rule
-    /// does not have becomes the next smaller size. None if there is no size, or `max` is above a million.
+    /// Makes the limits of a job with sizes by this rule from `min` to `max`. A user's `start` that
+    /// does not follow the rule becomes the next smaller size. `None` if there is no size, or `max`
+    /// is above a million.
     #[must_use]
     pub fn limits(&self, min: u32, max: u32, start: u32) -> Option<Limits> {
         if max > LARGEST {
@@ -117,7 +119,7 @@ impl Sizes {
     }
 }
 
-/// Reads the sizes of a job in a file: a list, or a rule.
+/// Reads the sizes of a job in a file, given as a list or a rule.
 ///
 /// # Errors
 /// The value is neither.
@@ -165,7 +167,7 @@ pub fn largest_within(limits: &Limits, wanted: u32) -> Option<u32> {
     }
 }
 
-/// Arranges processors in the grid with the least difference between rows and columns.
+/// Arranges processors in the grid with the smallest difference between rows and columns.
 #[must_use]
 pub fn nearly_square(count: u32, divides: Option<u32>) -> Option<Configuration> {
     let divide = |side: u32| divides.is_none_or(|whole| whole % side == 0);

@@ -31,11 +31,11 @@ pub struct Cluster {
 pub struct Reservation {
     /// The number of nodes.
     pub nodes: u32,
-    /// The instant from which on they are promised.
+    /// The instant from which they are promised.
     pub at: Time,
 }
 
-/// The refusal of a transition. The state is as before.
+/// Why a transition was refused. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The job is unknown or has ended.
@@ -53,7 +53,7 @@ pub enum Refusal {
         operation: &'static str,
         /// The job.
         job: JobId,
-        /// The phase that it is in.
+        /// The phase of the job.
         phase: Phase,
     },
     /// The class of the job excludes the operation.
@@ -66,7 +66,7 @@ pub enum Refusal {
         /// The class of the job.
         class: Class,
     },
-    /// The job is not one that a scheduler may end.
+    /// The job may not be ended by a scheduler.
     #[error("stop {job}: a {class:?} job is not best effort")]
     NotBestEffort {
         /// The job.
@@ -81,16 +81,17 @@ pub enum Refusal {
         operation: &'static str,
         /// The job.
         job: JobId,
-        /// The size it would have.
+        /// The size after the operation.
         size: u32,
-        /// The smallest size now.
+        /// The smallest size at present.
         min: u32,
         /// The largest size.
         max: u32,
         /// The allowed sizes; empty for all.
         allowed: Vec<u32>,
     },
-    /// A node is not free, not the job's, or does not exist; or too few nodes are free.
+    /// A node is not free, does not belong to the job, or does not exist; or too few nodes are
+    /// free.
     #[error("{operation} {job}: nodes {nodes} cannot be used: {cause}")]
     Nodes {
         /// The refused operation.
@@ -102,7 +103,7 @@ pub enum Refusal {
         /// The obstacle.
         cause: &'static str,
     },
-    /// The size of a job is to change where jobs share nodes.
+    /// An operation would change the size of a job although jobs share nodes.
     #[error("{operation} {job}: where jobs share nodes, they keep their sizes")]
     Shared {
         /// The refused operation.
@@ -110,7 +111,8 @@ pub enum Refusal {
         /// The job.
         job: JobId,
     },
-    /// A job was submitted with a number that is not above all before, or with limits that no size meets.
+    /// A job was submitted with a number that is not above all earlier ones, or with limits that
+    /// allow no size.
     #[error("submit {job}: {cause}")]
     Submit {
         /// The job.
@@ -138,9 +140,9 @@ pub struct State {
     now: Time,
     cluster: Cluster,
     free: NodeSet,
-    /// The room on each node, where jobs share nodes.
+    /// The room on each node, if jobs share nodes.
     rooms: Option<Rooms>,
-    /// Jobs by number; none once a job has ended.
+    /// Jobs by number; `None` once a job has ended.
     jobs: Vec<Option<Box<Job>>>,
     queue: Queue,
     running: BTreeSet<JobId>,
@@ -247,11 +249,11 @@ impl State {
         Ok(())
     }
 
-    /// Adds a job to the end of the queue and returns the event to tell a policy.
+    /// Adds a job to the end of the queue and returns the event for the policy.
     ///
     /// # Errors
     ///
-    /// The job's number is not above all before, or no allowed size fits the cluster.
+    /// The job's number is not above all earlier ones, or no allowed size fits the cluster.
     pub fn submit(&mut self, job: Job) -> Result<Event, Refusal> {
         let id = job.id;
         let refused = |cause| Err(Refusal::Submit { job: id, cause });
@@ -313,7 +315,7 @@ impl State {
         Ok(())
     }
 
-    /// Carries out an action, completely or not at all, and returns it with the nodes that were chosen.
+    /// Carries out an action, completely or not at all, and returns it with the chosen nodes.
     ///
     /// # Errors
     ///
@@ -497,7 +499,7 @@ impl State {
         Ok(())
     }
 
-    /// Brings the nodes of a job up to date in the order of ends.
+    /// Updates the number of a job's nodes in the order of ends.
     fn count_held(&mut self, id: JobId) {
         let held = self.job(id).and_then(|job| Some((job.expected_end?, job.nodes.count())));
         if let Some((end, count)) = held {

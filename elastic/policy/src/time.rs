@@ -45,7 +45,7 @@ impl Time {
 }
 
 impl Span {
-    /// No time.
+    /// An empty span.
     pub const ZERO: Span = Span(0);
 
     /// Makes a span from whole seconds.

@@ -1,5 +1,6 @@
-//! Cost of the driver of elastic phases: `mpirun -n 2 program_cost [turns]`. Prints one line of JSON: the times of a round
-//! of the same loop written by hand and as a program, by turns, of some microseconds of work, and the nanoseconds more.
+//! Cost of the driver of elastic phases: `mpirun -n 2 program_cost [turns]`. Prints one line of
+//! JSON: the times of a round of the same loop, with some microseconds of work, written by hand and
+//! as a program, in turns, and the difference in nanoseconds.
 #![allow(clippy::print_stdout)]
 
 use std::cell::Cell;
@@ -44,7 +45,7 @@ fn work(cells: &mut [f64]) {
     black_box(cells);
 }
 
-/// The microseconds of a round, and the rank.
+/// Returns the microseconds of a round, and the rank.
 fn hand() -> Result<(f64, usize), Box<dyn Error>> {
     let mut world = World::create(WorldOptions::new())?;
     let mut cells = vec![1.0; CELLS];
@@ -94,7 +95,7 @@ fn program() -> Result<f64, Box<dyn Error>> {
     Ok(taken.get())
 }
 
-/// The median.
+/// Returns the median.
 fn middle(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)

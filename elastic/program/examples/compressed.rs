@@ -1,5 +1,6 @@
-//! A sparse matrix in compressed rows goes from each number of ranks to each other one and back, as a program of
-//! elements: `mpirun -n 8 compressed`. Each rank checks its values, columns and row pointers after each resize.
+//! Moves a sparse matrix in compressed rows from each number of ranks to each other one and back,
+//! as a program of elements: `mpirun -n 8 compressed`. Each rank checks its values, columns and row
+//! pointers after each resize.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -11,7 +12,7 @@ use quo_mpi::Mpi;
 
 const ROWS: usize = 53;
 
-/// Data of a process: the sizes to go to, and the next of them.
+/// Data of a process: the sizes to change to, and the index of the next one.
 struct Walk {
     sizes: Vec<usize>,
     next: usize,
@@ -63,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// From each number of ranks to each other one, and back.
+/// Goes from each number of ranks to each other one, and back.
 fn walk(most: usize) -> Vec<usize> {
     (2..=most).flat_map(|p| std::iter::once(p).chain((1..p).flat_map(move |q| [q, p]))).collect()
 }
@@ -82,7 +83,7 @@ fn go(walk: &mut Walk, stage: &mut Stage<'_>) -> Result<(), BlockError> {
     Ok(())
 }
 
-/// Rows of different lengths, some of them empty.
+/// Makes rows of different lengths, some of them empty.
 fn matrix() -> Result<Compressed, BlockError> {
     let mut index = vec![0];
     index.extend((0..ROWS).scan(0, |sum, row| {

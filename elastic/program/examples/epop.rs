@@ -1,6 +1,7 @@
-//! Cannon's product of matrices and Gauss's elimination as programs of elements: `mpirun -n 4 epop cannon 3:4 6:1` has
-//! four ranks from step 3 on, and one from step 6 on. `gauss` in place of `cannon`; `3:4!` has that resize given up;
-//! `serial` in front runs the same program in one process, without MPI; `trace` tells of each action on standard error.
+//! Cannon's product of matrices and Gauss's elimination as programs of elements:
+//! `mpirun -n 4 epop cannon 3:4 6:1` has four ranks from step 3 on, and one from step 6 on. `gauss`
+//! replaces `cannon`; `3:4!` gives that resize up; `serial` as the first word runs the same program
+//! in one process, without MPI; `trace` prints each action to standard error.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
@@ -15,9 +16,9 @@ use quo::group::{WaitLimits, allgather_bytes};
 use quo_mpi::Mpi;
 use quo_mpi::communicator::ThreadLevel;
 
-/// Rows and columns of the matrices: divisible by the grids that Cannon's algorithm runs on.
+/// Rows and columns of the matrices: divisible by the grids on which Cannon's algorithm runs.
 const N: usize = 24;
-/// Products that are made.
+/// Number of products.
 const PRODUCTS: usize = 9;
 
 fn limits() -> WaitLimits<'static> {
@@ -56,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A size that the program asks for at a step.
+/// A size that the program requests at a step.
 #[derive(Clone)]
 struct Size {
     step: usize,
@@ -73,11 +74,11 @@ impl Size {
     }
 }
 
-/// Progress of a process, which joiners are told.
+/// Progress of a process, which joiners receive.
 struct Work {
     sizes: Vec<Size>,
     step: usize,
-    /// The next of the sizes.
+    /// Index of the next size.
     next: usize,
     asked: bool,
 }
@@ -87,7 +88,7 @@ impl Work {
         Self { sizes: sizes.to_vec(), step: 0, next: 0, asked: false }
     }
 
-    /// Asks for the size of this step, and returns true until the ranks are so many.
+    /// Requests the size of this step, and returns true until the world has this size.
     fn waits(&mut self, stage: &Stage<'_>) -> Result<bool, BlockError> {
         let due = self.sizes.get(self.next).filter(|due| due.step <= self.step);
         let Some(due) = due.filter(|_| stage.world().is_some()) else { return Ok(false) };
@@ -118,7 +119,8 @@ impl Work {
     }
 }
 
-/// A := A B modulo 97, again and again: numbers stay whole, so that their sums are exact in any order.
+/// Computes A := A B modulo 97 repeatedly: numbers stay whole, so that their sums are exact in any
+/// order.
 fn cannon(sizes: Vec<Size>) -> Program<Work> {
     let square = Pattern::block_grid((N, N), Grids::NearlySquare);
     Program::new(move |stage| {
@@ -169,7 +171,7 @@ fn cannon(sizes: Vec<Size>) -> Program<Work> {
     })
 }
 
-/// Cannon's algorithm, on a square grid of ranks: blocks of A go left and blocks of B go up.
+/// Cannon's algorithm, on a square grid of ranks: blocks of A move left and blocks of B move up.
 fn multiply(
     stage: &Stage<'_>,
     (mut a, mut b): (Vec<f64>, Vec<f64>),
@@ -212,13 +214,13 @@ fn shift(
     Ok(numbers(&ranks.exchange(Some((to, bytes)), Some((from, length)), 1, &limits())?))
 }
 
-/// Solves a system by elimination: one round for each column; rows lie in blocks.
+/// Solves a system by elimination: one round for each column; rows are distributed in blocks.
 fn gauss(sizes: Vec<Size>) -> Program<Work> {
     Program::new(move |stage| {
         if stage.is_new() {
             let rows = Pattern::block_rows(N, N + 1);
             let matrix = stage.data_mut().register::<f64>("matrix", rows)?;
-            // The only rank there is at first.
+            // There is only one rank at first.
             for (at, value) in stage.data_mut().local_mut(matrix)?.iter_mut().enumerate() {
                 let (row, column) = (at / (N + 1), at % (N + 1));
                 let strong = if row == column { N as f64 } else { 0.0 };
@@ -266,7 +268,7 @@ fn gauss(sizes: Vec<Size>) -> Program<Work> {
             let known: f64 = (row + 1..N).map(|column| line[column] * solution[column]).sum();
             solution[row] = (line[N] - known) / line[row];
         }
-        // Of all bits: the same order of operations on any number of ranks.
+        // Includes all bits: the order of operations is the same on any number of ranks.
         let bits = solution.iter().fold(0_u64, |sum, value| sum.rotate_left(7) ^ value.to_bits());
         if stage.rank() == 0 {
             println!("gauss: {N} rows, bits {bits:016x}");
@@ -275,7 +277,7 @@ fn gauss(sizes: Vec<Size>) -> Program<Work> {
     })
 }
 
-/// The numbers of all ranks, in their order.
+/// Gathers the numbers of all ranks, in rank order.
 fn gather(stage: &Stage<'_>, own: &[f64]) -> Result<Vec<f64>, BlockError> {
     let Some(ranks) = stage.communicator() else { return Ok(own.to_vec()) };
     let all = allgather_bytes(&ranks.group()?, &to_bytes(own), &limits())?;

@@ -1,63 +1,64 @@
-//! The loop of every driver, over the edge that a driver is.
+//! The main loop of every driver, generic over its host.
 
 use memprof_hooks::{Origin, Region};
 
 use super::ProgramError;
 use super::machine::{Action, Event, Machine, Standing};
 
-/// Edge of a driver: the blocks of a program, and the world in which they run.
+/// What a driver provides: the blocks of a program, and the world in which they run.
 pub trait Host {
     /// Error of blocks and of the world.
     type Error: From<ProgramError>;
 
-    /// Name of an element, under which a memory profile has it.
+    /// Name of an element in a memory profile.
     fn name(&self, position: usize) -> &str;
 
     /// Runs INIT and returns the standing of this process.
     ///
     /// # Errors
-    /// As the block, or the world.
+    /// An error of the block, or of the world.
     fn init(&mut self) -> Result<Standing, Self::Error>;
 
     /// Sleeps until this process is called in, or the job is over.
     ///
     /// # Errors
-    /// As the world.
+    /// An error of the world.
     fn wait(&mut self) -> Result<Standing, Self::Error>;
 
     /// Returns true if a resize is due.
     ///
     /// # Errors
-    /// As the world.
+    /// An error of the world.
     fn probe(&mut self) -> Result<bool, Self::Error>;
 
-    /// Takes part in a resize: runs the redistribution of the element, and returns the position that rank 0 told with
-    /// the standing of this process afterwards.
+    /// Takes part in a resize: runs the redistribution of the element, and returns rank 0's
+    /// position and the standing of this process after the resize.
     ///
     /// # Errors
-    /// As the world.
+    /// An error of the world.
     fn resize(&mut self, from: Option<usize>) -> Result<(usize, Standing), Self::Error>;
 
     /// Runs the compute block of a phase.
     ///
     /// # Errors
-    /// As the block.
+    /// An error of the block.
     fn compute(&mut self, position: usize) -> Result<(), Self::Error>;
 
     /// Evaluates the loop condition of a phase.
     ///
     /// # Errors
-    /// As the block.
+    /// An error of the block.
     fn again(&mut self, position: usize) -> Result<bool, Self::Error>;
 
     /// Asks a branch for the next position.
     ///
     /// # Errors
-    /// As the block.
+    /// An error of the block.
     fn branch(&mut self, position: usize) -> Result<i64, Self::Error>;
 }
 
-/// Runs a program from its INIT to its end. Each element is a region of a memory profile, under its name.
+/// Runs a program from INIT to its end. Each element is a region of a memory profile, with its
+/// name.
 ///
 /// # Errors
 /// The first error of the host or of the machine.
@@ -68,7 +69,7 @@ pub fn drive<H: Host>(machine: &mut Machine, host: &mut H) -> Result<(), H::Erro
         if let Some(position) = element(action)
             && position != region.0
         {
-            // The profiler's regions nest: the old one ends first.
+            // The profiler's regions nest: the old one has to end first.
             drop(region);
             region = (position, Region::begin(host.name(position), Origin::Program));
         }
@@ -107,7 +108,7 @@ fn element(action: Action) -> Option<usize> {
     }
 }
 
-/// A driver that tells of each action before another one takes it.
+/// A driver that reports each action before another driver carries it out.
 #[derive(Debug)]
 pub struct Traced<'a, H, F> {
     /// The other driver.
@@ -139,7 +140,7 @@ impl<H: Host, F: FnMut(&str, Action)> Host for Traced<'_, H, F> {
         self.host.wait()
     }
 
-    /// Not told of: it comes with each compute block.
+    /// Not reported: it precedes each compute block.
     fn probe(&mut self) -> Result<bool, H::Error> {
         self.host.probe()
     }
@@ -155,7 +156,7 @@ impl<H: Host, F: FnMut(&str, Action)> Host for Traced<'_, H, F> {
         self.host.compute(position)
     }
 
-    /// Not told of: it comes with each compute block.
+    /// Not reported: it follows each compute block.
     fn again(&mut self, position: usize) -> Result<bool, H::Error> {
         self.host.again(position)
     }

@@ -6,11 +6,11 @@ use elastic::Error;
 /// Error of a block of a program.
 pub type BlockError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Cause for which a program stopped.
+/// Why a program stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// An element that a program cannot have. Found before anything is run, so on all processes alike.
+    /// An invalid element. Detected before anything is run, so on all processes alike.
     #[error("program: element {position}: {reason}")]
     Element {
         /// Its position.
@@ -41,24 +41,24 @@ pub enum ProgramError {
         /// The error of the block.
         source: BlockError,
     },
-    /// The world.
+    /// An error of the world.
     #[error("program: {0}")]
     World(#[from] Error),
-    /// A driver gave the result of another action than the machine asked for, or a joiner was sent to an element that
-    /// is no elastic phase.
+    /// A driver returned the result of another action than the machine requested, or a joiner was
+    /// sent to an element that is no elastic phase.
     #[error(
         "program: {event:?} is no result of {action:?}: the driver takes the actions of the machine in order"
     )]
     Driver {
-        /// The action that was asked for.
+        /// The requested action.
         action: Action,
-        /// The event given.
+        /// The given event.
         event: Event,
     },
 }
 
 impl ProgramError {
-    /// The number by which EPOP knows the error: -1 for an element, -2 for a branch.
+    /// The number of the error in EPOP: -1 for an element, -2 for a branch.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self {

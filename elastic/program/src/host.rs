@@ -1,4 +1,4 @@
-//! The drivers for programs in Rust: the world, and one process without MPI.
+//! The drivers for programs in Rust: over a world, and in one process without MPI.
 
 use super::drive::Host;
 use super::machine::Standing;
@@ -62,7 +62,7 @@ impl<D> Blocks<'_, D> {
         }
     }
 
-    /// Runs the redistribution of an element. A reason gives the resize up.
+    /// Runs the redistribution of an element. An error gives the resize up.
     fn redistribute(&mut self, at: usize, window: &mut Window<'_>) -> Result<(), String> {
         match (self.program.elements.get(at), &mut self.data) {
             (Some((name, Element::Elastic(_, _, redistribute))), Some(data)) => {
@@ -85,7 +85,7 @@ impl<D> Blocks<'_, D> {
 pub(super) struct Worldly<'p, D> {
     blocks: Blocks<'p, D>,
     world: World,
-    /// Rounds of elastic phases that have begun, for plans that count them.
+    /// Number of rounds of elastic phases begun, for plans that count iterations.
     rounds: u64,
 }
 
@@ -146,7 +146,7 @@ impl<D> Host for Worldly<'_, D> {
             _ => self.blocks.redistribute(position, &mut window),
         };
         match window.commit(mine) {
-            // Given up: the ranks are those of before.
+            // The resize was given up: the ranks are the same.
             Ok(()) | Err(Error::Aborted { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,9 +1,10 @@
 //! Programs as arrays of elements, and the drivers that run them: elastic-phase oriented programming (EPOP).
 //!
-//! A [`Program`] is an array of elements that does not change while it runs: INIT, which makes the data of a process;
-//! rigid phases; elastic phases, before each round of which the ranks may change; branches, which name the element that
-//! follows. A driver runs it, and owns the calls of the world: probe, sleep, begin, tell and commit. One who joins
-//! enters at the element at which the others are.
+//! A [`Program`] is an array of elements that does not change while it runs: INIT, which makes the
+//! data of a process; rigid phases; elastic phases, before each round of which the ranks may
+//! change; and branches, which name the next element. A driver runs it, and makes the calls of the
+//! world: probe, sleep, begin, broadcast and commit. A joiner enters at the element that the other
+//! ranks have reached.
 //!
 //! ```no_run
 //! use elastic::WorldOptions;
@@ -41,9 +42,9 @@
 //! | what | file |
 //! |---|---|
 //! | the order of elements, as a state machine over plain data | `machine.rs` |
-//! | the loop of all drivers, and the one that tells of each action | `drive.rs` |
-//! | the drivers for Rust: the world, and one process without MPI | `host.rs` |
-//! | what a block sees | `stage.rs` |
+//! | the loop of all drivers, and the driver that reports each action | `drive.rs` |
+//! | the drivers for Rust: over a world, and in one process without MPI | `host.rs` |
+//! | the ranks and data available to a block | `stage.rs` |
 //!
 //! Source: dissertation of I. A. Comprés Ureña (TU München, 2017), chapter on EPOP.
 
@@ -77,9 +78,10 @@ enum Element<D> {
     Branch(Box<Choose<D>>),
 }
 
-/// A program over data of the type `D`, which each process has.
+/// A program over data of the type `D`, one value in each process.
 ///
-/// Positions count from 0, which is INIT; elements are added in their order. All processes make the same program.
+/// Positions count from 0, which is INIT; elements follow in the order in which they were added.
+/// All processes make the same program.
 pub struct Program<D> {
     elements: Vec<(String, Element<D>)>,
     tell: Option<Box<Tell>>,
@@ -92,8 +94,8 @@ impl<D> fmt::Debug for Program<D> {
 }
 
 impl<D> Program<D> {
-    /// Begins a program with its INIT, which every process runs once, also one that is parked or joins later; only
-    /// those for which [`Stage::is_new`] is true register arrays.
+    /// Begins a program with its INIT, which every process runs once, including processes that are
+    /// parked or join later; only processes for which [`Stage::is_new`] is true register arrays.
     pub fn new(init: impl Fn(&mut Stage<'_>) -> Result<D, BlockError> + 'static) -> Self {
         Self { elements: vec![("init".to_owned(), Element::Init(Box::new(init)))], tell: None }
     }
@@ -113,7 +115,8 @@ impl<D> Program<D> {
         self.with(name, Element::Rigid(Box::new(compute), None))
     }
 
-    /// Adds a phase that runs once, and again as long as `again` returns true. The ranks do not change meanwhile.
+    /// Adds a phase that runs once, and again as long as `again` returns true. The ranks do not
+    /// change meanwhile.
     #[must_use]
     pub fn rigid_loop(
         self,
@@ -124,10 +127,11 @@ impl<D> Program<D> {
         self.with(name, Element::Rigid(Box::new(compute), Some(Box::new(again))))
     }
 
-    /// Adds a phase that runs once, and again as long as `again` returns true, alike on all ranks. The ranks may change
-    /// before each round: all who stay, leave and join run `redistribute` then, between begin and commit. Registered
-    /// arrays move with the commit. An error of `redistribute` gives the resize up; the program goes on with the ranks
-    /// of before.
+    /// Adds a phase that runs once, and again as long as `again` returns true, which must be the
+    /// same on all ranks. The ranks may change before each round: all ranks that stay, leave or
+    /// join then run `redistribute`, between begin and commit. Registered arrays move with the
+    /// commit. An error of `redistribute` gives the resize up; the program continues with the same
+    /// ranks.
     #[must_use]
     pub fn elastic(
         self,
@@ -140,8 +144,8 @@ impl<D> Program<D> {
         self.with(name, element)
     }
 
-    /// Adds a branch. `choose` gets the branch's position and returns the next one, alike on all ranks: any but 0, which
-    /// is INIT.
+    /// Adds a branch. `choose` gets the branch's position and returns the next one, the same on all
+    /// ranks: any position but 0, which is INIT.
     #[must_use]
     pub fn branch(
         self,
@@ -151,26 +155,27 @@ impl<D> Program<D> {
         self.with(name, Element::Branch(Box::new(choose)))
     }
 
-    /// Has each action told, with the name of the element, before it is taken: by any driver.
+    /// Has any driver report each action, with the name of the element, before it is carried out.
     #[must_use]
     pub fn traced(self, tell: impl Fn(&str, Action) + 'static) -> Self {
         Self { tell: Some(Box::new(tell)), ..self }
     }
 
-    /// Runs the program in an elastic world that is made with these options, and returns the data of this process, also
-    /// where it has left. Collective over all processes that were launched together, after MPI has been initialised; the
-    /// world has ended afterwards. The rounds of elastic phases are the iterations of plans.
+    /// Runs the program in an elastic world made with these options, and returns the data of this
+    /// process, even if it has left. Collective over all processes that were launched together,
+    /// after MPI has been initialised; the world has ended afterwards. The rounds of elastic phases
+    /// are the iterations of plans.
     ///
     /// # Errors
-    /// [`ProgramError`]. A branch that goes nowhere ends the world on all; after an error of a block or of the world the
-    /// process is to end, as with [`World`]'s errors.
+    /// [`ProgramError`]. A branch to an invalid position ends the world on all processes; after an
+    /// error of a block or of the world the process should end, as with [`World`]'s errors.
     pub fn run(&self, options: WorldOptions) -> Result<D, ProgramError> {
         let mut machine = self.machine()?;
         let mut host = Worldly::new(self, World::create(options)?);
         match self.drive(&mut machine, &mut host) {
             Ok(()) => host.end(),
             Err(error @ ProgramError::Branch { .. }) => {
-                // Alike on all ranks: the sleepers hear of the end.
+                // The error is the same on all ranks: the sleepers learn of the end.
                 host.end()?;
                 Err(error)
             }
@@ -178,7 +183,7 @@ impl<D> Program<D> {
         }
     }
 
-    /// Runs the program in this process alone, without MPI: no resize ever comes. Returns the data.
+    /// Runs the program in this process alone, without MPI and without resizes. Returns the data.
     ///
     /// # Errors
     /// [`ProgramError`].

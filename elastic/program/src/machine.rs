@@ -5,16 +5,16 @@ use super::ProgramError;
 /// Kind of an element of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Makes the data of a process: the first element, and only that one.
+    /// Makes the data of a process; the first element, and only that one.
     Init,
     /// A phase in which the ranks do not change.
     Rigid {
-        /// Returns true if the phase is repeated while its condition holds.
+        /// True if the phase is repeated while its condition holds.
         repeats: bool,
     },
     /// A phase before each round of which the ranks may change.
     Elastic,
-    /// Names the element that follows.
+    /// Names the next element.
     Branch,
 }
 
@@ -31,14 +31,14 @@ pub enum Standing {
     Ended,
 }
 
-/// Next action of a driver; elements are named by their position.
+/// Next action of a driver; elements are given by their position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Runs INIT.
     Init,
     /// Sleeps until the process is called in, or the job is over.
     Wait,
-    /// Looks for a pending resize.
+    /// Checks for a pending resize.
     Probe(usize),
     /// Takes part in a resize; a joiner has no position yet.
     Resize(Option<usize>),
@@ -55,17 +55,18 @@ pub enum Action {
 /// Result of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// Of [`Action::Init`] and [`Action::Wait`]: the standing of the process.
+    /// Result of [`Action::Init`] and [`Action::Wait`]: the standing of the process.
     Stands(Standing),
-    /// Of [`Action::Probe`]: true if a resize is due.
+    /// Result of [`Action::Probe`]: true if a resize is due.
     Due(bool),
-    /// Of [`Action::Resize`]: the position of the ranks, and the standing of the process afterwards.
+    /// Result of [`Action::Resize`]: the position of the ranks, and the standing of the process
+    /// after the resize.
     Resized(usize, Standing),
-    /// Of [`Action::Compute`].
+    /// Result of [`Action::Compute`].
     Computed,
-    /// Of [`Action::Again`]: true if the phase goes on.
+    /// Result of [`Action::Again`]: true if the phase is repeated.
     Again(bool),
-    /// Of [`Action::Branch`]: the next position.
+    /// Result of [`Action::Branch`]: the next position.
     To(i64),
 }
 
@@ -94,7 +95,7 @@ impl Machine {
     /// Makes the machine of a program that has not begun.
     ///
     /// # Errors
-    /// [`ProgramError::Element`] unless there is one INIT, in the first place.
+    /// [`ProgramError::Element`] unless there is exactly one INIT, in the first place.
     pub fn new(kinds: impl Into<Box<[Kind]>>) -> Result<Self, ProgramError> {
         let kinds = kinds.into();
         let wrong = |position, reason| Err(ProgramError::Element { position, reason });
@@ -108,17 +109,17 @@ impl Machine {
         }
     }
 
-    /// Next action.
+    /// Returns the next action.
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
     }
 
-    /// Takes the result of the action, and gives the next one.
+    /// Takes the result of the action, and returns the next one.
     ///
     /// # Errors
-    /// [`ProgramError::Branch`] for a position that is no element after INIT, [`ProgramError::Driver`] for an event of
-    /// another action. The action is unchanged then.
+    /// [`ProgramError::Branch`] for a position that is no element after INIT,
+    /// [`ProgramError::Driver`] for an event of another action. The action is then unchanged.
     #[inline]
     pub fn on(&mut self, event: Event) -> Result<Action, ProgramError> {
         self.action = match (self.action, event) {
@@ -152,7 +153,7 @@ impl Machine {
         ProgramError::Driver { action: self.action, event }
     }
 
-    /// Action with which an element begins.
+    /// Returns the action with which an element begins.
     fn enter(&self, position: usize) -> Action {
         match self.kinds.get(position) {
             Some(Kind::Elastic) => Action::Probe(position),
@@ -269,8 +270,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any results of blocks, in any order: each element begins with its own action, and what follows it is the next
-        /// element or the named one.
+        /// With any results of blocks, in any order, each element begins with its own action, and
+        /// is followed by the next element or the named one.
         #[test]
         fn any_run_follows_the_order_of_elements(
             kinds in kinds(),

@@ -1,4 +1,4 @@
-//! Ranks and data that a block of a program sees.
+//! Ranks and data available to a block of a program.
 
 use quo_mpi::communicator::Communicator;
 
@@ -7,7 +7,7 @@ use elastic::Error;
 use elastic::data::Registry;
 use elastic::{Status, World};
 
-/// Ranks and arrays in which a block runs: those of a world, or one process without MPI.
+/// Ranks and arrays in which a block runs: those of a world, or of one process without MPI.
 #[derive(Debug)]
 pub struct Stage<'a>(Inner<'a>);
 
@@ -26,7 +26,7 @@ impl<'a> Stage<'a> {
         Self(Inner::Serial(data))
     }
 
-    /// This process's rank; 0 while it is none. Local.
+    /// This process's rank; 0 if it is no rank. Local.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.world().map_or(0, World::rank)
@@ -38,19 +38,21 @@ impl<'a> Stage<'a> {
         self.world().map_or(1, World::size)
     }
 
-    /// Returns true if this process has been a rank since the beginning of the job: its INIT registers arrays. Local.
+    /// Returns true if this process has been a rank since the beginning of the job: its INIT
+    /// registers arrays. Local.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.world().is_none_or(|world| world.status() == Status::New)
     }
 
-    /// Communicator of the ranks, until the next resize; none without MPI, and in a process that is no rank. Local.
+    /// Communicator of the ranks, until the next resize; `None` without MPI, and in a process that
+    /// is no rank. Local.
     #[must_use]
     pub fn communicator(&self) -> Option<&Communicator> {
         self.world()?.communicator()
     }
 
-    /// The world; none without MPI. Local.
+    /// The world; `None` without MPI. Local.
     #[must_use]
     pub fn world(&self) -> Option<&World> {
         match &self.0 {
@@ -59,7 +61,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The registered arrays. Local.
+    /// Returns the registered arrays. Local.
     #[must_use]
     pub fn data(&self) -> &Registry {
         match &self.0 {
@@ -68,7 +70,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// As [`data`](Self::data), to register arrays and to write to them.
+    /// Returns the registered arrays, to register more and to write to them.
     #[must_use]
     pub fn data_mut(&mut self) -> &mut Registry {
         match &mut self.0 {
@@ -77,10 +79,10 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Asks for another number of ranks, from rank 0: see [`World::request`]. Local.
+    /// Requests another number of ranks, on rank 0: see [`World::request`]. Local.
     ///
     /// # Errors
-    /// As there; without MPI the request is refused.
+    /// As [`World::request`]; without MPI the request is refused.
     pub fn request(&self, size: usize) -> Result<u64, BlockError> {
         match self.world() {
             Some(world) => Ok(world.request(size)?),

@@ -1,6 +1,7 @@
-//! The skeleton program of the dissertation (figures 2.3 and 2.4), with a matrix that says whether it is right:
-//! `mpirun -n 4 reshape_skeleton 1 4 2` goes to the next of the sizes at each resize point. With `short` behind the sizes
-//! the last rank has lost an element when the world shrinks, at first.
+//! The skeleton program of the dissertation (figures 2.3 and 2.4), with a matrix that checks
+//! itself: `mpirun -n 4 reshape_skeleton 1 4 2` changes to the next of the sizes at each resize
+//! point. With `short` after the sizes the last rank lacks an element at the first attempt to
+//! shrink the world.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -32,7 +33,7 @@ fn lies(on: Configuration) -> Result<Distribution, Failed> {
     Ok(pattern.over(Ranks::first(on.size() as usize))?)
 }
 
-/// Value of an element at first; each iteration adds one.
+/// Initial value of an element; each iteration adds one.
 fn first(place: (usize, usize)) -> f64 {
     (place.0 * 1000 + place.1) as f64
 }
@@ -125,7 +126,7 @@ fn compute(reshape: &mut Reshape, data: &mut Vec<f64>, is_short: bool) -> Result
     Ok(())
 }
 
-/// All ranks are told which of them has too little, and keep their data.
+/// Checks that all ranks learn which of them has too little, and keep their data.
 fn try_short(reshape: &mut Reshape, data: &mut Vec<f64>) -> Result<(), Failed> {
     let is_last = reshape.world().rank() + 1 == reshape.world().size();
     let lost = if is_last { data.pop() } else { None };

@@ -3,14 +3,15 @@
 use elastic::data::DataError;
 use elastic_policy::points::PointsError;
 
-/// Why a call of ReSHAPE failed. Collective calls fail alike on every rank that takes part.
+/// Why a call of ReSHAPE failed. Collective calls fail with the same error on every participating
+/// rank.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReshapeError {
     /// A topology, configuration or time that cannot be used; nothing was changed.
     #[error(transparent)]
     Points(#[from] PointsError),
-    /// The world.
+    /// An error of the world.
     #[error(transparent)]
     World(#[from] elastic::Error),
 }

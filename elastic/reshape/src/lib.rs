@@ -1,5 +1,5 @@
-//! Resize points as a program writes them: the calls of ReSHAPE over [`World`], [`points`](elastic_policy::points) and
-//! [`data`](elastic::data).
+//! Resize points in a program: the calls of ReSHAPE over [`World`],
+//! [`points`](elastic_policy::points) and [`data`](elastic::data).
 //!
 //! | ReSHAPE | here |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | `RESHAPE_COMM_WORLD` | [`World::communicator`] of [`Reshape::world`] |
 //! | `reshape_Exit` | [`Reshape::exit`] |
 //!
-//! A process that leaves sleeps in [`Reshape::resize`] until it is called in again or the job is over, and so do those
-//! that are no ranks at first, in [`Reshape::init`]: [`Seat`] says which.
+//! A leaver sleeps in [`Reshape::resize`] until it is called in again or the job is over; a process
+//! that is not a rank at first sleeps in [`Reshape::init`]. [`Seat`] reports the outcome.
 //!
 //! ```no_run
 //! use elastic::WorldOptions;
@@ -71,7 +71,7 @@ use elastic::change::RequestId;
 use elastic::{Progress, Status, World, WorldOptions};
 use elastic_policy::points::{Configuration, Decision, Growth, History, ResizePoints};
 
-/// The longest wait for one rank's word.
+/// The longest wait for a message of one rank.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// State of a process after [`Reshape::init`] or [`Reshape::resize`].
@@ -79,8 +79,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub enum Seat {
     /// A rank, as before.
     Stays,
-    /// A rank that was none: it goes on with [`Reshape::iteration`], and has its data when
-    /// [`Reshape::decision`] has said that the world has grown.
+    /// A rank that was none before: it continues with [`Reshape::iteration`], and gets its data
+    /// when [`Reshape::decision`] returns that the world has grown.
     Joins,
     /// No rank any more: the job is over.
     Ended,
@@ -95,9 +95,9 @@ pub struct Reshape {
     scheduler: Box<dyn Scheduler>,
     valid: Box<dyn Fn(Configuration) -> bool>,
     history: History,
-    /// Configuration of the program now, when the history does not know it.
+    /// The present configuration, if the history does not have it yet.
     arrived: Option<Configuration>,
-    /// Data have gone to fewer ranks, and the others are still there.
+    /// True if data have moved to fewer ranks while the leavers are still present.
     gathered: bool,
 }
 
@@ -109,13 +109,13 @@ impl std::fmt::Debug for Reshape {
 }
 
 impl Reshape {
-    /// Makes the world with as many ranks as the topology begins with. Collective over all processes that were
-    /// launched; those that are no ranks sleep in it until they join, or until the job is over. The scheduler is asked on
-    /// rank 0.
+    /// Makes the world with the initial number of ranks of the topology. Collective over all
+    /// launched processes; processes that are no ranks sleep in it until they join, or until the
+    /// job is over. Rank 0 calls the scheduler.
     ///
     /// # Errors
-    /// [`ReshapeError::Points`] for a topology that cannot be, [`elastic::Error::Refused`] when there are fewer processes than it begins
-    /// with, and as [`World::create`].
+    /// [`ReshapeError::Points`] for an invalid topology, [`elastic::Error::Refused`] if there are
+    /// fewer processes than its initial number, and as [`World::create`].
     #[doc(alias = "reshape_Init")]
     pub fn init(
         options: WorldOptions,
@@ -125,7 +125,7 @@ impl Reshape {
         const CALL: &str = "init";
         let start = topology.kind.start(topology.start)?;
         let world = World::create(options.start(start.size() as usize))?;
-        // One that was started and is not needed is told nothing about the world.
+        // A spawned process that is not needed knows nothing about the world.
         let is_told = world.status() != Status::Ended;
         if is_told && world.capacity() < start.size() as usize {
             let (wanted, found) = (start.size(), world.capacity());
@@ -150,8 +150,9 @@ impl Reshape {
         Ok(this)
     }
 
-    /// Says which configurations the program can work with, as that its data be divisible. All ranks say the same.
-    /// Others are not chosen, and are given up when somebody else asks for them. Local.
+    /// Sets the configurations that the program can work with, for example because of the
+    /// divisibility of its data. All ranks set the same. Other configurations are not chosen, and
+    /// resizes to them are given up. Local.
     #[doc(alias = "check_valid_processor_size")]
     pub fn accept(&mut self, valid: impl Fn(Configuration) -> bool + 'static) {
         self.valid = Box::new(valid);
@@ -163,48 +164,49 @@ impl Reshape {
         self.seat
     }
 
-    /// The world, with its communicator and its arrays. Local.
+    /// Returns the world, with its communicator and its arrays. Local.
     #[must_use]
     #[doc(alias = "RESHAPE_COMM_WORLD")]
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// As [`world`](Self::world), for arrays that move by themselves. Local.
+    /// Returns the world, for arrays that move automatically. Local.
     #[must_use]
     pub fn world_mut(&mut self) -> &mut World {
         &mut self.world
     }
 
-    /// The iteration of the main loop that is next: 0 at first, for joiners the one that the others begin. Local.
+    /// Returns the next iteration of the main loop: 0 at first, for joiners the one that the other
+    /// ranks begin. Local.
     #[must_use]
     #[doc(alias = "reshape_getIterCount")]
     pub fn iteration(&self) -> u64 {
         self.points.iteration()
     }
 
-    /// Returns the next action on data: [`Decision::Expand`] once after the world has grown, on all ranks;
-    /// [`Decision::Shrink`] from the contact that said it to the resize. Local.
+    /// Returns the next action on data: [`Decision::Expand`] once after the world has grown, on all
+    /// ranks; [`Decision::Shrink`] from the contact that decided it until the resize. Local.
     #[doc(alias = "reshape_getSchedulerDecision")]
     pub fn decision(&mut self) -> Decision {
         self.points.decision()
     }
 
-    /// The configuration before the last resize. Local.
+    /// Returns the configuration before the last resize. Local.
     #[must_use]
     #[doc(alias = "reshape_getOldProcessorDimensions")]
     pub fn old_dimensions(&self) -> Configuration {
         self.points.old()
     }
 
-    /// The present configuration. Local.
+    /// Returns the present configuration. Local.
     #[must_use]
     #[doc(alias = "reshape_getNewProcessorDimensions")]
     pub fn new_dimensions(&self) -> Configuration {
         self.points.current()
     }
 
-    /// Arranges the processors that there are in another way, on all ranks alike. Local.
+    /// Changes the arrangement of the present processors, in the same way on all ranks. Local.
     ///
     /// # Errors
     /// [`ReshapeError::Points`] for another number of processors.
@@ -213,19 +215,19 @@ impl Reshape {
         Ok(self.points.rearranged(configuration)?)
     }
 
-    /// The history, on rank 0. Local.
+    /// Returns the history, on rank 0. Local.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// A resize point in an iteration: tells how long the last ones took each, which is [reported](World::report) for
-    /// others who decide as well, and gets one decision on all ranks.
-    /// Somebody's request to the world that has come so far goes first; else the scheduler decides, and joiners are ready
-    /// when this returns. Collective.
+    /// Makes a resize point in an iteration: takes the time of each of the last iterations, which
+    /// is also [reported](World::report) to managers, and returns the same decision on all ranks. A
+    /// pending request of a manager comes first; otherwise the scheduler decides, and joiners are
+    /// ready when this returns. Collective.
     ///
     /// # Errors
-    /// [`ReshapeError::Points`] for a time that is none; as [`World::probe`].
+    /// [`ReshapeError::Points`] for an invalid time; as [`World::probe`].
     #[doc(alias = "reshape_ContactScheduler")]
     pub fn contact(&mut self, seconds: f64, iteration: u64) -> Result<Decision, ReshapeError> {
         self.points.contacted(iteration);
@@ -255,7 +257,7 @@ impl Reshape {
             chosen = self.hear(chosen)?;
             while chosen.is_some() && !enters {
                 enters = self.world.probe()?;
-                // Who has come to it decides no more.
+                // A rank that has entered the resize decides no more.
                 let open = asked.is_none_or(|request| {
                     let step = self.world.requests().and_then(|all| all.step_of(request));
                     step.is_some_and(|step| !step.is_end())
@@ -285,16 +287,17 @@ impl Reshape {
         Ok(Decision::Continue)
     }
 
-    /// Carries out the decision: joiners are there afterwards, or leavers asleep. Without a decision nothing happens.
-    /// Collective.
+    /// Carries out the decision: joiners are present afterwards, and leavers asleep. Does nothing
+    /// without a decision. Collective.
     ///
     /// # Errors
-    /// [`elastic::Error::Aborted`] when somebody had a reason: the ranks are the old ones, and data that have left some of
-    /// them already come back where [`decision`](Self::decision) says [`Decision::Expand`].
+    /// [`elastic::Error::Aborted`] if a rank rejected the resize: the ranks are the old ones, and
+    /// data that have already left some of them are returned where [`decision`](Self::decision)
+    /// returns [`Decision::Expand`].
     #[doc(alias = "reshape_Resize")]
     pub fn resize(&mut self) -> Result<Seat, ReshapeError> {
         if !self.world.is_pending() {
-            // Also for one that joined with the resize before.
+            // This includes a process that joined with the previous resize.
             if self.seat == Seat::Joins {
                 self.seat = Seat::Stays;
             }
@@ -303,7 +306,7 @@ impl Reshape {
         self.close(Ok(()))
     }
 
-    /// Ends the program's world. Made by all processes, before MPI is finalised.
+    /// Ends the program's world. Called by all processes, before MPI is finalised.
     ///
     /// # Errors
     /// As [`World::end`].
@@ -312,7 +315,7 @@ impl Reshape {
         Ok(self.world.end()?)
     }
 
-    /// Gives all ranks the value of rank 0.
+    /// Broadcasts the value of rank 0.
     fn hear<T: serde::Serialize + for<'a> serde::Deserialize<'a>>(
         &self,
         mine: T,
@@ -356,7 +359,8 @@ impl Reshape {
         Ok(Seat::Stays)
     }
 
-    /// Until it is called in, and everybody wants it, or until there is nothing more.
+    /// Sleeps until this process is called in to a resize that is committed, or until the job is
+    /// over.
     fn sleep(&mut self) -> Result<Seat, ReshapeError> {
         self.seat = loop {
             if self.world.status() == Status::Parked && !self.world.wait()? {

@@ -1,4 +1,4 @@
-//! A program's own arrays, moved when it says so.
+//! Redistribution of a program's own arrays, at the program's request.
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use elastic_policy::points::Configuration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Reshape {
-    /// Moves a vector of `length` elements in blocks of `block` that are dealt out in turns. After a decision to
-    /// shrink it goes to those who stay, else from those who were there to all. `data` is this rank's part, before and
-    /// after; empty before on joiners, and after on leavers. Collective over the ranks there are.
+    /// Moves a vector of `length` elements in blocks of `block` that are distributed in turns.
+    /// After a decision to shrink it moves to the staying ranks, otherwise from the earlier ranks
+    /// to all ranks. `data` is this rank's part, before and after; empty before on joiners, and
+    /// after on leavers. Collective over the present ranks.
     ///
     /// # Errors
-    /// [`elastic::Error::Data`], the same on all ranks, also when one of them has a part of another length: all keep their data
-    /// then.
+    /// [`elastic::Error::Data`], the same on all ranks, also if one of them has a part of another
+    /// length: all ranks then keep their data.
     #[doc(alias = "reshape_Redistribute1D")]
     pub fn redistribute_1d<T: Element>(
         &mut self,
@@ -33,7 +34,8 @@ impl Reshape {
         self.redistribute(data, |_| Pattern::block_cyclic(length, block))
     }
 
-    /// As [`redistribute_1d`](Self::redistribute_1d), for a vector in one block for each rank.
+    /// Moves a vector in one block for each rank, as [`redistribute_1d`](Self::redistribute_1d)
+    /// does.
     ///
     /// # Errors
     /// As there.
@@ -47,8 +49,8 @@ impl Reshape {
         self.redistribute(data, |_| Pattern::block(length))
     }
 
-    /// As [`redistribute_1d`](Self::redistribute_1d), for a matrix of (rows, columns) in square blocks, dealt out over the
-    /// grid of the configuration.
+    /// Moves a matrix of (rows, columns) in square blocks, distributed over the grid of the
+    /// configuration, as [`redistribute_1d`](Self::redistribute_1d) does.
     ///
     /// # Errors
     /// As there.
@@ -67,8 +69,8 @@ impl Reshape {
         })
     }
 
-    /// Takes part in a redistribution for which this rank has no array: nobody's is moved, and all get the reason.
-    /// Collective over the ranks there are, of which the others redistribute.
+    /// Takes part in a redistribution for which this rank has no array: no array is moved, and all
+    /// ranks get the reason. Collective over the present ranks, the others of which redistribute.
     #[must_use]
     pub fn refuse_redistribution(&mut self, reason: &str) -> ReshapeError {
         match self.change() {
@@ -90,7 +92,7 @@ impl Reshape {
         Ok(moved)
     }
 
-    /// Among whom an array moves, and from which configuration to which.
+    /// Returns the group and the participants of a move, and its old and new configuration.
     fn change(
         &self,
     ) -> Result<(MpiGroup, Participants, (Configuration, Configuration)), ReshapeError> {

@@ -10,18 +10,18 @@ use elastic_policy::time::{Span, Time};
 
 use elastic_policy::points::{Configuration, Decision, Growth, History, Report, Topology, Visit};
 
-/// Facts that a scheduler may choose by.
+/// Facts for a scheduler's choice.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
     /// The program's latest report.
     pub report: &'a Report,
     /// Times on each configuration, and costs of moving the data.
     pub history: &'a History,
-    /// Order of the configurations, without those that the program cannot work with.
+    /// Order of the configurations that the program can work with.
     pub growth: Growth<'a>,
 }
 
-/// Decides at resize points, in the process of rank 0. Requests of others to the world come first.
+/// Decides at resize points, in the process of rank 0. Requests of managers take precedence.
 pub trait Scheduler {
     /// Returns the decision for the program.
     #[doc(alias = "RemapScheduler")]
@@ -34,8 +34,9 @@ impl<F: FnMut(&Choice<'_>) -> Decision> Scheduler for F {
     }
 }
 
-/// Expands as long as iterations become faster; undoes one expansion that did not help, and stays there: the sweet spot
-/// of section 2.4. Decides as the scheduler of a cluster that has this one job.
+/// Expands as long as iterations become faster; undoes one expansion that did not help, and stays
+/// there: the sweet spot of section 2.4. Decides like the scheduler of a cluster with only this
+/// job.
 #[derive(Clone, Debug)]
 pub struct SweetSpot {
     policy: resizing::Reshape,
@@ -53,7 +54,7 @@ impl Scheduler for SweetSpot {
         let next = choice.growth.next(current);
         let mut visits = choice.history.visits().rev();
         let Some(now) = visits.next() else { return Decision::Continue };
-        // The size before matters if it was smaller: it is what an expansion is compared with.
+        // The previous size matters if it was smaller: an expansion is compared with it.
         let before = visits.next().filter(|before| before.configuration.size() < current.size());
         if before.is_some_and(|before| before.reports == 0) {
             return Decision::Continue;
@@ -69,7 +70,8 @@ impl Scheduler for SweetSpot {
     }
 }
 
-/// Returns the new size of the only job of a cluster, which was on `before` and is on `now`; none if it keeps its size.
+/// Returns the new size of the only job of a cluster, which was on `before` and is on `now`; `None`
+/// if it keeps its size.
 fn decided(
     policy: &mut resizing::Reshape,
     before: Option<&Visit>,
@@ -86,7 +88,8 @@ fn decided(
     let limits = Limits { min: first, max: most, start: first, allowed };
     state.submit(Job::new(id, Class::Resizable, limits, Time::ZERO, Span::ZERO))?;
     state.apply(&Action::Start { job: id, nodes: first.into() })?;
-    // Only their ratio counts: without a scale, times below a millisecond would be equal.
+    // Only the ratio of the times counts: without scaling, times below a millisecond would be
+    // equal.
     let longest = before.map_or(now.mean, |before| before.mean.max(now.mean));
     let scale = if longest > 0.0 { 1e6 / longest } else { 1.0 };
     let point = |seconds: f64| {
@@ -105,18 +108,18 @@ fn decided(
     Ok(size.filter(|size| *size != current))
 }
 
-/// Arrangement of a program's processors, and its first one.
+/// Arrangement of a program's processors, and the initial one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "struct ProcessorTopology")]
 pub struct ProcessorTopology {
     /// Possible sizes.
     pub kind: Topology,
-    /// The configuration that it begins with.
+    /// The initial configuration.
     pub start: Configuration,
 }
 
 impl ProcessorTopology {
-    /// Arrangement of so many processors: as nearly square as can be, or in a line.
+    /// Returns the arrangement of `size` processors: as nearly square as possible, or in a line.
     #[must_use]
     pub fn arranged(&self, size: usize) -> Configuration {
         match self.kind {

@@ -11,40 +11,41 @@ use crate::model::change::Event;
 /// Number of events kept in memory; the file has them all.
 const KEPT: usize = 4096;
 
-/// The event log of a job: the latest events in memory, all of them in a file if one was named.
+/// The event log of a job: the latest events in memory, and all of them in a file if one was named.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     kept: VecDeque<Event>,
     file: Option<File>,
-    /// Why the file has not all events.
+    /// Why the file lacks events.
     trouble: Option<String>,
-    /// Each gets a byte when something has happened.
+    /// Each gets a byte when an event is written.
     watchers: Vec<UnixStream>,
 }
 
 impl Journal {
-    /// In memory, and in a file that only this user can read: events are appended to it.
+    /// Opens the log in memory and, if named, appends events to a file that only this user can
+    /// read.
     pub(crate) fn open(path: Option<&Path>) -> std::io::Result<Self> {
         Ok(Self { file: path.map(quo_files::append).transpose()?, ..Self::default() })
     }
 
-    /// Whoever reads from the other end of a pair of sockets is woken by every event.
+    /// Registers a wake-up socket: its other end becomes readable with every event.
     pub(crate) fn watch(&mut self, end: UnixStream) -> std::io::Result<()> {
         end.set_nonblocking(true)?;
         self.watchers.push(end);
         Ok(())
     }
 
-    /// Takes events in, in their order.
+    /// Writes events, in their order.
     pub(crate) fn write(&mut self, events: Vec<Event>) {
         if events.is_empty() {
             return;
         }
         if let Some(file) = &mut self.file {
-            // One call for all, so that whoever reads the file sees whole lines.
+            // One write call for all events, so that readers of the file see whole lines.
             let text: String = events.iter().map(|event| event.to_line() + "\n").collect();
             if let Err(error) = file.write_all(text.as_bytes()) {
-                // The job is worth more than its log; half a line would spoil what comes after it.
+                // The job continues without its log file; half a line would spoil all later ones.
                 self.trouble = Some(error.to_string());
                 self.file = None;
             }
@@ -53,26 +54,26 @@ impl Journal {
         while self.kept.len() > KEPT {
             self.kept.pop_front();
         }
-        // A watcher whose buffer is full is awake already; one that has gone is forgotten.
+        // A watcher with a full buffer is awake already; a closed one is removed.
         self.watchers.retain_mut(|end| match end.write(&[1]) {
             Ok(_) => true,
             Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
         });
     }
 
-    /// The events from this one on that are still kept.
+    /// Returns the kept events from this sequence number on.
     pub(crate) fn since(&self, sequence: u64) -> impl Iterator<Item = &Event> {
         let first = self.kept.front().map_or(0, |event| event.sequence);
         let skip = usize::try_from(sequence.saturating_sub(first)).unwrap_or(usize::MAX);
         self.kept.iter().skip(skip)
     }
 
-    /// The number that the next event will have.
+    /// Returns the number of the next event.
     pub(crate) fn next(&self) -> u64 {
         self.kept.back().map_or(0, |event| event.sequence + 1)
     }
 
-    /// Why the file has not all events.
+    /// Returns why the file lacks events.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }

@@ -1,26 +1,27 @@
-//! Samples of the loads of nodes, where joiners go by them.
+//! Samples of the nodes' loads, if joiners are placed by load.
 
 use std::time::Duration;
 
 use super::State;
 
-/// Time between two looks at the load of a node.
+/// Time between two measurements of the load of a node.
 const LOADS: Duration = Duration::from_secs(5);
 
-/// Returns the time from one look at a load to the next, of any of so many nodes: between half and one and a half times
-/// the mean, so that jobs that began together do not look together. The first round is made at once.
+/// Returns the time from one sample to the next, over `nodes` nodes: between half and one and a
+/// half times the mean, so that jobs that began together do not sample together. The first round is
+/// made at once.
 fn pause(nodes: u64, looks: u64) -> Duration {
     if looks < nodes {
         return Duration::from_millis(10);
     }
-    // Multiplying by the golden ratio scatters numbers in a row.
+    // Multiplying by the golden ratio scatters consecutive numbers.
     let scattered = (looks ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let share = 500 + (scattered >> 32) % 1_001;
     LOADS.mul_f64(share as f64 / 1000.0 / nodes.max(1) as f64)
 }
 
 impl State {
-    /// Asks one node after another for its load, where joiners go by it.
+    /// Asks one node after another for its load, if joiners are placed by load.
     pub(super) fn look_at_loads(&mut self) {
         let (is_wanted, now) = {
             let arbiter = self.shared.arbiter();

@@ -1,10 +1,10 @@
-//! Looks at the loops of the ranks, where the memory profiler looks for them.
+//! Samples of the ranks' loops, if the memory profiler detects loops.
 
 use std::time::Duration;
 
 use super::State;
 
-/// Time between two looks.
+/// Time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl State {
@@ -19,7 +19,7 @@ impl State {
             return;
         }
         self.next_loops = Some(now + EVERY);
-        // A node that does not answer is found out when it is needed.
+        // A node that does not answer is reported when the next resize needs it.
         if let Ok(loops) = self.agents.loops(epoch, &running) {
             *self.shared.loops() = (epoch, loops);
         }

@@ -1,8 +1,8 @@
-//! The coordinator: the thread, in the process that never leaves, through which every resize goes.
+//! The coordinator: the thread, in the process that never leaves, that carries out every resize.
 //!
-//! It sleeps in its channel. Decisions are the arbiter's, which answers any caller at any time; actions go through
-//! [`Agents`]. It makes no call of MPI, unless processes are started: that is done by another thread, while this one
-//! listens.
+//! It sleeps on its channel. The arbiter decides, and answers any caller at any time; actions go
+//! through [`Agents`]. The coordinator makes no MPI call; processes are spawned by another thread
+//! while the coordinator continues to receive messages.
 
 mod arbiter;
 mod journal;
@@ -44,28 +44,29 @@ const JOIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Message to the coordinator.
 enum Message {
-    /// Look for work: a request or an iteration has come.
+    /// Look for work: a request or an iteration has arrived.
     Look,
-    /// The running ranks have entered: joiners may come.
+    /// The running ranks have entered: joiners may join.
     Entered,
-    /// All have agreed on how the resize ended; the signal has to be lowered before anybody goes on.
+    /// All ranks have agreed on the outcome of the resize; the signal has to be lowered before any
+    /// rank continues.
     Ended {
         outcome: Result<(), Cause>,
-        /// The new communicator of all processes, when some have come or gone.
+        /// Agents and places of the new set of processes, if it has changed.
         head: Option<Box<Head>>,
         answer: Sender<Result<(), Error>>,
     },
     /// Nodes for a request have been brought, or could not be.
     Brought(RequestId, Result<Vec<String>, Cause>),
-    /// From the start with this number.
+    /// Message of the start with this number.
     Start(u64, Word),
-    /// A rank cannot go on in the resize that is under way.
+    /// A rank cannot continue in the resize that is under way.
     Lost(Cause),
     /// The job is over.
     Over,
 }
 
-/// The coordinator's knowledge of the places of processes.
+/// Agents and the places of processes.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub agents: Agents,
@@ -81,7 +82,7 @@ impl std::fmt::Debug for Message {
     }
 }
 
-/// The handle in the process that coordinates.
+/// Handle in the process that runs the coordinator.
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     shared: Arc<Shared>,
@@ -89,7 +90,7 @@ pub(crate) struct Coordinator {
     units: Units,
 }
 
-/// Units that are ready, for rank 0 to take when it enters.
+/// Ready units, which rank 0 takes when it enters the resize.
 type Units = Arc<Mutex<Vec<Unit>>>;
 
 fn take(units: &Units) -> Vec<Unit> {
@@ -107,19 +108,20 @@ struct State {
     /// Brings nodes for a request.
     supplier: Option<JoinHandle<()>>,
     units: Units,
-    /// The next event that managers have not been told of.
+    /// The next event that managers have not received.
     untold: u64,
-    /// When a manager wants to be called.
+    /// Time at which a manager asked to be called.
     wake: Option<Duration>,
-    /// When a node is asked for its load, and how many were.
+    /// Time of the next load query, and the number of queries so far.
     next_load: (Duration, u64),
-    /// When ranks are asked for their loops; none where the memory profiler looks for none.
+    /// Time at which ranks are asked for their loops; `None` if the memory profiler detects none.
     next_loops: Option<Duration>,
-    /// Ends the job when a process of another node has ended: this one's guard sees those of its own.
+    /// Ends the job when a process of another node has ended: the guard of this process watches
+    /// only its own node.
     has_guards: bool,
 }
 
-/// Time between two looks at the processes of other nodes.
+/// Time between two checks of the processes of other nodes.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Coordinator {
@@ -176,8 +178,8 @@ impl Coordinator {
         Arc::clone(&self.shared)
     }
 
-    /// Ends it: whether MPI is free again, or has a start from which it has not come back; and the processes that the
-    /// job has gone on without.
+    /// Ends the coordinator. Returns true if MPI is free again, false if it has not returned from a
+    /// spawn; and the processes that the job continued without.
     pub(crate) fn end(self) -> (bool, Losses) {
         let shared = self.shared();
         drop(self);
@@ -185,12 +187,12 @@ impl Coordinator {
         (!shared.is_stuck.load(Ordering::Acquire), losses)
     }
 
-    /// The way to ask for resizes.
+    /// Returns the handle for requests.
     pub(crate) fn requests(&self) -> Requests {
         Requests::new(Arc::clone(&self.shared))
     }
 
-    /// The program begins an iteration.
+    /// Records that the program begins an iteration.
     #[inline]
     pub(crate) fn iteration(&self, number: u64) {
         self.shared.iteration.store(number, Ordering::Release);
@@ -200,18 +202,18 @@ impl Coordinator {
         }
     }
 
-    /// Records what the program reports of itself, in this epoch and on so many ranks.
+    /// Records what the program reports of itself, in this epoch and on `size` ranks.
     pub(crate) fn report(&self, progress: Progress, epoch: u64, size: u64) {
         self.shared.reports().record(progress, epoch, size);
         self.iteration(progress.iteration);
     }
 
-    /// The units that wait to be told to join, in their order.
+    /// Takes the units that wait to join, in their order.
     pub(crate) fn take_units(&self) -> Vec<Unit> {
         take(&self.units)
     }
 
-    /// The running ranks have entered.
+    /// Reports that the running ranks have entered.
     pub(crate) fn entered(&self) {
         let _ = self.shared.sender.send(Message::Entered);
     }
@@ -221,7 +223,7 @@ impl Coordinator {
         self.shared.arbiter().moved(bytes);
     }
 
-    /// Tells how the resize ended, and waits until the signal is lowered.
+    /// Reports the outcome of the resize, and waits until the signal is lowered.
     pub(crate) fn ended(
         &self,
         outcome: Result<(), Cause>,
@@ -265,7 +267,7 @@ impl State {
                 continue;
             }
             self.tell_managers();
-            // Managers may have asked, or look again, as a consequence.
+            // The managers may have made requests just now, which are the next messages.
             match self.next(messages) {
                 Some(Message::Look) | None => {}
                 Some(Message::Entered) => {
@@ -285,14 +287,14 @@ impl State {
                     }
                 }
                 Some(Message::Lost(cause)) => {
-                    // Nobody ends it any more.
+                    // No commit will end the resize.
                     self.shared.arbiter().ended(Err(cause));
                     self.shared.has_changed();
                 }
                 Some(Message::Ended { outcome, head, answer }) => {
                     self.busy = None;
                     let places = head.map(|head| {
-                        // Hangs up on those of before.
+                        // This closes the links to the old agents.
                         self.agents = head.agents;
                         (head.hosts, head.places)
                     });
@@ -312,7 +314,7 @@ impl State {
         take(&self.units).into_iter().for_each(Unit::send_away);
         self.tell_managers();
         self.managers.iter_mut().for_each(|manager| manager.ends());
-        // Who brings nodes gives up when its manager ends.
+        // The supply thread gives up when its manager ends.
         self.supplier.take().map(JoinHandle::join);
         let (all, running) = {
             let arbiter = self.shared.arbiter();
@@ -329,7 +331,7 @@ impl State {
         self.has_guards && self.agents.is_over_nodes()
     }
 
-    /// The next message; none when it is time to look.
+    /// Waits for the next message; `None` when a periodic check is due.
     fn next(&self, messages: &Receiver<Message>) -> Option<Message> {
         let (now, deadline) = {
             let arbiter = self.shared.arbiter();
@@ -350,7 +352,7 @@ impl State {
         }
     }
 
-    /// Calls managers whose moment has come, or all: they know.
+    /// Calls all managers; each decides for itself whether its moment has come.
     fn call_managers(&mut self) {
         let moment = Moment {
             iteration: self.shared.iteration.load(Ordering::Acquire),
@@ -361,7 +363,7 @@ impl State {
         self.wake = next.iter().filter_map(|next| next.time).min();
         let awaited = next.iter().filter_map(|next| next.iteration).min().unwrap_or(u64::MAX);
         self.shared.awaited.store(awaited, Ordering::Release);
-        // It may have gone past meanwhile, and told nobody.
+        // The iteration may have passed meanwhile without a message.
         if self.shared.iteration.load(Ordering::Acquire) >= awaited {
             self.shared.look();
         }
@@ -381,8 +383,8 @@ impl State {
         }
     }
 
-    /// From the announcement to the agreed round, for the next request that can be done. Nothing has happened to
-    /// the ranks if that fails.
+    /// Carries the next feasible request from its announcement to the agreed round. If that fails,
+    /// the ranks are unaffected.
     fn do_next(&mut self) {
         if self.shared.arbiter().has_next() {
             self.strike_off();
@@ -404,9 +406,9 @@ impl State {
         }
     }
 
-    /// Goes on without sleepers that have ended.
+    /// Removes sleepers that have ended.
     fn strike_off(&mut self) {
-        // A node that does not answer is found out when it is needed.
+        // A node that does not answer is reported when the resize needs it.
         let dead = self.agents.dead().unwrap_or_default();
         if dead.is_empty() {
             return;
@@ -420,7 +422,7 @@ impl State {
         }
     }
 
-    /// Has nodes brought for a request, which is announced when they are there.
+    /// Has a thread bring nodes for a request, which is announced when they are available.
     fn supply(&mut self, request: RequestId, nodes: u32, supply: Arc<dyn Supply>) -> bool {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("elastic-supply".to_owned());
@@ -438,7 +440,7 @@ impl State {
         self.supplier.is_some()
     }
 
-    /// Has processes started for a resize, which goes on when they are ready.
+    /// Has processes spawned for a resize, which continues when they are ready.
     fn start(&mut self, resize: ResizePlan) -> bool {
         if resize.brought {
             // The launcher knows more hosts from now on.
@@ -454,7 +456,7 @@ impl State {
         begun.map_err(|cause| self.has_failed(cause)).is_ok()
     }
 
-    /// A start that was given up is tried once more if it may and there is time; else its resize has failed.
+    /// Retries an abandoned start once if that is allowed and time remains; else fails its resize.
     fn try_again(&mut self, late: Late) {
         let Late { resize, cause, may_be_tried_again } = late;
         if !may_be_tried_again || self.shared.arbiter().is_overdue() {
@@ -469,13 +471,14 @@ impl State {
         }
     }
 
-    /// A resize has ended before any rank knew of it.
+    /// Ends a resize that no rank knows of yet.
     fn has_failed(&self, cause: Cause) {
         self.shared.arbiter().ended(Err(cause));
         self.shared.has_changed();
     }
 
-    /// Takes a message of a start: the resize that waited for it, and the start's result.
+    /// Handles a message of a start. Returns the waiting resize and the outcome once the start has
+    /// ended.
     fn hear(
         &mut self,
         number: u64,
@@ -488,7 +491,7 @@ impl State {
         self.starting.hear(number, word)
     }
 
-    /// Processes have been started, or not.
+    /// Continues a resize after its processes have been spawned, or fails it.
     fn go_on(&mut self, resize: ResizePlan, started: Result<Vec<Unit>, Failure>) {
         match started {
             Ok(units) => {
@@ -501,7 +504,7 @@ impl State {
         }
     }
 
-    /// At the end: tells started processes to go.
+    /// Waits for the current start at the end of the job, and dismisses its processes.
     fn await_start(&mut self, messages: &Receiver<Message>) {
         while let Some(left) = self.starting.left() {
             if let Ok(Message::Start(number, word)) = messages.recv_timeout(left)
@@ -515,7 +518,7 @@ impl State {
         self.shared.is_stuck.store(self.starting.is_stuck(), Ordering::Release);
     }
 
-    /// Returns true if all ranks are on their way to one round. If not, the resize has ended.
+    /// Returns true if all ranks are on their way to one round. Otherwise ends the resize.
     fn bring(&mut self, resize: ResizePlan) -> bool {
         match self.prepare(&resize) {
             Ok(round) => {
@@ -524,7 +527,7 @@ impl State {
                 true
             }
             Err(cause) => {
-                // Whoever is held goes on, and whoever woke up sleeps again.
+                // Held ranks continue, and woken joiners sleep again.
                 let _ = self.agents.lower();
                 let (number, old) = (resize.number, resize.old.clone());
                 let nothing = ResizePlan { number, new: old.clone(), old, ..ResizePlan::default() };
@@ -538,7 +541,7 @@ impl State {
 
     fn prepare(&mut self, resize: &ResizePlan) -> Result<u64, Cause> {
         let failed = |kind: CauseKind| move |error: Error| Cause::new(kind, error.to_string());
-        // Those that were started are ready, and told by rank 0.
+        // Only sleepers need waking: spawned joiners are ready, and rank 0 invites them.
         let joiners = resize.sleepers();
         self.agents.post(&Order::Resize(resize.clone())).map_err(failed(CauseKind::Unreachable))?;
         if !joiners.is_empty() {
@@ -554,7 +557,7 @@ impl State {
         self.agents.agree(&resize.old).map_err(failed(CauseKind::MemberLost))
     }
 
-    /// When the grace time is over: who has not come?
+    /// Records the ranks that have not arrived when the grace time is over.
     fn look_for_late_ranks(&mut self) {
         let Some((resize, round)) = &self.busy else { return };
         if !self.shared.arbiter().is_overdue() {

@@ -1,4 +1,4 @@
-//! The way from a manager to those who decide.
+//! Handle through which managers submit requests and read status.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -6,16 +6,17 @@ use std::sync::Arc;
 use super::{SLURM_JOB_VARIABLE, Shared, WorldStatus};
 use crate::model::change::{Cause, Event, Request, RequestId, Step, Turn};
 
-/// A manager's means to ask for resizes and to look at their state. Copies ask the same job; any thread may.
+/// A manager's handle to request resizes and to query their state. Copies refer to the same job;
+/// any thread may use them.
 #[derive(Clone, Debug)]
 pub struct Requests(Arc<Shared>);
 
-/// The answer yes to a request.
+/// The acceptance of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Number of the request.
     pub request: RequestId,
-    /// The one that has to end before its turn comes.
+    /// The request that has to end before its turn.
     pub after: Option<RequestId>,
 }
 
@@ -24,13 +25,14 @@ impl Requests {
         Self(shared)
     }
 
-    /// Makes the requests of a job of one rank and `processes` processes, whose coordinator does nothing.
+    /// Makes the requests handle of a job of one rank and `processes` processes, without a
+    /// coordinator.
     #[cfg(test)]
     pub(crate) fn alone(processes: u32) -> Self {
         Self::of_nobody(processes, 1)
     }
 
-    /// Makes the requests of a job of `ranks` ranks, whose coordinator does nothing.
+    /// Makes the requests handle of a job of `ranks` ranks, without a coordinator.
     #[cfg(test)]
     pub(crate) fn with_ranks(ranks: u32) -> Self {
         Self::of_nobody(ranks, ranks as usize)
@@ -52,10 +54,11 @@ impl Requests {
         Self::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))
     }
 
-    /// Asks for a resize. Answered at once; the resize itself comes later, and ends with an event of its number.
+    /// Requests a resize. Answered at once; the resize itself follows later, and ends with an event
+    /// of this request's number.
     ///
     /// # Errors
-    /// The number of the refused request, and why nothing will happen.
+    /// The number of the refused request, and the cause.
     pub fn ask(&self, request: Request) -> Result<Accepted, (RequestId, Cause)> {
         let (id, answer) = self.0.arbiter().request(request);
         match answer {
@@ -71,15 +74,15 @@ impl Requests {
         }
     }
 
-    /// Takes back a request that waits for its turn.
+    /// Cancels a request that waits for its turn.
     ///
     /// # Errors
-    /// It has ended, is under way, or never was.
+    /// The request has ended, is under way, or never existed.
     pub fn cancel(&self, request: RequestId) -> Result<(), String> {
         self.0.arbiter().cancel(request)
     }
 
-    /// Puts something into the log that is no step of a request, and starts nothing.
+    /// Adds an event to the log that is no step of a request, and starts nothing.
     pub fn note(&self, cause: Cause) {
         self.0.arbiter().note(cause);
         self.0.look();
@@ -93,19 +96,19 @@ impl Requests {
         WorldStatus { slurm_job, ..self.0.status() }
     }
 
-    /// The latest step of a request; `None` if it is not known, or ended long ago.
+    /// Returns the latest step of a request; `None` if it is not known, or ended long ago.
     #[must_use]
     pub fn step_of(&self, request: RequestId) -> Option<Step> {
         self.0.arbiter().changes().status(request)
     }
 
-    /// The events from this number on, as far as they are kept: the latest few thousand.
+    /// Returns the events from this number on that are still kept: the latest few thousand.
     #[must_use]
     pub fn events(&self, since: u64) -> Vec<Event> {
         self.0.arbiter().journal.since(since).cloned().collect()
     }
 
-    /// A byte comes out of the other end for every few events.
+    /// Registers a wake-up socket: one byte is written per batch of new events.
     pub(crate) fn watch(&self, end: UnixStream) -> std::io::Result<()> {
         self.0.arbiter().journal.watch(end)
     }

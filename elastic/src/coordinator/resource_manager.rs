@@ -7,52 +7,56 @@ use std::time::Duration;
 use super::{Requests, Supply};
 use crate::model::change::Event;
 
-/// Moment in the life of a job.
+/// A moment in the job's run time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
-    /// The iteration that the program [reported](crate::World::report_iteration) last; 0 before.
+    /// The iteration that the program last [reported](crate::World::report_iteration); 0 before the
+    /// first report.
     pub iteration: u64,
-    /// The time since the job began.
+    /// Time since the job began.
     pub since_start: Duration,
 }
 
-/// Next call that a manager asks for.
+/// When a manager asks to be called next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
     /// Iteration of the program at which the manager is called.
     pub iteration: Option<u64>,
-    /// This long after the job began.
+    /// Time since the start of the job.
     pub time: Option<Duration>,
 }
 
-/// A resource manager: decides when the world changes. Called by one thread, in the process of rank 0; a call that
-/// takes long holds up resizes, not the ranks.
+/// A resource manager: decides when the world changes. One thread in the process of rank 0 calls
+/// it; a long call delays resizes, not the ranks.
 pub trait ResourceManager: Send + fmt::Debug {
-    /// Name that its requests are marked with, and that errors begin with.
+    /// Name that marks its requests, and that its errors begin with.
     fn name(&self) -> &'static str;
 
-    /// The job begins. `requests` may be kept, and used by threads of its own, until [`ends`](Self::ends).
+    /// Called when the job begins. The manager may keep `requests` and use it from its own threads
+    /// until [`ends`](Self::ends).
     ///
     /// # Errors
-    /// Why the manager cannot work; the world is not made then, on any rank.
+    /// Why the manager cannot work; the world is then not made on any rank.
     fn begins(&mut self, requests: Requests) -> Result<(), String>;
 
-    /// The moment it wanted to be called at has come, or an earlier one. Called once at the beginning.
+    /// Called when the moment that the manager asked for has come, or earlier. Also called once at
+    /// the beginning.
     fn on_tick(&mut self, moment: Moment) -> Next {
         let _ = moment;
         Next::default()
     }
 
-    /// Source of nodes, for growth beyond the job's own. Called once, when it has begun.
+    /// Returns the source of nodes, for growth beyond the job's own. Called once, after
+    /// [`begins`](Self::begins).
     fn supply(&self) -> Option<Arc<dyn Supply>> {
         None
     }
 
-    /// Something has happened, whoever asked for it.
+    /// Called for every event, whichever manager requested the change.
     fn on_event(&mut self, event: &Event) {
         let _ = event;
     }
 
-    /// The job ends: threads and sockets of its own go.
+    /// Called when the job ends: the manager closes its threads and sockets.
     fn ends(&mut self) {}
 }

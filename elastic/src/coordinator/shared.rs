@@ -18,16 +18,16 @@ pub(crate) struct Shared {
     arbiter: Mutex<Arbiter>,
     pub(super) sender: Sender<Message>,
     pub(super) iteration: AtomicU64,
-    /// The iteration at which a manager wants to be called.
+    /// The iteration at which a manager asked to be called.
     pub(super) awaited: AtomicU64,
-    /// Held for a few stores only, so that rank 0 never waits for long.
+    /// Locked for a few stores only, so that rank 0 never waits long.
     reports: Mutex<Reports>,
     /// The loops of the ranks of an epoch.
     loops: Mutex<(u64, RankLoops)>,
-    /// Rung when sets or what lies at them have changed, and when a resize has ended.
+    /// Notified when sets or their values have changed, and when a resize has ended.
     changed: Condvar,
     is_closed: AtomicBool,
-    /// At the end: MPI has not come back from a start.
+    /// Set at the end: MPI has not returned from a spawn.
     pub(super) is_stuck: AtomicBool,
 }
 
@@ -46,14 +46,14 @@ impl Shared {
         }
     }
 
-    /// Makes one without a coordinator.
+    /// Makes a state without a coordinator.
     #[cfg(test)]
     pub(crate) fn alone(arbiter: Arbiter) -> Self {
         Self::new(arbiter, channel().0)
     }
 
     pub(crate) fn arbiter(&self) -> MutexGuard<'_, Arbiter> {
-        // Nothing in there is left half done by a panic elsewhere.
+        // No value in it is left half changed by a panic elsewhere.
         self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +65,7 @@ impl Shared {
         self.loops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state of the job, with what the program has reported.
+    /// Returns the state of the job, with the program's report.
     pub(crate) fn status(&self) -> WorldStatus {
         let (mut status, redistribution) = {
             let arbiter = self.arbiter();
@@ -78,7 +78,7 @@ impl Shared {
         status
     }
 
-    /// Waits for so long at most until something has changed.
+    /// Waits until something has changed, for at most `at_most`.
     pub(crate) fn wait_for_change<'a>(
         &'a self,
         arbiter: MutexGuard<'a, Arbiter>,
@@ -88,7 +88,7 @@ impl Shared {
         woken.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Wakes those who wait for a change.
+    /// Wakes the threads that wait for a change.
     pub(crate) fn has_changed(&self) {
         self.changed.notify_all();
     }
@@ -96,12 +96,12 @@ impl Shared {
     /// Ends all waits for a change.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        // Under the lock, so that nobody is between looking and waiting.
+        // Taken so that no thread is between its check and its wait.
         drop(self.arbiter());
         self.has_changed();
     }
 
-    /// This process cannot go on in the resize that is under way, which ends with this cause.
+    /// Ends the resize under way with this cause: this process cannot continue in it.
     pub(crate) fn lost(&self, cause: Cause) {
         let _ = self.sender.send(Message::Lost(cause));
     }
@@ -110,9 +110,9 @@ impl Shared {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Has the coordinator look whether there is something to do.
+    /// Has the coordinator look for work.
     pub(crate) fn look(&self) {
-        // Without it the job is ending anyway.
+        // Without a coordinator the job is ending anyway.
         let _ = self.sender.send(Message::Look);
     }
 }

@@ -1,4 +1,4 @@
-//! Starts that are under way in threads of their own, each of which may not come back for as long as MPI likes.
+//! Starts in progress, each in its own thread: MPI may not return from one for any length of time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,39 +23,40 @@ pub(super) enum Word {
     Ended(Result<Vec<Unit>, Failure>),
 }
 
-/// The start that a resize waits for, and those that nobody waits for any more.
+/// The start that a resize waits for, and the abandoned ones.
 #[derive(Debug, Default)]
 pub(super) struct Starting {
     current: Option<Current>,
     given_up: Vec<GivenUp>,
     last: u64,
-    /// By whom processes are started, if it is not this one.
+    /// The helper that spawns processes, if this process does not.
     spawn_helper: Option<Arc<SpawnHelper>>,
     /// Units that all starts have made ready.
     started: Arc<Started>,
 }
 
-/// Number of starts that may hang: each keeps a thread of this process, and processes.
+/// Largest number of starts that may hang: each keeps a thread of this process, and other
+/// processes.
 const MOST_HANGING: usize = 6;
 
-/// A start that nobody waits for any more.
+/// An abandoned start.
 #[derive(Debug)]
 struct GivenUp {
     number: u64,
     thread: JoinHandle<()>,
-    /// Others can be started all the same.
+    /// True if other processes can be spawned nevertheless.
     is_beside: bool,
-    /// Processes that hang, and have to go when this process has ended.
+    /// Hung processes that have to be killed after this process has ended.
     left: Vec<Life>,
-    /// MPI of this process is free all the same.
+    /// True if MPI of this process is free nevertheless.
     is_elsewhere: bool,
 }
 
-/// A start that has just been given up.
+/// A start that has just been abandoned.
 pub(super) struct Late {
     pub resize: ResizePlan,
     pub cause: Cause,
-    /// True if there are places, and this was the first attempt.
+    /// True if slots are free, and this was the first attempt.
     pub may_be_tried_again: bool,
 }
 
@@ -66,11 +67,11 @@ struct Current {
     thread: JoinHandle<()>,
     deadline: Instant,
     limit: Duration,
-    /// The unit that is being started, and those that are ready.
+    /// The unit in progress, and the ready ones.
     unit: usize,
     ready: Arc<Ready>,
     is_second: bool,
-    /// True if another process starts them.
+    /// True if another process does the spawning.
     is_elsewhere: Arc<AtomicBool>,
 }
 
@@ -84,18 +85,18 @@ impl Starting {
         self.current.is_some()
     }
 
-    /// Returns true if a start that was given up has not come back, and holds MPI of this process.
+    /// Returns true if an abandoned start has not returned, and occupies MPI of this process.
     pub(super) fn is_stuck(&self) -> bool {
         self.given_up.iter().any(|start| !start.is_elsewhere && !start.thread.is_finished())
     }
 
-    /// Returns true if nothing can be started because of one, or of as many as may hang.
+    /// Returns true if an abandoned start, or the number of hung ones, prevents new starts.
     pub(super) fn is_in_the_way(&self) -> bool {
         let mut hanging = self.given_up.iter().filter(|start| !start.thread.is_finished());
         hanging.clone().count() >= MOST_HANGING || hanging.any(|start| !start.is_beside)
     }
 
-    /// Has hanging processes, which could not be killed before, killed when this process has ended.
+    /// Has the remaining hung processes killed after this process has ended.
     pub(super) fn leave(&mut self) {
         let left = self.given_up.iter_mut().filter(|start| !start.thread.is_finished());
         let left: Vec<Life> = left.flat_map(|start| std::mem::take(&mut start.left)).collect();
@@ -107,13 +108,13 @@ impl Starting {
         }
     }
 
-    /// Longest time until the next look is due.
+    /// Time until the current start is overdue; `None` without one.
     pub(super) fn left(&self) -> Option<Duration> {
         let current = self.current.as_ref()?;
         Some(current.deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Begins one, whose words come as messages: the first attempt, or a second one.
+    /// Begins a start in a thread that sends messages: the first attempt, or a second one.
     pub(super) fn begin(
         &mut self,
         resize: ResizePlan,
@@ -132,7 +133,7 @@ impl Starting {
         let is_with_starter = Arc::clone(&is_elsewhere);
         let thread = std::thread::Builder::new().name("elastic-start".to_owned());
         let thread = thread.spawn(move || {
-            // It listens until this thread has ended, or is not waited for any more.
+            // A send fails only when the coordinator has ended, and needs no answer then.
             let say = |word| drop(sender.send(Message::Start(number, word)));
             let starter = spawn_helper.and_then(|spawn_helper| spawn_helper.starter());
             is_with_starter.store(starter.is_some(), Ordering::Release);
@@ -145,7 +146,8 @@ impl Starting {
                 starter.as_deref(),
                 goes_on,
             );
-            // Before it is said: it is dismissed by who has the last of it.
+            // Dropped before the message: the holder of the last reference would have to dismiss
+            // it.
             drop(starter);
             say(Word::Ended(ended));
         });
@@ -167,7 +169,7 @@ impl Starting {
         Ok(())
     }
 
-    /// Takes a message: the resize that waited for it, and its start's result.
+    /// Handles a message. Returns the waiting resize and the outcome once its start has ended.
     pub(super) fn hear(
         &mut self,
         number: u64,
@@ -188,7 +190,7 @@ impl Starting {
                 Some((current.resize, ended))
             }
             Word::Ended(ended) => {
-                // Too late.
+                // The start had been abandoned.
                 ended.into_iter().flatten().for_each(Unit::send_away);
                 self.given_up.retain(|start| start.number != number);
                 None
@@ -196,7 +198,7 @@ impl Starting {
         }
     }
 
-    /// Gives the current one up when it has taken too long, and ends hanging processes where that ends nothing else.
+    /// Abandons an overdue start, and kills its hung processes if that harms nothing else.
     pub(super) fn give_up_late(&mut self, spawn_command: &SpawnCommand) -> Option<Late> {
         let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
         let meets =
@@ -204,7 +206,7 @@ impl Starting {
         let is_elsewhere = current.is_elsewhere.load(Ordering::Acquire) && !meets();
         let is_free = spawn_command.hung_spawn != HungSpawn::Leave || is_elsewhere;
         if is_free {
-            // Where MPI lets no other call through, they cannot be told.
+            // If MPI lets no other call through, the units cannot be dismissed.
             current.ready.take().into_iter().for_each(Unit::send_away);
         }
         let marker = EnvMarker::new(current.number, current.unit);
@@ -215,11 +217,11 @@ impl Starting {
             spawn_command.hung_spawn.deal_with(&marker)
         };
         if may_stay && spawn_command.hung_spawn == HungSpawn::End && !left.is_empty() {
-            // The launcher goes on without this process, and would wait for what hangs.
+            // The launcher continues after this process, and would wait for the hung processes.
             outlive(&left);
         }
         if current.is_second {
-            // It was no help.
+            // The second attempt was no help: the first one's processes are killed now.
             let first = self.given_up.iter_mut().filter(|start| start.number + 1 == current.number);
             first.for_each(|start| spawn_command.hung_spawn.end(&mut start.left));
         }

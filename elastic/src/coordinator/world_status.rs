@@ -1,4 +1,4 @@
-//! The state of a job as managers and their clients see it.
+//! The state of a job for managers and their clients.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use crate::model::place::SizeLimits;
 use crate::model::progress::LatestReport;
 use crate::observe::common_loops::JobLoops;
 
-/// The variable by which Slurm tells a job its number.
+/// The variable in which Slurm gives a job its number.
 pub const SLURM_JOB_VARIABLE: &str = "SLURM_JOB_ID";
 
-/// Status of a job, as a status call answers it.
+/// Status of a job, as a status call returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorldStatus {
     /// Name of the job.
@@ -20,7 +20,7 @@ pub struct WorldStatus {
     pub epoch: u64,
     /// Number of ranks.
     pub size: u64,
-    /// Number of ranks that there can be.
+    /// Largest possible number of ranks.
     pub capacity: u64,
     /// Number of requests that wait for their turn.
     pub waiting: u64,
@@ -30,35 +30,37 @@ pub struct WorldStatus {
     /// Step of that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
-    /// The number that the next event will have.
+    /// The number of the next event.
     pub next_event: u64,
     /// Microseconds since the job began.
     pub up_us: u64,
-    /// The nodes, and which ranks are there.
+    /// The nodes, and the ranks on them.
     pub hosts: Vec<HostStatus>,
-    /// The units of several ranks. A rank that is in none leaves alone.
+    /// The units with several ranks. A rank in none of them leaves alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<UnitStatus>,
-    /// The sizes that it can have, also with processes on hosts that are named or brought.
+    /// The sizes that the job can have, including processes on named or brought hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<SizeLimits>,
     /// The last [report](crate::World::report) of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<LatestReport>,
-    /// The loops of the ranks, as of the last second or two, where the memory profiler looks for them (`memprof run --loops`).
+    /// The ranks' loops, at most a second or two old, if the memory profiler detects them
+    /// (`memprof run --loops`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loops: Option<JobLoops>,
     /// The number of the Slurm job that rank 0 runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm_job: Option<u32>,
-    /// Why the file of the event log has not all events.
+    /// Why the file of the event log lacks events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_trouble: Option<String>,
 }
 
 impl WorldStatus {
-    /// Returns the time in MPI by the time of computing on the present ranks: since the last resize, and lately. Where loops
-    /// are looked for it is that of the loop that all ranks are in, and none without one; else that of the reports.
+    /// Returns the ratio of time in MPI to time computing on the present ranks: since the last
+    /// resize, and recent. If loops are detected, it is the ratio of the loop common to all ranks,
+    /// or `None` without one; else that of the reports.
     #[must_use]
     pub fn mpi_ratio(&self) -> Option<(f64, f64)> {
         if let Some(loops) = &self.loops {
@@ -76,7 +78,7 @@ impl WorldStatus {
 pub struct HostStatus {
     /// Name of the host.
     pub host: String,
-    /// Number of ranks that can be there.
+    /// Largest possible number of ranks there.
     pub slots: u32,
     /// Ranks that are there.
     pub ranks: Vec<u64>,
@@ -85,7 +87,7 @@ pub struct HostStatus {
 /// Ranks that were started together and leave together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitStatus {
-    /// Number of the unit, by which errors name it.
+    /// Number of the unit, as errors name it.
     pub unit: UnitId,
     /// Ranks of the unit.
     pub ranks: Vec<u64>,

@@ -1,8 +1,9 @@
-//! The memory that arrays lie in: files without a name, which other processes of the node and the same user can
+//! The memory of arrays: files without a name, which other processes of the same node and user can
 //! map to copy from.
 //!
-//! A process finds another's file by process and descriptor. That it is the right one is known by a beacon first, a file
-//! with a random word in it: another PID namespace or a foreign host has no such file, and then MPI is used.
+//! A process opens another's file by process and descriptor. A beacon first proves that it is the
+//! right process: a file with a random word. In another PID namespace or on a foreign host there is
+//! no such file, and MPI is used.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -22,35 +23,35 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-/// Blocks of this size may consist of large pages, which are as large where most machines are concerned. New memory is
-/// made ready in portions of it, which the caches hold until they are written.
+/// Size of a large page on most machines: blocks of at least this size may use large pages. New
+/// memory is made ready in portions of this size, which stay in the caches until they are written.
 const LARGE: usize = 2 << 20;
 const LARGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
-/// The names of the files, as the kernel shows them.
+/// Names of the files, as the kernel shows them.
 const BLOCK: &str = "elastic";
 const BEACON: &str = "elastic-beacon";
 /// `MADV_COLLAPSE`, which the libraries do not have for all platforms.
 const COLLAPSE: libc::c_int = 25;
 
-/// Memory of this process, zeroed at first.
+/// Memory of this process, initially zeroed.
 #[derive(Debug)]
 pub(super) struct Block {
     start: NonNull<u8>,
     bytes: usize,
-    /// None where there is nothing to map, and where the kernel gives no such files or none of that size.
+    /// `None` for an empty block, and if the kernel provides no such file or none of that size.
     file: Option<OwnedFd>,
-    /// Portions whose pages are there.
+    /// Portions with pages in place.
     ready: Vec<bool>,
-    /// True if it is to be asked for large pages: it had some whenever it was.
+    /// True if large pages are to be requested, which have all been granted so far.
     is_large: bool,
 }
 
-// SAFETY: memory of the process, not of a thread; access goes by the rules of references.
+// SAFETY: memory of the process, not of a thread; access follows the rules of references.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
-/// Maps at an address where large pages fit in.
+/// Maps at an address that is aligned for large pages.
 fn mapped(
     file: Option<&OwnedFd>,
     bytes: usize,
@@ -67,16 +68,17 @@ fn mapped(
     let before = whole.addr().next_multiple_of(LARGE) - whole.addr();
     let start = whole.wrapping_byte_add(before);
     let result = mapped_at(start, file, bytes, protection, MapFlags::FIXED);
-    // Also where it failed: older kernels may have given up what lies between, and it may be somebody else's by now.
+    // Done after a failure, too, except for the middle: older kernels may have unmapped it, and
+    // another mapping may be there by now.
     let spare = [(whole, before), (start.wrapping_byte_add(length), LARGE - before)];
     for (start, length) in spare.into_iter().filter(|&(_, length)| length > 0) {
-        // SAFETY: of what was mapped above, that in which nothing lies.
+        // SAFETY: the unused parts of the mapping made above.
         let _ = unsafe { munmap(start, length) };
     }
     result
 }
 
-/// Anywhere, or in place of memory of ours.
+/// Maps anywhere, or in place of a reserved range.
 fn mapped_at(
     place: *mut std::ffi::c_void,
     file: Option<&OwnedFd>,
@@ -93,8 +95,8 @@ fn mapped_at(
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }
 
-/// Returns true if the kernel gives large pages to files such as ours, by the kernel's own file: the word in brackets
-/// is the setting.
+/// Returns true if the kernel gives large pages to files like these, by the kernel's own file: the
+/// word in brackets is the setting.
 fn gives_large_pages(setting: &str) -> bool {
     ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word))
 }
@@ -106,16 +108,17 @@ fn has_large_pages() -> bool {
     })
 }
 
-/// Has the kernel lay a portion of a file into one large page, which it does for those who ask even where it does not by
-/// itself. That takes a fifth of the time of as many small ones, and copying to and from it is faster.
+/// Has the kernel place a portion of a file in one large page, which it does on request even if it
+/// does not by itself. That takes a fifth of the time of as many small pages, and makes copying to
+/// and from it faster.
 fn is_made_large(block: NonNull<u8>, begin: usize) -> bool {
     static IS_UNKNOWN: AtomicBool = AtomicBool::new(false);
     if IS_UNKNOWN.load(Ordering::Relaxed) {
         return false;
     }
     let start = block.as_ptr().wrapping_add(begin).cast();
-    // It wants something to be there.
-    // SAFETY: mapped, by the caller's word; the contents stay as they are.
+    // A page has to be present.
+    // SAFETY: the caller guarantees that it is mapped; the contents stay the same.
     if unsafe { madvise(start, 1, Advice::LinuxPopulateRead) }.is_err() {
         return false;
     }
@@ -142,7 +145,8 @@ impl Block {
         if isize::try_from(bytes).is_err() {
             return Err(Errno::NOMEM);
         }
-        // The kernel ends a process by a signal where it may not have files of that size (`ulimit -f`).
+        // The kernel ends a process by a signal if it may not have files of that size
+        // (`ulimit -f`).
         let limit = getrlimit(Resource::Fsize).current;
         let may_be_a_file = limit.is_none_or(|limit| bytes as u64 <= limit);
         let file = may_be_a_file.then(|| memfd_create(BLOCK, MemfdFlags::CLOEXEC).ok()).flatten();
@@ -151,14 +155,15 @@ impl Block {
         }
         let start = mapped(file.as_ref(), bytes, ProtFlags::READ | ProtFlags::WRITE)?;
         if bytes >= LARGE {
-            // SAFETY: ours; what its pages are like changes nothing in them. Refused is as good.
+            // SAFETY: this block's own memory; the kind of pages does not affect the contents. A
+            // refusal does no harm.
             let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         }
         Ok(Self { start, bytes, file, ready: vec![false; bytes.div_ceil(LARGE)], is_large: true })
     }
 
-    /// Has the kernel provide the pages of a range that is written next, many in one call: one by one, when each is
-    /// touched, costs half as much again. Refused is as good.
+    /// Has the kernel provide the pages of a range that is written next, many in one call: one page
+    /// at a time, on first touch, takes half as long again. A refusal does no harm.
     pub fn make_ready(&mut self, range: Range<usize>) {
         let end = range.end.min(self.bytes).div_ceil(LARGE);
         for portion in range.start / LARGE..end {
@@ -174,10 +179,11 @@ impl Block {
                         continue;
                     }
                 }
-                // Small pages are had cheaper from the file than from the mapping; large ones come from the mapping only.
+                // Small pages are cheaper to get through the file than through the mapping; large
+                // pages come from the mapping only.
                 let _ = fallocate(file, FallocateFlags::empty(), begin as u64, length as u64);
             }
-            // SAFETY: within what is mapped; the contents stay as they are.
+            // SAFETY: within the mapping; the contents stay the same.
             let _ = unsafe {
                 let start = self.start.as_ptr().add(begin);
                 madvise(start.cast(), length, Advice::LinuxPopulateWrite)
@@ -185,27 +191,30 @@ impl Block {
         }
     }
 
-    /// For whoever does something else meanwhile: the kernel has taken 12 ms for one large page beside busy processors.
+    /// Uses small pages for this block from now on, if the program computes during the move: one
+    /// large page has taken the kernel 12 ms with busy processors.
     pub fn keep_small(&mut self) {
         if std::mem::replace(&mut self.is_large, false) && self.bytes >= LARGE {
-            // Where the kernel gives them by itself.
-            // SAFETY: ours; what its pages are like changes nothing in them. Refused is as good.
+            // Also if the kernel gives large pages by itself.
+            // SAFETY: this block's own memory; the kind of pages does not affect the contents. A
+            // refusal does no harm.
             let _ =
                 unsafe { madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxNoHugepage) };
         }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped as long as this lives; others only read it.
+        // SAFETY: mapped as long as this lives; other processes only read it.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above. Others look at it in a move, while this process does not write to what they read.
+        // SAFETY: as above. Other processes read it during a move, while this process does not
+        // write to the parts they read.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
-    /// By which others find it, if they can.
+    /// Returns the descriptor by which other processes open it, if they can.
     pub fn descriptor(&self) -> Option<i32> {
         self.file.as_ref().map(AsRawFd::as_raw_fd)
     }
@@ -214,20 +223,20 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         if self.bytes != 0 {
-            // SAFETY: what `new` mapped.
+            // SAFETY: the mapping made by `new`.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
         }
     }
 }
 
-/// By which a process is known to those who can see its files.
+/// Identifies a process to other processes that can see its files.
 #[derive(Debug)]
 pub(super) struct Beacon {
     file: OwnedFd,
     word: [u8; 16],
 }
 
-/// Place of a beacon.
+/// Process and descriptor of a beacon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     process: u32,
@@ -236,7 +245,7 @@ pub(super) struct Place {
 }
 
 impl Beacon {
-    /// None where the kernel gives no such files.
+    /// Makes a beacon; `None` if the kernel provides no such files.
     pub fn light() -> Option<Self> {
         let file = memfd_create(BEACON, MemfdFlags::CLOEXEC).ok()?;
         let mut word = [0; 16];
@@ -251,10 +260,12 @@ impl Beacon {
 }
 
 impl Place {
-    /// Opens a memory file of this name that the process has under the descriptor, and no other file.
+    /// Opens a memory file with this name that the process has under the descriptor, and no other
+    /// file.
     ///
-    /// In another PID namespace, or on another host, the descriptor is that of any file, also of one on which this
-    /// process holds a record lock: to open and close it would drop the lock. A path descriptor drops none.
+    /// In another PID namespace, or on another host, the descriptor may be that of any file, even
+    /// one on which this process holds a record lock: opening and closing it would drop the lock. A
+    /// path descriptor drops none.
     fn open(&self, descriptor: i32, name: &str) -> Result<OwnedFd, Errno> {
         let path = format!("/proc/{}/fd/{descriptor}", self.process);
         let handle = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -267,7 +278,7 @@ impl Place {
         open(found, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
     }
 
-    /// Returns true if this process can see the files of that one.
+    /// Returns true if this process can see the files of the other one.
     pub fn is_in_sight(&self) -> bool {
         let mut word = [0; 16];
         self.open(self.descriptor, BEACON)
@@ -275,7 +286,7 @@ impl Place {
     }
 }
 
-/// Memory of another process, to copy from.
+/// Memory of another process, for copying from it.
 #[derive(Debug)]
 pub(super) struct Sight {
     start: NonNull<u8>,
@@ -283,7 +294,7 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// A block of `bytes` bytes, of a process that is in sight.
+    /// Maps a block of `bytes` bytes of a process that is in sight.
     pub fn of(process: &Place, descriptor: i32, bytes: usize) -> io::Result<Self> {
         let file = process.open(descriptor, BLOCK)?;
         if bytes == 0 || fstat(&file)?.st_size != bytes as i64 {
@@ -293,15 +304,15 @@ impl Sight {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped as long as this lives; its process does not write to what is read of it in a move, nor make
-        // the file shorter.
+        // SAFETY: mapped as long as this lives; in a move its process neither writes to the parts
+        // that are read, nor truncates the file.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
 
 impl Drop for Sight {
     fn drop(&mut self) {
-        // SAFETY: what `of` mapped.
+        // SAFETY: the mapping made by `of`.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

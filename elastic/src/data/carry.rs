@@ -1,42 +1,43 @@
-//! Data that no pattern describes: the program says which bytes go to which rank.
+//! Data without a pattern: the program decides which bytes go to which rank.
 
 use quo::group::{GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
 use super::moving::TAG_OF_CARRIED;
 
-/// Old and new ranks.
+/// Sizes of the old and new world, and this process's ranks in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seats {
     /// Number of old ranks.
     pub old_size: usize,
     /// Number of new ranks.
     pub new_size: usize,
-    /// Rank of this process among the old ones; none for a joiner.
+    /// Rank of this process among the old ones; `None` for a joiner.
     pub old_rank: Option<usize>,
-    /// Rank among the new ones; none for a leaver.
+    /// Rank among the new ones; `None` for a leaver.
     pub new_rank: Option<usize>,
 }
 
-/// Moves data of the program's own kind. Every process that can be a rank registers one under the same name, with
-/// [`Registry::carry`](super::Registry::carry), before it is in a resize.
+/// Moves data of the program's own kind. Every process that can become a rank registers it under
+/// the same name, with [`Registry::carry`](super::Registry::carry), before it takes part in a
+/// resize.
 pub trait Carry {
-    /// Called on old ranks: the bytes for each new rank that gets any, the own one included. The process's old data
-    /// stay until [`settle`](Self::settle).
+    /// Called on old ranks: returns the bytes for each new rank that gets any, including this one.
+    /// The process's old data remain until [`settle`](Self::settle).
     ///
     /// # Errors
-    /// A reason, with which the move fails on all.
+    /// The reason with which the move fails on all ranks.
     fn give(&mut self, seats: &Seats) -> Result<Vec<(usize, Vec<u8>)>, String>;
 
-    /// Called on new ranks with the pieces that came, and the old ranks they came from, ascending.
-    /// Not in use until [`settle`](Self::settle).
+    /// Called on new ranks with the received pieces and the old ranks that sent them, in ascending
+    /// order. The pieces take effect only with [`settle`](Self::settle).
     ///
     /// # Errors
     /// As [`give`](Self::give).
     fn take(&mut self, seats: &Seats, pieces: Vec<(usize, Vec<u8>)>) -> Result<(), String>;
 
-    /// The resize is over: the taken pieces are in use now if it was committed, and forgotten if
-    /// not.
+    /// Called when the resize is over: if it was committed, the taken pieces take effect; otherwise
+    /// they are discarded.
     fn settle(&mut self, committed: bool);
 }
 
@@ -45,14 +46,15 @@ pub trait Carry {
 pub(super) struct Carried {
     pub callback: usize,
     sent: Vec<Transfer>,
-    /// Its old rank; a piece that is already here has no transfer.
+    /// The sender's old rank; a piece that stayed on this rank has no transfer.
     received: Vec<(usize, Result<Transfer, Vec<u8>>)>,
     pub bytes_sent: usize,
 }
 
 impl Carried {
-    /// Everything is under way at once; each rank begins with its right neighbour. `places` are the new ranks in the
-    /// group, `given` this rank's pieces, `sizes` those of each old rank for this one.
+    /// Starts all transfers at once; each rank begins with its right neighbour. `places` are the
+    /// new ranks in the group, `given` this rank's pieces, `sizes` the sizes of each old rank's
+    /// pieces for this one.
     pub fn begin(
         group: &MpiGroup,
         callback: usize,
@@ -85,7 +87,7 @@ impl Carried {
         Ok(Self { callback, sent, received, bytes_sent })
     }
 
-    /// Returns true if everything is there.
+    /// Returns true if all transfers are done.
     pub fn test(&mut self) -> Result<bool, GroupError> {
         let mut done = true;
         for transfer in &mut self.sent {
@@ -99,7 +101,7 @@ impl Carried {
         Ok(done)
     }
 
-    /// Returns the pieces received, when everything is there.
+    /// Returns the pieces received, once all transfers are done.
     pub fn pieces(self, limits: &WaitLimits<'_>) -> Result<Vec<(usize, Vec<u8>)>, GroupError> {
         for transfer in self.sent {
             transfer.finish(limits)?;

@@ -12,7 +12,7 @@ use super::{Array, DataError, Element, Pattern, Registry};
 use crate::layout::{Compressed, LayoutError};
 use crate::node::liveness::wait_limits;
 
-/// Index of a matrix, as ranks compare it. The index itself goes to joiners beside that.
+/// Index of a matrix, as ranks compare it. The index itself is sent to joiners separately.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Lines {
     /// Number of entries of the index.
@@ -38,10 +38,10 @@ impl Lines {
         Self { entries: matrix.pointers().len(), digest: hasher.finish(), matrix: Some(matrix) }
     }
 
-    /// The matrix.
+    /// Returns the matrix.
     ///
     /// # Errors
-    /// [`LayoutError::Boundaries`] where the index has not come.
+    /// [`LayoutError::Boundaries`] if the index has not arrived.
     pub fn matrix(&self) -> Result<&Compressed, LayoutError> {
         let call = "compressed";
         self.matrix.as_ref().ok_or(LayoutError::Boundaries { call, ranks: self.entries, found: 0 })
@@ -49,9 +49,10 @@ impl Lines {
 }
 
 impl Registry {
-    /// Adds an array of zeros with an element for each nonzero of a sparse matrix: its values, or the indices of their
-    /// columns (CSR) or rows (CSC). A rank holds those of its lines, [`Compressed::lines_of`]; the matrix, which is the
-    /// index of all lines, is the same on all ranks and goes to joiners. Local; made alike by all ranks.
+    /// Adds an array of zeros with an element for each nonzero of a sparse matrix: its values, or
+    /// the indices of their columns (CSR) or rows (CSC). A rank holds the elements of its lines,
+    /// [`Compressed::lines_of`]; the matrix, which is the index of all lines, is the same on all
+    /// ranks and is sent to joiners. Local; called in the same way by all ranks.
     ///
     /// ```
     /// # use elastic::data::Registry;
@@ -80,7 +81,8 @@ impl Registry {
         self.array(name)
     }
 
-    /// As [`register_compressed`](Self::register_compressed), in elements of so many bytes.
+    /// Adds an array as [`register_compressed`](Self::register_compressed) does, with elements of
+    /// `element` bytes.
     ///
     /// # Errors
     /// As [`register`](Self::register).
@@ -94,7 +96,7 @@ impl Registry {
         self.add(name, element, pattern, Some(Lines::new(matrix))).map(drop)
     }
 
-    /// The matrix along whose nonzeros an array lies, also on a rank that has joined. Local.
+    /// Returns the matrix of an array along nonzeros, also on a joiner. Local.
     ///
     /// # Errors
     /// [`DataError::Unknown`], also for an array of another kind.
@@ -104,8 +106,8 @@ impl Registry {
         lines.and_then(|lines| lines.matrix().ok()).ok_or_else(|| self.unknown(CALL, name))
     }
 
-    /// Completes descriptions with the indices of matrices, which joiners get from rank 0, each once. Collective over
-    /// the group.
+    /// Completes descriptions with the indices of matrices, each of which rank 0 sends to joiners
+    /// once. Collective over the group.
     pub(super) fn complete(
         &self,
         described: &mut [Described],

@@ -1,7 +1,8 @@
 //! Elements of arrays.
 #![allow(unsafe_code)]
 
-/// Something that can be copied to another process byte by byte: numbers, and structures of numbers without gaps.
+/// A type that can be copied to another process byte by byte: numbers, and structures of numbers
+/// without gaps.
 ///
 /// ```
 /// #[repr(C)]
@@ -15,8 +16,8 @@
 /// ```
 ///
 /// # Safety
-/// Any bytes are a value of the type, every byte of a value is initialised, and a value holds no address. Its
-/// alignment is at most that of a page.
+/// Any bytes are a value of the type, every byte of a value is initialised, and a value contains no
+/// address. Its alignment is at most that of a page.
 pub unsafe trait Element: Copy + 'static {}
 
 macro_rules! elements {
@@ -31,7 +32,7 @@ elements!(u8, i8, u16, i16, u32, i32, u64, i64, u128, i128, usize, isize, f32, f
 // SAFETY: elements without gaps between them.
 unsafe impl<T: Element, const N: usize> Element for [T; N] {}
 
-/// The elements in these bytes, which begin at a page.
+/// Returns the elements in these bytes, which begin at a page.
 pub(super) fn elements<T: Element>(bytes: &[u8]) -> &[T] {
     // SAFETY: any bytes are elements.
     let (before, elements, _) = unsafe { bytes.align_to() };
@@ -39,7 +40,7 @@ pub(super) fn elements<T: Element>(bytes: &[u8]) -> &[T] {
     elements
 }
 
-/// As [`elements`], to write.
+/// Returns the elements as [`elements`] does, for writing.
 pub(super) fn elements_mut<T: Element>(bytes: &mut [u8]) -> &mut [T] {
     // SAFETY: any bytes are elements, and elements are initialised bytes.
     let (before, elements, _) = unsafe { bytes.align_to_mut() };

@@ -4,8 +4,8 @@ use quo::group::GroupError;
 
 use crate::layout::LayoutError;
 
-/// Why something could not be done with arrays. The failures of moves, [`DataError::Disagree`],
-/// [`DataError::Layout`] and [`DataError::Failed`], are the same on all who take part.
+/// Why an operation on arrays failed. The failures of moves, [`DataError::Disagree`],
+/// [`DataError::Layout`] and [`DataError::Failed`], are the same on all participants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -21,7 +21,7 @@ pub enum DataError {
         /// The name.
         name: String,
     },
-    /// No array or callback has the name, or none has it any more.
+    /// No array or callback has the name.
     #[error(
         "{call}: there is no array or callback `{name}`; this process has {}. A resize moves what all ranks have \
          registered before it is granted: register before the first probe",
@@ -32,7 +32,7 @@ pub enum DataError {
         call: &'static str,
         /// The name.
         name: String,
-        /// The names of those that there are.
+        /// The names of the registered arrays and callbacks.
         registered: Vec<String>,
     },
     /// The array has elements of another size.
@@ -42,9 +42,9 @@ pub enum DataError {
         call: &'static str,
         /// The array.
         name: String,
-        /// The size that was asked for.
+        /// The requested size.
         expected: usize,
-        /// The size they have.
+        /// The size of the array's elements.
         found: usize,
     },
     /// Data of another length than this rank's part of the array.
@@ -71,7 +71,7 @@ pub enum DataError {
         /// The kernel's error.
         reason: String,
     },
-    /// An array cannot lie on the ranks like that.
+    /// An array cannot have this layout on the ranks.
     #[error("{call}: `{name}`: {source}")]
     Layout {
         /// The call.
@@ -81,7 +81,7 @@ pub enum DataError {
         /// Why.
         source: LayoutError,
     },
-    /// Ranks have not registered the same. Nothing was moved.
+    /// Ranks have registered different arrays or callbacks. Nothing was moved.
     #[error("move: rank {rank}: {reason}")]
     Disagree {
         /// The rank, in the communicator of the window.
@@ -89,7 +89,7 @@ pub enum DataError {
         /// The difference.
         reason: String,
     },
-    /// A rank could not do its part. All have the data that they had.
+    /// A rank failed in the move. All ranks keep their previous data.
     #[error("move: rank {rank}: {reason}")]
     Failed {
         /// The first such rank, in the communicator of the window.
@@ -97,18 +97,18 @@ pub enum DataError {
         /// Why.
         reason: String,
     },
-    /// The data have been moved, or have failed to be, in this window.
+    /// The data of this window have already been moved, or their move has failed.
     #[error("move: {reason}")]
     InvalidState {
         /// The state of the registry.
         reason: &'static str,
     },
-    /// The communication library.
+    /// An error of the communication library.
     #[error("move: {0}")]
     Group(#[from] GroupError),
 }
 
-/// The names in a message, of which there may be none.
+/// Lists the names in a message, or `none`.
 fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -1,5 +1,5 @@
-//! One array on its way: step by step, and within a step part by part, so that memory for a few parts is enough and
-//! a program that does something else meanwhile is not kept for long.
+//! The move of one array: step by step, and within a step part by part, so that memory for a few
+//! parts is enough and a program that computes during the move is not held up for long.
 
 use std::collections::VecDeque;
 
@@ -12,31 +12,32 @@ use crate::layout::{Message, Part, Schedule, Source, Step};
 
 /// Bytes that are copied, or packed and sent, at a time.
 const PORTION: usize = 1 << 20;
-/// Parts of a message that are on their way at once: one is packed or unpacked while another one travels.
+/// Parts of a message that are in flight at once: one is packed or unpacked while another one is
+/// sent.
 const DEPTH: usize = 3;
 
-/// Places of the others' memory.
+/// The other processes' memory.
 #[derive(Debug)]
 pub(super) struct Neighbours<'a> {
     pub group: &'a MpiGroup,
-    /// None for those whose memory this process, or who cannot see this process's, cannot see.
+    /// `None` if either process cannot map the other's memory.
     pub places: &'a [Option<Place>],
-    /// Process by process, this array's.
+    /// This array's descriptors, by process.
     pub parts: &'a [Parts],
     pub tag: u16,
 }
 
-/// Bytes by the way they went.
+/// Bytes moved, by transport.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub steps: usize,
     pub sent: usize,
-    /// Received through memory that can be seen.
+    /// Received through mapped memory.
     pub shared: usize,
     pub kept: usize,
 }
 
-/// A message that goes out: in parts, or as word that it can be taken.
+/// A message to send: in parts, or as an empty message that the receiver may copy.
 #[derive(Debug)]
 struct Outgoing {
     to: usize,
@@ -45,18 +46,18 @@ struct Outgoing {
     flying: VecDeque<Transfer>,
 }
 
-/// A message that comes in.
+/// A message to receive.
 #[derive(Debug)]
 enum Incoming {
-    /// In parts.
+    /// Received in parts.
     Packed { from: usize, parts: VecDeque<Message>, flying: VecDeque<(Transfer, Message)> },
-    /// The other side has to say that it is there.
+    /// Waits for the sender's message that its data may be copied.
     Awaited { word: Transfer, message: Message },
-    /// The other side is there.
+    /// The sender's data may be copied.
     Seen { sight: Sight, parts: VecDeque<Message> },
 }
 
-/// One array's messages on this process.
+/// The messages of one array on this process.
 #[derive(Debug)]
 pub(super) struct Lane {
     kept: VecDeque<Message>,
@@ -70,7 +71,8 @@ fn parts(message: &Message) -> VecDeque<Message> {
     message.split(PORTION).collect()
 }
 
-/// Returns the memory by which the receiver sees the sender's data: both ends of a message ask this.
+/// Returns the memory through which the receiver sees the sender's data; both ends of a message
+/// call this.
 fn is_seen(source: Source, sender: &Parts) -> Option<i32> {
     match source {
         Source::Old => sender.old,
@@ -90,8 +92,8 @@ impl Lane {
         }
     }
 
-    /// Goes on a bit: whether there was anything to do. A mistake of this process alone goes to `failure`: the others
-    /// get the messages that they wait for.
+    /// Makes some progress. Returns true if there was anything to do. An error of this process
+    /// alone goes to `failure`: the other processes still get the messages that they wait for.
     pub fn go_on(
         &mut self,
         old: &[u8],

@@ -1,8 +1,9 @@
-//! Arrays that belong to the world: dealt out over its ranks, and dealt out again when the ranks change.
+//! Arrays that belong to the world: distributed over its ranks, and redistributed when the ranks
+//! change.
 //!
-//! Ranks register arrays by name; a commit moves them to the new ranks, along the schedules of [`layout`](crate::layout),
-//! and joiners have them then. Until everybody has agreed the old data are where they were: a resize that is given
-//! up costs nothing but time.
+//! Ranks register arrays by name; a commit moves them to the new ranks, along the schedules of
+//! [`layout`](crate::layout), and joiners then have them. Until all ranks have agreed the old data
+//! remain in place: a resize that is given up costs nothing but time.
 //!
 //! ```no_run
 //! # fn example(world: &mut elastic::World) -> Result<(), elastic::Error> {
@@ -23,19 +24,19 @@
 //! # }
 //! ```
 //!
-//! Data that stay on a rank are copied. Between ranks of a node nothing is sent: arrays lie in memory that the receiver
-//! maps, and it copies from there to its place at once. Between nodes, and where processes may not see each other's
-//! memory, messages of MPI carry packed pieces. [`Moved`] says how much went which way.
+//! Data that stay on a rank are copied. Between ranks of a node nothing is sent: arrays lie in
+//! memory that the receiver maps and copies from. Between nodes, and if processes cannot map each
+//! other's memory, MPI messages carry packed pieces. [`Moved`] reports the bytes of each kind.
 //!
-//! | what | file |
+//! | content | file |
 //! |---|---|
 //! | how an array lies on any number of ranks | `pattern.rs` |
 //! | the arrays of a process | `registry.rs` |
-//! | what elements are; the memory of arrays | `element.rs`, `block.rs` |
-//! | what ranks tell each other before a move, and what must be the same | `words.rs` |
-//! | one array on its way | `lane.rs` |
-//! | a move from its beginning to its end | `moving.rs` |
-//! | one array, moved once | `once.rs` |
+//! | the types of elements; the memory of arrays | `element.rs`, `block.rs` |
+//! | the facts that ranks exchange before a move, some of which must be the same | `words.rs` |
+//! | the move of one array | `lane.rs` |
+//! | a move from beginning to end | `moving.rs` |
+//! | one array moved once | `once.rs` |
 //! | arrays along the nonzeros of a sparse matrix | `compressed.rs` |
 //! | data that only the program understands | `carry.rs` |
 

@@ -1,4 +1,4 @@
-//! A move from its beginning to its end.
+//! A move of all arrays from beginning to end.
 
 use std::time::{Duration, Instant};
 
@@ -15,37 +15,37 @@ use super::{DataError, Seats};
 use crate::layout::{Ranks, Schedule};
 use crate::node::liveness::{LivenessCheck, wait_limits};
 
-/// Arrays have the tags below it.
+/// Arrays have the tags below this one.
 pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
-/// Callbacks have the tags below it.
+/// Callbacks have the tags below this one.
 pub(super) const TAG_OF_INDICES: u16 = TAG_OF_CARRIED + 1024;
-/// Polls without anything to do before the process gives its core away.
+/// Polls without progress before the process yields its core.
 const EAGER: u32 = 200;
 const YIELDS: u32 = 200;
 const NAP: Duration = Duration::from_micros(50);
-/// Naps between two looks at whether everybody is still there.
+/// Naps between two checks that all processes are alive.
 const NAPS_PER_LOOK: u32 = 64;
 
-/// Result of a move: this process's bytes, all processes' bytes, and its time.
+/// Result of a move: bytes of this process and of all processes, and the duration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
     /// Number of arrays and callbacks.
     pub arrays: usize,
-    /// Steps of all schedules.
+    /// Number of steps of all schedules.
     pub steps: usize,
-    /// Bytes that this process had for others.
+    /// Bytes that this process had for other processes.
     pub sent: u64,
-    /// Bytes that this process has copied from the memory of others.
+    /// Bytes that this process has copied from the memory of other processes.
     pub shared: u64,
-    /// Bytes that stayed here and were copied to their new place.
+    /// Bytes that stayed on this process and were copied to their new place.
     pub kept: u64,
-    /// Bytes that all processes had for others.
+    /// Bytes that all processes had for other processes.
     pub all_sent: u64,
-    /// Bytes of them that went through memory.
+    /// Part of them that went through shared memory.
     pub all_shared: u64,
-    /// Bytes that stayed where they were, on all processes.
+    /// Bytes that stayed on their process, over all processes.
     pub all_kept: u64,
-    /// Seconds from the beginning of the move to the agreement of all that it is done.
+    /// Seconds from the beginning of the move to the agreement that it is done.
     pub seconds: f64,
 }
 
@@ -60,7 +60,7 @@ pub struct Participants {
     pub node: usize,
     /// The longest time without progress before the move fails.
     pub patience: Duration,
-    /// Processes whose end fails the move.
+    /// The processes that must stay alive: a death fails the move.
     pub liveness: LivenessCheck,
 }
 
@@ -74,8 +74,8 @@ impl Participants {
     }
 }
 
-/// Data on their way. Old arrays can be read meanwhile; whoever drops it waits for its end first, and the resize is
-/// given up then.
+/// A move under way. The old arrays can be read meanwhile; dropping the move waits for its end and
+/// gives the resize up.
 #[derive(Debug)]
 pub struct Move<'a> {
     registry: &'a mut Registry,
@@ -84,7 +84,7 @@ pub struct Move<'a> {
     me: usize,
     seats: Seats,
     places: Vec<Option<Place>>,
-    /// Array by array, process by process.
+    /// By array, then by process.
     parts: Vec<Vec<Parts>>,
     arrays: Vec<Entry>,
     next: u64,
@@ -103,7 +103,7 @@ struct Prepared {
 }
 
 impl<'a> Move<'a> {
-    /// Collective over the group.
+    /// Begins a move. Collective over the group.
     pub(crate) fn begin(
         registry: &'a mut Registry,
         group: MpiGroup,
@@ -196,13 +196,14 @@ impl<'a> Move<'a> {
         Ok(())
     }
 
-    /// The arrays as they were: to be read while they are on their way. Local.
+    /// Returns the arrays as they were, which can be read during the move. Local.
     #[must_use]
     pub fn old(&self) -> &Registry {
         self.registry
     }
 
-    /// Moves the data that need no wait, at most a few megabytes, and returns true if this process is done. Local.
+    /// Moves data that need no wait, at most a few megabytes, and returns true if this process is
+    /// done. Local.
     ///
     /// # Errors
     /// [`DataError::Group`].
@@ -249,11 +250,11 @@ impl<'a> Move<'a> {
         Ok(moved)
     }
 
-    /// Waits until the data of all processes are where they belong. They are the world's with the commit. Collective
-    /// over everybody.
+    /// Waits until the data of all processes are at their place. They take effect with the commit.
+    /// Collective over all ranks of the window.
     ///
     /// # Errors
-    /// [`DataError::Failed`], the same on all; [`DataError::Group`].
+    /// [`DataError::Failed`], the same on all ranks; [`DataError::Group`].
     pub fn finish(mut self) -> Result<Moved, DataError> {
         self.end(None)
     }
@@ -330,7 +331,7 @@ impl<'a> Move<'a> {
 impl Drop for Move<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            // The others wait for what this process has.
+            // The other processes wait for this one's data.
             let _ = self.end(Some("a move was left before its end".to_owned()));
         }
     }
@@ -361,7 +362,7 @@ impl Registry {
         }
     }
 
-    /// Memory for all incoming data, and the pieces of callbacks. Local.
+    /// Prepares memory for all incoming data, and the pieces of callbacks. Local.
     fn prepare(
         &mut self,
         described: &[Described],
@@ -411,7 +412,7 @@ impl Registry {
         each.collect()
     }
 
-    /// Processes of this node whose memory this process cannot see, or is not to use.
+    /// Returns processes of this node with memory that this process cannot map, or must not use.
     fn out_of_sight(&self, all: &[Holds], me: usize) -> Vec<usize> {
         let node = all[me].node;
         let others = all.iter().enumerate().filter(|(other, holds)| {

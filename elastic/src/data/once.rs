@@ -9,11 +9,12 @@ use super::{DataError, Element, Pattern, Registry};
 
 const NAME: &str = "array";
 
-/// Moves one array between ranks of a group, and returns this process's new part; empty where it has none.
-/// Collective over the group.
+/// Moves one array between ranks of a group, and returns this process's new part, which is empty if
+/// it has none. Collective over the group.
 ///
 /// # Errors
-/// The same on all: [`DataError`] if a part has another length than its distribution says, or a rank refuses.
+/// The same on all ranks: [`DataError`] if the length of a part does not match its distribution, or
+/// a rank refuses.
 pub fn redistribute<T: Element>(
     group: MpiGroup,
     change: Participants,
@@ -40,8 +41,8 @@ pub fn redistribute<T: Element>(
     Ok((registry.local(array)?.to_vec(), moved))
 }
 
-/// Takes part in [`redistribute`] only to refuse it, and returns the error that all ranks get. Collective over the
-/// group.
+/// Takes part in [`redistribute`] only to refuse it, and returns the error that all ranks get.
+/// Collective over the group.
 pub fn refuse(group: MpiGroup, change: Participants, reason: &str) -> DataError {
     let me = group.rank();
     let mut registry = Registry::new((me < change.old).then_some((me, change.old)));

@@ -1,22 +1,23 @@
-//! Pattern of an array: its layout on ranks, however many there are.
+//! Pattern of an array: its layout on any number of ranks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{Distribution, Grid, LayoutError, Order, Ranks, Storage};
 
-/// Process grid of a number of ranks.
+/// Process grid for any number of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Grids {
-    /// As nearly square as can be, with no more rows than columns: 6 ranks are 2 × 3, 7 are 1 × 7.
+    /// As nearly square as possible, with no more rows than columns: 6 ranks are 2 × 3, 7 are 1 ×
+    /// 7.
     #[default]
     NearlySquare,
-    /// This one, for as many ranks as it has places; other numbers of ranks are an error then, until
-    /// [`Registry::lay_out`](super::Registry::lay_out) says which grid follows.
+    /// This grid, for as many ranks as it has places; other numbers of ranks are an error until
+    /// [`Registry::lay_out`](super::Registry::lay_out) sets the next grid.
     Fixed(Grid),
 }
 
 impl Grids {
-    /// The grid of so many ranks.
+    /// Returns the grid for `ranks` ranks.
     ///
     /// ```
     /// use elastic::data::Grids;
@@ -38,7 +39,7 @@ impl Grids {
     }
 }
 
-/// Elements of an array, and the way in which they are dealt out: a [`Distribution`] for any number of ranks.
+/// Elements of an array, and their distribution: a [`Distribution`] for any number of ranks.
 ///
 /// ```
 /// use elastic::data::{Grids, Pattern};
@@ -76,13 +77,13 @@ impl Pattern {
         Self::new(Kind::Block { elements })
     }
 
-    /// A vector dealt out element by element.
+    /// A vector distributed element by element.
     #[must_use]
     pub const fn cyclic(elements: usize) -> Self {
         Self::block_cyclic(elements, 1)
     }
 
-    /// A vector dealt out in blocks: [`Distribution::block_cyclic`].
+    /// A vector distributed in blocks: [`Distribution::block_cyclic`].
     #[must_use]
     pub const fn block_cyclic(elements: usize, block: usize) -> Self {
         Self::new(Kind::BlockCyclic { elements, block })
@@ -106,21 +107,22 @@ impl Pattern {
         Self::new(Kind::BlockGrid { shape, grids })
     }
 
-    /// A matrix of (rows, columns) in blocks of (rows, columns) that are dealt out over a grid:
+    /// A matrix of (rows, columns) in blocks of (rows, columns), distributed over a grid:
     /// [`Distribution::checkerboard`].
     #[must_use]
     pub const fn checkerboard(shape: (usize, usize), block: (usize, usize), grids: Grids) -> Self {
         Self::new(Kind::Checkerboard { shape, block, grids })
     }
 
-    /// A vector of which every rank has all: [`Distribution::replicated`]. Elements that one rank has changed by itself
-    /// keep their values there: joiners get those of the ranks that send them.
+    /// A vector of which every rank has a full copy: [`Distribution::replicated`]. Elements that
+    /// one rank has changed alone keep their values there: a joiner gets the values of the ranks
+    /// that send to it.
     #[must_use]
     pub const fn replicated(elements: usize) -> Self {
         Self::new(Kind::Replicated { rows: 1, columns: elements })
     }
 
-    /// Returns the pattern for ranks that store their part in another way.
+    /// Returns the pattern with another storage order of each rank's part.
     #[must_use]
     pub const fn stored(self, storage: Storage) -> Self {
         Self { storage, ..self }
@@ -138,7 +140,7 @@ impl Pattern {
         }
     }
 
-    /// Returns its layout on these ranks.
+    /// Returns the layout of the pattern on these ranks.
     ///
     /// # Errors
     /// As the functions of [`Distribution`].

@@ -10,17 +10,17 @@ use super::words::Described;
 use super::{Carry, DataError, Element, Pattern};
 use crate::layout::{Distribution, Ranks};
 
-/// Way in which data go between ranks of a node.
+/// How data are moved between ranks of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// Receivers copy from the memory of the senders where they can see it.
+    /// Receivers copy from the senders' memory if they can map it.
     #[default]
     Shared,
-    /// In messages of MPI, as between nodes.
+    /// MPI messages, as between nodes.
     Messages,
 }
 
-/// An array of the registry, by which its elements are reached. It stays good over resizes.
+/// Handle of an array in the registry. It remains valid over resizes.
 #[derive(Debug)]
 pub struct Array<T> {
     number: u64,
@@ -43,13 +43,13 @@ pub(super) struct Entry {
     pub block: Block,
 }
 
-/// Progress of this window's move.
+/// Progress of the move in this window.
 #[derive(Debug, Default)]
 pub(super) enum State {
     #[default]
     Before,
     Failed(String),
-    /// Data of this process if it is committed.
+    /// Data of this process if the resize is committed.
     Moved {
         arrays: Vec<Entry>,
         next: u64,
@@ -58,11 +58,12 @@ pub(super) enum State {
 
 /// The arrays of the world, as this process holds them.
 ///
-/// Registering is local, but all ranks do the same in the same order: a move on which they do not agree fails on all
-/// of them, and nothing is moved. Processes that are no ranks have no arrays and get them when they join.
+/// Registering is local, but all ranks do the same in the same order: a move on which they do not
+/// agree fails on all of them, and nothing is moved. Processes that are no ranks have no arrays and
+/// get them when they join.
 #[derive(Default)]
 pub struct Registry {
-    /// Rank and size; none for a process that is no rank.
+    /// Rank and size; `None` in a process that is no rank.
     pub(super) seat: Option<(usize, usize)>,
     pub(super) entries: Vec<Entry>,
     pub(super) callbacks: Vec<(String, Box<dyn Carry>)>,
@@ -85,13 +86,13 @@ impl Registry {
         Self { seat, ..Self::default() }
     }
 
-    /// Makes the arrays of a program that runs in one process, without a world and without MPI.
+    /// Makes the registry of a program that runs in one process, without a world and without MPI.
     #[must_use]
     pub fn serial() -> Self {
         Self::new(Some((0, 1)))
     }
 
-    /// Adds an array of zeros. Local; made alike by all ranks.
+    /// Adds an array of zeros. Local; called in the same way by all ranks.
     ///
     /// # Errors
     /// [`DataError::NoRank`], [`DataError::Twice`], [`DataError::Layout`], [`DataError::Memory`].
@@ -104,11 +105,11 @@ impl Registry {
         Ok(Array { number, elements: PhantomData })
     }
 
-    /// Adds an array with this rank's part of it, which is copied.
+    /// Adds an array with a copy of this rank's part.
     ///
     /// # Errors
-    /// As [`register`](Self::register), and [`DataError::Length`] for a part of another length: nothing is added
-    /// then.
+    /// As [`register`](Self::register), and [`DataError::Length`] for a part of another length:
+    /// nothing is added then.
     pub fn register_with<T: Element>(
         &mut self,
         name: &str,
@@ -130,7 +131,7 @@ impl Registry {
         Ok(array)
     }
 
-    /// Adds an array of zeros in elements of so many bytes, reached by [`bytes`](Self::bytes).
+    /// Adds an array of zeros with elements of `element` bytes, accessed by [`bytes`](Self::bytes).
     ///
     /// # Errors
     /// As [`register`](Self::register).
@@ -163,8 +164,8 @@ impl Registry {
         Ok(number)
     }
 
-    /// Has data of the program's own kind moved by it. Local; made alike by all processes that can be ranks,
-    /// also by those that are none yet.
+    /// Registers a callback that moves data of the program's own kind. Local; called in the same
+    /// way by all processes that can become ranks, even before they are.
     ///
     /// # Errors
     /// [`DataError::Twice`].
@@ -177,7 +178,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Forgets an array or a callback. Local; made alike by all ranks.
+    /// Removes an array or a callback. Local; called in the same way by all ranks.
     ///
     /// # Errors
     /// [`DataError::Unknown`].
@@ -192,22 +193,22 @@ impl Registry {
         Ok(())
     }
 
-    /// The names of arrays, in the order in which they were registered, and of callbacks. Local.
+    /// Returns the names of arrays, in the order of registration, and of callbacks. Local.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let arrays = self.entries.iter().map(|entry| entry.described.name.as_str());
         arrays.chain(self.callbacks.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// Returns true if there is nothing to be moved. Local.
+    /// Returns true if there are no data to move. Local.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.callbacks.is_empty()
     }
 
-    /// An array by its name, as one has to who has joined. Local.
+    /// Returns an array by its name, which is how a joiner gets it. Local.
     ///
     /// # Errors
-    /// [`DataError::Unknown`], [`DataError::Element`] if its elements are of another size.
+    /// [`DataError::Unknown`], [`DataError::Element`] if the size of its elements differs.
     pub fn array<T: Element>(&self, name: &str) -> Result<Array<T>, DataError> {
         let entry = self.named("array", name)?;
         if entry.described.element != size_of::<T>() {
@@ -221,16 +222,17 @@ impl Registry {
         Ok(Array { number: entry.described.number, elements: PhantomData })
     }
 
-    /// This rank's part of an array, as [`distribution`](Self::distribution) says. Local.
+    /// Returns this rank's part of an array, in the layout of [`distribution`](Self::distribution).
+    /// Local.
     ///
     /// # Errors
-    /// [`DataError::Unknown`] when it was removed, and on a process that has left.
+    /// [`DataError::Unknown`] if it was removed, and on a process that has left.
     pub fn local<T: Element>(&self, array: Array<T>) -> Result<&[T], DataError> {
         let found = self.entries.iter().find(|entry| entry.described.number == array.number);
         found.map(|entry| elements(entry.block.bytes())).ok_or_else(|| self.gone(array.number))
     }
 
-    /// As [`local`](Self::local), to write.
+    /// Returns this rank's part of an array for writing. Local.
     ///
     /// # Errors
     /// As [`local`](Self::local).
@@ -242,7 +244,7 @@ impl Registry {
         }
     }
 
-    /// The bytes of this rank's part of an array. Local.
+    /// Returns the bytes of this rank's part of an array. Local.
     ///
     /// # Errors
     /// [`DataError::Unknown`].
@@ -250,7 +252,7 @@ impl Registry {
         self.named("bytes", name).map(|entry| entry.block.bytes())
     }
 
-    /// As [`bytes`](Self::bytes), to write.
+    /// Returns the bytes of this rank's part of an array for writing. Local.
     ///
     /// # Errors
     /// [`DataError::Unknown`].
@@ -258,7 +260,7 @@ impl Registry {
         self.named_mut("bytes_mut", name).map(|entry| entry.block.bytes_mut())
     }
 
-    /// Layout of an array on the ranks now. Local.
+    /// Returns the layout of an array on the present ranks. Local.
     ///
     /// # Errors
     /// [`DataError::Unknown`].
@@ -266,7 +268,7 @@ impl Registry {
         self.named("distribution", name).map(|entry| &entry.distribution)
     }
 
-    /// Pattern of an array. Local.
+    /// Returns the pattern of an array. Local.
     ///
     /// # Errors
     /// [`DataError::Unknown`].
@@ -274,12 +276,12 @@ impl Registry {
         self.named("pattern", name).map(|entry| entry.described.pattern)
     }
 
-    /// Sets the pattern of an array after the next move: the same elements, in another way. Local; made alike by all
-    /// ranks.
+    /// Sets the pattern of an array after the next move, for the same number of elements. Local;
+    /// called in the same way by all ranks.
     ///
     /// # Errors
-    /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements, [`DataError::InvalidState`] for an
-    /// array along the nonzeros of a matrix.
+    /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements,
+    /// [`DataError::InvalidState`] for an array along the nonzeros of a matrix.
     pub fn lay_out(&mut self, name: &str, pattern: Pattern) -> Result<(), DataError> {
         const CALL: &str = "lay_out";
         let entry = self.named_mut(CALL, name)?;
@@ -301,12 +303,13 @@ impl Registry {
         Ok(())
     }
 
-    /// Sets the way in which data go between ranks of a node. Local; a sender and a receiver that differ use messages.
+    /// Sets how data are moved between ranks of a node. Local; a sender and a receiver that differ
+    /// use messages.
     pub fn via(&mut self, transport: Transport) {
         self.transport = transport;
     }
 
-    /// Result of the last move that was committed here; none before. Local.
+    /// Returns the result of the last move that was committed here; `None` before. Local.
     #[must_use]
     pub fn last_move(&self) -> Option<&Moved> {
         self.last.as_ref()
@@ -333,7 +336,7 @@ impl Registry {
         DataError::Unknown { call, name: name.to_owned(), registered }
     }
 
-    /// Returns true if the data of this window have been moved; the error if that has failed.
+    /// Returns true if the data of this window have been moved; an error if that has failed.
     pub(crate) fn is_moved(&self) -> Result<bool, String> {
         match &self.state {
             State::Before => Ok(false),
@@ -342,7 +345,8 @@ impl Registry {
         }
     }
 
-    /// Ends the window: the moved data are the data now, or are dropped. `seat` is this process's from now on.
+    /// Ends the window: the moved data take effect, or are dropped. `seat` is this process's new
+    /// rank and size.
     pub(crate) fn settle(&mut self, committed: bool, seat: Option<(usize, usize)>) {
         self.seat = seat;
         let state = std::mem::take(&mut self.state);
@@ -354,7 +358,7 @@ impl Registry {
                 _ => {}
             }
         } else {
-            // Asked for this resize, not for another one.
+            // The new patterns were set for this resize only.
             self.entries.iter_mut().for_each(|entry| entry.described.next = None);
         }
         if was_begun {
@@ -364,7 +368,7 @@ impl Registry {
 }
 
 impl Entry {
-    /// The zeroed part of one of the first `size` ranks.
+    /// Makes the zeroed part of one of the first `size` ranks.
     pub fn new(
         call: &'static str,
         described: Described,

@@ -1,4 +1,4 @@
-//! Messages of ranks before data move, which must be the same.
+//! Facts that ranks exchange before data move, and the check that they agree.
 
 use quo::group::{Group, GroupError, WaitLimits, allgather_bytes};
 use serde::{Deserialize, Serialize};
@@ -8,21 +8,21 @@ use super::compressed::Lines;
 use super::{DataError, Pattern};
 use crate::layout::{Distribution, LayoutError, Ranks};
 
-/// An array, as all ranks have to know it.
+/// An array as all ranks have to describe it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Described {
     pub number: u64,
     pub name: String,
     pub element: usize,
     pub pattern: Pattern,
-    /// Its layout after the move, if not the same.
+    /// Its pattern after the move, if it changes.
     pub next: Option<Pattern>,
-    /// The matrix along whose nonzeros it lies, if it does.
+    /// The matrix of an array along nonzeros.
     pub lines: Option<Lines>,
 }
 
 impl Described {
-    /// Layout on these ranks, by a pattern or by the lines of its matrix.
+    /// Returns the layout on these ranks, from a pattern or from the lines of its matrix.
     pub fn over(&self, pattern: Pattern, ranks: Ranks) -> Result<Distribution, LayoutError> {
         match &self.lines {
             Some(lines) => lines.matrix()?.entries(ranks),
@@ -31,37 +31,37 @@ impl Described {
     }
 }
 
-/// Data of a process before the move.
+/// Facts about a process's data before the move.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Holds {
     pub node: u64,
     pub beacon: Option<Place>,
-    /// None on a joiner.
+    /// `None` on a joiner.
     pub arrays: Option<Vec<Described>>,
     /// The number of the next array.
     pub next: u64,
     /// Names of callbacks, ascending.
     pub callbacks: Vec<String>,
-    /// Why it cannot move anything.
+    /// Why it cannot move any data.
     pub reason: Option<String>,
 }
 
-/// A part of an array, before and after, by descriptor.
+/// Descriptors of a part of an array, before and after the move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Parts {
     pub old: Option<i32>,
     pub new: Option<i32>,
 }
 
-/// A process's readiness to move, and the facts that others need for that.
+/// Readiness of a process to move, with the facts that other processes need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ready {
     pub reason: Option<String>,
-    /// Array by array.
+    /// By array.
     pub parts: Vec<Parts>,
-    /// Processes of its node whose memory it cannot see.
+    /// Processes of its node with memory that it cannot map.
     pub out_of_sight: Vec<usize>,
-    /// Callback by callback: new ranks, and bytes for them.
+    /// By callback: new ranks, and the number of bytes for each.
     pub given: Vec<Vec<(usize, usize)>>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     all.iter().map(|bytes| serde_json::from_slice(bytes).map_err(unreadable)).collect()
 }
 
-/// The arrays to be moved, as all old ranks have them, with the number of the next one.
+/// Returns the arrays to move, as all old ranks have them, and the number of the next array.
 pub(super) fn agreed(all: &[Holds]) -> Result<(Vec<Described>, u64), DataError> {
     let disagree = |rank, reason| Err(DataError::Disagree { rank, reason });
     for (rank, holds) in all.iter().enumerate() {
@@ -156,7 +156,7 @@ fn difference(others: &[Described], right: &[Described], first: usize) -> Option
     }
 }
 
-/// The first reason somebody has.
+/// Fails with the first reason that a rank has.
 pub(super) fn first_reason<'a>(
     reasons: impl IntoIterator<Item = &'a Option<String>>,
 ) -> Result<(), DataError> {

@@ -1,8 +1,9 @@
-//! Accepts the connections of invited processes, while any number of others connect too.
+//! Accepts the connections of invited processes, even while any number of other processes connect.
 //!
-//! One `poll` waits for the listener, for all connections that have not greeted yet, and for the end. A connection that
-//! has sent no hello in time is closed, as is one whose hello is too long or wrong; where there are too many, the
-//! oldest is closed. So nobody keeps an invited process out, and no descriptor outlives its connection.
+//! One `poll` waits for the listener, for all connections that have not sent a hello yet, and for
+//! the end. A connection that sends no hello in time is closed, as is one whose hello is too long
+//! or wrong; if there are too many, the oldest is closed. So no other process can keep an invited
+//! one out, and no descriptor outlives its connection.
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -19,19 +20,20 @@ use crate::link::endpoint::{Endpoint, Hello};
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
 /// The most bytes of a hello. A valid one has about 100.
 const LONGEST_GREETING: usize = 1024;
-/// The most connections that have not greeted yet.
+/// Largest number of connections that have not sent a hello yet.
 const MOST_PENDING: usize = 64;
-/// Connections accepted between two looks at those that were accepted before.
+/// Number of connections accepted before the earlier ones are checked again.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// Pause of accepting when there are no descriptors, and no pending connection to close.
+/// Pause before accepting again when descriptors are exhausted and no pending connection can be
+/// closed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A listener and the connections that have not greeted yet.
+/// A listener and the connections that have not sent a hello yet.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listener: TcpListener,
     endpoint: Endpoint,
-    /// The oldest comes first.
+    /// Oldest first.
     pending: VecDeque<Pending>,
     greeting_limit: Duration,
     /// The failure of the last accept, until one succeeds.
@@ -53,7 +55,7 @@ enum Heard {
 }
 
 impl Acceptor {
-    /// Takes over a listener whose address is in the endpoint.
+    /// Takes over the listener of the endpoint.
     ///
     /// # Errors
     /// The listener cannot be made nonblocking.
@@ -68,10 +70,12 @@ impl Acceptor {
         })
     }
 
-    /// Accepts one link from each of `count` processes, in the order of their numbers, which begin with 1.
+    /// Accepts one link from each of `count` processes, ordered by process number, which begins
+    /// with 1.
     ///
     /// # Errors
-    /// Not all have connected and greeted within the limit, or the system cannot wait for connections.
+    /// Not all processes have connected and sent a hello within the limit, or the system cannot
+    /// wait for connections.
     pub(crate) fn links(mut self, count: usize, limit: Duration) -> Result<Vec<Link>> {
         let deadline = Instant::now() + limit;
         let mut links: Vec<Option<Link>> = (0..count).map(|_| None).collect();
@@ -90,8 +94,8 @@ impl Acceptor {
         Ok(links.into_iter().flatten().collect())
     }
 
-    /// Waits for the next invited process and returns its link and number. Returns `None` at the deadline, and as soon
-    /// as `end` has something to read.
+    /// Waits for the next invited process and returns its link and number. Returns `None` at the
+    /// deadline, and as soon as `end` is readable.
     ///
     /// # Errors
     /// The system cannot wait for connections.
@@ -117,7 +121,8 @@ impl Acceptor {
         }
     }
 
-    /// Waits until something happens or is due. Returns two flags: the end has come; a connection may be accepted.
+    /// Waits until something happens or is due. Returns two flags: `end` is readable; a connection
+    /// may be accepted.
     fn wait(&self, deadline: Option<Instant>, end: Option<&UnixStream>) -> Result<(bool, bool)> {
         let is_paused = self.failure.is_some() && self.pending.is_empty();
         let now = Instant::now();
@@ -147,7 +152,8 @@ impl Acceptor {
         Ok((is_over, comes))
     }
 
-    /// Reads the bytes that have come, closes the connections that failed to greet, and returns the first that greeted.
+    /// Reads the bytes that have arrived, closes connections with a wrong or late hello, and
+    /// returns the first with a valid one.
     fn read_greetings(&mut self) -> Option<(Link, u64)> {
         let now = Instant::now();
         let mut index = 0;
@@ -170,7 +176,7 @@ impl Acceptor {
         None
     }
 
-    /// Accepts some of the connections that wait, in the places of the oldest if need be.
+    /// Accepts some of the waiting connections, closing the oldest pending ones if necessary.
     fn accept(&mut self) {
         for accepted_now in 0..ACCEPTED_AT_ONCE {
             match self.listener.accept() {
@@ -191,10 +197,12 @@ impl Acceptor {
                         return;
                     }
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
-                    // Without descriptors the kernel does not say that nobody waits: the next poll does.
+                    // Without descriptors the kernel does not report an empty queue: the next poll
+                    // does.
                     _ if accepted_now > 0 => return,
                     _ => {
-                        // No descriptors or no memory are left: the oldest gives back its own.
+                        // Descriptors or memory are exhausted: closing the oldest connection frees
+                        // some.
                         self.failure = Some(error);
                         self.pending.pop_front();
                         return;
@@ -206,7 +214,7 @@ impl Acceptor {
 }
 
 impl Pending {
-    /// Reads the hello as far as it has come, and nothing behind it.
+    /// Reads the part of the hello that has arrived, and no byte beyond it.
     fn read(&mut self) -> Heard {
         let mut bytes = [0; LONGEST_GREETING];
         let room = LONGEST_GREETING - self.hello.len();
@@ -240,7 +248,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Bound of each wait that should not be reached.
+    /// Limit of each wait that should not be reached.
     const BOUND: Duration = Duration::from_secs(60);
 
     fn open() -> (Acceptor, Endpoint, SocketAddr) {
@@ -291,7 +299,7 @@ pub(crate) mod tests {
         });
     }
 
-    /// Accepts until a connection has come and gone.
+    /// Accepts until a connection has arrived and been closed.
     fn next_until_closed(acceptor: &mut Acceptor) -> bool {
         let end = Instant::now() + BOUND;
         let mut has_come = false;
@@ -348,7 +356,7 @@ pub(crate) mod tests {
                         return;
                     }
                     let _ = slow.write_all(b"[");
-                    // Sleeps: what is tried is a byte at a time.
+                    // Sleeps: the test sends one byte at a time.
                     std::thread::sleep(Duration::from_millis(30));
                 }
                 gave_up.store(true, Ordering::Release);
@@ -387,7 +395,7 @@ pub(crate) mod tests {
         let strangers: Vec<TcpStream> =
             (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut member = endpoint.connect(1).unwrap();
-        // The lowest free descriptor is given first, and is the only one left.
+        // The lowest free descriptor is used first, and is the only one left.
         let file = std::fs::File::open("/dev/null").unwrap();
         let free = file.as_raw_fd();
         drop(file);

@@ -1,22 +1,23 @@
-//! Hosts with IPv4 and IPv6 addresses, on which a version of Open MPI finds no way to a process that it has started.
+//! Hosts with IPv4 and IPv6 addresses, on which one version of Open MPI cannot reach a process that
+//! it has spawned.
 
 use quo_mpi::{Family, Identity};
 
-/// The last of Open MPI 5.0 that pairs addresses of different families.
+/// The last version of Open MPI 5.0 that pairs addresses of different families.
 const LAST: [u64; 3] = [5, 0, 7];
 
-/// What helps, for whoever launches the job.
+/// The remedy, for the launch of the job.
 const ADVICE: &str = "launch the job with OMPI_MCA_btl_tcp_disable_family=6 in the environment of mpirun: with IPv6 \
     addresses on the host, this version of Open MPI finds no way to processes that it starts later";
 
-/// Variables by which a launch has chosen its way already, and values by which it has not.
+/// Variables by which a launch has chosen its transport, with the values that mean no choice.
 const CHOSEN: [(&str, &str); 3] = [
     ("OMPI_MCA_btl_tcp_disable_family", "0"),
     ("OMPI_MCA_btl_tcp_if_include", ""),
     ("OMPI_MCA_pml", "ob1"),
 ];
 
-/// Advice about started processes on this host; none where nothing speaks against them.
+/// Returns advice about spawned processes on this host; `None` if they can be reached.
 pub(crate) fn advice(mpi: &Identity) -> Option<&'static str> {
     let is_chosen = CHOSEN
         .iter()

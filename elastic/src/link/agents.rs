@@ -1,4 +1,5 @@
-//! The agents of all nodes, as the coordinator sees them: its own is a call, the others are a line of text away.
+//! The agents of all nodes, as the coordinator uses them: a direct call on its own node, a line of
+//! text over a link to each other node.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,31 +18,33 @@ use crate::observe::common_loops::RankLoops;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Call {
-    /// Raise the signal; the answer is the floor of the running ranks, named by their node ranks.
+    /// Raise the signal; the answer is the floor of the running ranks, given by their node ranks.
     Raise(Vec<usize>),
-    /// Tell the agreed round.
+    /// Announce the agreed round.
     Tell(u64),
-    /// Ask which of these running ranks, named by their node ranks, have not come to a round.
+    /// Ask which of these running ranks, given by their node ranks, have not reached a round.
     Late(u64, Vec<usize>),
-    /// Nothing is pending any more.
+    /// Lower the signal: nothing is pending any more.
     Lower,
     /// Put an order into the mailbox.
     Post(Order),
-    /// Ring for sleepers, named by their node ranks.
+    /// Ring for sleepers, given by their node ranks.
     Ring(Vec<usize>),
-    /// Ask for the processes of the node that have ended without a word.
+    /// Ask for the processes of the node that have ended without [`World::end`](crate::World::end).
     Dead,
-    /// The names of processes of the node that have ended without a word while they were awake.
+    /// Ask for the ranks of the node that have ended without [`World::end`](crate::World::end)
+    /// while awake.
     Missed,
-    /// End the processes of the node because of this rank, where they have guards.
+    /// End the processes of the node because of the death of this rank, if they have guards.
     Lost(usize),
-    /// The load of the node.
+    /// Ask for the load of the node.
     Load,
-    /// The loops that these running ranks, named by their node ranks, have told in an epoch.
+    /// Ask for the loops that these running ranks, given by their node ranks, have reported in an
+    /// epoch.
     Loops(u64, Vec<usize>),
     /// End the connection.
     Bye,
-    /// Let nobody wait for these processes, named by their node ranks, which have ended.
+    /// Stop waiting for these processes, given by their node ranks, which have ended.
     StrikeOff(Vec<usize>),
     /// Wait until sleepers are ready to join.
     Ready {
@@ -62,11 +65,11 @@ pub(crate) enum Answer {
     Done,
     /// The floor of the node.
     Floor(u64),
-    /// Node ranks of those who have not come.
+    /// Node ranks of the ranks that have not arrived.
     Late(Vec<usize>),
-    /// Node ranks, or names, of those who have ended.
+    /// Node ranks of the ended processes; for [`Call::Missed`] their ranks.
     Dead(Vec<usize>),
-    /// Busy processors by processors, in thousandths; none where that is not known.
+    /// Busy processors per processor, in thousandths; `None` if unknown.
     Load(Option<u64>),
     /// Loops of ranks.
     Loops(RankLoops),
@@ -78,7 +81,7 @@ pub(crate) enum Answer {
 pub(crate) fn serve(mailbox: &NodeMailbox, call: &Call) -> Answer {
     match call {
         Call::Raise(running) => {
-            // One that is dead would be waited for by all who enter.
+            // All entering ranks would wait for a dead process.
             if let Some(&dead) = mailbox.missed().first() {
                 return Answer::Failed(format!(
                     "rank {} ended without ending the world",
@@ -132,7 +135,8 @@ fn load_of_this_node() -> Option<u64> {
     load(&read("/proc/loadavg")?, &read("/proc/stat")?)
 }
 
-/// Returns the mean number of processes that ran or could run in the last minute by processors, in thousandths.
+/// Returns the mean number of running or runnable processes of the last minute per processor, in
+/// thousandths.
 fn load(averages: &str, processors: &str) -> Option<u64> {
     let average: f64 = averages.split_whitespace().next()?.parse().ok()?;
     let is_processor = |line: &&str| {
@@ -141,11 +145,11 @@ fn load(averages: &str, processors: &str) -> Option<u64> {
     };
     let count = processors.lines().filter(is_processor).count();
     let load = average / count as f64 * 1000.0;
-    // Far below what a number of this size holds.
+    // Far below the limit of the type.
     (load.is_finite() && (0.0..1e12).contains(&load)).then_some(load as u64)
 }
 
-/// The way to an agent on another node. All its ends have one descriptor.
+/// The link to an agent on another node. All its ends share one descriptor.
 #[derive(Debug)]
 pub(crate) struct Link {
     reader: BufReader<Stream>,
@@ -162,7 +166,7 @@ impl Read for Stream {
     }
 }
 
-/// The most bytes of a line between agents.
+/// Limit of a line between agents, in bytes.
 const LONGEST_LINE: u64 = 4 * crate::node::mailbox::MAIL_BYTES as u64;
 
 impl Link {
@@ -175,12 +179,12 @@ impl Link {
         Self { reader: BufReader::new(Stream(Arc::clone(&stream))), writer: stream }
     }
 
-    /// Another end of the same link, to send by while this one waits for messages.
+    /// Returns another end of the same link, for sending while this one waits for messages.
     pub(crate) fn second(&self) -> Self {
         Self::of(Arc::clone(&self.writer))
     }
 
-    /// The other side is to know at once that nobody is here any more.
+    /// Closes the link so that the other side notices at once.
     pub(crate) fn close(&self) {
         let _ = self.writer.shutdown(std::net::Shutdown::Both);
     }
@@ -191,7 +195,7 @@ impl Link {
         (&*self.writer).write_all(&line)
     }
 
-    /// `None` when the other side has gone in order.
+    /// Receives a value; `None` when the other side has closed the link properly.
     pub(crate) fn receive<T: for<'a> Deserialize<'a>>(&mut self) -> std::io::Result<Option<T>> {
         let mut line = Vec::new();
         let mut limited = (&mut self.reader).take(LONGEST_LINE);
@@ -203,7 +207,7 @@ impl Link {
     }
 }
 
-/// All of them: this node's, which is the first, and the others in the order of the nodes.
+/// All agents: that of this node, which is the first, and the others in the order of the nodes.
 #[derive(Debug)]
 pub(crate) struct Agents {
     here: Arc<NodeMailbox>,
@@ -229,12 +233,13 @@ impl Agents {
         Self { here, others, places }
     }
 
-    /// The rank of a process of this node that has ended without a word while it was awake.
+    /// Returns the rank of a process of this node that has ended without
+    /// [`World::end`](crate::World::end) while it was awake.
     pub(crate) fn missed_here(&self) -> Option<usize> {
         self.here.missed().first().map(|&member| self.here.name_of(member))
     }
 
-    /// The processes that have ended without a word.
+    /// Returns the processes that have ended without [`World::end`](crate::World::end).
     pub(crate) fn dead(&mut self) -> Result<Vec<usize>, Error> {
         let answers =
             self.ask("look for processes that have ended", vec![Call::Dead; self.nodes()])?;
@@ -245,8 +250,8 @@ impl Agents {
         Ok(self.places.iter().enumerate().filter_map(is_dead).collect())
     }
 
-    /// The rank of a process that has ended without a word while it was awake, or the first process of a node that does not
-    /// answer.
+    /// Returns the rank of a process that has ended without [`World::end`](crate::World::end) while
+    /// it was awake, or the first process of a node that does not answer.
     pub(crate) fn missed(&mut self) -> Option<usize> {
         let answers =
             match self.ask("look for ranks that have ended", vec![Call::Missed; self.nodes()]) {
@@ -262,13 +267,13 @@ impl Agents {
         })
     }
 
-    /// Asks one node for its load: busy processors by processors.
+    /// Asks one node for its load: busy processors per processor.
     pub(crate) fn load(&mut self, node: usize) -> Option<f64> {
         let answer = match node.checked_sub(1) {
             None => serve(&self.here, &Call::Load),
             Some(other) => {
                 let link = self.others.get_mut(other)?;
-                // One that does not answer is found out when it is needed.
+                // A node that does not answer is reported when a resize needs it.
                 link.send(&Call::Load).ok()?;
                 link.receive().ok()??
             }
@@ -279,7 +284,7 @@ impl Agents {
         }
     }
 
-    /// Returns the loops that running ranks have told in an epoch.
+    /// Returns the loops that running ranks have reported in an epoch.
     pub(crate) fn loops(&mut self, epoch: u64, running: &[usize]) -> Result<RankLoops, Error> {
         let nodes = self.by_node(running.iter().copied()).into_iter();
         let calls = nodes.map(|members| Call::Loops(epoch, members)).collect();
@@ -295,7 +300,7 @@ impl Agents {
     /// Ends the processes of all nodes that have guards.
     pub(crate) fn lost(&mut self, rank: usize) {
         for link in &mut self.others {
-            // One that does not hear it sees that this process has gone.
+            // An agent that does not receive it notices the end of this process.
             let _ = link.send(&Call::Lost(rank));
         }
         let _ = serve(&self.here, &Call::Lost(rank));
@@ -306,7 +311,7 @@ impl Agents {
         !self.others.is_empty()
     }
 
-    /// Lets nobody wait for processes that have ended.
+    /// Stops the waits for processes that have ended.
     pub(crate) fn strike_off(&mut self, processes: &[usize]) -> Result<(), Error> {
         let calls = self.by_node(processes.iter().copied()).into_iter().map(Call::StrikeOff);
         self.ask("strike processes off", calls.collect()).map(drop)
@@ -316,7 +321,7 @@ impl Agents {
         1 + self.others.len()
     }
 
-    /// Asks one agent after another has been asked, then collects: the nodes work at the same time.
+    /// Sends the calls to all agents, then collects the answers: the nodes work at the same time.
     fn ask(&mut self, what: &'static str, calls: Vec<Call>) -> Result<Vec<Answer>, Error> {
         let failed = |node: usize, reason: String| Err(Error::Agent { call: what, node, reason });
         for (link, (node, call)) in self.others.iter_mut().zip((1..).zip(&calls[1..])) {
@@ -345,7 +350,7 @@ impl Agents {
         self.ask(what, vec![call.clone(); self.nodes()]).map(drop)
     }
 
-    /// Node ranks by node.
+    /// Groups processes by node, as node ranks.
     fn by_node(&self, processes: impl IntoIterator<Item = usize>) -> Vec<Vec<usize>> {
         let mut nodes = vec![Vec::new(); self.nodes()];
         for process in processes {
@@ -379,7 +384,7 @@ impl Agents {
         self.ask("wait for joiners", calls).map(drop)
     }
 
-    /// Brings all running ranks to one round, and tells which.
+    /// Raises the signal everywhere, and announces one round to all running ranks.
     pub(crate) fn agree(&mut self, running: &[usize]) -> Result<u64, Error> {
         let calls = self.by_node(running.iter().copied()).into_iter().map(Call::Raise).collect();
         let answers = self.ask("raise the signal", calls)?;
@@ -392,7 +397,7 @@ impl Agents {
         Ok(round)
     }
 
-    /// Returns the running ranks that have not come to a round, as places in the list.
+    /// Returns the running ranks that have not reached a round, as positions in the list.
     pub(crate) fn late(&mut self, round: u64, running: &[usize]) -> Result<Vec<usize>, Error> {
         let nodes = self.by_node(running.iter().copied()).into_iter();
         let calls = nodes.map(|members| Call::Late(round, members)).collect();
@@ -405,7 +410,7 @@ impl Agents {
         Ok(ranks.map(|(rank, _)| rank).collect())
     }
 
-    /// Nothing is pending any more.
+    /// Lowers the signal: nothing is pending any more.
     pub(crate) fn lower(&mut self) -> Result<(), Error> {
         self.ask_all("lower the signal", &Call::Lower)
     }

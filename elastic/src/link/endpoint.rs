@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::agents::Link;
 
-/// Time that it may take to reach an address.
+/// Time limit for connecting to one address.
 const REACH: Duration = Duration::from_secs(10);
 
 /// Addresses, port and secret of a listener, sent through MPI to the processes that connect to it.
@@ -24,7 +24,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     token: Token,
-    /// Number of the process among those that were sent the endpoint.
+    /// Number of the process among those the endpoint was sent to.
     pub from: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Hello {
 #[serde(transparent)]
 struct Token([u8; 16]);
 
-/// Compares in a time that does not depend on the bytes, so that nobody finds a secret byte by byte.
+/// Compares in constant time, so that no process can guess a secret byte by byte.
 impl PartialEq for Token {
     fn eq(&self, other: &Self) -> bool {
         let bits = |(own, other): (&u8, &u8)| own ^ other;
@@ -50,7 +50,7 @@ impl fmt::Debug for Token {
 }
 
 impl Endpoint {
-    /// Endpoint of a listener at a port of these addresses, with a new secret.
+    /// Makes the endpoint of a listener at a port of these addresses, with a new secret.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -79,7 +79,7 @@ impl Endpoint {
     /// Connects to the first address that accepts, and sends the hello of this process.
     ///
     /// # Errors
-    /// The fault of the last address.
+    /// The error of the last address.
     pub(crate) fn connect(&self, from: u64) -> Result<Link> {
         let mut last = Error::new(ErrorKind::AddrNotAvailable, "the endpoint has no address");
         for &address in &self.addresses {
@@ -97,7 +97,7 @@ impl Endpoint {
     }
 }
 
-/// The addresses by which other hosts may know this one.
+/// Returns the addresses by which other hosts may know this one.
 pub(crate) fn addresses() -> Result<Vec<IpAddr>> {
     let all = if_addrs::get_if_addrs()?;
     Ok(all.iter().filter(|one| !one.is_loopback()).map(if_addrs::Interface::ip).collect())

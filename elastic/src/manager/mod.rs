@@ -1,15 +1,15 @@
-//! Resource managers: the trait of those that decide when the world changes, and those that come along.
+//! Resource managers: the trait for deciding when the world changes, and its implementations.
 //!
-//! | manager | who decides |
+//! | manager | source of decisions |
 //! |---|---|
-//! | [`ScriptedPlan`] | a [plan](crate::model::plan) that somebody wrote before |
-//! | [`ControlSocket`] | whoever may use the job's control socket: `quo-elastic grow JOB 2`, or a script |
-//! | [`NoticeFolder`] | whoever can put files into a folder |
-//! | [`Slurm`](slurm::Slurm) | Slurm: its nodes come and go with ranks, and jobs end |
+//! | [`ScriptedPlan`] | a [plan](crate::model::plan) written before |
+//! | [`ControlSocket`] | clients of the job's control socket: `quo-elastic grow JOB 2`, or a script |
+//! | [`NoticeFolder`] | any program that can put files into a folder |
+//! | [`Slurm`](slurm::Slurm) | Slurm: nodes are added and released with ranks, and jobs end |
 //!
-//! Managers are given to [`WorldOptions`](crate::WorldOptions) and live in the process of rank 0. They ask through
-//! [`Requests`], as many of them at once as there are. Each request is refused at once, or accepted and then gets
-//! exactly one terminal event.
+//! Managers are given to [`WorldOptions`](crate::WorldOptions) and live in the process of rank 0.
+//! They make requests through [`Requests`]; several managers can be active at once. Each request is
+//! refused at once, or accepted and then gets exactly one terminal event.
 
 pub mod control;
 mod notices;

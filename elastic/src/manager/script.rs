@@ -3,7 +3,8 @@
 use super::{Moment, Next, Requests, ResourceManager};
 use crate::model::plan::{Plan, Player};
 
-/// Makes the requests of a [plan](crate::model::plan), at their times. Refusals are in the event log, and the plan goes on.
+/// Makes the requests of a [plan](crate::model::plan) at their times. A refused request is in the
+/// event log, and the plan continues.
 #[derive(Debug)]
 pub struct ScriptedPlan {
     player: Player,
@@ -32,7 +33,7 @@ impl ResourceManager for ScriptedPlan {
         let due = self.player.due(moment.iteration, moment.since_start);
         if let Some(requests) = &self.requests {
             for request in due {
-                // A refusal is an event already.
+                // A refusal is already in the log as an event.
                 let _ = requests.ask(request);
             }
         }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A process that can belong to a world. Its id is never given to another process, so an id that is
-/// found in an old message or an old process set still means the process it meant then.
+/// A process that can belong to a world. Its id is never given to another process, so an id in an
+/// old message or an old process set still means the same process.
 ///
-/// Ids order by generation: who joined later comes later.
+/// Ids are ordered by generation: later joiners have larger ids.
 ///
 /// ```
 /// use elastic::member::MemberId;
@@ -21,12 +21,13 @@ use serde::{Deserialize, Serialize};
 pub struct MemberId(pub u64);
 
 impl MemberId {
-    /// The process with this number in its generation; generation 0 was started by the launcher.
+    /// Returns the process with this number in its generation; the launcher starts generation 0.
     pub const fn new(generation: u32, index: u32) -> MemberId {
         MemberId((generation as u64) << 32 | index as u64)
     }
 
-    /// Number of the start that the member came from: 0 for the launcher's, one more for each group of joiners.
+    /// Number of the start that created the member: 0 for the launcher's, one more for each group
+    /// of joiners.
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -36,7 +37,7 @@ impl MemberId {
         self.0 as u32
     }
 
-    /// Returns true if it joined while the job was running.
+    /// Returns true if the member joined while the job was running.
     pub const fn is_joiner(self) -> bool {
         self.generation() > 0
     }
@@ -48,7 +49,7 @@ impl fmt::Display for MemberId {
     }
 }
 
-/// A node, numbered in the order in which the job came to know it; never used for another node.
+/// A node, numbered in the order in which the job learned of it; the number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub u32);
@@ -59,8 +60,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The smallest group of processes that can be released: those of one spawn, or one rank that can
-/// be parked.
+/// The smallest group of processes that can be released: the processes of one spawn, or one rank
+/// that can be parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UnitId(pub u64);

@@ -2,14 +2,14 @@
 //!
 //! | question | module |
 //! |---|---|
-//! | which processes, nodes and spawned units are there? | [`member`], [`process_table`](self::process_table) |
-//! | where do joiners go, who leaves, how many ranks may there be? | [`place`] |
+//! | which processes, nodes and spawned units exist? | [`member`], [`process_table`](self::process_table) |
+//! | where do joiners go, which ranks leave, how many ranks may there be? | [`place`] |
 //! | what does a resize change? | `order` |
 //! | what became of a request? | [`change`] |
-//! | when does a scripted plan ask for which size? | [`plan`] |
+//! | when does a scripted plan request which size? | [`plan`] |
 //! | at which probe do all ranks enter a resize? | [`round`] |
-//! | which process sets are there? | [`sets`] |
-//! | how far has the program come? | `progress` |
+//! | which process sets exist? | [`sets`] |
+//! | how far has the program progressed? | `progress` |
 //!
 //! floors: member < round < sets < place < order < change < progress < plan < process_table
 

@@ -1,13 +1,13 @@
-//! Orders of agents to the processes of the job: pure data, and the conclusions from it.
+//! Orders of agents to the processes of the job, as pure data with derived facts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::member::MemberId;
 
-/// State of a process for the others of its node.
+/// State of a process as the other processes of its node see it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
-    /// The process has not told its seat yet.
+    /// The process has not published its seat yet.
     Unsaid,
     /// No process waits for it.
     Asleep,
@@ -15,20 +15,21 @@ pub(crate) enum Seat {
     Rank(usize),
 }
 
-/// The order of now.
+/// The current order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// The world becomes another one.
+    /// The world changes.
     Resize(ResizePlan),
-    /// The job is over: sleepers may go.
+    /// The job is over: sleepers may end.
     End(Losses),
 }
 
-/// Processes that have ended without a word and that the job has gone on without.
+/// Processes that have ended without [`World::end`](crate::World::end), and that the job continued
+/// without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Losses {
-    /// Processes that are still counted among the live ones.
+    /// Processes that still count as live ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<usize>,
     /// All of them, by their ranks at launch, for people.
@@ -36,7 +37,8 @@ pub(crate) struct Losses {
     pub launched: Vec<usize>,
 }
 
-/// One change of the world. Processes are named by their ranks in the communicator of all live processes.
+/// One change of the world. Processes are given by their ranks in the communicator of all live
+/// processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResizePlan {
     /// Number of the resize, counted from 1, aborted ones included.
@@ -48,20 +50,21 @@ pub(crate) struct ResizePlan {
     pub old: Vec<usize>,
     /// Processes in the world afterwards.
     pub new: Vec<usize>,
-    /// Processes of each unit that was started for it: their ranks come behind all others.
+    /// Sizes of the units spawned for it: their ranks follow all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<usize>,
-    /// The host of each unit, by the launcher's name for it; empty where the launcher chooses.
+    /// The host of each unit, by the launcher's name; empty if the launcher chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// The hosts were brought for it: the launcher does not know them.
+    /// True if the hosts were brought for it: the launcher does not know them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brought: bool,
-    /// Processes that are not counted any more afterwards: leavers that end for good, where others sleep, and the
-    /// [lost](Self::lost).
+    /// Processes that are not counted any more after the resize: the leavers that end for good, and
+    /// the [lost](Self::lost).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<usize>,
-    /// Processes that have ended in their sleep. Only where all others take part, who go on without them from here on.
+    /// Processes that have ended in their sleep. Only set if all other processes take part, and
+    /// continue without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<usize>,
 }
@@ -72,7 +75,7 @@ pub(crate) enum Part {
     Stays,
     Leaves,
     Joins,
-    /// The process sleeps on.
+    /// The process continues to sleep.
     None,
 }
 
@@ -86,12 +89,13 @@ impl ResizePlan {
         }
     }
 
-    /// State in which the others see a process that takes part.
+    /// Seat after the resize of a process that takes part.
     pub(crate) fn seat(&self, process: usize) -> Seat {
         self.new.iter().position(|&new| new == process).map_or(Seat::Asleep, Seat::Rank)
     }
 
-    /// As [`seat`](Self::seat), where a leaver is waited for until the resize has ended.
+    /// As [`seat`](Self::seat), but a leaver keeps its rank until the resize has ended, so that the
+    /// others wait for it.
     pub(crate) fn seat_until_end(&self, process: usize) -> Seat {
         match self.old.iter().position(|&old| old == process) {
             Some(rank) if self.part_of(process) == Part::Leaves => Seat::Rank(rank),
@@ -99,25 +103,26 @@ impl ResizePlan {
         }
     }
 
-    /// Returns true if there are other live processes afterwards.
+    /// Returns true if the set of live processes changes.
     pub(crate) fn changes_processes(&self) -> bool {
         !(self.units.is_empty() && self.gone.is_empty())
     }
 
-    /// The rank of a live process once those who are gone are not counted; none for one of them.
+    /// New rank of a live process once the [gone](Self::gone) ones are not counted; `None` for a
+    /// gone one.
     pub(crate) fn renumber(&self, process: usize) -> Option<usize> {
         let before = self.gone.iter().filter(|&&gone| gone < process).count();
         (!self.gone.contains(&process)).then(|| process - before)
     }
 
-    /// The ranks of processes in a communicator that lacks the [lost](Self::lost).
+    /// Ranks of processes in a communicator without the [lost](Self::lost) ones.
     pub(crate) fn without_lost(&self, processes: &[usize]) -> Vec<usize> {
         let before = |process: usize| self.lost.iter().filter(|&&lost| lost < process).count();
         let present = processes.iter().filter(|process| !self.lost.contains(process));
         present.map(|&process| process - before(process)).collect()
     }
 
-    /// The process that [is](Self::renumber) this one afterwards.
+    /// Inverse of [`renumber`](Self::renumber): the old rank for a new one.
     pub(crate) fn before(&self, process: usize) -> usize {
         let mut gone = self.gone.clone();
         gone.sort_unstable();
@@ -128,7 +133,7 @@ impl ResizePlan {
         self.new.iter().copied().filter(|process| !self.old.contains(process))
     }
 
-    /// Joiners that sleep; the others are started for it.
+    /// Joiners that sleep; the other joiners are spawned.
     pub(crate) fn sleepers(&self) -> Vec<usize> {
         let started: usize = self.units.iter().sum();
         let joiners: Vec<usize> = self.joiners().collect();
@@ -144,12 +149,12 @@ impl ResizePlan {
         self.old.iter().copied().chain(self.joiners()).collect()
     }
 
-    /// The member that a process is that was started for it.
+    /// Member id of a process spawned for this resize.
     pub(crate) fn member(&self, process: usize) -> MemberId {
         MemberId::new(self.number as u32, process as u32)
     }
 
-    /// A tag that no other communicator of this resize or the ones beside it is made with.
+    /// Returns a tag unique among the communicators of this resize and of concurrent ones.
     pub(crate) fn tag(&self, which: u16) -> u16 {
         ((self.number % 4096) as u16) << 3 | which
     }

@@ -1,70 +1,75 @@
-//! The live processes of a job as its arbiter counts them: which were started, and how many there may be.
+//! The live processes of a job as its arbiter counts them: where they came from, and how many more
+//! can be spawned.
 
 use quo_mpi::{Family, Identity};
 
 use crate::model::order::ResizePlan;
 
-/// The unit that each live process came with. Processes are named by their ranks in the communicator of all live ones.
+/// The origin of each live process. Processes are given by their ranks in the communicator of all
+/// live ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessTable {
     sources: Vec<Source>,
     /// Number of launched processes.
     launched: u64,
-    /// Processes that have ended in their sleep, until the others go on without them.
+    /// Processes that have ended in their sleep, until the others continue without them.
     lost: Vec<usize>,
-    /// All that ever were, by their ranks at launch.
+    /// All processes that ever ended so, by their ranks at launch.
     ended: Vec<usize>,
     limits: Limits,
-    /// Number of units that were started.
+    /// Number of units spawned so far.
     started: u64,
-    /// Nodes have come that the launcher did not begin with.
+    /// True if nodes were added that the launcher did not start with.
     took_new_nodes: bool,
     /// Why the launcher starts nothing any more.
     refusal: Option<String>,
 }
 
-/// Source of a live process.
+/// Origin of a live process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Source {
-    /// The process was launched with this rank, and can sleep but not end alone.
+    /// The process was launched with this rank; it can sleep but not end alone.
     Launched(usize),
-    /// The process was started with this unit.
+    /// The process was spawned in this unit.
     Unit(u64),
 }
 
 /// Limits of a world's growth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Most live processes.
+    /// Largest number of live processes.
     pub most: usize,
-    /// Most live processes with those on named hosts, beyond the launcher's slots; 0 where none can be started.
+    /// Largest number of live processes including named hosts, beyond the launcher's slots; 0 if
+    /// none can be spawned.
     pub named: usize,
-    /// Processes that the launcher has slots for, where it fails for want of them.
+    /// Number of processes that the launcher has slots for, if it fails without slots.
     pub room: Option<usize>,
-    /// Processes that the launcher has slots for on named hosts, where it fails for want of them.
+    /// Number of processes that the launcher has slots for on named hosts, if it fails without
+    /// slots.
     pub room_named: Option<usize>,
-    /// True if nodes can be brought that the launcher did not begin with.
+    /// Which nodes can be added that the launcher did not start with.
     pub new_nodes: NewNodes,
-    /// Hosts that the program knows the slots of.
+    /// Hosts with known slots.
     pub slots: Vec<(String, u32)>,
-    /// Most processes of one unit.
+    /// Largest size of a unit.
     pub unit: usize,
-    /// Why there can be no more, for who asks for them.
+    /// Why there can be no more processes, for error messages.
     pub reason: String,
 }
 
-/// Nodes new to a launcher that it takes.
+/// Which nodes a launcher takes that are new to it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NewNodes {
     #[default]
     None,
-    /// One, once, while all processes are on one node.
+    /// One node, once, while all processes are on one node.
     One,
     Any,
 }
 
 impl NewNodes {
-    /// Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
+    /// Returns the kind for this MPI. Open MPI 4's daemons never learn of a daemon added later, and
+    /// Open MPI 5's launcher loses it.
     pub(crate) fn of(mpi: &Identity) -> Self {
         match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(..=4)) => Self::One,
@@ -83,28 +88,30 @@ impl ProcessTable {
         Self { sources, launched, lost, ended, limits, started, took_new_nodes, refusal }
     }
 
-    /// Number of processes counted, with the lost.
+    /// Number of processes counted, including the lost.
     pub(crate) fn count(&self) -> usize {
         self.sources.len()
     }
 
-    /// Returns true if it was there from the beginning.
+    /// Returns true if the process was launched with the job.
     pub(crate) fn was_launched(&self, process: usize) -> bool {
         matches!(self.sources.get(process), Some(Source::Launched(_)))
     }
 
-    /// The process that was launched with this rank, unless it has ended and the others have gone on without it.
+    /// Returns the process that was launched with this rank, unless it has ended and the others
+    /// have continued without it.
     pub(crate) fn launched_as(&self, rank: usize) -> Option<usize> {
         self.sources.iter().position(|source| *source == Source::Launched(rank))
     }
 
-    /// Number of launched processes that are there.
+    /// Number of launched processes that are alive.
     pub(crate) fn count_launched(&self) -> usize {
         let launched = (0..self.count()).filter(|&process| self.was_launched(process));
         launched.filter(|process| !self.lost.contains(process)).count()
     }
 
-    /// Goes on without launched processes that have ended in their sleep. Returns those that are new to it.
+    /// Marks launched processes that have ended in their sleep as lost. Returns the newly lost
+    /// ones.
     pub(crate) fn strike_off(&mut self, processes: &[usize]) -> Vec<usize> {
         let mut new = Vec::new();
         for &process in processes {
@@ -119,40 +126,40 @@ impl ProcessTable {
         new
     }
 
-    /// Processes that are counted and have ended in their sleep.
+    /// Lost processes: still counted, but ended in their sleep.
     pub(crate) fn lost(&self) -> &[usize] {
         &self.lost
     }
 
-    /// The ranks at launch of all that have ended in their sleep.
+    /// Ranks at launch of all processes that have ended in their sleep.
     pub(crate) fn ended(&self) -> &[usize] {
         &self.ended
     }
 
-    /// Number of processes that there can be.
+    /// Largest possible number of processes.
     pub(crate) fn most(&self) -> usize {
         let ended = if self.can_start() { 0 } else { self.ended.len() };
         self.limits.most.saturating_sub(ended).max(self.count() - self.lost.len())
     }
 
-    /// Number of processes that there can be with processes on named hosts.
+    /// Largest possible number of processes, including named hosts.
     pub(crate) fn most_named(&self) -> usize {
         self.limits.named.max(self.most())
     }
 
-    /// Records why the launcher starts nothing any more: there can be as many processes as there are.
+    /// Records why the launcher starts nothing any more: the number of processes cannot grow.
     pub(crate) fn lose_launcher(&mut self, reason: &str) {
         (self.limits.most, self.limits.named) = (0, 0);
         self.limits.reason = format!(": the launcher has refused an earlier start: {reason}");
         self.refusal = Some(format!("the launcher has refused an earlier start: {reason}"));
     }
 
-    /// Returns why the launcher starts nothing any more, where that is so.
+    /// Returns why the launcher starts nothing any more, if that is so.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// Fails where the launcher has no slots for so many more processes, on hosts that are named or on any.
+    /// Fails if the launcher has no slots for this many more processes, on named hosts or on any.
     pub(crate) fn check_room(&self, started: usize, is_named: bool) -> Result<(), String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
@@ -168,14 +175,14 @@ impl ProcessTable {
         }
     }
 
-    /// Checks that so many new nodes can be had, for a job on so many.
+    /// Checks that a job on `nodes` nodes can get this many new ones.
     pub(crate) fn check_new_nodes(&self, new: u32, nodes: usize) -> Result<(), &str> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
         match self.limits.new_nodes {
             NewNodes::Any => Ok(()),
-            // It does not survive another one, also when the first has gone.
+            // The launcher does not survive another new node, even if the first one is gone.
             NewNodes::One if self.took_new_nodes => Err("this launcher takes a new node only once"),
             NewNodes::One if new == 1 && nodes == 1 => Ok(()),
             NewNodes::One => Err("this launcher takes one new node, while all ranks are on one"),
@@ -183,33 +190,33 @@ impl ProcessTable {
         }
     }
 
-    /// The launcher is asked for processes on nodes that are new to it.
+    /// Records that the launcher is asked for processes on nodes new to it.
     pub(crate) fn takes_new_nodes(&mut self) {
         self.took_new_nodes = true;
     }
 
-    /// Returns true if processes can be started.
+    /// Returns true if processes can be spawned.
     pub(crate) fn can_start(&self) -> bool {
         self.limits.named > 0
     }
 
-    /// The slots of a host, where the program said them.
+    /// Slots of a host, if the program listed them.
     pub(crate) fn slots_of(&self, host: &str) -> Option<u32> {
         self.limits.slots.iter().find(|(name, _)| name == host).map(|(_, slots)| *slots)
     }
 
-    /// The hosts that the program knows the slots of.
+    /// The hosts with known slots.
     pub(crate) fn listed(&self) -> Vec<String> {
         self.limits.slots.iter().map(|(host, _)| host.clone()).collect()
     }
 
-    /// Why not more.
+    /// Why there can be no more processes.
     pub(crate) fn reason(&self) -> &str {
         &self.limits.reason
     }
 
-    /// The number of the unit with which a process leaves, which no other unit ever has. Each launched process is a
-    /// unit; those that are started are numbered after them.
+    /// Returns the number of the unit with which a process leaves; it is never reused. Each
+    /// launched process is a unit; spawned units are numbered after them.
     pub(crate) fn unit_of(&self, process: usize) -> u64 {
         match self.sources.get(process) {
             Some(&Source::Unit(unit)) => self.launched + unit,
@@ -218,18 +225,18 @@ impl ProcessTable {
         }
     }
 
-    /// The sizes of the units in which so many are started.
+    /// Sizes of the units for spawning this many processes.
     pub(crate) fn units_for(&self, processes: usize) -> Vec<usize> {
         let unit = self.limits.unit.max(1);
         (0..processes).step_by(unit).map(|first| unit.min(processes - first)).collect()
     }
 
-    /// Leavers that end for good.
+    /// Returns the leavers that end for good.
     pub(crate) fn gone(&self, leavers: &[usize]) -> Vec<usize> {
         leavers.iter().copied().filter(|&leaver| !self.was_launched(leaver)).collect()
     }
 
-    /// After a resize that all have agreed on.
+    /// Updates the table after a committed resize.
     pub(crate) fn go_over(&mut self, resize: &ResizePlan) {
         for &size in &resize.units {
             self.sources.extend(std::iter::repeat_n(Source::Unit(self.started), size));

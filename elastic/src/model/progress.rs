@@ -1,4 +1,4 @@
-//! Measurements that a program reports of its main loop, for those who decide about its size.
+//! Measurements that a program reports of its main loop, for decisions about its size.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +14,14 @@ pub struct Progress {
     pub iteration: u64,
     /// The time of an iteration in seconds: of the last one, or the mean since the report before.
     pub iteration_seconds: f64,
-    /// The time in MPI divided by the time of computing since the report before. Where it is none, the memory profiler
-    /// measures it on rank 0 if it takes times.
+    /// The time in MPI divided by the time of computing since the previous report. If it is `None`,
+    /// the memory profiler measures it on rank 0 if it takes times.
     pub mpi_ratio: Option<f64>,
-    /// The seconds until the program ends on the ranks it has, where it can tell.
+    /// The seconds until the program ends on its present ranks, if known.
     pub remaining_seconds: Option<f64>,
-    /// The bytes of memory of the rank that has most, where the program measures them, such as by the memory profiler's
-    /// `memprof_api::totals`. A manager with `--memory` shrinks the job only where its data fit.
+    /// The memory in bytes of the rank that uses most, if the program measures it, for example by
+    /// the memory profiler's `memprof_api::totals`. A manager with `--memory` shrinks the job only
+    /// if its data fit.
     pub bytes_per_rank: Option<u64>,
 }
 
@@ -34,7 +35,7 @@ impl Progress {
     /// Checks that all measurements are finite and not negative.
     ///
     /// # Errors
-    /// [`ProgressError`] with the first that is not.
+    /// [`ProgressError`] with the first invalid measurement.
     pub fn check(&self) -> Result<(), ProgressError> {
         let measured = [
             ("iteration_seconds", Some(self.iteration_seconds)),
@@ -51,7 +52,7 @@ impl Progress {
     }
 }
 
-/// A measurement that cannot be one; nothing was recorded.
+/// An invalid measurement; nothing was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("report: {field} is {value}: it has to be finite and not negative")]
 pub struct ProgressError {
@@ -68,26 +69,26 @@ pub struct LatestReport {
     pub iteration: u64,
     /// The time of an iteration in seconds.
     pub iteration_seconds: f64,
-    /// The mean of all iteration times that were reported since the last resize.
+    /// The mean of all iteration times reported since the last resize.
     pub mean_seconds: f64,
     /// Number of reports since the last resize.
     pub reports: u64,
     /// The number of ranks that these times were measured on.
     pub size: u64,
-    /// The seconds that the ranks spent in the last resize, from its begin to the end of its commit; measured by the
-    /// library. None before the first resize.
+    /// The seconds that the ranks spent in the last resize, from its begin to the end of its
+    /// commit, measured by the library. `None` before the first resize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redistribution_seconds: Option<f64>,
     /// The time in MPI divided by the time of computing in the last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi_ratio: Option<f64>,
-    /// Mean of the ratio over all reports since the last resize that had one.
+    /// Mean of the ratio over all reports with one since the last resize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi_ratio_total: Option<f64>,
     /// The seconds until the program ends on these ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_seconds: Option<f64>,
-    /// The bytes of memory of the rank that has most.
+    /// The memory in bytes of the rank that uses most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_rank: Option<u64>,
 }
@@ -100,13 +101,14 @@ pub(crate) struct Reports {
     measured_at: (u64, u64),
     count: u64,
     mean_seconds: f64,
-    /// The seconds in MPI and in computing, of the reports that had a ratio.
+    /// The seconds in MPI and in computing, of the reports with a ratio.
     in_mpi: f64,
     computing: f64,
 }
 
 impl Reports {
-    /// Records a report that was [checked](Progress::check). The first one of another epoch starts anew.
+    /// Records a [checked](Progress::check) report. The first one of another epoch resets the
+    /// means.
     pub(crate) fn record(&mut self, progress: Progress, epoch: u64, size: u64) {
         if self.measured_at != (epoch, size) {
             *self = Self { measured_at: (epoch, size), ..Self::default() };
@@ -121,11 +123,11 @@ impl Reports {
         self.latest = Some(progress);
     }
 
-    /// Returns the latest report with the time that the last resize took.
+    /// Returns the latest report with the duration of the last resize.
     pub(crate) fn latest(&self, redistribution_seconds: Option<f64>) -> Option<LatestReport> {
         let Progress { iteration, iteration_seconds, mpi_ratio, remaining_seconds, bytes_per_rank } =
             self.latest?;
-        // Iterations without a time have no shares of it.
+        // Without iteration times the ratio has no weight.
         let total = if self.computing > 0.0 { Some(self.in_mpi / self.computing) } else { None };
         Some(LatestReport {
             iteration,
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!((latest.iteration, latest.iteration_seconds, latest.size), (3, 6.0, 4));
         assert_eq!((latest.mean_seconds, latest.reports), (3.0, 3));
         assert_eq!((latest.mpi_ratio, latest.mpi_ratio_total), (None, Some(0.5)));
-        // Back on the same size, but after two resizes.
+        // The same size as before, but after two resizes.
         reports.record(Progress::new(4, 5.0), 2, 4);
         let latest = reports.latest(Some(0.25)).unwrap();
         assert_eq!((latest.mean_seconds, latest.reports, latest.mpi_ratio_total), (5.0, 1, None));

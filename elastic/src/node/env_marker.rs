@@ -1,29 +1,29 @@
-//! A marker by which the processes of one start are found again, before any of them has said a word.
+//! A marker that identifies the processes of one start before any of them has sent a message.
 
 use quo_mpi::{Family, Identity};
 
 use crate::node::process_identity::{Life, processes};
 
-/// In the environment of started processes, and of those that they start.
+/// Variable in the environment of spawned processes and their children.
 const VARIABLE: &str = "QUO_ELASTIC_START";
 
-/// No other start has it, neither of this process nor of another one of this host.
+/// A marker unique among the starts of all processes of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EnvMarker(String);
 
 impl EnvMarker {
-    /// Of this process's start with this number, in which units are started one after another.
+    /// Makes the marker of a unit in this process's start with this number.
     pub(crate) fn new(start: u64, unit: usize) -> Self {
         let own = Life::own().map_or_else(|| std::process::id().to_string(), |own| own.name());
         Self(format!("{own}.{start}.{unit}"))
     }
 
-    /// The entry of an environment.
+    /// Returns the entry for an environment.
     pub(crate) fn line(&self) -> String {
         format!("{VARIABLE}={}", self.0)
     }
 
-    /// Has the launcher give it to the processes that it starts, where it takes variables.
+    /// Has the launcher set the marker in the processes that it starts, if it accepts variables.
     pub(crate) fn put(&self, mpi: &Identity, info: &mut Vec<(String, String)>) {
         let key = match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(4)) => "env",
@@ -32,26 +32,27 @@ impl EnvMarker {
         };
         let line = self.line();
         match info.iter_mut().find(|(known, _)| known == key) {
-            // A line each; the program may have said some.
+            // One line each; the program may have set some.
             Some((_, lines)) => *lines = format!("{lines}\n{line}"),
             None => info.push((key.to_owned(), line)),
         }
     }
 
-    /// The living processes of this host that have it, as far as this user may know.
+    /// Returns the live processes of this host with the marker, if this user may see them.
     pub(crate) fn processes(&self) -> Vec<Life> {
         let line = self.line();
         with_variable(|entry| entry == line.as_bytes())
     }
 
-    /// The living processes of this host that a process has had started, by its [name](Life::name).
+    /// Returns the live processes of this host that were spawned for a process, given by its
+    /// [name](Life::name).
     pub(crate) fn of_all_by(process: &str) -> Vec<Life> {
         let begin = format!("{VARIABLE}={process}.");
         with_variable(|entry| entry.starts_with(begin.as_bytes()))
     }
 }
 
-/// The living processes of this host that have a variable.
+/// Returns the live processes of this host with a matching variable.
 fn with_variable(is_it: impl Fn(&[u8]) -> bool) -> Vec<Life> {
     let is_marked = |process: &i32| {
         let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
@@ -72,7 +73,7 @@ mod tests {
             let mut command = Command::new("cat");
             command.env(VARIABLE, &marker.0).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().unwrap();
-            // It echoes: it has been executed.
+            // The echo shows that it has been executed.
             std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
             std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
             child
@@ -88,7 +89,7 @@ mod tests {
         assert!(!marked.wait().unwrap().success());
         assert!(!found[0].kill(), "it has ended");
         assert!(marker.processes().is_empty());
-        // Ends at the end of its input, as nobody has killed it.
+        // It ends at the end of its input, since it was not killed.
         drop(spared.stdin.take());
         assert!(spared.wait().unwrap().success());
     }

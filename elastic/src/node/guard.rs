@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! Ends the job when one of its processes has ended without a word, where the program has asked for that.
+//! Ends the job when one of its processes has ended without `World::end`, if the program has
+//! requested that.
 
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,18 +11,18 @@ use crate::node::env_marker::EnvMarker;
 use crate::node::mailbox::NodeMailbox;
 use crate::node::process_identity::Life;
 
-/// Time between two looks at the others.
+/// Time between two checks of the other processes.
 const SLICE: Duration = Duration::from_millis(350);
 
-/// Number of looks for processes that are being started, and the time between.
+/// Number of searches for processes that are being started, and the time between them.
 const LOOKS: u32 = 3;
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// The status with which processes end.
 const STATUS: i32 = 3;
 
-/// A thread that ends this process when another one of its nodes has ended that was awake. Dropping it stops it, after a
-/// last look: the world may go because of such an end.
+/// A thread that ends this process when another awake process of its nodes has ended. Dropping the
+/// guard stops it, after a last check: the world may be dropped because of such an end.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shared: Arc<Shared>,
@@ -52,7 +53,8 @@ impl Shared {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rank that has ended, and whether this process is the first that says so; none when the guard is dropped.
+    /// Returns the rank that has ended, and whether this process is the first to report it; `None`
+    /// when the guard is dropped.
     fn wait(&self) -> Option<(usize, bool)> {
         let mut watched = self.watched();
         loop {
@@ -69,11 +71,11 @@ impl Shared {
 }
 
 impl Guard {
-    /// Watches the processes of nodes. With this one those end that `root`, the [name](Life::name) of rank 0's process, has
-    /// had started on this host.
+    /// Watches the processes of nodes. Ends not only this process, but also the processes of this
+    /// host that were spawned for `root`, the [name](Life::name) of rank 0's process.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// The thread cannot be started.
     pub(crate) fn over(
         mailboxes: impl IntoIterator<Item = Arc<NodeMailbox>>,
         root: &str,
@@ -91,13 +93,13 @@ impl Guard {
         Ok(this)
     }
 
-    /// Watches these from now on.
+    /// Watches the processes of these nodes from now on.
     pub(crate) fn watch(&self, mailboxes: impl IntoIterator<Item = Arc<NodeMailbox>>) {
         let before = std::mem::replace(
             &mut self.shared.watched().mailboxes,
             mailboxes.into_iter().collect(),
         );
-        // What goes with the last of them is done without the lock.
+        // Dropped after the lock is released, since more is dropped with the last reference.
         drop(before);
     }
 }
@@ -127,14 +129,16 @@ fn end(rank: usize, is_first: bool, root: &str) -> ! {
         {
             life.kill();
         }
-        // Sleeps: the launcher may start one just now; and the first one is to have said why.
+        // Sleeps: the launcher may be starting a process, and the first process needs time to
+        // report the cause.
         std::thread::sleep(BETWEEN);
     }
-    // SAFETY: takes any number, and does not come back. Nothing of MPI is called: it may be in use, or wait for the dead.
+    // SAFETY: takes any number, and does not return. No MPI function is called: MPI may be in use,
+    // or wait for dead processes.
     unsafe { libc::_exit(STATUS) }
 }
 
-/// Says why the job ends.
+/// Reports why the job ends.
 pub(crate) fn say(rank: usize) {
     let system = rustix::system::uname();
     let line = format!(
@@ -143,6 +147,6 @@ pub(crate) fn say(rank: usize) {
         std::process::id(),
         system.nodename().to_string_lossy()
     );
-    // The program has asked for it.
+    // The program has requested it by its options.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

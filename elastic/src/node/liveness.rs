@@ -10,20 +10,21 @@ use serde::{Deserialize, Serialize};
 use crate::node::mailbox::NodeMailbox;
 use crate::node::process_identity::Life;
 
-/// A process that joins, as its host can know it before it is in the words of a node.
+/// A joiner as its host identifies it before it has a place in the shared memory of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Joiner {
-    /// The rank that it will be, or that rank 0 is.
+    /// Its rank after the resize; 0 for rank 0.
     pub rank: usize,
     pub life: Life,
 }
 
-/// Check that the processes of this node which a wait depends on are alive.
+/// Check that the processes of this node on which a wait depends are alive.
 #[derive(Clone, Debug, Default)]
 pub struct LivenessCheck {
     mailboxes: Vec<Arc<NodeMailbox>>,
     joiners: Vec<Joiner>,
-    /// The ranks of the world, by their ranks among all live processes, where no other process matters.
+    /// The ranks of the world, by their ranks among all live processes, if no other process
+    /// matters.
     only: Option<Vec<usize>>,
 }
 
@@ -61,13 +62,15 @@ impl LivenessCheck {
         wait(&wait_limits(limit, &|| self.check()))
     }
 
-    /// Fails when one has ended without a word, also one that was asleep.
+    /// Fails if a process has ended without [`World::end`](crate::World::end), even one that was
+    /// asleep.
     pub(crate) fn look_for_all(&self) -> Result<(), GroupError> {
         self.find("end", NodeMailbox::dead)
     }
 
-    /// Fails when one has ended the world that the caller waits for. Names the processes that have ended
-    /// without a word, if there are any: others may have gone because of them.
+    /// Fails if a process has ended the world that the caller waits for. Names the processes that
+    /// have ended without [`World::end`](crate::World::end), if there are any: others may have left
+    /// because of them.
     pub(crate) fn look_for_departed(&self) -> Result<(), GroupError> {
         let Err(departed) = self.find("end", NodeMailbox::departed) else { return Ok(()) };
         Self { only: None, ..self.clone() }.look_for_all()?;
@@ -81,7 +84,7 @@ impl LivenessCheck {
     ) -> Result<(), GroupError> {
         for mailbox in &self.mailboxes {
             let name = |member| match &self.only {
-                // Its seat may have been struck off since.
+                // Its seat may have been released since.
                 Some(only) => only.iter().position(|&it| it == mailbox.process_of(member)),
                 None => Some(mailbox.name_of(member)),
             };
@@ -94,18 +97,18 @@ impl LivenessCheck {
     }
 }
 
-/// Time that a process may be gone before a barrier at a world's end fails: one that has left the barrier may end
-/// before the others have seen its last message.
+/// Time that a process may be absent before a barrier at a world's end fails: a process that has
+/// left the barrier may end before the others have seen its last message.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(2);
 
-/// The moment since which somebody is missing.
+/// The time since which a process is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Absence {
     since: Cell<Option<Instant>>,
 }
 
 impl Absence {
-    /// Passes a failure on once it has lasted for [`LONGEST_ABSENCE`].
+    /// Returns a failure only once it has lasted for [`LONGEST_ABSENCE`].
     pub(crate) fn judge(
         &self,
         now: Instant,
@@ -121,7 +124,7 @@ impl Absence {
     }
 }
 
-/// Limits of a wait of at most `limit`, which also ends when `look` misses a process.
+/// Limits of a wait of at most `limit`, which also ends when `look` fails.
 pub(crate) fn wait_limits(
     limit: Duration,
     look: &dyn Fn() -> Result<(), GroupError>,

@@ -1,23 +1,22 @@
-//! Memory that a process gives back when it sleeps: memory that its allocator holds and nothing
-//! uses.
+//! Return of memory to the kernel when a process sleeps: memory that its allocator holds unused.
 #![allow(unsafe_code)]
 
 /// glibc's `malloc_trim`.
 type Trim = unsafe extern "C" fn(libc::size_t) -> libc::c_int;
 
-/// Gives free memory of the allocator back to the kernel, where the C library can: glibc keeps blocks that were freed
-/// below a block that is in use. It takes 10 to 30 ms for each 100 MB that are given back.
+/// Returns free memory of the allocator to the kernel, if the C library can: glibc keeps blocks
+/// that were freed below a block in use. Takes 10 to 30 ms for each 100 MB returned.
 ///
-/// Memory in use stays. Without swap the kernel has no place to put it, and with swap it finds pages that nobody
-/// touches by itself; asked to (`MADV_PAGEOUT`), it would take pages that a joiner needs at once.
+/// Memory in use stays. Without swap the kernel has no place for it, and with swap it finds idle
+/// pages itself; `MADV_PAGEOUT` would evict pages that a joiner needs at once.
 pub(crate) fn give_back() {
     // SAFETY: dlsym reads a NUL-terminated name and only looks it up.
     let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc_trim".as_ptr()) };
     if symbol.is_null() {
         return;
     }
-    // SAFETY: the function of this name has this type in glibc, which made it up. It locks what it looks at.
+    // SAFETY: glibc, which defined the function, gives it this type. It locks what it reads.
     let trim = unsafe { std::mem::transmute::<*mut libc::c_void, Trim>(symbol) };
-    // SAFETY: any thread may call it at any time; it takes nothing that is in use.
+    // SAFETY: any thread may call it at any time; it releases no memory in use.
     unsafe { trim(0) };
 }

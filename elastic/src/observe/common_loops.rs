@@ -1,4 +1,4 @@
-//! Loops of a job's ranks, as the ranks of one node and then the nodes are added up. Pure.
+//! Loops of a job's ranks, summed over the ranks of each node and then over the nodes. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::measured::LoopFigures;
 
-/// Loops of some ranks.
+/// Loops of a subset of the ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankLoops {
-    /// Number of ranks that have told their loops.
+    /// Number of ranks that have reported their loops.
     ranks: u64,
     /// Their loops, by number.
     loops: BTreeMap<u64, LoopSums>,
 }
 
-/// One loop of some ranks; times are sums, in nanoseconds.
+/// One loop of a subset of the ranks; times are sums, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct LoopSums {
     ranks: u64,
-    /// The fewest of any rank.
+    /// Minimum over the ranks.
     iterations: u64,
     elapsed: u64,
     mpi: u64,
@@ -39,19 +39,19 @@ impl LoopSums {
 }
 
 impl RankLoops {
-    /// Adds a rank.
+    /// Adds the loops of one rank.
     pub(crate) fn add_rank(&mut self, loops: &[LoopFigures]) {
         let mut rank = Self { ranks: 1, ..Self::default() };
         for of in loops {
             let LoopFigures { id, iterations, elapsed, mpi, recent_elapsed, recent_mpi } = *of;
             let sums = LoopSums { ranks: 1, iterations, elapsed, mpi, recent_elapsed, recent_mpi };
-            // Of two loops with one number the one with more time counts.
+            // Of two loops with the same number the one with more time counts.
             rank.loops.entry(id).or_insert(sums);
         }
         self.add(&rank);
     }
 
-    /// Adds other ranks.
+    /// Adds the loops of other ranks.
     pub(crate) fn add(&mut self, other: &Self) {
         self.ranks += other.ranks;
         for (id, of) in &other.loops {
@@ -59,7 +59,7 @@ impl RankLoops {
         }
     }
 
-    /// Returns the loops of a job of so many ranks; none while no rank has told any.
+    /// Returns the loops of a job of `size` ranks; `None` until a rank has reported.
     pub(crate) fn of_job(&self, size: u64) -> Option<JobLoops> {
         let common = self.loops.values().filter(|of| of.ranks == size && of.elapsed > 0);
         let common = common.max_by_key(|of| of.elapsed).map(|of| CommonLoop {
@@ -73,35 +73,35 @@ impl RankLoops {
     }
 }
 
-/// Returns the time in MPI by the rest; none where nothing was computed.
+/// Returns the ratio of time in MPI to the rest; `None` without computing time.
 fn ratio(elapsed: u64, mpi: u64) -> Option<f64> {
     let computing = elapsed.saturating_sub(mpi);
     (computing > 0).then(|| mpi as f64 / computing as f64)
 }
 
-/// Loops of a job since the last resize, where the memory profiler looks for them.
+/// Loops of a job since the last resize, if the memory profiler detects loops.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobLoops {
     /// Number of ranks in which a loop was found.
     pub ranks: u64,
-    /// The loop with most time of those that all ranks are in; absent where there is none.
+    /// The longest of the loops common to all ranks; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common: Option<CommonLoop>,
 }
 
-/// A loop that all ranks are in.
+/// A loop common to all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommonLoop {
-    /// Iterations that all ranks have begun.
+    /// Iterations begun by all ranks.
     pub iterations: u64,
-    /// Time of the measured iterations in seconds, in the mean of the ranks.
+    /// Time of the measured iterations in seconds, as the mean of the ranks.
     pub seconds: f64,
-    /// Part of it inside MPI.
+    /// Time inside MPI, included above.
     pub mpi_seconds: f64,
-    /// Time in MPI by time of computing, of all ranks; absent where nothing was computed.
+    /// Ratio of time in MPI to time of computing, over all ranks; absent without computing time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi_ratio: Option<f64>,
-    /// The same of the last ten to twenty seconds.
+    /// The same ratio over the last ten to twenty seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent_mpi_ratio: Option<f64>,
 }
@@ -133,7 +133,7 @@ mod tests {
             recent_mpi_ratio: Some(0.0),
         };
         assert_eq!(loops, JobLoops { ranks: 3, common: Some(common) });
-        // A fourth rank has told nothing.
+        // A fourth rank has reported nothing.
         assert_eq!(here.of_job(4).unwrap(), JobLoops { ranks: 3, common: None });
     }
 

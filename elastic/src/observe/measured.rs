@@ -1,5 +1,5 @@
-//! Measurements of the memory profiler, where it takes times in the process: the time in MPI by the time of computing, and
-//! the loops of the program, of which resizes are no part.
+//! Measurements by the memory profiler, if it takes times in the process: the ratio of time in MPI
+//! to time of computing, and the loops of the program, without resizes.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use memprof_hooks::{Lookup, Table};
 
-/// Times of the process, as `memprof.h` has them, in nanoseconds.
+/// Times of the process, in the layout of `memprof.h`, in nanoseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
@@ -20,7 +20,7 @@ struct Times {
     calls: u64,
 }
 
-/// Table of functions that `memprof.h` describes, as far as it is used.
+/// Table of functions described in `memprof.h`, up to the last one used.
 #[repr(C)]
 struct Hooks {
     version: u32,
@@ -33,7 +33,8 @@ struct Hooks {
     outermost_loops: Option<unsafe extern "C" fn(*mut LoopFigures, u32) -> c_int>,
 }
 
-/// A loop of a process, as `memprof.h` has it: loops with one number are one. Times are in nanoseconds.
+/// A loop of a process, in the layout of `memprof.h`: loops with the same number count as one.
+/// Times are in nanoseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LoopFigures {
@@ -45,15 +46,15 @@ pub(crate) struct LoopFigures {
     pub recent_mpi: u64,
 }
 
-/// Number of loops of a process that others are told of, those with most time.
+/// Number of loops of a process that are published: those with the longest times.
 pub(crate) const LOOPS: usize = 4;
 
-// SAFETY: the beginning of the table.
+// SAFETY: the layout is that of the beginning of the table.
 unsafe impl Table for Hooks {}
 
 static PROFILER: Lookup<Hooks> = Lookup::new();
 
-/// Returns the times up to now; none where they are not taken.
+/// Returns the times up to now; `None` if they are not taken.
 fn times() -> Option<Times> {
     let time = PROFILER.find()?.time?;
     let mut times = Times::default();
@@ -62,22 +63,22 @@ fn times() -> Option<Times> {
     (status == 0).then_some(times)
 }
 
-/// Forgets all loops, and has calls of MPI be no part of any until [`resume_loops`].
+/// Removes all loops, and excludes MPI calls from loops until [`resume_loops`].
 pub(crate) fn forget_loops() {
     tell_loops(3);
 }
 
-/// Has calls of MPI be no part of loops until [`resume_loops`].
+/// Excludes MPI calls from loops until [`resume_loops`].
 pub(crate) fn pause_loops() {
     tell_loops(1);
 }
 
-/// The same, and times of loops begin anew.
+/// Does the same, and restarts the times of loops.
 pub(crate) fn reset_loops() {
     tell_loops(2);
 }
 
-/// Has calls of MPI be parts of loops again.
+/// Includes MPI calls in loops again.
 #[cold]
 pub(crate) fn resume_loops() {
     tell_loops(0);
@@ -85,26 +86,26 @@ pub(crate) fn resume_loops() {
 
 fn tell_loops(action: u32) {
     if let Some(loops) = PROFILER.find().and_then(|table| table.loops) {
-        // SAFETY: any number is understood, by any thread.
+        // SAFETY: any number is accepted, from any thread.
         unsafe { loops(action) }
     }
 }
 
-/// Returns true if the profiler looks for loops.
+/// Returns true if the profiler detects loops.
 pub(crate) fn looks_for_loops() -> bool {
     outermost(&mut []).is_some()
 }
 
-/// Fills in the loops of the process that are in no other; their number, or none where they are not looked for or cannot
-/// be told now.
+/// Fills in the outermost loops of the process and returns their number; `None` if loops are not
+/// detected or cannot be read now.
 fn outermost(into: &mut [LoopFigures]) -> Option<usize> {
     let tell = PROFILER.find()?.outermost_loops?;
-    // SAFETY: it fills as many structs of this layout as there is room for.
+    // SAFETY: it fills at most as many structs of this layout as `into` has.
     let count = unsafe { tell(into.as_mut_ptr(), u32::try_from(into.len()).unwrap_or(0)) };
     usize::try_from(count).ok()
 }
 
-/// Loops of the process, and whether there are newer figures of them.
+/// Loops of the process, with a check for newer figures.
 #[derive(Debug, Default)]
 pub(crate) struct LoopMeter {
     copies: Option<&'static AtomicU64>,
@@ -112,7 +113,7 @@ pub(crate) struct LoopMeter {
 }
 
 impl LoopMeter {
-    /// Begins to look for newer figures, where the profiler looks for loops.
+    /// Begins to check for newer figures, if the profiler detects loops.
     #[cold]
     pub(crate) fn begin() -> Self {
         let copies = PROFILER.find().filter(|_| looks_for_loops()).and_then(|it| it.loop_copies);
@@ -125,7 +126,7 @@ impl LoopMeter {
         self.copies.is_some_and(|copies| copies.load(Ordering::Relaxed) != self.seen)
     }
 
-    /// Returns the newest figures, unless they cannot be told now.
+    /// Returns the newest figures, unless they cannot be read now.
     #[cold]
     pub(crate) fn take(&mut self) -> Option<Vec<LoopFigures>> {
         let copies = self.copies?.load(Ordering::Relaxed);
@@ -143,14 +144,14 @@ pub(crate) struct RatioMeter {
 }
 
 impl RatioMeter {
-    /// Begins to measure now, where times are taken.
+    /// Restarts the measurement, if times are taken.
     pub(crate) fn restart(&self) {
         if let Some(now) = times() {
             *self.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
     }
 
-    /// Returns the ratio since the last call of a function of the meter; none where it is not known.
+    /// Returns the ratio since the last call of a function of the meter; `None` if it is not known.
     pub(crate) fn take(&self) -> Option<f64> {
         let now = times()?;
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,7 +159,7 @@ impl RatioMeter {
     }
 }
 
-/// Returns the ratio between two moments; none where nothing was computed.
+/// Returns the ratio between two moments; `None` without computing time.
 fn ratio(since: &Times, now: &Times) -> Option<f64> {
     let computing = now.useful.saturating_sub(since.useful);
     let in_mpi = now.mpi.saturating_sub(since.mpi);

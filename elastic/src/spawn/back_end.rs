@@ -1,4 +1,4 @@
-//! Means of this process's MPI for a world that changes.
+//! What this process's MPI offers for resizing a world.
 
 use quo_mpi::communicator::ThreadLevel;
 use quo_mpi::{Family, Identity};
@@ -6,35 +6,36 @@ use quo_mpi::{Family, Identity};
 use crate::link::address_families;
 use crate::spawn::room::Room;
 
-/// Way in which started processes come to the running ones.
+/// Way in which spawned processes join the running ones.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Join {
-    /// At a port that rank 0 opens.
+    /// Through a port that rank 0 opens.
     Port,
-    /// Over the intercommunicator of who started them: where ports need a transport that is not there.
+    /// Over the intercommunicator to the spawning process: if ports need a transport that is
+    /// missing.
     Bridge,
 }
 
-/// The means by which a world grows and shrinks, and the grounds of the choice: found out when the world is made.
+/// How a world can grow and shrink on this MPI, and why: determined when the world is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackEnd {
     /// The MPI with its version.
     pub mpi: String,
-    /// Name of the launcher, where that is known.
+    /// Name of the launcher, if known.
     pub launcher: Option<&'static str>,
     /// MPI's thread level.
     pub threads: ThreadLevel,
-    /// Processes that the launcher has room for, where it says so: `MPI_UNIVERSE_SIZE`, but for slots that no host of the
-    /// job has.
+    /// Number of processes that the launcher has room for, if it reports one: `MPI_UNIVERSE_SIZE`
+    /// without slots that no host of the job has.
     pub slots: Option<usize>,
-    /// Way in which processes join that are started while the program runs; the reason if none can be. Launched ones that
-    /// are no ranks sleep in either case.
+    /// Way in which processes spawned at run time join; the reason if none can be spawned. Launched
+    /// processes that are no ranks sleep in either case.
     pub spawned: Result<Join, String>,
-    /// Advice to whoever launches the job about a change of it, with the reason.
+    /// Advice on a change of the launch, with the reason.
     pub advice: Option<&'static str>,
-    /// The launcher may have more slots.
+    /// True if the launcher may have more slots.
     pub(crate) has_more_slots: bool,
 }
 
@@ -42,12 +43,12 @@ pub struct BackEnd {
 const SHARED_STORE: &str = "launch it with PMIX_MCA_gds=hash in the environment of mpirun and of its daemons on other hosts: with PMIx's shared store, \
     which is in use, each start leaves mappings in the ranks";
 
-/// The kinds of PMIx's store that the launcher's daemon on this host has: started processes will have the same. A rank
-/// may be told to use fewer (`PMIX_MCA_gds`), which mpirun passes on to those that it launches, and not to those it is
-/// asked to start.
+/// PMIx stores of the launcher's daemon on this host, which spawned processes inherit. A rank may
+/// be limited to fewer (`PMIX_MCA_gds`); mpirun passes that on to launched processes, but not to
+/// spawned ones.
 const STORES: &str = "PMIX_GDS_MODULE";
 
-/// Without it Intel's `MPI_Comm_spawn` crashes.
+/// Intel's `MPI_Comm_spawn` crashes without this variable.
 const INTEL_SPAWN: &str = "I_MPI_SPAWN";
 
 impl BackEnd {
@@ -90,12 +91,12 @@ impl BackEnd {
     }
 }
 
-/// Returns true if one of these stores is in memory that processes share.
+/// Returns true if one of these stores uses memory shared between processes.
 fn is_shared(stores: &str) -> bool {
     stores.split(',').any(|name| name.trim().starts_with("ds"))
 }
 
-/// Returns true if a variable of Intel MPI says so.
+/// Returns true if the value of an Intel MPI variable means "on".
 fn is_on(value: &str) -> bool {
     ["on", "1", "yes", "enable", "true"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }

@@ -1,4 +1,5 @@
-//! Check that a host can be reached, made before anything is started there: some launchers end the job otherwise.
+//! Check that a host can be reached, made before a spawn on it: some launchers otherwise end the
+//! job.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -10,12 +11,12 @@ use std::time::{Duration, Instant};
 const PORT: u16 = 22;
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Way in which the reach of a host is checked.
+/// How to check that a host can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostProbe {
-    /// Time that it may take. None: nobody looks.
+    /// Time that the check may take; zero: no check.
     pub limit: Duration,
-    /// A remote shell, and its options, that has to reach it as well; empty: none is tried.
+    /// A remote shell with options that must reach the host as well; empty: none is tried.
     pub agent: Vec<String>,
 }
 
@@ -46,13 +47,13 @@ impl HostProbe {
     }
 }
 
-/// The resolver of the C library has limits of its own, far longer ones.
+/// Resolves a name within a limit; the C library's own limits are far longer.
 fn resolve(host: &str, limit: Duration) -> Result<Vec<SocketAddr>, String> {
     let (answer, answered) = channel();
     let name = host.to_owned();
     let thread = std::thread::Builder::new().name("elastic-resolve".to_owned());
     let asked = thread.spawn(move || {
-        // Who asked may have gone away.
+        // The receiver may have timed out.
         let _ = answer.send((name.as_str(), PORT).to_socket_addrs().map(Iterator::collect));
     });
     asked.map_err(|error| error.to_string())?;
@@ -63,7 +64,7 @@ fn resolve(host: &str, limit: Duration) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// Checks that anybody is there: also one who refuses the connection.
+/// Checks that a host answers, even by refusing the connection.
 fn answers(host: &str, addresses: &[SocketAddr], deadline: Instant) -> Result<(), String> {
     let mut reason = "the name has no address".to_owned();
     for address in addresses {
@@ -95,7 +96,7 @@ fn ask(host: &str, program: &str, mut command: Command, limit: Duration) -> Resu
     }
 }
 
-/// Returns true if it has ended by then.
+/// Returns true if the process ends within the limit.
 fn wait(child: &Child, limit: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};

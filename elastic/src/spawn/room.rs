@@ -1,11 +1,12 @@
 //! Number of processes that the launcher has slots for.
 //!
-//! `MPI_UNIVERSE_SIZE` says so, but with Open MPI 4 it counts the slots of `mpirun`'s own node also where the job has no
-//! host there, and nothing can be started on them. How many those are, nothing tells the ranks.
+//! `MPI_UNIVERSE_SIZE` gives it, but with Open MPI 4 it includes the slots of `mpirun`'s own node
+//! even if the job has no host there and cannot spawn on it. Ranks have no way to learn how many
+//! those are.
 
 use quo_mpi::{Family, Identity};
 
-/// A list of hosts with their slots, for programs that say none themselves: `n1:8,n2:8`.
+/// A list of hosts with their slots, for programs that list none themselves: `n1:8,n2:8`.
 const HOSTS: &str = "QUO_ELASTIC_HOSTS";
 
 /// Variable with the address of `mpirun` for the daemon of this node: the same on the node of
@@ -13,10 +14,11 @@ const HOSTS: &str = "QUO_ELASTIC_HOSTS";
 const LAUNCHER: &str = "OMPI_MCA_orte_hnp_uri";
 const DAEMON: &str = "OMPI_MCA_orte_local_daemon_uri";
 
-/// The number of nodes of the job, with that of `mpirun`.
+/// Number of the job's nodes, including that of `mpirun`.
 const DAEMONS: &str = "OMPI_MCA_ess_base_num_procs";
 
-/// A resource manager has allocated the job's nodes: then only those are counted.
+/// Variables that show that a resource manager allocated the job's nodes: then `MPI_UNIVERSE_SIZE`
+/// counts only those.
 const ALLOCATIONS: [&str; 5] =
     ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "COBALT_JOBID"];
 
@@ -25,24 +27,25 @@ const ALLOCATIONS: [&str; 5] =
 pub(crate) enum Room {
     /// This number.
     Exactly(usize),
-    /// This number, and perhaps more, by the listed hosts and by the places of ranks.
+    /// At least this number, from the listed hosts and the nodes of ranks.
     AtLeast(usize),
 }
 
-/// Each launched process's facts.
+/// Facts that each launched process reports.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     /// True if the host is a node of the job, but not that of the launcher.
     is_apart: bool,
     is_allocated: bool,
-    /// The nodes of the job, with that of the launcher.
+    /// Number of the job's nodes, including that of the launcher.
     daemons: usize,
     /// Slots of hosts that the program or the user has listed.
     listed: usize,
 }
 
 impl Said {
-    /// Of this process, whose program or user lists hosts with so many slots in all.
+    /// Returns the facts of this process; `listed` is the total of the slots that the program or
+    /// user lists.
     pub(crate) fn own(listed: usize) -> Self {
         Self::read(listed, |name| std::env::var(name).ok())
     }
@@ -76,7 +79,8 @@ impl Said {
 }
 
 impl Room {
-    /// Of a job whose launched processes, on so many nodes, have said this; none where the launcher says no number.
+    /// Computes the room of a job from its processes' facts; `None` if the launcher gives no
+    /// number.
     pub(crate) fn of(
         mpi: &Identity,
         universe: Option<usize>,
@@ -89,7 +93,7 @@ impl Room {
         })
     }
 
-    /// Number of slots for sure.
+    /// Number of slots that certainly exist.
     pub(crate) fn sure(self) -> usize {
         match self {
             Self::Exactly(slots) | Self::AtLeast(slots) => slots,
@@ -102,14 +106,14 @@ pub(crate) fn is_allocated(variable: &impl Fn(&str) -> Option<String>) -> bool {
     ALLOCATIONS.iter().any(|name| variable(name).is_some())
 }
 
-/// Slots among those that a launcher counts together with its own node's.
+/// Computes the slots when the launcher counts its own node's slots, too.
 fn among(universe: usize, said: &[Said], nodes: usize) -> Room {
     let Some(first) = said.first() else { return Room::Exactly(universe) };
-    // Its node comes first where the job has it, and then has ranks.
+    // The launcher's node is first among the job's nodes if the job has it, and then has ranks.
     if first.is_allocated || said.iter().any(|said| !said.is_apart) {
         return Room::Exactly(universe);
     }
-    // Every node of the job has a slot, also one without ranks.
+    // Every node of the job has a slot, even one without ranks.
     let empty = first.daemons.saturating_sub(1 + nodes);
     Room::AtLeast((said.len() + empty).max(first.listed).min(universe))
 }
@@ -117,7 +121,7 @@ fn among(universe: usize, said: &[Said], nodes: usize) -> Room {
 /// The hosts and slots that the user lists in the environment.
 ///
 /// # Errors
-/// Names the fault of the list.
+/// Describes the error in the list.
 pub(crate) fn hosts() -> Result<Vec<(String, u32)>, String> {
     std::env::var(HOSTS).map_or_else(|_| Ok(Vec::new()), |list| parse(&list))
 }
@@ -143,7 +147,7 @@ mod tests {
         // `mpirun -n 1 --host n1:1,n2:1` on a node with two cores.
         assert_eq!(among(4, &[APART], 1), Room::AtLeast(2));
         assert_eq!(among(4, &[APART; 2], 2), Room::AtLeast(2));
-        // It is one of the hosts.
+        // The launcher's node is one of the hosts.
         assert_eq!(among(4, &[Said::default(), APART], 2), Room::Exactly(4));
         let allocated = Said { is_allocated: true, ..APART };
         assert_eq!(among(4, &[allocated], 1), Room::Exactly(4));

@@ -1,4 +1,4 @@
-//! Arrays that go along with a resize.
+//! Arrays that follow a resize.
 
 use quo::group::Group as _;
 
@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::model::order::Part;
 
 impl World {
-    /// The arrays that belong to the world. Local.
+    /// Returns the arrays of the world. Local.
     #[must_use]
     pub fn data(&self) -> &Registry {
         &self.data
     }
 
-    /// As [`data`](Self::data), to register arrays and to write to them.
+    /// Returns the arrays of the world, to register arrays and to write to them.
     #[must_use]
     pub fn data_mut(&mut self) -> &mut Registry {
         &mut self.data
@@ -32,7 +32,7 @@ impl World {
         self.lifecycle.pending().map_or(self.size(), |resize| resize.new.len())
     }
 
-    /// The ranks that stay in the pending resize, in the order of their new ranks. Local.
+    /// Returns the ranks that stay in the pending resize, in the order of their new ranks. Local.
     #[must_use]
     pub fn staying(&self) -> Vec<usize> {
         let new = self.lifecycle.pending().map_or(&self.ranks, |resize| &resize.new);
@@ -46,12 +46,12 @@ impl World {
         self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
     }
 
-    /// Rank of this process and number of ranks; none while it is no rank.
+    /// Rank of this process and number of ranks; `None` if it is no rank.
     fn seat(&self) -> Option<(usize, usize)> {
         self.communicator().map(|current| (current.rank(), current.size()))
     }
 
-    /// The ranks are those that they are from now on.
+    /// Sets rank and size of the arrays to the present ones.
     pub(super) fn settle_data(&mut self, committed: bool) {
         let seat = self.seat();
         self.data.settle(committed, seat);
@@ -59,23 +59,24 @@ impl World {
 }
 
 impl Window<'_> {
-    /// The arrays as they are before the resize. Local.
+    /// Returns the arrays as they are before the resize. Local.
     #[must_use]
     pub fn data(&self) -> &Registry {
         &self.world.data
     }
 
-    /// As [`data`](Self::data), to say how arrays are to lie afterwards.
+    /// Returns the arrays, to set their layout after the resize.
     #[must_use]
     pub fn data_mut(&mut self) -> &mut Registry {
         &mut self.world.data
     }
 
-    /// Begins to move all arrays to where they lie on the new ranks, and gives the move, which goes on in
-    /// [`Move::test`] while the program does something else. Collective over everybody.
+    /// Begins to move all arrays to their place on the new ranks. The returned move proceeds in
+    /// [`Move::test`] while the program computes. Collective over all ranks of the window.
     ///
     /// # Errors
-    /// [`Error::Data`] when ranks do not agree on their arrays, or cannot have the memory: the same on all.
+    /// [`Error::Data`] when ranks do not agree on their arrays, or memory is short: the same on all
+    /// ranks.
     pub fn begin_move(&mut self) -> Result<Move<'_>, Error> {
         let liveness = self.liveness();
         let group = liveness
@@ -92,23 +93,23 @@ impl Window<'_> {
         Move::begin(data, group, change).map_err(Error::from)
     }
 
-    /// Moves all arrays to where they lie on the new ranks; the commit does it otherwise. They are the world's with the
-    /// commit. Collective over everybody.
+    /// Moves all arrays to their place on the new ranks; the commit does it otherwise. The moved
+    /// arrays take effect with the commit. Collective over all ranks of the window.
     ///
     /// # Errors
-    /// [`Error::Data`], the same on all: the resize can only be given up then.
+    /// [`Error::Data`], the same on all ranks: the resize can only be given up then.
     pub fn move_data(&mut self) -> Result<Moved, Error> {
         Ok(self.begin_move()?.finish()?)
     }
 
-    /// Number of bytes that have gone from one rank to another in this window.
+    /// Number of bytes sent from rank to rank in this window.
     pub(super) fn bytes(&self) -> u64 {
         let data = &self.world.data;
         let moved = data.last_move().filter(|_| data.is_moved() == Ok(true));
         moved.map_or(0, |moved| moved.all_sent)
     }
 
-    /// Returns true if this process has something that has yet to be moved; why it cannot be, if that was tried.
+    /// Returns true if data of this process have yet to be moved; an error if the move has failed.
     pub(super) fn unmoved(&self) -> Result<bool, String> {
         let data = &self.world.data;
         Ok(!data.is_moved()? && self.part != Part::Joins && !data.is_empty())

@@ -1,4 +1,4 @@
-//! Contexts that go along with a resize, also those of libraries that know nothing of it.
+//! Contexts that follow a resize, including contexts of libraries that know nothing of it.
 
 use std::collections::HashMap;
 
@@ -20,17 +20,18 @@ const CALL: &str = "commit";
 pub(super) struct Vote {
     /// Why the resize has to be given up.
     pub reason: Option<String>,
-    /// The identities of its contexts over the world; none from a joiner, who has whatever the others have.
+    /// The identities of its contexts over the world; `None` from a joiner, which adopts the
+    /// contexts of the others.
     pub contexts: Option<Vec<u64>>,
-    /// True if it has data that have yet to be moved.
+    /// True if data of the process have yet to be moved.
     pub unmoved: bool,
 }
 
-/// Report of each process after it has taken its contexts over.
+/// Report of a process after it has taken its contexts over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Taken {
     reason: Option<String>,
-    /// Number of contexts taken over before that.
+    /// Number of contexts taken over before a failure.
     adapted: Option<usize>,
 }
 
@@ -45,7 +46,8 @@ pub(super) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     data::exchange(CALL, &*group, mine, limits).map_err(failed)
 }
 
-/// The first rank that does not want the resize, and why: also one whose contexts are not those of the others.
+/// Returns the first rank against the resize, and why: this includes ranks with other contexts than
+/// the rest.
 pub(super) fn first_reason(votes: &[Vote]) -> Option<(usize, String)> {
     let given =
         votes.iter().enumerate().find_map(|(rank, vote)| Some((rank, vote.reason.clone()?)));
@@ -65,7 +67,7 @@ pub(super) fn first_reason(votes: &[Vote]) -> Option<(usize, String)> {
 }
 
 impl Window<'_> {
-    /// The contexts of this process over the world as it was; none in a joiner.
+    /// Identities of this process's contexts over the old world; `None` in a joiner.
     pub(super) fn identities(&self) -> Option<Vec<u64>> {
         if self.part == Part::Joins {
             return None;
@@ -73,7 +75,7 @@ impl Window<'_> {
         Some(Context::registered(self.world.tag).iter().map(Registered::identity).collect())
     }
 
-    /// The contexts of a leaver, each of which can be left, or why one cannot: others go only if it can.
+    /// Prepares a leaver's contexts for leaving. Fails if one cannot be left: then none is left.
     pub(super) fn leave_contexts(&self) -> Result<Vec<(u64, Leaving)>, String> {
         if self.part != Part::Leaves {
             return Ok(Vec::new());
@@ -86,8 +88,8 @@ impl Window<'_> {
         left.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 
-    /// Takes all contexts over the world, which everybody has voted with, to its new ranks, or none. The first rank
-    /// that could not, and why. Collective over everybody.
+    /// Takes all contexts over the world that the ranks voted with to the new ranks, or none.
+    /// Returns the first rank that failed, and why. Collective over all ranks of the window.
     pub(super) fn adapt_contexts(
         &mut self,
         votes: Vec<Vote>,
@@ -133,7 +135,7 @@ impl Window<'_> {
             made.into_iter().for_each(Context::offer_to_library);
             return Ok(None);
         }
-        // What was taken over goes back to the ranks it had, and nobody leaves.
+        // Contexts taken over return to their old ranks, and no process leaves.
         drop(leaving);
         let adapted = all.iter().find_map(|taken| taken.adapted).unwrap_or(0);
         drop(made);
@@ -145,7 +147,7 @@ impl Window<'_> {
                 }
             }
         } else {
-            // Joined again, and not: retired as before.
+            // The aborted join is undone: retired as before.
             for identity in &identities[..adapted] {
                 if let Some(context) = own.get(identity) {
                     context.retire().map_err(Error::context(CALL))?;
@@ -156,7 +158,7 @@ impl Window<'_> {
         Ok(failed)
     }
 
-    /// One context over the new ranks: this process's own, or one that it did not have before.
+    /// Takes one context over to the new ranks: this process's own, or one that is new to it.
     fn take_over(
         &self,
         own: Option<&Registered>,

@@ -1,4 +1,4 @@
-//! Beginning of a world, for launched processes and for those started later.
+//! Creation of a world, for launched processes and for spawned ones.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let growth = options.limits(&back_end, base.size(), hosts);
     let most = growth.most;
     let mut coordinator = None;
-    // Declared later, so that it is closed first where the world is not made.
+    // Declared after the coordinator, so that it is closed first if creation fails.
     let mut set_service = None;
     let mut directions = None;
     let own = Life::own().map(|life| life.name());
@@ -103,7 +103,7 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
     let rings = site.mailbox.rings();
     site.mailbox.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
-    // Nobody rings before all know how often they have been rung for.
+    // No process rings before all have read their ring counts.
     base.barrier(limits).map_err(&group)?;
     let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.mailbox)], root));
     let failed = |error| misconfigured(format!("a thread that watches: {error}"));
@@ -158,7 +158,7 @@ fn begin(
     let spawn_helper =
         if can_start { options.make_spawn_helper(back_end, &spawn_command) } else { None };
     if let Some(spawn_helper) = &spawn_helper {
-        // Now, when nobody computes yet.
+        // The helper is started now, before any rank computes.
         spawn_helper.starter();
     }
     let has_guards = options.abort_on_death;
@@ -169,20 +169,20 @@ fn begin(
     if options.process_sets {
         let is_far = nodes > 1 || can_start;
         let far = is_far.then(addresses).transpose().map_err(|error| error.to_string())?;
-        // Nobody comes from afar to a host without an address.
+        // Processes of other nodes cannot connect to a host without an address.
         let far = far.filter(|addresses| nodes > 1 || !addresses.is_empty());
         opened = Some(SetService::open(started.shared(), far).map_err(|error| error.to_string())?);
     }
     Ok((started, opened))
 }
 
-/// A process that was started for a growth: it is ready now, and told when the ranks have come, or that it is not
-/// needed. Collective over its unit.
+/// Creates the world in a process spawned for a growth: it is ready now, and waits for the ranks to
+/// enter the resize, or for the message that it is not needed. Collective over its unit.
 fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Error> {
     let group = Error::group(CALL);
     let universe = universe().map_err(&group)?;
     let back_end = back_end(universe.map(Room::Exactly))?;
-    // Without those who started it, it is not needed.
+    // If its spawner has ended, it is not needed.
     let together = WaitLimits::for_at_most(PATIENCE);
     let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);
     let mut world = World {
@@ -230,7 +230,7 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
     Ok(world)
 }
 
-/// Makes the tag that contexts over the world are known by: the same everywhere, never zero.
+/// Makes the tag that identifies contexts over the world: the same on all processes, never zero.
 fn new_tag(base: &Communicator, limits: &WaitLimits<'_>) -> Result<u64, Error> {
     let mut tag = [0; 8];
     if base.rank() == 0 {

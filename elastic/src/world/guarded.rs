@@ -7,7 +7,7 @@ use crate::node::guard::Guard;
 use crate::node::mailbox::NodeMailbox;
 
 impl World {
-    /// Guards the processes that are about to be this one's world as well.
+    /// Guards the processes of the next world as well.
     pub(super) fn guard_also(&mut self, after: &Arc<NodeMailbox>) -> Result<(), String> {
         let Some(root) = &self.guards else { return Ok(()) };
         let all = self.lifecycle.mailbox().into_iter().chain([after]).cloned();
@@ -22,7 +22,7 @@ impl World {
         Ok(())
     }
 
-    /// Guards the processes of this one's world only; nobody where it is in none.
+    /// Guards the processes of the present world only; none if this process is in no world.
     pub(super) fn guard_own(&mut self) {
         match (&self.guard, self.lifecycle.mailbox()) {
             (Some(guard), Some(mailbox)) => guard.watch([Arc::clone(mailbox)]),

@@ -1,4 +1,4 @@
-//! Processes that were started come to those who run: from two worlds of MPI, one communicator.
+//! Joins spawned processes to the running ones: merges two MPI worlds into one communicator.
 
 use quo::group::{GroupError, WaitLimits};
 use quo_mpi::communicator::{Communicator, Intercommunicator, Port};
@@ -13,17 +13,17 @@ use crate::spawn::starter::{Invited, Unit};
 
 const CALL: &str = "begin";
 
-/// Joiners that are there.
+/// Result of joining the spawned processes of a resize.
 pub(super) enum Joined {
-    /// Nothing was started for this resize.
+    /// No process was spawned for this resize.
     Nobody,
-    /// The communicator of all live processes, those who were started last, and how these are known.
+    /// The communicator of all live processes, the newest last, and the identities of the joiners.
     All(Communicator, Vec<Joiner>),
-    /// A started process is not there any more, and none has joined.
+    /// A spawned process has ended, and none has joined.
     Missing(String),
 }
 
-/// Brings the units of a resize to the others, one after another. Collective over all live processes and the units.
+/// Joins the units of a resize one after another. Collective over all live processes and the units.
 pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Error> {
     if resize.units.is_empty() {
         return Ok(Joined::Nobody);
@@ -38,7 +38,7 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     let watch = world.liveness();
     let look = || watch.check();
     let limits = wait_limits(world.patience, &look);
-    // Those who are there come without the lost.
+    // The present processes enter without the lost ones.
     let mut wide: Option<Communicator> = None;
     if world.lifecycle.invited().is_none() && !resize.lost.is_empty() {
         let all: Vec<usize> = (0..world.base.size()).collect();
@@ -52,7 +52,7 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     }
     let mut joiners = world.lifecycle.invited().map(|invited| invited.joiners.clone());
     if joiners.is_none() {
-        // The others learn from rank 0 whether anybody comes.
+        // The others learn from rank 0 whether the units join.
         let told = match called.missing.take() {
             Some(reason) => Err(reason),
             None => Ok(called.joiners),
@@ -68,7 +68,7 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
         }
     }
     let joiners = joiners.unwrap_or_default();
-    // They are in the words of no node yet.
+    // No node's shared state has the joiners yet, so their processes are checked directly.
     let watch = watch.and(joiners.clone());
     let look = || watch.check();
     let limits = wait_limits(world.patience, &look);
@@ -98,8 +98,8 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     Ok(Joined::All(wide, joiners))
 }
 
-/// Tells the ranks the knowledge of rank 0: the joiners, or the reason why there are none.
-/// Collective over those who are there.
+/// Broadcasts rank 0's result: the joiners, or the reason why there are none. Collective over the
+/// present processes.
 fn tell(
     inside: &Communicator,
     told: &Result<Vec<Joiner>, String>,
@@ -114,18 +114,18 @@ fn tell(
     serde_json::from_slice(&bytes).map_err(unreadable)
 }
 
-/// Knowledge of rank 0 about the units.
+/// Rank 0's record of the units.
 #[derive(Default)]
 struct Called {
     units: Vec<Unit>,
-    /// One for each: who comes early waits there for its turn.
+    /// One for each unit, at which a unit that arrives early waits for its turn.
     ports: Vec<Port>,
     missing: Option<String>,
-    /// Rank 0, and all that join.
+    /// Rank 0 and all joiners.
     joiners: Vec<Joiner>,
 }
 
-/// Rank 0 and all processes of the units, of which the first has this number among the live ones.
+/// Returns rank 0 and all processes of the units; `first` is the process number of the first one.
 fn joiners(resize: &ResizePlan, units: &[Unit], first: usize) -> Vec<Joiner> {
     let own = Life::own().map(|life| Joiner { rank: 0, life });
     let mut joiners: Vec<Joiner> = own.into_iter().collect();
@@ -140,7 +140,7 @@ fn joiners(resize: &ResizePlan, units: &[Unit], first: usize) -> Vec<Joiner> {
     joiners
 }
 
-/// Rank 0 tells the units to come.
+/// Invites the units to join. On rank 0.
 fn call(world: &World, resize: &ResizePlan, join: Join) -> Result<Called, Error> {
     let failed = Error::group(CALL);
     let units = world.coordinator.as_ref().map(|coordinator| coordinator.take_units());
@@ -174,7 +174,7 @@ fn call(world: &World, resize: &ResizePlan, join: Join) -> Result<Called, Error>
     Ok(called)
 }
 
-/// A unit comes.
+/// Joins a unit to the others. On the unit's side.
 fn come(
     unit: &Communicator,
     parent: Intercommunicator,
@@ -195,7 +195,7 @@ fn come(
     Ok(merged)
 }
 
-/// Receives one on the ranks that are there; rank 0 has the way to it.
+/// Merges a unit into the present processes; only rank 0 has the unit and its port.
 fn receive(
     inside: &Communicator,
     (unit, port): (Option<Unit>, Option<Port>),
@@ -204,7 +204,7 @@ fn receive(
     limits: &WaitLimits<'_>,
 ) -> Result<Communicator, GroupError> {
     let deadline = limits.deadline;
-    // Rank 0 knows its processes.
+    // Rank 0 can check the processes of the unit.
     let look = || (limits.check_peers)().and_then(|()| unit.as_ref().map_or(Ok(()), Unit::look));
     let limits = &WaitLimits { check_peers: &look, ..*limits };
     let merged = if join == Join::Port {
@@ -233,7 +233,7 @@ fn merge(
     limits: &WaitLimits<'_>,
 ) -> Result<Communicator, GroupError> {
     let merged = inter.merge_within(high, limits)?;
-    // Its name is given back; parting would wait where the merged one lives on.
+    // Only the handle is freed; a disconnect would wait while the merged communicator exists.
     inter.free()?;
     Ok(merged)
 }

@@ -22,7 +22,7 @@ pub(super) enum Lifecycle {
         /// True in a rank since the beginning of the job, until its first resize.
         is_new: bool,
     },
-    /// A process that is no rank: asleep, or about to be.
+    /// A process that is no rank: asleep, or about to sleep.
     Parked { mailbox: Arc<NodeMailbox> },
     /// A parked process that has been called in.
     Called {
@@ -32,16 +32,16 @@ pub(super) enum Lifecycle {
     },
     /// A process that was started and has not joined yet.
     Started {
-        /// The way to the others, until it has met them.
+        /// Connection to the others, until it has met them.
         invited: Option<(Intercommunicator, Box<Invited>)>,
         /// The resize it joins with, until its window is opened.
         pending: Option<ResizePlan>,
     },
     /// The job is over for this process.
     Ended {
-        /// None in a process that was started and is not in the world any more, or never was.
+        /// `None` in a spawned process that has left the world or never joined it.
         mailbox: Option<Arc<NodeMailbox>>,
-        /// Processes that the job has gone on without.
+        /// Processes that the job continued without.
         losses: Losses,
     },
 }
@@ -51,7 +51,8 @@ impl Lifecycle {
         Self::Ended { mailbox, losses: Losses::default() }
     }
 
-    /// Takes the state over, to make the next one of it. Until that is set, the process has ended.
+    /// Moves the state out, to make the next one from it. Until that is set, the process counts as
+    /// ended.
     pub(super) fn take(&mut self) -> Self {
         let ended = Self::ended(self.mailbox().cloned());
         std::mem::replace(self, ended)
@@ -67,7 +68,7 @@ impl Lifecycle {
         }
     }
 
-    /// Communicator of the world; none in a process that is no rank.
+    /// Communicator of the world; `None` in a process that is no rank.
     pub(super) fn current(&self) -> Option<&Communicator> {
         match self {
             Self::Rank { current, .. } => Some(current),
@@ -75,7 +76,7 @@ impl Lifecycle {
         }
     }
 
-    /// Mailbox of this node; none in a process that is not in the world yet or any more.
+    /// Mailbox of this node; `None` in a process that is not in the world yet or any more.
     pub(super) fn mailbox(&self) -> Option<&Arc<NodeMailbox>> {
         match self {
             Self::Rank { mailbox, .. }
@@ -86,7 +87,7 @@ impl Lifecycle {
         }
     }
 
-    /// Goes on with the mailbox of another meeting of the processes.
+    /// Sets the mailbox that the processes made for a new set of processes.
     pub(super) fn set_mailbox(&mut self, new: Arc<NodeMailbox>) {
         match self {
             Self::Rank { mailbox, .. }
@@ -115,7 +116,7 @@ impl Lifecycle {
         }
     }
 
-    /// Data that rank 0 sent to a started process, until it has met the others.
+    /// Data that rank 0 sent to a spawned process, until it has met the others.
     pub(super) fn invited(&self) -> Option<&Invited> {
         match self {
             Self::Started { invited: Some((_, invited)), .. } => Some(invited),

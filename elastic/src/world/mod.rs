@@ -1,4 +1,4 @@
-//! The world: who is in it now, and the calls with which a program lets it change.
+//! The world: its present ranks, and the calls with which a program lets it change.
 //!
 //! ```no_run
 //! use elastic::{Status, World, WorldOptions};
@@ -91,57 +91,59 @@ pub enum Status {
     Staying,
     /// No rank: asleep in [`World::wait`], or about to be.
     Parked,
-    /// The job is over for this process: it was the end of all, or it was started later and is not needed any
-    /// more. [`World::end`] is next, and the end of the process.
+    /// The job is over for this process: it has ended as a whole, or this process was spawned and
+    /// is not needed any more. [`World::end`] is next, and then the end of the process.
     Ended,
 }
 
-/// Handle of a process on the elastic world: the ranks of now, and the place of this process among or beside them.
+/// Handle of a process on the elastic world: the present ranks, and this process's place among the
+/// ranks or the parked processes.
 ///
 /// Used by one thread per process. Calls marked *collective* are made by all ranks of the world in the same order.
 #[derive(Debug)]
 pub struct World {
-    /// Ends this process with others, where that was asked for. Stops first.
+    /// Ends this process when another one has died, if that was requested. Stops first.
     guard: Option<Guard>,
-    /// The name of rank 0's process, where guards were asked for.
+    /// The name of rank 0's process, if guards were requested.
     guards: Option<String>,
-    /// All live processes, also those that sleep; of one that is not in the world yet or any more, its unit.
+    /// All live processes, including parked ones; the unit in a process that is not in the world
+    /// yet or any more.
     base: Communicator,
     /// This process's rank among all live ones.
     process: usize,
-    /// By which the registry of process sets knows this process, wherever it comes to be among the others.
+    /// Permanent id of this process in the registry of process sets.
     birth: MemberId,
-    /// Of a process that was started later: those that were started with it.
+    /// The processes spawned together with this one; `None` in a launched process.
     unit: Option<Communicator>,
-    /// The service at which ranks ask for process sets, beside the coordinator. Closes before it.
+    /// The service through which ranks use process sets. Closes before the coordinator.
     set_service: Option<SetService>,
-    /// In the process that never leaves.
+    /// In the process of rank 0, which never leaves.
     coordinator: Option<Coordinator>,
-    /// The way to the registry of process sets, if the world has them.
+    /// Endpoint of the registry of process sets, if the world has them.
     directions: Option<crate::link::endpoint::Endpoint>,
     /// The thread that answers the coordinator on another node.
     agent: Option<site::AgentThread>,
     back_end: BackEnd,
-    /// Number of ranks that there can be.
+    /// Largest possible number of ranks.
     most: usize,
     lifecycle: Lifecycle,
     epoch: u64,
     /// The ranks of the world as ranks of `base`.
     ranks: Vec<usize>,
     round: u64,
-    /// The bell has been heard so often.
+    /// Number of rings heard so far.
     rings: u32,
-    /// By which contexts over the world are known.
+    /// Identifies contexts over the world.
     tag: u64,
-    /// Contexts of a process that left, to take them up again when it comes back.
+    /// Contexts of a process that has left, to be adopted again if it returns.
     contexts: Vec<quo::context::Registered>,
     data: Registry,
     patience: Duration,
-    /// Of the process that reports.
+    /// Measures the time in MPI of the reporting process.
     mpi_ratio: RatioMeter,
-    /// From the first probe of an epoch on.
+    /// Measures loops from the first probe of an epoch.
     loops: LoopMeter,
-    /// Holds SIGTERM, where that was asked for.
+    /// Holds SIGTERM, if that was requested.
     _term: Option<Term>,
 }
 
@@ -162,8 +164,8 @@ impl World {
         self.lifecycle.status()
     }
 
-    /// Returns true if this process was started for a growth, and so ends when it leaves; launched ones are parked.
-    /// Local.
+    /// Returns true if this process was spawned for a growth, and so ends when it leaves; launched
+    /// processes are parked. Local.
     #[must_use]
     pub fn was_started(&self) -> bool {
         self.unit.is_some() || matches!(self.lifecycle, Lifecycle::Started { .. })
@@ -181,35 +183,36 @@ impl World {
         self.communicator().map_or(0, Communicator::rank)
     }
 
-    /// Number of ranks, also for one who is parked: as of the last resize it saw. Local.
+    /// Number of ranks; in a parked process, as of the last resize it saw. Local.
     #[must_use]
     pub fn size(&self) -> usize {
         self.communicator().map_or(self.ranks.len(), Communicator::size)
     }
 
-    /// Number of ranks that there can be. Local.
+    /// Largest possible number of ranks. Local.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.most
     }
 
-    /// Means of the MPI for this world, and how they were found. Local.
+    /// What the MPI can do for this world, and how that was found. Local.
     #[must_use]
     pub fn back_end(&self) -> &BackEnd {
         &self.back_end
     }
 
-    /// The communicator of the world, until the next resize; none while parked. Local.
+    /// The communicator of the world, until the next resize; `None` while parked. Local.
     #[must_use]
     pub fn communicator(&self) -> Option<&Communicator> {
         self.lifecycle.current()
     }
 
-    /// A context over the ranks of the world, which goes along with every resize. Collective over the world the
-    /// first time; a joiner gets, in the order of their creation, the ones that the others have, without them.
+    /// Returns a context over the ranks of the world, which follows every resize. Collective over
+    /// the world the first time; a joiner gets the existing contexts in the order of their
+    /// creation, without communication.
     ///
-    /// Contexts that libraries make in C over the communicator of the world, or over a duplicate of it, go along in
-    /// the same way.
+    /// Contexts that libraries make in C over the communicator of the world, or over a duplicate of
+    /// it, follow resizes in the same way.
     ///
     /// # Errors
     /// [`Error::InvalidState`] while parked, [`Error::Context`].
@@ -227,12 +230,13 @@ impl World {
         quo::Context::create(group).map_err(Error::context(CALL))
     }
 
-    /// Asks for another number of ranks, from rank 0. Local; answered at once. Processes for it are started while the
-    /// ranks go on; they enter at one of their next probes, and one event ends the request, which has the given number:
-    /// [`World::requests`] has them all.
+    /// Requests another number of ranks, on rank 0, and returns the number of the request. Local;
+    /// answered at once. Processes for the resize start while the ranks continue; the ranks enter
+    /// it at one of their next probes, and one event with this number ends the request: see
+    /// [`World::requests`].
     ///
     /// # Errors
-    /// [`Error::Refused`] with the reason; nothing has changed then.
+    /// [`Error::Refused`] with the reason; nothing has changed.
     #[doc(alias = "MPI_Session_request_res_change")]
     pub fn request(&self, size: usize) -> Result<u64, Error> {
         const CALL: &str = "request";
@@ -246,14 +250,15 @@ impl World {
         }
     }
 
-    /// The way to ask for any resize, and to see the events; on rank 0, none elsewhere. Local.
+    /// Returns the handle for any kind of request and for the events; `None` except on rank 0.
+    /// Local.
     #[must_use]
     pub fn requests(&self) -> Option<Requests> {
         self.coordinator.as_ref().map(Coordinator::requests)
     }
 
-    /// Reports the iteration that the program begins, for plans that count them. Only rank 0's value counts. Local; two
-    /// stores and a load when nobody waits for the iteration.
+    /// Reports that the program begins an iteration, for plans that count iterations. Only rank 0's
+    /// value counts. Local; two stores and a load unless a manager waits for the iteration.
     #[inline]
     pub fn report_iteration(&self, number: u64) {
         if let Some(coordinator) = &self.coordinator {
@@ -261,11 +266,13 @@ impl World {
         }
     }
 
-    /// Reports the progress of the main loop, for those who decide about the size of the job: the answer to a status call has it
-    /// ([`LatestReport`](crate::manager::LatestReport)), with the time that the last resize took, which the library
-    /// measures. A ratio that the program does not give is rank 0's own since the report before or the last resize, where the
-    /// memory profiler takes times (`memprof run --time`). Also counts as [`report_iteration`](Self::report_iteration).
-    /// Only what rank 0 reports counts. Local; no system call when nobody waits for the iteration and nobody takes times.
+    /// Reports the progress of the main loop to the managers and their clients: the answer to a
+    /// status call includes it ([`LatestReport`](crate::manager::LatestReport)), with the duration
+    /// of the last resize, which the library measures. A ratio that the program does not give is
+    /// measured on rank 0 since the last report or resize, if the memory profiler takes times
+    /// (`memprof run --time`). Also counts as [`report_iteration`](Self::report_iteration). Only
+    /// rank 0's report counts. Local; no system call unless a manager waits for the iteration or
+    /// the profiler takes times.
     ///
     /// # Errors
     /// [`Error::Progress`] for a measurement that is negative, infinite or no number, on any rank.
@@ -279,13 +286,13 @@ impl World {
         Ok(())
     }
 
-    /// Returns true if all ranks have come to a resize: [`begin`](Self::begin) is next. Made by all ranks, in the same places
-    /// of the program; no rank waits for another one's progress in it. With nothing pending it is a store, a fence
-    /// and a load.
+    /// Returns true if all ranks have arrived at a resize: [`begin`](Self::begin) is next. All
+    /// ranks call it at the same points of the program; no rank waits for the progress of another.
+    /// Without a pending resize it costs a store, a fence and a load.
     ///
     /// # Errors
-    /// [`Error::InvalidState`] in a process that is no rank, [`Error::Dead`] when a process of the node ended before all had
-    /// agreed.
+    /// [`Error::InvalidState`] in a process that is no rank, [`Error::Dead`] when a process of the
+    /// node ended before all had agreed.
     #[doc(alias = "MPI_Probe_adapt")]
     #[inline]
     pub fn probe(&mut self) -> Result<bool, Error> {
@@ -295,7 +302,7 @@ impl World {
             return Err(Error::InvalidState { call: CALL, reason });
         };
         if self.round == 0 {
-            // The first one of the program, or after a resize.
+            // This is the first probe of the program, or the first after a resize.
             resume_loops();
             self.loops = LoopMeter::begin();
         }
@@ -342,7 +349,7 @@ impl World {
             .map_err(|error| Error::Node { call, reason: format!("an unreadable order: {error}") })
     }
 
-    /// Opens the window in which the data move. Collective over all who stay, leave or join.
+    /// Opens the window in which data move. Collective over all ranks that stay, leave or join.
     ///
     /// # Errors
     /// [`Error::InvalidState`] without a resize, [`Error::Group`].
@@ -351,13 +358,15 @@ impl World {
         Window::open(self)
     }
 
-    /// Ends the world: sleepers wake up and are told. Collective over the ranks, and made by processes that are
-    /// parked or [`Status::Ended`] as well, before MPI is finalised.
+    /// Ends the world and wakes the parked processes, for which the job is then over. Collective
+    /// over the ranks, and also called by processes that are parked or [`Status::Ended`], before
+    /// MPI is finalised.
     ///
     /// # Errors
-    /// [`Error::Group`], also where parked processes have ended without a word: the job has gone on without them, the
-    /// world has ended, and MPI may not come back from its end. [`Error::Node`] on rank 0 where MPI would crash in its end, because a start of processes was
-    /// given up from which it has not come back: the process is to end without.
+    /// [`Error::Group`], also if parked processes have ended without [`World::end`]: the job
+    /// continued without them, the world has ended, and `MPI_Finalize` may never return.
+    /// [`Error::Node`] on rank 0 if `MPI_Finalize` would crash because MPI has not returned from an
+    /// abandoned spawn: the process should exit without it.
     pub fn end(mut self) -> Result<(), Error> {
         const CALL: &str = "end";
         pause_loops();
@@ -368,20 +377,21 @@ impl World {
             && let Lifecycle::Rank { current, mailbox, .. } = self.lifecycle.take()
         {
             let mut losses = Losses::default();
-            // A process that died before it joined is no rank: the ranks go on to the barrier of all, where
-            // the coordinator tells of it.
+            // A process that died before it joined is no rank: the ranks continue to the barrier of
+            // all processes, where the coordinator reports it.
             let ranks = watch.clone().only(self.ranks.clone());
             let gone = Absence::default();
             let look = || {
                 ranks.look_for_all()?;
-                // Ranks that disagree on the last resize, as one died in it, wait for each other in vain.
+                // If a rank died during the last resize, ranks that disagree on its outcome would
+                // wait for each other forever.
                 gone.judge(Instant::now(), ranks.look_for_departed())
             };
             let limits = wait_limits(self.patience, &look);
             current.barrier(&limits).map_err(&failed)?;
             drop(self.set_service.take());
             if let Some(coordinator) = self.coordinator.take() {
-                // Ends the sleepers' sleep.
+                // Ends the sleep of parked processes.
                 (is_free, losses) = coordinator.end();
             }
             losses = broadcast(&current, &losses, &limits)?;
@@ -399,7 +409,7 @@ impl World {
         let absent = Absence::default();
         if !losses.launched.is_empty() {
             let look = || absent.judge(Instant::now(), watch.check());
-            // Nobody ends before all have heard. One that is missed as well is not the first to be named.
+            // No process ends before all have heard. Further losses found here are not reported.
             let limits = wait_limits(LAST_BARRIER, &look);
             let _ = last_barrier(&self.base, &losses.counted, &limits);
             let ranks = losses.launched;
@@ -409,7 +419,7 @@ impl World {
         let look = || absent.judge(Instant::now(), seen());
         self.base.barrier(&wait_limits(self.patience, &look)).map_err(&failed)?;
         self.base.free().map_err(&failed)?;
-        // Open MPI goes on to its end all the same.
+        // Open MPI finalises despite the unfinished spawn.
         if is_free || quo_mpi::running().family() == quo_mpi::Family::OpenMpi {
             return Ok(());
         }
@@ -419,7 +429,7 @@ impl World {
     }
 }
 
-/// Gives all ranks the value of rank 0. Collective.
+/// Broadcasts the value of rank 0. Collective.
 fn broadcast(
     current: &Communicator,
     losses: &Losses,
@@ -435,7 +445,8 @@ fn broadcast(
     serde_json::from_slice(&bytes).map_err(unreadable)
 }
 
-/// A barrier of all processes but those that have ended, by messages: a collective of MPI would wait for them.
+/// Barrier of all processes but the ended ones, by messages: an MPI collective would wait for
+/// those.
 fn last_barrier(
     base: &Communicator,
     lost: &[usize],

@@ -17,15 +17,15 @@ use crate::spawn::starter::{
     HostKey, HungSpawn, LaunchHosts, Slots, SpawnCommand, SpawnHelper, own_command, wrapped,
 };
 
-/// Time that processes that are started may take to their ready point, unless the program says.
+/// Default time from the start of a process to its ready point.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Advice where the slots are not known.
+/// Advice if the slots are not known.
 const LIST: &str =
     "list the hosts with their slots: WorldOptions::host, or QUO_ELASTIC_HOSTS=n1:8,n2:8";
 
-/// Options of a world. Rank 0's options count, but for [`start`](Self::start) and [`max_ranks`](Self::max_ranks), which are the
-/// same everywhere.
+/// Options of a world. Rank 0's options count, except that [`start`](Self::start) and
+/// [`max_ranks`](Self::max_ranks) must be the same on all processes.
 ///
 /// ```
 /// use elastic::WorldOptions;
@@ -62,27 +62,28 @@ impl WorldOptions {
         Self::default()
     }
 
-    /// Sets the number of ranks at first, at least one and at most all that were launched; the other processes are parked. All
-    /// launched processes are ranks unless set.
+    /// Sets the initial number of ranks, from one to the number of launched processes; the other
+    /// processes are parked. Defaults to all launched processes.
     #[must_use]
     pub fn start(self, ranks: usize) -> Self {
         Self { start: Some(ranks), ..self }
     }
 
-    /// The name by which the job is known: that of its process sets, `mpi://app/NAME`, and of its control socket. The
-    /// process number of rank 0 otherwise.
+    /// Sets the name of the job, which its process sets (`mpi://app/NAME`) and its control socket
+    /// use. Defaults to the process number of rank 0.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// Appends every [event](crate::model::change::Event) to this file, a line of JSON each. Without it they are in memory.
+    /// Appends every [event](crate::model::change::Event) to this file, one line of JSON each.
+    /// Without it events are kept in memory.
     #[must_use]
     pub fn log(self, path: impl Into<PathBuf>) -> Self {
         Self { log: Some(path.into()), ..self }
     }
 
-    /// The sizes that the program can have: requests for others are refused.
+    /// Sets the sizes at which the program can run: requests for others are refused.
     #[must_use]
     pub fn sizes(self, bounds: Bounds) -> Self {
         Self { bounds: Some(bounds), ..self }
@@ -95,122 +96,130 @@ impl WorldOptions {
         self
     }
 
-    /// Takes the first SIGTERM that comes to rank 0's process as a notice: the job ends in `grace`, or at the end of its job
-    /// in Slurm (`SLURM_JOB_END_TIME`) if that is sooner. The log has an event of the kind
-    /// [`Deadline`](crate::model::change::CauseKind::Deadline), and the world goes to the fewest ranks that it can have, within
-    /// that time. Off unless said.
+    /// Treats the first SIGTERM of rank 0's process as a notice: the job ends in `grace`, or at the
+    /// end of its Slurm job (`SLURM_JOB_END_TIME`) if that is sooner. The log gets an event of the
+    /// kind [`Deadline`](crate::model::change::CauseKind::Deadline), and the world shrinks to its
+    /// smallest size within that time. Off by default.
     ///
-    /// The first SIGTERM to another process of the world is taken and starts nothing: a resource manager sends it to all.
-    /// A handler that is there before the world is called each time. Without one, a second SIGTERM ends the process.
-    /// What was there before is restored when the world ends.
+    /// Other processes of the world absorb their first SIGTERM: a resource manager sends it to all.
+    /// A handler installed before the world is called each time. Without one, a second SIGTERM ends
+    /// the process. The previous handling is restored when the world ends.
     #[must_use]
     pub fn term_notice(mut self, grace: Duration) -> Self {
         self.takes_term = true;
         self.manager(TermNotice::new(grace))
     }
 
-    /// Lets ranks use [process sets](crate::World::process_sets): rank 0 listens for those who ask then, on its node
-    /// only where all processes are there and none can be started.
+    /// Lets ranks use [process sets](crate::World::process_sets): rank 0 listens for their
+    /// connections, on its node only if all processes are there and none can be spawned.
     #[must_use]
     pub fn process_sets(self) -> Self {
         Self { process_sets: true, ..self }
     }
 
-    /// Lets the world grow to so many ranks: beyond the launched processes others are started, where the MPI can
-    /// ([`World::back_end`](crate::World::back_end)).
+    /// Lets the world grow to this many ranks: more processes than the launched ones are spawned,
+    /// if the MPI can ([`World::back_end`](crate::World::back_end)).
     #[must_use]
     pub fn max_ranks(self, ranks: usize) -> Self {
         Self { max_ranks: Some(ranks), ..self }
     }
 
-    /// Starts at most so many processes together: they leave together, too. Without it, all of one growth.
+    /// Sets the largest number of processes spawned together, which also leave together. Defaults
+    /// to all processes of one growth.
     #[must_use]
     pub fn processes_per_spawn(self, processes: usize) -> Self {
         Self { processes_per_spawn: Some(processes), ..self }
     }
 
-    /// Lets more processes be started than the launcher has slots for.
+    /// Allows more processes than the launcher has slots for.
     #[must_use]
     pub fn allow_oversubscribe(self, allow: bool) -> Self {
         Self { allow_oversubscribe: allow, ..self }
     }
 
-    /// Has processes started by another one, which is no rank, where rank 0 would stand still meanwhile
-    /// (with MPICH): true unless said. It is a process of this program that comes with the world and ends with it, in
-    /// [`World::create`](crate::World::create), which gives [`Status::Ended`](crate::Status::Ended) there.
+    /// Spawns processes through a helper process, which is no rank, if rank 0 would stall during a
+    /// spawn (with MPICH). On by default. The helper runs this program and stays in
+    /// [`World::create`](crate::World::create) until the world ends, which then returns with
+    /// [`Status::Ended`](crate::Status::Ended).
     #[must_use]
     pub fn spawn_helper(self, helper: bool) -> Self {
         Self { without_spawn_helper: !helper, ..self }
     }
 
-    /// Ends the job when a rank has ended without [`World::end`](crate::World::end): killed, or crashed, or by an `exit`
-    /// of its own. MPI waits for it for ever in a collective call, and not every launcher ends a job with a process that
-    /// was started later.
+    /// Ends the job when a rank ends without [`World::end`](crate::World::end): killed, crashed, or
+    /// by its own `exit`. MPI would wait for it forever in a collective call, and not every
+    /// launcher ends a job when a spawned process dies.
     ///
-    /// A thread of every process looks for it, twice a second or more often. The one that finds it first writes the rank
-    /// to standard error; all processes of the world, also parked ones, end with `_exit(3)`, from the thread and without
-    /// a call of MPI. A parked process that has ended does not end the job. It needs no thread level of MPI. Off unless
-    /// said.
+    /// A thread of every process checks for this at least twice a second. The first to find a dead
+    /// rank writes the rank to standard error; all processes of the world, including parked ones,
+    /// end with `_exit(3)`, from that thread and without an MPI call. The end of a parked process
+    /// does not end the job. Requires no particular thread level of MPI. Off by default.
     #[must_use]
     pub fn abort_on_death(self, abort: bool) -> Self {
         Self { abort_on_death: abort, ..self }
     }
 
-    /// Time that processes may take from their start to their ready point, before the growth is given up: a minute
-    /// unless said.
+    /// Sets the time from the start of processes to their ready point, after which the growth is
+    /// given up. One minute by default.
     #[must_use]
     pub fn start_limit(self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
-    /// Sets the program to start: this process's own program and arguments unless said.
+    /// Sets the program to spawn. Defaults to this process's own program and arguments.
     #[must_use]
     pub fn command(self, program: impl Into<String>, arguments: Vec<String>) -> Self {
         Self { command: Some((program.into(), arguments)), ..self }
     }
 
-    /// A key and a value for the launcher, such as `host`, with everything that is started.
+    /// Adds a key and a value for the launcher, such as `host`, to every spawn.
     #[must_use]
     pub fn info(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.info.push((key.into(), value.into()));
         self
     }
 
-    /// A host that the world may grow onto when it is named, and how many processes it takes: requests for more there
-    /// are refused, unless [`allow_oversubscribe`](Self::allow_oversubscribe) is set. Of hosts that nobody said this of, the launcher knows.
-    /// Where the program lists none, the user can, by `QUO_ELASTIC_HOSTS=n1:8,n2:8` in the environment of rank 0.
+    /// Lists a host onto which the world may grow when a request names it, and the number of
+    /// processes it takes: requests for more are refused, unless
+    /// [`allow_oversubscribe`](Self::allow_oversubscribe) is set. For unlisted hosts the launcher
+    /// decides. If the program lists none, the user can, with `QUO_ELASTIC_HOSTS=n1:8,n2:8` in the
+    /// environment of rank 0.
     ///
-    /// The name is the launcher's, as in its list of hosts. With Open MPI 4 and `mpirun` on a node that is none of the
-    /// job's hosts, list all hosts: a world that grows has no other slots then.
+    /// The name is the launcher's, as in its list of hosts. With Open MPI 4 and `mpirun` on a node
+    /// that is not one of the job's hosts, list all hosts: otherwise a growing world has no slots.
     #[must_use]
     pub fn host(mut self, name: impl Into<String>, slots: u32) -> Self {
         self.slots.push((name.into(), slots));
         self
     }
 
-    /// Sets the order in which joiners go to hosts: parked ones that are called in, those that are started on named hosts, and
-    /// where hosts are [listed](Self::host) all that are started. Unless said, parked ones fill one host after the other,
-    /// those on named hosts go to each in turn, and the launcher chooses for others.
+    /// Sets how joiners are distributed over hosts: parked processes that are called in, processes
+    /// spawned on named hosts and, if hosts are [listed](Self::host), all spawned processes. By
+    /// default parked processes fill one host after the other, processes on named hosts are dealt
+    /// to each in turn, and the launcher places the others.
     ///
-    /// No host gets more than its slots, unless [`allow_oversubscribe`](Self::allow_oversubscribe) is set. For
-    /// [`Fill::LeastLoaded`] rank 0 asks a node every few seconds for its load; it counts in the mean of a minute.
+    /// No host gets more than its slots, unless [`allow_oversubscribe`](Self::allow_oversubscribe)
+    /// is set. For [`Fill::LeastLoaded`] rank 0 asks a node for its load every few seconds and uses
+    /// the mean of a minute.
     #[must_use]
     pub fn fill(self, fill: Fill) -> Self {
         Self { fill: Some(fill), ..self }
     }
 
-    /// Sets the time that a named host may take to answer before something is started there: its name has to have an address,
-    /// and the address has to take or refuse a connection to the port of remote shells. Three seconds unless said;
-    /// none, and nobody looks: for networks that drop such a connection without a word.
+    /// Sets the time that a named host may take to answer before a process is started there: its
+    /// name must resolve, and the address must accept or refuse a connection to the port of remote
+    /// shells. Three seconds by default; zero disables the check, for networks that drop such
+    /// connections silently.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.host_probe.limit = limit;
         self
     }
 
-    /// A remote shell by which a named host is asked before something is started there: a program and its options,
-    /// behind which the host and a command come, such as `ssh -o BatchMode=yes`. Where rank 0 is not on the
-    /// launcher's host it has to work from there, so nobody is asked unless this is said.
+    /// Sets a remote shell for checking a named host before a process is started there: a program
+    /// and its options, to which the host and a command are appended, such as
+    /// `ssh -o BatchMode=yes`. By default no shell is tried: it would have to work from rank 0's
+    /// host, which may not be the launcher's.
     #[must_use]
     pub fn agent(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.host_probe.agent = words.into_iter().map(Into::into).collect();
@@ -243,10 +252,11 @@ impl WorldOptions {
         Ok(Job { name, hosts, places, start, bounds, limits, fill: self.fill })
     }
 
-    /// The hosts that the program has listed with their slots, or else the user, for the world or for the launcher.
+    /// Returns the hosts and slots listed by the program, else by the user, else known from the
+    /// launcher.
     ///
     /// # Errors
-    /// Names the fault of the user's list.
+    /// Describes the error in the user's list.
     pub(super) fn hosts(&self) -> Result<Vec<(String, u32)>, String> {
         if !self.slots.is_empty() {
             return Ok(self.slots.clone());
@@ -288,25 +298,27 @@ impl WorldOptions {
         };
         let room = room.max(launched);
         let most = wanted.min(room);
-        // Others start processes beyond their slots, or on other hosts.
+        // With other MPIs, processes can exceed the slots or go to other hosts.
         let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
         let room = Some(room).filter(|_| is_open_mpi);
         let room_named = room.filter(|_| !back_end.has_more_slots);
         Limits { most, room, room_named, reason, ..all }
     }
 
-    /// By whom processes are started, where it is not rank 0.
+    /// Returns the helper that spawns processes, if rank 0 does not spawn them itself.
     pub(super) fn make_spawn_helper(
         &self,
         back_end: &BackEnd,
         spawn_command: &SpawnCommand,
     ) -> Option<SpawnHelper> {
-        // Over a bridge. Not with Intel MPI, where who ends waits until those whom it knows call MPI: a starter sleeps.
+        // Only over a bridge. Not with Intel MPI, where a process that ends waits until its peers
+        // call MPI, and a helper sleeps.
         let is_mpich = matches!(quo_mpi::running().family(), quo_mpi::Family::Mpich);
         if self.without_spawn_helper || !is_mpich || back_end.spawned != Ok(Join::Bridge) {
             return None;
         }
-        // Not what the program has said: what that is, is found out when it is needed.
+        // The helper runs this program even if another command is set, since that one is not
+        // checked until it is needed.
         let (command, arguments) = own_command().ok()?;
         let (command, arguments) = wrapped(command, arguments);
         Some(SpawnHelper::new(command, arguments, spawn_command.info.clone()))
@@ -330,7 +342,7 @@ impl WorldOptions {
         };
         let mut info = self.info.clone();
         if matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi) {
-            // quo binds; and a launcher that binds refuses where cores are shared.
+            // quo does the binding, and a launcher that binds refuses shared cores.
             info.push(("bind_to".to_owned(), "none".to_owned()));
             if self.allow_oversubscribe {
                 info.push(("map_by".to_owned(), "slot:oversubscribe".to_owned()));
@@ -340,7 +352,7 @@ impl WorldOptions {
         let (limit, host_probe) = (self.limit.unwrap_or(START_LIMIT), self.host_probe.clone());
         let (hung_spawn, crowded) = (HungSpawn::of(quo_mpi::running()), self.allow_oversubscribe);
         let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
-        // Others do not fail, or collect processes only at the end of the job.
+        // Other launchers do not fail here, or reap processes only at the end of the job.
         let count = back_end.slots.filter(|_| is_open_mpi && !crowded);
         let slots = count.map(|count| Slots { count, launched });
         let hosts = LaunchHosts::of_launcher(quo_mpi::running());
@@ -354,7 +366,7 @@ impl WorldOptions {
             hung_spawn,
             ..SpawnCommand::default()
         };
-        // Others give what is started no variable to be found by.
+        // Other launchers give spawned processes no variable to identify them by.
         let is_bound = is_open_mpi;
         let advice = address_families::advice(quo_mpi::running());
         Ok(SpawnCommand { crowded, hosts, slots, is_bound, advice, ..spawn_command })
@@ -408,7 +420,7 @@ mod tests {
             );
             (limits.most, limits.named, limits.room, limits.room_named)
         };
-        // Of other MPIs' launchers slots are no limit where hosts are named.
+        // With launchers of other MPIs, slots do not limit growth onto named hosts.
         let of_slots =
             |room| Some(room).filter(|_| matches!(mpi.family(), quo_mpi::Family::OpenMpi));
         assert_eq!(limits(false, Some(Room::Exactly(4))), (4, 8, of_slots(4), of_slots(4)));

@@ -1,11 +1,12 @@
-//! Process sets over a running world: the calls with which a program deals with resizes by the names of sets.
+//! Process sets over a running world: an interface that handles resizes by the names of sets.
 //!
-//! The same engine with another face. A resize is a *delta*, a set of those who join or leave; a program
+//! It uses the same engine. A resize is a *delta*, the set of its joiners or leavers; a program
 //!
 //! 1. asks whether there is one: [`ProcessSets::query`];
-//! 2. makes the set it will go on with, from its own and the delta: [`ProcessSets::operate`];
-//! 3. accepts, all ranks together and once an iteration, until the switch has come: [`World::accept`];
-//! 4. as one that joins, asks for the name of that set: [`World::confirm`].
+//! 2. makes the set it continues with from its own set and the delta: [`ProcessSets::operate`];
+//! 3. accepts on all ranks together, once an iteration, until the resize has taken effect:
+//!    [`World::accept`];
+//! 4. in a joiner, asks for the name of that set: [`World::confirm`].
 //!
 //! Source: D. Huber, master's thesis, TU München 2021, sections 6.2 and 6.3.
 
@@ -24,8 +25,9 @@ use crate::model::sets::{
     AttributeChange, Members, Operation, Outcome, Published, SetInfo, SetName, SetOp,
 };
 
-/// The process sets of the job, as one process sees and changes them. Every call is local: who calls does not wait
-/// for other processes, but for the one in which the sets are kept. Calls of several processes have one order.
+/// The process sets of the job, as one process sees and changes them. Every call is local: the
+/// caller waits for no process but rank 0, which keeps the sets. Calls of several processes are
+/// ordered.
 #[derive(Debug)]
 pub struct ProcessSets {
     way: Way,
@@ -40,10 +42,10 @@ enum Way {
 /// Result of [`World::accept`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// Not all is ready: go on computing and accept again.
+    /// The processes are not all ready: continue computing and accept again.
     #[doc(alias = "MPI_ERR_PENDING")]
     Pending,
-    /// The world is the new one, and this process a rank of it.
+    /// The resize has taken effect, and this process is a rank.
     Switched {
         /// The set that rank 0 made for it.
         set: SetName,
@@ -59,9 +61,9 @@ pub enum Accepted {
 /// Result of [`World::probe_accepting`], before data move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acceptance {
-    /// Not all is ready: go on computing and accept again.
+    /// The processes are not all ready: continue computing and accept again.
     Pending,
-    /// All ranks have come to the resize: [`World::begin`] is next.
+    /// All ranks have arrived at the resize: [`World::begin`] is next.
     Enters {
         /// The set that rank 0 made for the new world.
         set: SetName,
@@ -70,7 +72,7 @@ pub enum Acceptance {
     Aborted,
 }
 
-/// Message of rank 0 to the others about an acceptance.
+/// Message of rank 0 to the other ranks about an acceptance.
 #[derive(Debug, Serialize, Deserialize)]
 enum Word {
     Is { new: SetName },
@@ -97,7 +99,7 @@ impl ProcessSets {
     fn ask(&mut self, call: &'static str, ask: Ask) -> Result<Reply, Error> {
         let broken = |reason: String| Error::Agent { call, node: 0, reason };
         let reply = match &mut self.way {
-            // The coordinator is in the first process that was launched.
+            // The coordinator runs in the first launched process.
             Way::Here(shared) => serve(shared, MemberId(0), ask),
             Way::There(link) => {
                 link.send(&ask).map_err(|error| broken(error.to_string()))?;
@@ -114,7 +116,8 @@ impl ProcessSets {
         }
     }
 
-    /// The id of this process while it is in the world or about to join; none while it is parked.
+    /// Returns the id of this process while it is in the world or about to join; `None` while it is
+    /// parked.
     ///
     /// # Errors
     /// [`Error::Agent`], here and below, when rank 0 cannot be asked.
@@ -125,7 +128,8 @@ impl ProcessSets {
         }
     }
 
-    /// The names of the sets that this process is shown, `mpi://WORLD` and `mpi://SELF` first.
+    /// Returns the names of the sets that this process may see, `mpi://WORLD` and `mpi://SELF`
+    /// first.
     ///
     /// # Errors
     /// [`Error::Refused`], here and below, in a parked process.
@@ -138,7 +142,7 @@ impl ProcessSets {
         }
     }
 
-    /// Size, version, epoch and attributes of a set, and whether this process is in it.
+    /// Returns size, version, epoch and attributes of a set, and whether this process is in it.
     ///
     /// # Errors
     /// [`Error::Sets`], here and below, with the objection of the registry of sets.
@@ -161,7 +165,8 @@ impl ProcessSets {
         }
     }
 
-    /// Makes a set of two, or a new version of the first; see [`Registry::operate`](crate::model::sets::Registry::operate).
+    /// Makes a set from two, or a new version of the first; see
+    /// [`Registry::operate`](crate::model::sets::Registry::operate).
     ///
     /// # Errors
     /// [`Error::Sets`].
@@ -175,7 +180,7 @@ impl ProcessSets {
         attributes: &AttributeChange,
     ) -> Result<SetName, Error> {
         let operation = Operation::Operate {
-            caller: MemberId(0), // the desk knows who asks
+            caller: MemberId(0), // the set service puts in the caller
             op,
             first: first.clone(),
             second: second.clone(),
@@ -188,7 +193,8 @@ impl ProcessSets {
         }
     }
 
-    /// Any operation of a program on the sets; who calls is put in by the receiver. Deltas are not for programs.
+    /// Applies any operation of a program on the sets; the service puts in the caller. Programs
+    /// cannot change deltas.
     ///
     /// # Errors
     /// [`Error::Sets`], [`Error::Refused`].
@@ -199,7 +205,7 @@ impl ProcessSets {
         }
     }
 
-    /// Leaves a value under a key at a set; the version it has there.
+    /// Publishes a value under a key at a set, and returns the version of the value.
     ///
     /// # Errors
     /// [`Error::Sets`].
@@ -213,10 +219,11 @@ impl ProcessSets {
         }
     }
 
-    /// Returns the value under a key at a set, waiting for so long until there is one; `None` when none came.
+    /// Returns the value under a key at a set, waiting at most `wait` for one; `None` if none
+    /// arrived.
     ///
     /// # Errors
-    /// [`Error::Sets`], also when the set goes meanwhile.
+    /// [`Error::Sets`], also if the set is removed meanwhile.
     #[doc(alias = "PMIx_Lookup")]
     pub fn lookup(
         &mut self,
@@ -232,7 +239,8 @@ impl ProcessSets {
         }
     }
 
-    /// Returns the resize of this set that is going on, as this process is to see it. That there is none is no error.
+    /// Returns the resize of this set that is under way, as this process may see it. A set without
+    /// a resize is no error.
     ///
     /// # Errors
     /// [`Error::Agent`], [`Error::Refused`].
@@ -250,8 +258,8 @@ fn unexpected(call: &'static str, reply: &impl std::fmt::Debug) -> Error {
 }
 
 impl World {
-    /// The process sets of the job, for this process, also one that was started and joins. Local. May be kept over
-    /// resizes, in which others come and go.
+    /// Returns the process sets of the job for this process, also in a spawned joiner. Local.
+    /// Remains valid over resizes.
     ///
     /// # Errors
     /// [`Error::InvalidState`] when the world was made without them, [`Error::Agent`] when rank 0 cannot be reached.
@@ -259,11 +267,12 @@ impl World {
         ProcessSets::of(self)
     }
 
-    /// Accepts a resize and probes: rank 0 names the resize, and the set that the new world will be in; values of the
-    /// others do not count. Collective over the ranks, in the same places as probes; does not wait for joiners.
+    /// Accepts a resize and probes: rank 0 names the resize, and the set of the new world; the
+    /// other ranks' values do not count. Collective over the ranks, at the same points as probes;
+    /// does not wait for joiners.
     ///
     /// # Errors
-    /// Of rank 0's sets, alike on all ranks; those of [`World::probe`].
+    /// Errors of rank 0's sets, the same on all ranks, and errors of [`World::probe`].
     pub fn probe_accepting(
         &mut self,
         sets: &mut ProcessSets,
@@ -279,7 +288,7 @@ impl World {
             let ask = Ask::Accept { delta: delta.clone(), new: new.clone() };
             word = match sets.ask(CALL, ask) {
                 Ok(_) => Word::Is { new: new.clone() },
-                // Nobody but the engine takes a delta away.
+                // Only the engine removes a delta.
                 Err(Error::Sets { .. }) if !sets.is_there(delta)? => Word::IsGone,
                 Err(error) => Word::Failed(error.to_string()),
             };
@@ -300,8 +309,8 @@ impl World {
         Ok(if self.probe()? { Acceptance::Enters { set } } else { Acceptance::Pending })
     }
 
-    /// Accepts again and again while the resize is pending, for at most `wait`; the resize goes on afterwards.
-    /// Collective.
+    /// Accepts repeatedly while the resize is pending, for at most `wait`; the resize continues
+    /// afterwards. Collective.
     ///
     /// # Errors
     /// As [`probe_accepting`](Self::probe_accepting).
@@ -318,7 +327,7 @@ impl World {
             if acceptance != Acceptance::Pending {
                 return Ok(acceptance);
             }
-            // One clock for all, so that all stop waiting at the same acceptance.
+            // One clock decides for all ranks, so that they stop waiting at the same acceptance.
             let current = self.communicator().ok_or(Error::InvalidState {
                 call: "accept",
                 reason: "the world was already ended",
@@ -334,8 +343,8 @@ impl World {
         }
     }
 
-    /// Accepts a resize as [`probe_accepting`](Self::probe_accepting) does. When all is ready the window is opened,
-    /// `move_data` called in it, and the resize committed.
+    /// Accepts a resize as [`probe_accepting`](Self::probe_accepting) does. When every process is
+    /// ready, opens the window, calls `move_data` in it, and commits the resize.
     ///
     /// # Errors
     /// As [`probe_accepting`](Self::probe_accepting), [`World::begin`] and [`Window::commit`].
@@ -351,8 +360,8 @@ impl World {
         self.switch(acceptance, move_data)
     }
 
-    /// Accepts a resize as [`probe_accepting_for`](Self::probe_accepting_for) does, and goes on as
-    /// [`accept`](Self::accept). Collective.
+    /// Accepts a resize as [`probe_accepting_for`](Self::probe_accepting_for) does, and continues
+    /// as [`accept`](Self::accept) does. Collective.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -368,7 +377,7 @@ impl World {
         self.switch(acceptance, move_data)
     }
 
-    /// From the old world to the new one, where all have come.
+    /// Switches from the old world to the new one once all have arrived.
     fn switch(
         &mut self,
         acceptance: Acceptance,
@@ -389,11 +398,12 @@ impl World {
         }
     }
 
-    /// The name of the set that a process joins, by the delta it is in: for [`Status::Joining`], before
-    /// [`World::begin`]. Waits for so long until the old ranks have said it.
+    /// Returns the name of the set that a joiner joins, which is recorded at the joiner's delta:
+    /// for [`Status::Joining`], before [`World::begin`]. Waits at most `wait` for the old ranks to
+    /// record it.
     ///
     /// # Errors
-    /// [`Error::InvalidState`] in other processes, [`Error::Aborted`] when it does not come.
+    /// [`Error::InvalidState`] in other processes, [`Error::Aborted`] when no name arrives.
     #[doc(alias = "MPI_Session_confirm_res_change")]
     pub fn confirm(&self, sets: &mut ProcessSets, wait: Duration) -> Result<SetName, Error> {
         const CALL: &str = "confirm";

@@ -1,5 +1,5 @@
-//! Places at which the processes of a world meet: the shared words of all nodes, and the agents
-//! that link them.
+//! Where the processes of a world meet: the shared memory of each node, and the agents that link
+//! the nodes.
 
 use std::io::Error as IoError;
 use std::net::{Ipv4Addr, TcpListener};
@@ -22,17 +22,17 @@ use crate::node::mailbox::NodeMailbox;
 
 const CALL: &str = "meet";
 
-/// The place of one process in it.
+/// This process's part of the meeting.
 #[derive(Debug)]
 pub(super) struct Site {
     pub mailbox: Arc<NodeMailbox>,
-    /// In rank 0.
+    /// Only in rank 0.
     pub head: Option<Head>,
     /// The thread that answers rank 0, in the first process of another node.
     pub agent: Option<AgentThread>,
 }
 
-/// Answers the coordinator until it hangs up, and ends the sleepers' sleep then.
+/// Answers the coordinator until the link closes, then ends the sleep of parked processes.
 #[derive(Debug)]
 pub(super) struct AgentThread {
     thread: Option<JoinHandle<()>>,
@@ -40,7 +40,7 @@ pub(super) struct AgentThread {
 
 impl Drop for AgentThread {
     fn drop(&mut self) {
-        // The coordinator has hung up, or is about to.
+        // The coordinator has closed the link, or is about to.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -48,7 +48,7 @@ impl Drop for AgentThread {
 }
 
 impl Site {
-    /// Makes it over all live processes. Collective.
+    /// Opens the site over all live processes. Collective.
     pub(super) fn open(base: &Communicator, limits: &WaitLimits<'_>) -> Result<Self, Error> {
         let group = Error::group(CALL);
         let all = base.group_within(limits).map_err(&group)?;
@@ -75,7 +75,7 @@ impl Site {
     }
 }
 
-/// The agents of other nodes come to the coordinator.
+/// Connects the agents of other nodes to the coordinator.
 fn meet(
     base: &Communicator,
     mailbox: &Arc<NodeMailbox>,
@@ -130,9 +130,9 @@ fn answer(mut link: Link, mailbox: &NodeMailbox) {
             break;
         }
     }
-    // Nobody will call the sleepers any more, and nobody will tell a round.
+    // No further call or round will arrive, so the sleepers have to be woken.
     if !is_over {
-        // Rank 0 has gone without a word.
+        // Rank 0 has ended without a message.
         mailbox.note_loss(0, false);
         let losses = Losses { counted: vec![0], launched: vec![0] };
         let _ = serve(mailbox, &Call::Post(Order::End(losses)));
@@ -142,8 +142,8 @@ fn answer(mut link: Link, mailbox: &NodeMailbox) {
     let _ = serve(mailbox, &Call::Lower);
 }
 
-/// Numbers the nodes of processes the same way for all, from the number of each before a resize and after it: by the
-/// numbers afterwards, and nodes that nobody stays on behind these.
+/// Numbers nodes the same way on all processes, from each process's node before and after a resize:
+/// by the number after it, and then nodes on which no process stays.
 pub(super) fn number_nodes(known: &[(Option<usize>, Option<usize>)]) -> Vec<usize> {
     let end = known.iter().filter_map(|(_, after)| *after).max().map_or(0, |last| last + 1);
     let number = |&(before, after): &(Option<usize>, Option<usize>)| {
@@ -156,7 +156,7 @@ pub(super) fn number_nodes(known: &[(Option<usize>, Option<usize>)]) -> Vec<usiz
     known.iter().map(number).collect()
 }
 
-/// Bytes of a host's name on its way to rank 0.
+/// Bytes of a host's name in a message to rank 0.
 const HOST_BYTES: usize = 64;
 
 fn host_name() -> [u8; HOST_BYTES] {
@@ -168,8 +168,8 @@ fn host_name() -> [u8; HOST_BYTES] {
     bytes
 }
 
-/// A name for every node, from those of the processes that are the first there. Of nodes with the same name, all but
-/// the first have a number behind it.
+/// Returns a name for every node, from the first process of each. Of nodes with the same name, all
+/// but the first get a number appended.
 fn hosts<'a>(named: impl Iterator<Item = ((usize, usize), &'a [u8])>, nodes: usize) -> Vec<String> {
     let mut hosts = vec![String::new(); nodes];
     for ((node, node_rank), bytes) in named {
@@ -196,10 +196,10 @@ mod tests {
 
     #[test]
     fn nodes_of_leavers_and_joiners_have_numbers_of_their_own() {
-        // Rank 0 stays on node 0; node 1 is left, and the new node 1 is another one.
+        // Rank 0 stays on node 0; node 1 is left, and the new node 1 is a different node.
         let moved = [(Some(0), Some(0)), (Some(1), None), (Some(1), None), (None, Some(1))];
         assert_eq!(number_nodes(&moved), [0, 3, 3, 1]);
-        // One of the processes of node 1 stays there: a leaver beside it has its number.
+        // One process of node 1 stays there: the leaver on that node gets the same number.
         let halved = [(Some(0), None), (Some(1), Some(0)), (Some(1), None), (None, Some(1))];
         assert_eq!(number_nodes(&halved), [2, 0, 0, 1]);
         assert_eq!(number_nodes(&[]), [0; 0]);

@@ -1,4 +1,4 @@
-//! The sleep of a process that is parked.
+//! Sleep of a parked process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,16 +11,17 @@ use crate::node::mailbox::{MailboxError, NodeMailbox};
 
 const CALL: &str = "wait";
 
-/// A process that is called in again within this time has not given its memory back: the next resize does not wait for
-/// that.
+/// A process called in again within this time has not released its memory, so the next resize does
+/// not wait for that.
 const SETTLED: Duration = Duration::from_millis(250);
 
 impl World {
-    /// Sleeps, without a core, until this process is called in or the job is over: whether it joins. Local, for
-    /// parked processes.
+    /// Sleeps, without using a core, until this process is called in or the job is over; returns
+    /// true if it joins. Local, for parked processes.
     ///
-    /// The parts of the world's arrays went with the commit. Memory that the C library's allocator holds beyond the
-    /// used part goes back to the kernel once the process has slept for a quarter of a second (glibc's `malloc_trim`).
+    /// The arrays' parts on this process were released by the commit. Unused memory in the C
+    /// library's allocator is returned to the kernel once the process has slept for a quarter of a
+    /// second (glibc's `malloc_trim`).
     ///
     /// # Errors
     /// [`Error::InvalidState`] for a rank, [`Error::Dead`] when a process of the node has ended.
@@ -41,7 +42,7 @@ impl World {
                     self.lifecycle = Lifecycle::Ended { mailbox: Some(mailbox), losses };
                     return Ok(false);
                 }
-                // Rung for again: the ranks have come.
+                // The second ring: the ranks have entered.
                 Order::Resize(resize) if ready.as_ref() == Some(&resize) => {
                     (self.epoch, self.ranks) = (resize.epoch, resize.old.clone());
                     self.lifecycle = Lifecycle::Called { mailbox, pending: Some(resize) };
@@ -52,7 +53,7 @@ impl World {
                     mailbox.say_ready(resize.number);
                     ready = Some(resize);
                 }
-                // Taken back.
+                // The resize was withdrawn.
                 Order::Resize(_) => {
                     mailbox.sit(Seat::Asleep);
                     ready = None;
@@ -63,7 +64,7 @@ impl World {
     }
 }
 
-/// Until somebody rings. Memory is given back when nobody does for a while.
+/// Sleeps until a ring. Releases memory if none arrives for a while.
 fn sleep(mailbox: &NodeMailbox, rings: u32) -> Result<u32, MailboxError> {
     match mailbox.wait_for_ring(rings, Some(Instant::now() + SETTLED)) {
         Err(MailboxError::Late) => {

@@ -22,43 +22,45 @@ use crate::observe::measured;
 
 /// A resize between its beginning and its end.
 ///
-/// Dropped without [`commit`](Self::commit), it gives the resize up, together with the others at their commit.
+/// Dropping it without [`commit`](Self::commit) gives the resize up, which the other ranks learn at
+/// their commit.
 #[derive(Debug)]
 pub struct Window<'a> {
     pub(super) world: &'a mut World,
     resize: ResizePlan,
     pub(super) part: Part,
-    /// Old ranks, then joiners; the old communicator itself when nobody joins.
+    /// Old ranks, then joiners; `None` when no process joins: the window uses the old communicator.
     everybody: Option<Communicator>,
-    /// The new ranks; none in a leaver. `everybody` when nobody leaves.
+    /// The new ranks; `None` in a leaver, and if no process leaves: then all ranks are new ranks.
     new: Option<Communicator>,
-    /// All live processes once those who were started have come; none where nobody was.
+    /// All live processes once the spawned ones have joined; `None` if none was spawned.
     wide: Option<Communicator>,
-    /// Joiners that have come, and rank 0.
+    /// Connected joiners, and rank 0.
     joiners: Vec<Joiner>,
-    /// All live processes afterwards, and where they meet, when some have come or go for good.
+    /// All live processes after the resize, with their mailboxes; `None` if the set of processes
+    /// does not change.
     after: Option<After>,
-    /// Why it has to be given up: those who were started did not come.
+    /// Why the resize has to be given up: the spawned processes did not join.
     doomed: Option<String>,
     closed: bool,
-    /// The number of the node, once those who were started have met the others.
+    /// Index of the node, once the spawned processes have met the others.
     node: Option<usize>,
-    /// The resize in a memory profile, to the end of the window.
+    /// Marks the resize in a memory profile until the window closes.
     _region: Region,
 }
 
-/// Report of a process that meets the others of the world to come.
+/// Report of a process on the new set of processes it has met.
 #[derive(Serialize, Deserialize)]
 struct Met {
     reason: Option<String>,
-    /// The number of its node before the resize, and after it.
+    /// Index of its node before the resize, and after it.
     nodes: (Option<usize>, Option<usize>),
 }
 
-/// State that a world stands on after processes have come or gone.
+/// The new set of live processes, which the world uses after the commit.
 #[derive(Debug)]
 struct After {
-    /// None where it is unchanged since the window.
+    /// `None` if it is unchanged since the window.
     base: Option<Communicator>,
     site: Site,
     rings: u32,
@@ -90,7 +92,7 @@ impl<'a> Window<'a> {
         let part = resize.part_of(world.process);
         let watch = world.liveness();
         let look = || watch.check();
-        // All are here before communicators are made.
+        // Every rank has arrived before communicators are made.
         if let Some(old) = world.lifecycle.current() {
             old.barrier(&wait_limits(world.patience, &look)).map_err(Error::group(CALL))?;
         }
@@ -103,7 +105,7 @@ impl<'a> Window<'a> {
             Joined::Nobody => {}
             Joined::All(all, known) => (wide, joiners) = (Some(all), known),
             Joined::Missing(reason) => {
-                // The window is one of those who are there, to be given up.
+                // The window holds only the present processes, which give it up.
                 resize.new.retain(|&process| process < world.base.size());
                 resize.units.clear();
                 doomed = Some(reason);
@@ -151,7 +153,7 @@ impl<'a> Window<'a> {
             next.set_tag(tag).map_err(&failed)?;
         }
         if !window.resize.units.is_empty() {
-            // Data move between processes that know on which node each is.
+            // Moving data requires the node index of every process.
             let patience = window.world.patience;
             let met = window.liveness().within(patience, |limits| window.meet_anew(limits))?;
             window.doomed = met.map(|(rank, reason)| format!("rank {rank}: {reason}"));
@@ -159,14 +161,14 @@ impl<'a> Window<'a> {
         Ok(window)
     }
 
-    /// Over those of this node who are in the window, also those who were started for it once they have come.
+    /// Checks the participants on this node, including spawned joiners once connected.
     pub(super) fn liveness(&self) -> LivenessCheck {
         let after = self.after.as_ref().map(|after| &after.site.mailbox);
         LivenessCheck::over(self.world.lifecycle.mailbox().into_iter().chain(after).cloned())
             .and(self.joiners.clone())
     }
 
-    /// The number of the node of this process, the same for all of everybody there. Local.
+    /// Index of this process's node, the same for all ranks of the window on that node. Local.
     #[must_use]
     pub fn node(&self) -> usize {
         let mailbox = self.world.lifecycle.mailbox();
@@ -184,7 +186,7 @@ impl<'a> Window<'a> {
     pub fn all_ranks(&self) -> &Communicator {
         match (&self.everybody, self.world.lifecycle.current()) {
             (Some(all), _) | (None, Some(all)) => all,
-            // A joiner is only there when somebody joins.
+            // Not reached: a process without an old communicator is a joiner.
             (None, None) => self.wide.as_ref().unwrap_or(&self.world.base),
         }
     }
@@ -221,7 +223,7 @@ impl<'a> Window<'a> {
         self.resize.joiners().count()
     }
 
-    /// The new ranks, as ranks of everybody.
+    /// The new ranks, as ranks of [`all_ranks`](Self::all_ranks).
     pub(super) fn next_places(&self) -> Vec<usize> {
         let everybody = self.resize.all_ranks();
         let place = |member: &usize| everybody.iter().position(|other| other == member);
@@ -235,7 +237,8 @@ impl<'a> Window<'a> {
         (self.resize.old.len() - leave, leave, join)
     }
 
-    /// An intercommunicator between the old ranks and the joiners; none when nobody joins. Collective over everybody.
+    /// Makes an intercommunicator between the old ranks and the joiners; `None` when no process
+    /// joins. Collective over all ranks of the window.
     ///
     /// # Errors
     /// [`Error::Group`].
@@ -263,7 +266,8 @@ impl<'a> Window<'a> {
         Ok(Some(inter))
     }
 
-    /// Broadcasts the value of rank 0, such as the number of the step, to all ranks of the window. Collective over them.
+    /// Broadcasts the value of rank 0, such as the number of the step. Collective over all ranks of
+    /// the window.
     ///
     /// # Errors
     /// [`Error::Group`].
@@ -292,7 +296,8 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// As [`broadcast`](Self::broadcast), for bytes: returns those of rank 0. Collective over all ranks of the window.
+    /// Broadcasts the bytes of rank 0, as [`broadcast`](Self::broadcast) does a value, and returns
+    /// them. Collective over all ranks of the window.
     ///
     /// # Errors
     /// [`Error::Group`].
@@ -301,14 +306,14 @@ impl<'a> Window<'a> {
         self.liveness().within(self.world.patience, broadcast).map_err(Error::group("broadcast"))
     }
 
-    /// Ends the resize: the world is the new one if all ranks say so, and the old one if any has a reason against it.
-    /// Collective over everybody.
+    /// Ends the resize: it takes effect if every rank passes `Ok`, and is given up if any rank
+    /// passes a reason against it. Collective over all ranks of the window.
     ///
-    /// Leavers are parked afterwards, and so are joiners of a resize that was given up; those of them that were
-    /// started later have [ended](super::Status::Ended).
+    /// Leavers are parked afterwards, and so are the joiners of a resize that was given up; spawned
+    /// processes among them have [ended](super::Status::Ended) instead.
     ///
     /// # Errors
-    /// [`Error::Aborted`] with the first reason, the same everywhere; [`Error::Group`].
+    /// [`Error::Aborted`] with the first reason, the same on all ranks; [`Error::Group`].
     #[doc(alias = "MPI_Comm_adapt_commit")]
     pub fn commit(mut self, mine: Result<(), String>) -> Result<(), Error> {
         self.close(mine)
@@ -317,7 +322,7 @@ impl<'a> Window<'a> {
     fn close(&mut self, mine: Result<(), String>) -> Result<(), Error> {
         self.closed = true;
         let decided = self.decide(mine);
-        // The resize is no part of an iteration.
+        // The resize does not count as part of an iteration.
         self.world.mpi_ratio.restart();
         measured::reset_loops();
         decided.inspect_err(|error| {
@@ -371,7 +376,7 @@ impl<'a> Window<'a> {
         if given_up.is_some() {
             self.give_up_meeting()?;
         }
-        // Nobody may probe before the signal is lowered everywhere.
+        // No rank may probe before the signal is lowered on all nodes.
         if let Some(coordinator) = &self.world.coordinator {
             let outcome = match &given_up {
                 None => Ok(()),
@@ -387,7 +392,7 @@ impl<'a> Window<'a> {
             mailbox.reset_round();
         }
         self.world.round = 0;
-        // After this barrier joiners of a resize that was given up may end.
+        // After this barrier the joiners of an aborted resize may end.
         self.joiners.clear();
         let barrier = |limits: &WaitLimits<'_>| self.all_ranks().barrier(limits);
         self.liveness().within(self.world.patience, barrier).map_err(&failed)?;
@@ -448,13 +453,14 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// All who will live meet over their communicator, before anything has changed. The first rank that could not,
-    /// and why. Collective over everybody; nobody sleeps then.
+    /// Makes the mailboxes of the processes that remain, before anything has changed. Returns the
+    /// first rank that failed, and why. Collective over all ranks of the window; no process sleeps
+    /// then.
     fn meet_anew(&mut self, limits: &WaitLimits<'_>) -> Result<Option<(usize, String)>, Error> {
         let all = self.wide.as_ref().unwrap_or(&self.world.base);
         let mut reason = None;
         if !self.resize.gone.contains(&self.world.process) {
-            // The wide one came without the lost.
+            // The wide communicator was made without the lost processes.
             let gone = match &self.wide {
                 Some(_) => {
                     let gone = self.resize.gone.iter().copied();
@@ -499,13 +505,13 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The world stands on other processes from now on.
+    /// Switches the world to the new set of processes.
     fn go_over(&mut self, had_started: bool) -> Result<(), Error> {
         let failed = Error::group("commit");
         let world = &mut *self.world;
         let wide = self.wide.take();
         let Some(after) = self.after.take() else {
-            // Gone: nothing is left but those it was started with.
+            // This process leaves for good and keeps only the processes it was spawned with.
             let base = world.unit.take().map(|unit| std::mem::replace(&mut world.base, unit));
             for all in [wide, base].into_iter().flatten() {
                 all.free().map_err(&failed)?;
@@ -532,7 +538,7 @@ impl<'a> Window<'a> {
         }
         world.process = world.base.rank();
         world.rings = after.rings;
-        // Its link has been hung up.
+        // The coordinator has closed the old agent's link.
         world.agent = after.site.agent;
         world.lifecycle.set_mailbox(after.site.mailbox);
         world.guard_own();
@@ -559,7 +565,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// A resize that cannot be ended by those who are in it.
+/// A resize that its participants cannot end.
 struct Lost {
     resize: Option<ResizePlan>,
     before: Option<Arc<NodeMailbox>>,
@@ -567,14 +573,14 @@ struct Lost {
 }
 
 impl Lost {
-    /// Its request has an end all the same.
+    /// Reports the cause, so that the request of the resize still ends.
     fn tell_of(&self, error: &Error, coordinator: &Shared) {
         if !matches!(error, Error::Aborted { .. } | Error::InvalidState { .. }) {
             coordinator.lost(Cause::new(self.kind(), error.to_string()));
         }
     }
 
-    /// A joiner, if one has ended on this node and nobody else has.
+    /// Returns `JoinerLost` if only joiners have ended on this node, else `MemberLost`.
     fn kind(&self) -> CauseKind {
         let Some(resize) = &self.resize else { return CauseKind::MemberLost };
         let dead = |mailbox: &Option<Arc<NodeMailbox>>| {
@@ -595,7 +601,7 @@ impl Lost {
 impl Drop for Window<'_> {
     fn drop(&mut self) {
         if !self.closed {
-            // Whatever goes wrong now, somebody else is told.
+            // A drop cannot return an error; the other ranks learn of the failure through the vote.
             let _ = self.close(Err("the window was left without a commit".to_owned()));
         }
     }

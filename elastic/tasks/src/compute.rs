@@ -1,4 +1,4 @@
-//! Steps of tasks inside a rank: threads take children from each other.
+//! Steps of tasks inside a rank: its threads steal children from each other.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,14 +11,14 @@ use super::Task;
 use super::error::{TaskError, with_sources};
 use super::message::Failure;
 
-/// Work of a rank's threads.
+/// Work for a rank's threads.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Job<T, O> {
-    /// Split, for children that are given out.
+    /// Split a task for children that are given out.
     Split(T),
-    /// Compute with everything below it.
+    /// Compute a task and all its descendants.
     Compute(T),
-    /// Merge the results of the children.
+    /// Merge the results of a task's children.
     Merge(T, Vec<O>),
 }
 
@@ -29,30 +29,31 @@ pub(crate) enum Outcome<T, O> {
     Merged(O),
     Computed {
         output: O,
-        /// Tasks that were computed sequentially.
+        /// Tasks computed sequentially.
         leaves: u64,
         work: u64,
-        /// Seconds that it took all threads together.
+        /// Seconds used by all threads together.
         seconds: f64,
     },
-    /// Given back uncomputed.
+    /// Returned uncomputed.
     Interrupted(T),
     Failed(Failure),
 }
 
-/// Words between the rank's main thread and its jobs.
+/// State shared by the rank's main thread and its jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     pub interrupt: AtomicBool,
-    /// Work and nanoseconds of sequential calls since they were last taken.
+    /// Work and nanoseconds of sequential calls since the last reading.
     leaves: (AtomicU64, AtomicU64),
 }
 
 impl Control {
-    /// Takes the work and the seconds of the sequential calls since the last time.
+    /// Returns the work and the seconds of sequential calls since the last time, and resets both.
     pub fn take_leaves(&self) -> (u64, f64) {
         let (work, nanoseconds) = &self.leaves;
-        // Of a call that ends now one may be taken later than the other, which a mean bears.
+        // The two values of a call that ends now may be read separately, which does not matter for
+        // a mean.
         (work.swap(0, Ordering::Relaxed), nanoseconds.swap(0, Ordering::Relaxed) as f64 / 1e9)
     }
 }
@@ -83,14 +84,15 @@ impl Recursion<'_> {
             return Ok(output);
         }
         let (children, _) = self.timed(|| split(task))?;
-        // The first error that is found ends the rest; a real one is preferred by `run`'s caller only among ranks.
+        // The first error found ends the rest; only among ranks does the caller of `run` prefer a
+        // real one.
         let results: Result<Vec<_>, _> =
             children.par_iter().with_max_len(1).map(|child| self.compute(child)).collect();
         let results = results?;
         Ok(self.timed(|| task.merge(results))?.0)
     }
 
-    /// Does a step and adds its time up; returns the nanoseconds, too.
+    /// Runs a step and adds its duration; returns the nanoseconds, too.
     fn timed<R>(&self, step: impl FnOnce() -> Result<R, TaskError>) -> Result<(R, u64), Stopped> {
         let begin = Instant::now();
         let done = step().map_err(Stopped::Failed)?;
@@ -100,7 +102,7 @@ impl Recursion<'_> {
     }
 }
 
-/// Children of a task, each smaller than it: the recursion ends.
+/// Returns the children of a task, each smaller than it, so that the recursion ends.
 fn split<T: Task>(task: &T) -> Result<Vec<T>, TaskError> {
     let children = task.split()?;
     let size = task.size();
@@ -116,7 +118,7 @@ fn split<T: Task>(task: &T) -> Result<Vec<T>, TaskError> {
     }
 }
 
-/// Runs a job on the threads of the current pool. A panic of the task is its failure.
+/// Runs a job on the threads of the current pool. A panic counts as a failure of the task.
 pub(crate) fn run<T: Task>(
     rank: usize,
     job: Job<T, T::Output>,

@@ -1,13 +1,14 @@
-//! Costs that decide if a task goes to another rank: those of messages and of computing, given or measured.
+//! Costs that decide whether a task is sent to another rank: costs of messages and of computing,
+//! given or measured.
 
 use std::time::Duration;
 
-/// Costs of messages, which the work of a task has to outweigh for the task to be sent.
+/// Costs of messages, which the work of a task must outweigh for the task to be sent.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct SendCost {
-    /// Seconds that a message takes at least, until the other rank has taken it.
+    /// Seconds that a message takes at least, until the other rank has received it.
     pub latency: f64,
-    /// Seconds for each byte of a task, with its result's way back.
+    /// Seconds for each byte of a task, including the return of its result.
     pub per_byte: f64,
 }
 
@@ -15,28 +16,29 @@ impl SendCost {
     /// Costs before any are measured.
     pub const UNMEASURED: Self = Self { latency: 100e-6, per_byte: 10e-9 };
 
-    /// Seconds that a task of so many bytes and its result are under way. Pure.
+    /// Seconds for sending a task of this size and returning its result. Pure.
     #[must_use]
     pub fn sending(self, bytes: usize) -> f64 {
         2.0 * self.latency + bytes as f64 * self.per_byte
     }
 
-    /// Returns true if computing is expected to take longer than sending the task and receiving its result. While no
-    /// task has been computed, small ones are worth it, and large ones by the time of the leaves so far. Pure.
+    /// Returns true if computing is expected to take longer than sending the task and receiving its
+    /// result. While no task has been computed, small tasks are worth it, and large ones are judged
+    /// by the leaves so far. Pure.
     #[must_use]
     pub fn is_worth(self, bytes: usize, work: u64, speed: &Speed) -> bool {
         let sending = self.sending(bytes);
         let is_longer = |computing: f64| computing > sending;
         match speed.of_tasks.expects(work) {
             Some(computing) => is_longer(computing),
-            // Messages are lost time then, but not much.
+            // The messages are then lost time, but only a little.
             None if sending <= 4.0 * self.latency => true,
             None => speed.of_leaves.expects(work).is_some_and(is_longer),
         }
     }
 }
 
-/// Seconds for each unit, as measured so far.
+/// Measured seconds per unit.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Rate {
     seconds: f64,
@@ -50,54 +52,54 @@ impl Rate {
         self.seconds += seconds;
     }
 
-    /// As [`measured`](Self::measured), with the latest ten or so counting most.
+    /// Adds a measurement as [`measured`](Self::measured) does, with the latest ten or so counting
+    /// most.
     fn measured_lately(&mut self, units: f64, seconds: f64) {
         const KEPT: f64 = 0.9;
         *self = Self { seconds: self.seconds * KEPT, units: self.units * KEPT };
         self.measured(units, seconds);
     }
 
-    /// Seconds for a unit; none before the first measurement. Pure.
+    /// Seconds per unit; `None` before the first measurement. Pure.
     #[must_use]
     pub fn per_unit(&self) -> Option<f64> {
         (self.units > 0.0).then(|| self.seconds / self.units)
     }
 
-    /// Expected seconds for so much work; none before the first measurement. Pure.
+    /// Expected seconds for this work; `None` before the first measurement. Pure.
     #[must_use]
     pub fn expects(&self, work: u64) -> Option<f64> {
         self.per_unit().map(|seconds| work as f64 * seconds)
     }
 }
 
-/// Speed of a rank's computing, in seconds for each unit of work.
+/// Speed of a rank's computing, in seconds per unit of work.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Speed {
-    /// Of whole tasks that were computed. They are as large as those that are sent.
+    /// Speed of whole tasks, which have the size of tasks that are sent.
     pub of_tasks: Rate,
-    /// Of sequential calls, also inside of tasks that are still being computed.
+    /// Speed of sequential calls, including those inside tasks still being computed.
     pub of_leaves: Rate,
 }
 
-/// Costs of messages as measured by the tasks of this rank that others computed.
+/// Costs of messages, measured from this rank's tasks that other ranks computed.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Trips {
-    /// Of small tasks, there and back.
+    /// Round trips of small tasks.
     small: Rate,
-    /// Of the bytes of large tasks.
+    /// Bytes of large tasks.
     bytes: Rate,
 }
 
 impl Trips {
-    /// Bytes from which on a trip tells of bytes rather than of messages.
+    /// Size in bytes from which a trip measures the cost of bytes rather than of messages.
     pub const LARGE: usize = 64 << 10;
 
-    /// Times that packing a task fits into its way: the task is unpacked, its result packed and unpacked, and either
-    /// is copied by messages.
+    /// Estimated ratio of the time per byte of a trip to the time of packing: the task is unpacked,
+    /// its result is packed and unpacked, and messages copy both.
     const PACKINGS: f64 = 8.0;
 
-    /// Adds a trip: a task of so many bytes was under way for so long, there and back, without the time that the
-    /// other rank had it.
+    /// Adds a round trip of a task of this size, without the time that the other rank had the task.
     pub fn measured(&mut self, bytes: usize, under_way: Duration) {
         let seconds = under_way.as_secs_f64();
         if bytes < Self::LARGE {
@@ -113,8 +115,9 @@ impl Trips {
         there_and_back.map_or(SendCost::UNMEASURED.latency, |seconds| seconds / 2.0)
     }
 
-    /// Costs by these trips. Before the first one of a large task bytes cost what packing one of this rank's took;
-    /// before that, [`SendCost::UNMEASURED`]. Pure.
+    /// Returns the costs measured by these trips. Before the first trip of a large task the cost of
+    /// bytes follows from the packing of one of this rank's tasks; before that it is
+    /// [`SendCost::UNMEASURED`]. Pure.
     #[must_use]
     pub fn cost(&self, packing: &Rate) -> SendCost {
         let packed = || packing.per_unit().map(|seconds| seconds * Self::PACKINGS);

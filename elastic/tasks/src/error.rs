@@ -7,7 +7,8 @@ use elastic::Error;
 /// Error of a task.
 pub type TaskError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Cause for which a run of tasks has no result: the same on all ranks, but for the first and the last two.
+/// Why a run of tasks has no result: the same on all ranks, except for the first variant and the
+/// last two.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TasksError {
@@ -19,7 +20,8 @@ pub enum TasksError {
         /// Its value, and the remedy.
         reason: &'static str,
     },
-    /// A rank could not begin: threads that could not be started, or no root on rank 0. Nothing was run.
+    /// A rank could not begin: its threads could not be started, or rank 0 has no root. Nothing was
+    /// run.
     #[error("tasks: rank {rank} could not begin: {reason}")]
     Start {
         /// The rank.
@@ -35,10 +37,10 @@ pub enum TasksError {
         /// The error of the task, with its sources.
         reason: String,
     },
-    /// The communication library.
+    /// An error of the communication library.
     #[error("tasks: {0}")]
     Group(#[from] GroupError),
-    /// The elastic world.
+    /// An error of the elastic world.
     #[error("tasks: {0}")]
     World(#[from] Error),
 }

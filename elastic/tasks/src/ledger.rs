@@ -1,12 +1,15 @@
-//! A rank's tasks as a state machine over plain data: it gets messages, outcomes and the time, and says what to do.
+//! A rank's tasks as a state machine over plain data: it receives messages, outcomes and the time,
+//! and returns actions.
 //!
-//! Tasks that can be taken are in a deque: the rank takes the newest, others get the oldest, which is the largest. A rank
-//! without work asks its parent in the tree of ranks, which passes the request on to its own parent and then to a rank
-//! that it gave a task to, until one has a task; the last one answers that there is none, and the rank asks anew later.
-//! It asks on its own node first.
+//! Available tasks are in a deque: the rank takes the newest, other ranks get the oldest, which is
+//! the largest. A rank without work asks its parent in the tree of ranks. The parent passes the
+//! request on to its own parent, and then to a rank that it gave a task to, until one has a task;
+//! the last one answers that there is none, and the requester asks again later. It asks on its own
+//! node first.
 //!
-//! A run ends in two steps. A rank that is told to stop starts nothing more, and is *quiet* when nothing is computed and
-//! all it sent is answered or acknowledged. When all are quiet no message is under way, and all leave.
+//! A run ends in two steps. A stopped rank starts nothing more, and is *quiet* when nothing is
+//! computed and everything it sent is answered or acknowledged. When all ranks are quiet no message
+//! is under way, and all leave.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -18,7 +21,7 @@ use super::neighbours::{Neighbours, Scope};
 use super::policy::{Decision, Place, Policy};
 use super::{Counts, Task};
 
-/// Time after which a rank asks again that was told there is no task: at first, and at most.
+/// Time after which a rank asks again if there was no task: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(5));
 
 /// Unchanging facts about a rank's run.
@@ -31,20 +34,20 @@ pub(crate) struct Setting {
     pub policy: Policy,
     pub threshold: u64,
     pub workers: u64,
-    /// None: measured.
+    /// `None`: the cost is measured.
     pub cost: Option<SendCost>,
 }
 
 type Output<T> = <T as Task>::Output;
 pub(crate) type MessageOf<T> = Message<T, Output<T>>;
 
-/// Effect that the ledger asks for.
+/// Action that the ledger requests.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Action<T, O> {
-    /// Run a job on a thread; its outcome comes back with the number.
+    /// Run a job on a thread; its outcome is returned with this number.
     Start(u64, Job<T, O>),
     Send(usize, Message<T, O>),
-    /// Interrupt the jobs that are running.
+    /// Interrupt the running jobs.
     Interrupt,
     /// Probe the world for a resize.
     Probe,
@@ -54,9 +57,10 @@ struct Ready<T> {
     task: T,
     place: Place,
     origin: Option<Origin>,
-    /// The last child of a task that stays where it was split.
+    /// True for the last child of a task, if it stays where it was split.
     stays: bool,
-    /// Bytes of its message, once somebody has asked for it; none where it cannot be serialised.
+    /// Size of its message in bytes, once a rank has asked for it; the inner `None` if it cannot be
+    /// serialised.
     bytes: Option<Option<usize>>,
 }
 
@@ -66,7 +70,7 @@ impl<T> Ready<T> {
     }
 }
 
-/// A task of this rank that another one has.
+/// A task of this rank that another rank has.
 struct Away {
     rank: usize,
     since: Duration,
@@ -89,7 +93,7 @@ struct Running {
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     Working,
-    /// Of rank 0's word or, before a resize, none.
+    /// With rank 0's result or, before a resize, without one.
     Stopping(Option<Result<(), Failure>>),
     Left(Option<Result<(), Failure>>),
 }
@@ -101,12 +105,12 @@ pub(crate) struct Ledger<T: Task> {
     next: u64,
     ready: VecDeque<Ready<T>>,
     waiting: BTreeMap<u64, Waiting<T>>,
-    /// Waiting tasks whose results have all come.
+    /// Waiting tasks with complete results.
     complete: Vec<u64>,
     running: BTreeMap<u64, Running>,
     /// Ranks that were given a task and have not asked since.
     lent: BTreeSet<usize>,
-    /// This rank's tasks that were sent, and other ranks' tasks with the times at which they came.
+    /// This rank's tasks that were sent, and other ranks' tasks with their times of arrival.
     away: BTreeMap<Origin, Away>,
     taken: BTreeMap<Origin, Duration>,
     is_asking: bool,
@@ -121,7 +125,7 @@ pub(crate) struct Ledger<T: Task> {
     quiet: usize,
     is_quiet: bool,
     speed: Speed,
-    /// To ranks of the own node, and to those of others.
+    /// Trips to ranks of the same node, and to ranks of other nodes.
     trips: [Trips; 2],
     /// Packs a task to measure it, and returns the seconds.
     pack: fn(&T) -> f64,
@@ -165,13 +169,13 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// Takes the root, on rank 0.
+    /// Adds the root, on rank 0.
     pub fn begin(&mut self, root: T) {
         self.counts.given_out += 1;
         self.ready.push_back(Ready::new(root, Place::ROOT, None));
     }
 
-    /// Takes what all ranks of before have handed back, on rank 0.
+    /// Adds what all ranks of the previous session have handed back, on rank 0.
     pub fn take_back(&mut self, handovers: Vec<Handover<T, Output<T>>>) {
         let mut numbers = BTreeMap::new();
         let mut tasks = Vec::new();
@@ -184,7 +188,7 @@ impl<T: Task> Ledger<T> {
                 tasks.push((handover.rank, task));
             }
         }
-        // The oldest in front.
+        // Oldest first.
         tasks.sort_by_key(|(_, task)| task.place.level);
         let rank = self.setting.rank;
         for (owner, returned) in tasks {
@@ -206,7 +210,7 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// Hands all tasks back, once the rank has left before a resize.
+    /// Hands all tasks back, after the rank has left before a resize.
     pub fn hand_over(mut self) -> (Handover<T, Output<T>>, Counts) {
         let ready = self.ready.drain(..).map(|Ready { task, place, origin, .. }| Returned {
             node: 0,
@@ -224,7 +228,7 @@ impl<T: Task> Ledger<T> {
         (Handover { rank: self.setting.rank, tasks, output: self.output }, self.counts)
     }
 
-    /// Takes a message of another rank.
+    /// Handles a message of another rank.
     pub fn receive(&mut self, from: usize, message: MessageOf<T>, now: Duration) {
         match message {
             Message::Request { thief, seen, scope } => self.answer(thief, seen, scope, now),
@@ -254,12 +258,12 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// Takes the work and the seconds of sequential calls.
+    /// Adds the work and the seconds of sequential calls.
     pub fn measured(&mut self, (work, seconds): (u64, f64)) {
         self.speed.of_leaves.measured(work as f64, seconds);
     }
 
-    /// Takes the outcome of a job.
+    /// Handles the outcome of a job.
     pub fn finish(&mut self, job: u64, outcome: Outcome<T, Output<T>>, now: Duration) {
         let Some(Running { place, origin, last_in_place }) = self.running.remove(&job) else {
             return;
@@ -291,7 +295,7 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// Stops for a resize: all ranks do.
+    /// Stops for a resize, as all ranks do.
     pub fn stop_for_resize(&mut self, interrupts: bool) {
         self.phase = Phase::Stopping(None);
         if interrupts {
@@ -299,22 +303,22 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// Takes a failure in place of a result: of a task that could not be sent.
+    /// Delivers a failure in place of a result, for a task that could not be sent.
     pub fn fail(&mut self, origin: Option<Origin>, failure: Failure, now: Duration) {
         self.deliver(origin, Err(failure), now);
     }
 
-    /// Returns true if the rank's threads have something to do.
+    /// Returns true if the rank's threads have work.
     pub fn is_computing(&self) -> bool {
         !self.running.is_empty()
     }
 
-    /// Returns true if this rank goes on: it may probe for resizes.
+    /// Returns true if this rank has not stopped: it may probe for resizes.
     pub fn is_working(&self) -> bool {
         self.phase == Phase::Working
     }
 
-    /// The end, when all have left: the word of rank 0, or none before a resize.
+    /// Returns the end, once all ranks have left: rank 0's result, or `None` before a resize.
     pub fn end(&self) -> Option<Option<Result<(), Failure>>> {
         match &self.phase {
             Phase::Left(end) => Some(end.clone()),
@@ -322,12 +326,12 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// Result of the root, and the work of this rank.
+    /// Returns the result of the root, and the work of this rank.
     pub fn into_result(self) -> (Option<Output<T>>, Counts) {
         (self.output.and_then(Result::ok), self.counts)
     }
 
-    /// Takes what is to be done.
+    /// Returns the actions to carry out.
     pub fn actions(&mut self, now: Duration) -> Vec<Action<T, Output<T>>> {
         match &self.phase {
             Phase::Working => self.work(now),
@@ -361,7 +365,7 @@ impl<T: Task> Ledger<T> {
         self.ask(now);
     }
 
-    /// Merges what is complete: failures go on at once, and may complete others.
+    /// Merges complete tasks: failures are delivered at once, and may complete others.
     fn merge(&mut self, now: Duration) {
         while let Some(node) = self.complete.pop() {
             let Some(Waiting { task, place, origin, results }) = self.waiting.remove(&node) else {
@@ -398,7 +402,7 @@ impl<T: Task> Ledger<T> {
         self.actions.push(Action::Start(number, job));
     }
 
-    /// Brings a result to where it is waited for.
+    /// Delivers a result to the task that waits for it.
     fn deliver(
         &mut self,
         origin: Option<Origin>,
@@ -439,7 +443,7 @@ impl<T: Task> Ledger<T> {
         self.actions.push(Action::Interrupt);
     }
 
-    /// Answers a rank without work, or passes its request on.
+    /// Answers a request of a rank without work, or passes it on.
     fn answer(&mut self, thief: usize, mut seen: Vec<usize>, scope: Scope, now: Duration) {
         self.lent.remove(&thief);
         if self.phase != Phase::Working || self.has_failed {
@@ -464,7 +468,7 @@ impl<T: Task> Ledger<T> {
         }
     }
 
-    /// Measures the way of a task, unless it went on to another rank.
+    /// Records the round-trip cost of a stolen task, unless the thief passed it on.
     fn came_back(
         &mut self,
         origin: Option<Origin>,
@@ -486,8 +490,9 @@ impl<T: Task> Ledger<T> {
         if self.neighbours.is_mate(other) { near } else { far }
     }
 
-    /// The oldest task that others can take, if it is worth its message: younger ones are smaller. None where the
-    /// rank's own idle threads need all: ranks would give the same task to each other for ever.
+    /// Takes the oldest task that other ranks may have, if it is worth its message: younger ones
+    /// are smaller. Returns `None` if the rank's own idle threads need all tasks: otherwise ranks
+    /// would pass the same task back and forth forever.
     fn take_oldest(&mut self, thief: usize) -> Option<(Ready<T>, usize)> {
         let idle = self.setting.threads.saturating_sub(self.running.len());
         if self.ready.len() <= idle {
@@ -495,7 +500,7 @@ impl<T: Task> Ledger<T> {
         }
         let index = self.ready.iter().position(|ready| !ready.stays)?;
         let Ready { task, bytes, .. } = self.ready.get_mut(index)?;
-        // A task that cannot be serialised stays.
+        // A task that cannot be serialised stays here.
         let bytes =
             *bytes.get_or_insert_with(|| postcard::experimental::serialized_size(task).ok());
         let (bytes, work) = (bytes?, task.work());
@@ -511,7 +516,7 @@ impl<T: Task> Ledger<T> {
         if !is_idle || self.is_asking || self.has_failed {
             return;
         }
-        // One whose node has nothing goes on to the others at once.
+        // After its own node had nothing, the rank asks the others at once.
         if self.refusals > 0 && self.neighbours.scope(self.refusals - 1) == Scope::All {
             let (first, most) = PAUSE;
             let pause = first.saturating_mul(1 << self.refusals.min(10)).min(most);
@@ -530,7 +535,7 @@ impl<T: Task> Ledger<T> {
         self.send(victim, Message::Request { thief, seen: vec![thief], scope });
     }
 
-    /// Says that this rank is quiet, once; rank 0 lets all leave when all are.
+    /// Reports once that this rank is quiet; rank 0 lets all ranks leave when all are quiet.
     fn settle(&mut self) {
         self.is_quiet = self.is_quiet
             || (self.running.is_empty() && !self.is_asking && self.unacknowledged == 0 && {
@@ -560,7 +565,7 @@ impl<T: Task> Ledger<T> {
         self.running.keys().copied()
     }
 
-    /// Costs of messages to a rank, as known now.
+    /// Returns the present costs of messages to a rank.
     pub fn cost_to(&mut self, other: usize) -> SendCost {
         let (given, packing) = (self.setting.cost, self.packing);
         given.unwrap_or_else(|| self.trips_to(other).cost(&packing))

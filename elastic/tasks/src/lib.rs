@@ -1,8 +1,9 @@
-//! Recursion as tasks: split, compute, merge, over the threads and ranks that there are.
+//! Recursion as tasks: split, compute, merge, over the available threads and ranks.
 //!
-//! A [`Task`] is an input that can be split into smaller ones, whose results can be merged. [`run`] computes one over
-//! all ranks of a communicator, [`run_in_world`] over ranks that come and go meanwhile, [`run_alone`] on the threads of
-//! this process. No process is started for a task: ranks without work ask others for some.
+//! A [`Task`] is an input that can be split into smaller ones, and that can merge their results.
+//! [`run`] computes one over all ranks of a communicator, [`run_in_world`] over ranks that join and
+//! leave meanwhile, [`run_alone`] on the threads of this process. No process is started for a task:
+//! ranks without work steal tasks.
 //!
 //! ```
 //! use elastic_tasks::{self as tasks, Options, Task, TaskError};
@@ -44,12 +45,12 @@
 //! |---|---|
 //! | which tasks are given out | `policy.rs` |
 //! | which tasks are worth a message, by given or measured costs | `cost.rs` |
-//! | whom a rank without work asks: its own node first | `neighbours.rs` |
+//! | which rank is asked for work: first on the same node | `neighbours.rs` |
 //! | a rank's tasks as a state machine: steals, results, failures, the end | `ledger.rs` |
 //! | steps of tasks on the rank's threads | `compute.rs` |
-//! | messages, and what is handed back before ranks change | `message.rs` |
+//! | messages, and the tasks handed back before ranks change | `message.rs` |
 //! | the loop of a rank over MPI | `session.rs`, `mail.rs` |
-//! | ranks that come and go | `malleable.rs` |
+//! | ranks that join and leave | `malleable.rs` |
 //!
 //! Source: explicit tasks of M. C. Cera (UFRGS, 2012).
 
@@ -78,16 +79,17 @@ pub use error::{TaskError, TasksError};
 pub use malleable::run_in_world;
 pub use policy::{Decision, Place, Policy};
 
-/// Input of a recursive computation. It and its output travel between ranks as bytes.
+/// Input of a recursive computation. It and its output are sent between ranks as bytes.
 pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Result of a task.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
-    /// Returns the size, in a unit of the program's own. A task whose size is at most the threshold is not split.
+    /// Returns the size, in the program's own unit. A task with a size of at most the threshold is
+    /// not split.
     fn size(&self) -> u64;
 
-    /// Returns the expected work, in a unit of the program's own: a task is not sent to another rank where that takes
-    /// longer than its work. The size, where nothing else is said.
+    /// Returns the expected work, in the program's own unit: a task is not sent to another rank if
+    /// sending takes longer than its work. Defaults to the size.
     fn work(&self) -> u64 {
         self.size()
     }
@@ -95,7 +97,7 @@ pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Splits the task into one or more smaller ones.
     ///
     /// # Errors
-    /// Any, which end the run on all ranks.
+    /// Any error, which ends the run on all ranks.
     fn split(&self) -> Result<Vec<Self>, TaskError>;
 
     /// Computes the task without splitting it.
@@ -104,24 +106,24 @@ pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// As [`split`](Self::split).
     fn sequential(&self) -> Result<Self::Output, TaskError>;
 
-    /// Merges the results of the children, which have the order of [`split`](Self::split).
+    /// Merges the results of the children, in the order of [`split`](Self::split).
     ///
     /// # Errors
     /// As [`split`](Self::split).
     fn merge(&self, results: Vec<Self::Output>) -> Result<Self::Output, TaskError>;
 }
 
-/// Behaviour of tasks that are being computed when the ranks change.
+/// What happens to running tasks when the ranks change.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Release {
-    /// They are computed to their end, which the resize waits for.
+    /// They are completed, which the resize waits for.
     #[default]
     Finish,
-    /// They are given back at their next split, and computed anew.
+    /// They are given back at their next split, and computed again.
     Interrupt,
 }
 
-/// Options of a run. All but the number of threads and the node are the same on all ranks.
+/// Options of a run. All except the number of threads and the node are the same on all ranks.
 #[derive(Clone, Debug)]
 pub struct Options {
     policy: Policy,
@@ -150,7 +152,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Makes the defaults: `AdaptiveInPlace`, threshold 1, a thread for each CPU that the caller may use now.
+    /// Makes the default options: `AdaptiveInPlace`, threshold 1, one thread for each CPU that the
+    /// caller may use now.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -174,29 +177,30 @@ impl Options {
         Self { threads: Some(threads), ..self }
     }
 
-    /// Sets the number of workers that the adaptive policies split for: more than there are makes smaller tasks, which
-    /// balance irregular work. Threads of all ranks, where nothing is said.
+    /// Sets the number of workers that the adaptive policies split for: more workers than exist
+    /// make smaller tasks, which balance irregular work. Defaults to the number of threads of all
+    /// ranks.
     #[must_use]
     pub fn workers(self, workers: u64) -> Self {
         Self { workers: Some(workers), ..self }
     }
 
-    /// Sets the cost of messages that tasks have to outweigh to be sent. Measured, where nothing is said: each rank
-    /// takes the times for which tasks that it sent were under way, apart for its own node and for others.
+    /// Sets the cost of messages that tasks have to outweigh to be sent. By default each rank measures
+    /// it from the round trips of its tasks, separately for its own node and for other nodes.
     #[must_use]
     pub fn send_cost(self, cost: SendCost) -> Self {
         Self { cost: Some(cost), ..self }
     }
 
-    /// Sets the number of this rank's node, as [`node_index`](quo::Context::node_index) of a context over the ranks has
-    /// it: a rank without work asks ranks of its own node first. One node, where nothing is said; in a world the nodes
-    /// are known.
+    /// Sets the number of this rank's node, as [`node_index`](quo::Context::node_index) of a
+    /// context over the ranks returns it: a rank without work asks ranks of its own node first.
+    /// Defaults to a single node; in a world the nodes are known.
     #[must_use]
     pub fn node(self, number: usize) -> Self {
         Self { node: Some(number), ..self }
     }
 
-    /// Sets the behaviour of tasks that are being computed when the ranks of a world change.
+    /// Sets what happens to running tasks when the ranks of a world change.
     #[must_use]
     pub fn release(self, release: Release) -> Self {
         Self { release, ..self }
@@ -208,7 +212,7 @@ impl Options {
         Self { probe: interval, ..self }
     }
 
-    /// Finds an option that cannot be used, and the reason.
+    /// Returns an option that cannot be used, and the reason.
     fn unusable(&self) -> Option<(&'static str, &'static str)> {
         let is_cost = |cost: f64| cost.is_finite() && cost >= 0.0;
         if self.threads == Some(0) {
@@ -230,17 +234,17 @@ impl Options {
 /// Work of this process in a run.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tasks that were given out here, with the root on the rank that had it.
+    /// Tasks given out by this process, including the root on the rank that had it.
     pub given_out: u64,
-    /// Tasks that were computed here with all below them.
+    /// Tasks computed by this process together with all their descendants.
     pub computed: u64,
-    /// Calls of [`Task::sequential`] in them.
+    /// Calls of [`Task::sequential`] in these tasks.
     pub leaves: u64,
-    /// Tasks that were sent to other ranks.
+    /// Tasks sent to other ranks.
     pub sent: u64,
-    /// Those of them that went to other nodes.
+    /// Part of them sent to other nodes.
     pub sent_away: u64,
-    /// Tasks that were handed back when ranks changed.
+    /// Tasks handed back when ranks changed.
     pub returned: u64,
 }
 
@@ -255,17 +259,17 @@ impl Counts {
     }
 }
 
-/// End of a run.
+/// Result of a run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Done<O> {
-    /// Result of the root, on rank 0; none elsewhere.
+    /// Result of the root, on rank 0; `None` on other ranks.
     pub output: Option<O>,
     /// Work of this process.
     pub counts: Counts,
 }
 
-/// Runs a task on the threads of this process, without MPI. Local; the threads run where the caller may run now, which
-/// inside of a phase is what the phase gave it.
+/// Runs a task on the threads of this process, without MPI. Local; the threads run on the CPUs that
+/// the caller may use now, which inside a phase are those of the phase.
 ///
 /// # Errors
 /// [`TasksError::Options`], [`TasksError::Start`], [`TasksError::Task`].
@@ -283,22 +287,23 @@ pub fn run_alone<T: Task>(root: T, options: &Options) -> Result<Done<T::Output>,
             Ok(Done { output: Some(output), counts })
         }
         compute::Outcome::Failed(failure) => Err(failure.into()),
-        // The job computes to its end.
+        // The job runs to its end.
         compute::Outcome::Interrupted(_)
         | compute::Outcome::Children(..)
         | compute::Outcome::Merged(_) => Err(message::Failure::Skipped.into()),
     }
 }
 
-/// Runs a task over the ranks of a communicator, which does not change meanwhile. Collective; rank 0 gives the root, and
-/// what the others give is dropped. Each rank computes on threads of its own, and its calling thread sends and receives:
-/// any thread level of MPI will do. Inside of a phase the threads run where the phase put the rank.
+/// Runs a task over the ranks of a communicator, which does not change meanwhile. Collective; rank
+/// 0 gives the root, and the roots of other ranks are dropped. Each rank computes on its own
+/// threads, while its calling thread sends and receives: any thread level of MPI is sufficient.
+/// Inside a phase the threads run where the phase put the rank.
 ///
 /// A task that fails or panics ends the run on all ranks; no further tasks are computed.
 ///
 /// # Errors
-/// [`TasksError::Start`] also for options that cannot be used, [`TasksError::Task`]: the same on all ranks.
-/// [`TasksError::Group`].
+/// [`TasksError::Start`], also for options that cannot be used, and [`TasksError::Task`]: the same
+/// on all ranks. [`TasksError::Group`].
 pub fn run<T: Task>(
     ranks: &Communicator,
     root: Option<T>,

@@ -10,24 +10,24 @@ use quo_mpi::{MpiGroup, Transfer};
 const LENGTH: u16 = 1;
 const BYTES: u16 = 2;
 
-/// In place of a length: this rank sends nothing more.
+/// Replaces a length: this rank sends nothing more.
 const END: u64 = u64::MAX;
 
-/// Messages that are taken one after the other before the rank does something else.
+/// Number of messages received in a row before the rank does other work.
 pub(super) const AT_ONCE: usize = 64;
 
-/// A communicator of a run's own, and the messages that are being sent over it.
+/// The communicator of a run, and the messages being sent over it.
 pub(super) struct Mail {
     group: MpiGroup,
     sent: VecDeque<Transfer>,
-    /// The next length of each other rank.
+    /// Pending receives of the next length, by rank.
     lengths: Vec<(usize, Transfer)>,
-    /// Position in `lengths` at which the next look begins.
+    /// Position in `lengths` at which the next check begins.
     next: usize,
 }
 
 impl Mail {
-    /// Collective over the communicator, which is duplicated.
+    /// Opens the mail over a duplicate of the communicator. Collective.
     pub fn over(ranks: &Communicator, limits: &WaitLimits<'_>) -> Result<Self, GroupError> {
         let group = ranks.group_within(limits)?;
         Ok(Self { group, sent: VecDeque::new(), lengths: Vec::new(), next: 0 })
@@ -37,7 +37,7 @@ impl Mail {
         &self.group
     }
 
-    /// Begins to receive from all others, until [`finish`](Self::finish).
+    /// Begins to receive from all other ranks, until [`finish`](Self::finish).
     pub fn open(&mut self) -> Result<(), GroupError> {
         for rank in self.others() {
             let length = self.next_length(rank)?;
@@ -55,7 +55,7 @@ impl Mail {
         self.group.begin_receive(from, vec![0; size_of::<u64>()], LENGTH)
     }
 
-    /// Takes a message that has come, from each rank in turn. Waits only for the rest of its bytes.
+    /// Receives an available message, from each rank in turn. Waits only for the rest of its bytes.
     pub fn take(
         &mut self,
         limits: &WaitLimits<'_>,
@@ -94,7 +94,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Lets go of what has been sent.
+    /// Drops completed sends.
     pub fn clear(&mut self) -> Result<(), GroupError> {
         let mut rest = VecDeque::new();
         while let Some(mut transfer) = self.sent.pop_front() {
@@ -106,12 +106,13 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns true if a message is being sent: long ones go only while both ranks call MPI.
+    /// Returns true if a message is being sent: long ones proceed only while both ranks call MPI.
     pub fn is_sending(&self) -> bool {
         !self.sent.is_empty()
     }
 
-    /// Tells all others that no message follows, and waits until all have. Collective; no message is under way.
+    /// Informs all other ranks that no message follows, and waits until all have done so.
+    /// Collective; no message is under way.
     pub fn finish(&mut self, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
         for rank in self.others() {
             self.send_length(rank, END)?;
@@ -130,5 +131,5 @@ pub(super) fn unlimited(check_peers: &dyn Fn() -> Result<(), GroupError>) -> Wai
     WaitLimits { deadline: None, check_peers }
 }
 
-/// Time between two looks at the other ranks.
+/// Time between two checks of the other ranks.
 pub(super) const LOOK: Duration = Duration::from_millis(100);

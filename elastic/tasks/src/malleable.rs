@@ -1,4 +1,4 @@
-//! Tasks over the ranks of an elastic world, which come and go meanwhile.
+//! Tasks over the ranks of an elastic world, which join and leave meanwhile.
 
 use std::time::Duration;
 
@@ -40,13 +40,16 @@ impl Around for Elastic<'_> {
     }
 }
 
-/// Runs a task over the ranks of a world while the world may grow and shrink. Collective over the processes of the
-/// world: also those that are parked make the call, and sleep in it until they are called in.
+/// Runs a task over the ranks of a world while the world may grow and shrink. Collective over the
+/// processes of the world: parked processes make the call, too, and sleep in it until they are
+/// called in.
 ///
-/// Rank 0 has all ranks probe from time to time ([`Options::probe_every`]), which are the iterations of plans. At a
-/// resize tasks are computed to their end or given back ([`Options::release`]), all that is left goes to rank 0, which
-/// never leaves, and the new ranks take it from there. A process that is no rank at the end of the run stays asleep in
-/// the call, until the world ends or a later run calls it in; tasks of one world are therefore of one type.
+/// Rank 0 has all ranks probe from time to time ([`Options::probe_every`]); these probes are the
+/// iterations of plans. At a resize running tasks are completed or given back
+/// ([`Options::release`]), the remaining tasks go to rank 0, which never leaves, and the new ranks
+/// continue from there. A process that is no rank at the end of the run stays asleep in the call
+/// until the world ends or a later run calls it in; all tasks of one world are therefore of one
+/// type.
 ///
 /// # Errors
 /// As [`run`](super::run), and [`TasksError::World`].
@@ -69,7 +72,7 @@ pub fn run_in_world<T: Task>(
             let window = world.begin()?;
             window.broadcast(&mut probes)?;
             match window.commit(Ok(())) {
-                // Given up: the ranks are those of before.
+                // The resize was given up: the ranks are the same.
                 Ok(()) | Err(Error::Aborted { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,21 +1,21 @@
-//! Ranks that a rank without work asks: those of its own node before those of other nodes.
+//! Ranks that a rank without work asks: ranks of its own node before ranks of other nodes.
 //!
-//! Two trees carry requests: one over the ranks of each node, with the first of them at the root, and one over these
-//! first ranks, with rank 0 at the root.
+//! Two trees carry requests: one over the ranks of each node, with its first rank at the root, and
+//! one over these first ranks, with rank 0 at the root.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Ranks that a request for a task may come to.
+/// Ranks that a request for a task may reach.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Scope {
-    /// Those of the thief's node.
+    /// Ranks of the thief's node.
     Node,
     All,
 }
 
-/// A rank's place among the others.
+/// A rank's position among the other ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbours {
     rank: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of a rank, by the node of each rank.
+    /// Makes the neighbours of a rank, from the node of each rank.
     pub fn new(rank: usize, nodes: Vec<usize>) -> Self {
         let is_own = |other: &usize| nodes.get(*other) == nodes.get(rank);
         let (all, others): (Vec<_>, Vec<_>) = (0..nodes.len()).partition(is_own);
@@ -49,13 +49,13 @@ impl Neighbours {
         self.nodes.get(other) == self.nodes.get(self.rank)
     }
 
-    /// Scope of a request after so many refusals: twice the node, then twice all.
+    /// Returns the scope of a request after this many refusals: twice the node, then twice all.
     pub fn scope(&self, refusals: u32) -> Scope {
         if refusals % 4 < 2 && !self.mates.is_empty() { Scope::Node } else { Scope::All }
     }
 
-    /// The rank to ask after so many refusals, and how far it passes the request on. Each second time it is a random
-    /// rank. None: there is no other rank.
+    /// Returns the rank to ask after this many refusals, and how far it passes the request on.
+    /// Every second time it is a random rank. `None`: there is no other rank.
     pub fn victim(
         &self,
         refusals: u32,
@@ -78,7 +78,8 @@ impl Neighbours {
         known.or_else(any).map(|victim| (victim, scope))
     }
 
-    /// The rank to which a request goes on: the parent, or a rank that was given a task, of this node first.
+    /// Returns the rank that a request is passed on to: the parent, or a rank that was given a
+    /// task, on the same node first.
     pub fn next(
         &self,
         thief: usize,
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(asked(2), (2, Scope::All));
         assert_eq!(asked(3), (1, Scope::All));
         assert_eq!(asked(4), (2, Scope::Node));
-        // The first of its node, with nobody above it there.
+        // The first rank of its node, without a parent there.
         let first = Neighbours::new(2, vec![0, 0, 1, 1, 1]);
         assert_eq!(first.victim(0, &lent, 0), Some((3, Scope::Node)));
         assert_eq!(first.victim(0, &BTreeSet::from([0, 4]), 0), Some((4, Scope::Node)));
@@ -145,8 +146,8 @@ mod tests {
     }
 
     proptest! {
-        /// From any rank a request goes over different ranks, to none of another node where it may not, and over the
-        /// own node before others.
+        /// From any rank a request visits different ranks, none of another node if its scope
+        /// forbids that, and ranks of the same node before others.
         #[test]
         fn request_visits_each_rank_at_most_once(
             nodes in proptest::collection::vec(0_usize..4, 2..20),

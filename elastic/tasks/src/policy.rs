@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Rule that decides how far tasks are split into tasks that other ranks and threads can take.
+/// Rule for how far tasks are split into tasks that other ranks and threads can take.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Every child is given out, down to the threshold.
@@ -11,8 +11,8 @@ pub enum Policy {
     Lazy,
     /// Every child is given out until a level has as many tasks as there are workers. Below it, tasks recurse in place.
     Adaptive,
-    /// As `Adaptive`, with the last child computed in place: as many tasks are given out as there are tasks at the last
-    /// level, the root among them.
+    /// As `Adaptive`, with the last child computed in place: the number of tasks given out,
+    /// including the root, is that of the last level.
     #[default]
     AdaptiveInPlace,
 }
@@ -37,14 +37,14 @@ impl Place {
     }
 }
 
-/// Next step of a task.
+/// Decision about a task.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Compute the task here, with what it splits into.
+    /// Compute the task here, with all its descendants.
     Compute,
     /// Split the task and give its children out.
     GiveOut {
-        /// True if the last child stays with the worker that split.
+        /// True if the last child stays with the worker that split the task.
         last_in_place: bool,
     },
 }
@@ -71,7 +71,8 @@ impl Policy {
 mod tests {
     use super::*;
 
-    /// Tasks given out and tasks computed of a regular tree whose sizes are divided by `branches`.
+    /// Tasks given out and tasks computed of a regular tree in which each split divides the size by
+    /// `branches`.
     fn counts(
         policy: Policy,
         size: u64,

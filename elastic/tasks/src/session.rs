@@ -1,4 +1,4 @@
-//! The loop of a rank: between its ledger, its threads, and the messages of the others.
+//! The loop of a rank: connects its ledger, its threads, and the messages of other ranks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ use super::mail::{AT_ONCE, LOOK, Mail, unlimited};
 use super::message::{Failure, Handover, Message};
 use super::{Counts, Options, Release, Task, TasksError};
 
-/// Time between two looks for messages, while threads compute and while the rank has nothing to do.
+/// Time between two checks for messages, while threads compute and while the rank is idle.
 const NAP: (Duration, Duration) = (Duration::from_micros(500), Duration::from_micros(50));
 
 /// Beginning of a session.
 pub(super) enum Begin<T: Task> {
     /// The root, on rank 0.
     Root(Option<T>),
-    /// What all ranks of before have handed back, on rank 0.
+    /// What all ranks of the previous session have handed back, on rank 0.
     Returned(Vec<Handover<T, T::Output>>),
     /// On the other ranks.
     Nothing,
@@ -30,26 +30,27 @@ pub(super) enum Begin<T: Task> {
 /// End of a session.
 pub(super) enum End<T: Task> {
     Done(Option<T::Output>, Counts),
-    /// The ranks are about to change; on rank 0 with all that is left.
+    /// The ranks are about to change; on rank 0 with the remaining tasks.
     Resize(Begin<T>, Counts),
 }
 
-/// World of a session.
+/// The ranks in which a session runs.
 pub(super) trait Around {
-    /// Returns true if all ranks have come to a resize. Made by all ranks, after the same word of rank 0.
+    /// Returns true if all ranks have arrived at a resize. All ranks call it after the same message
+    /// of rank 0.
     fn probe(&mut self) -> Result<bool, TasksError>;
 
-    /// Time between two words of rank 0 to probe; none: the ranks stay.
+    /// Time between two messages of rank 0 to probe; `None`: the ranks do not change.
     fn interval(&self) -> Option<Duration>;
 
-    /// Number of this rank's node; none where nobody knows it.
+    /// Number of this rank's node; `None` if it is not known.
     fn node(&self) -> Option<usize>;
 
-    /// Fails when a rank has ended.
+    /// Fails if a rank has ended.
     fn look(&self) -> Result<(), GroupError>;
 }
 
-/// Ranks that stay.
+/// Ranks that do not change.
 pub(super) struct Steady;
 
 impl Around for Steady {
@@ -105,7 +106,7 @@ pub(super) fn run<T: Task, A: Around>(
         (Ok(_), Begin::Root(None)) if rank == 0 => "rank 0 gave no root".to_owned(),
         _ => String::new(),
     };
-    // All begin, or none.
+    // Either all ranks begin, or none.
     let node = around.node().or(options.node).unwrap_or(0);
     let words = agree(&mail, around, &(threads as u64, node as u64, reason))?;
     if let Some((rank, (_, _, reason))) =
@@ -150,15 +151,15 @@ pub(super) fn run<T: Task, A: Around>(
 /// Packs a task as [`Session::send`] does, and returns the seconds.
 fn pack<T: Task>(task: &T) -> f64 {
     let begin = Instant::now();
-    // What cannot be packed is not sent.
+    // A task that cannot be packed is not sent.
     drop(postcard::to_stdvec(task));
     begin.elapsed().as_secs_f64()
 }
 
-/// Number of threads and node of a rank, and the reason why it cannot go on, or nothing.
+/// Number of threads and node of a rank, and the reason why it cannot continue, or an empty text.
 type Word = (u64, u64, String);
 
-/// Word of each rank.
+/// Exchanges the words of all ranks.
 fn agree(mail: &Mail, around: &impl Around, mine: &Word) -> Result<Vec<Word>, TasksError> {
     let unreadable = |error: postcard::Error| GroupError::Unsuitable {
         call: "tasks",
@@ -204,7 +205,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
         }
     }
 
-    /// Takes the messages that have come. Returns true if there were any.
+    /// Handles the messages that have arrived. Returns true if there were any.
     fn receive(&mut self) -> Result<bool, TasksError> {
         let mut has_any = false;
         let around = &*self.around;
@@ -222,7 +223,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
         Ok(has_any)
     }
 
-    /// On rank 0, has all ranks probe for a resize when it is time.
+    /// Has all ranks probe for a resize when it is time. On rank 0.
     fn announce_probe(&mut self) -> Result<(), TasksError> {
         let is_due = self.rank == 0
             && self.ledger.is_working()
@@ -264,7 +265,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
         let (rank, threshold) = (self.rank, self.options.threshold);
         self.threads.spawn(move || {
             let outcome = compute::run(rank, job, threshold, &control);
-            // Nobody listens where the rank has given up.
+            // The receiver is gone if the rank has given up.
             let _ = finished.send((number, outcome));
         });
     }
@@ -275,7 +276,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
             Ok(bytes) => return Ok(self.mail.send(to, bytes)?),
             Err(error) => failure(format!("cannot be serialised: {error}")),
         };
-        // The failure goes where the result would have gone.
+        // The failure replaces the result.
         match message {
             Message::Task { origin, .. } => {
                 self.ledger.fail(origin, failure, self.begun.elapsed());
@@ -303,7 +304,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
     }
 }
 
-/// Gives rank 0 what all ranks hand back: the beginning of the next session. Collective.
+/// Gathers on rank 0 what all ranks hand back: the beginning of the next session. Collective.
 fn hand_over<T: Task>(
     mail: &Mail,
     around: &impl Around,
@@ -328,7 +329,7 @@ fn hand_over<T: Task>(
     Ok(Begin::Returned(handovers.collect::<Result<_, _>>()?))
 }
 
-/// Interrupts the jobs of a session that has ended, also by an error.
+/// Interrupts the jobs of a session when it ends, even by an error.
 #[derive(Default)]
 struct InterruptAtEnd(Arc<Control>);
 

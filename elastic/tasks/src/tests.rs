@@ -65,7 +65,7 @@ impl Tree {
         }
     }
 
-    /// Replaces the leaf with a number.
+    /// Replaces the leaf that has this number.
     fn replace(&mut self, number: u64, with: &Self) {
         match self {
             Self::Leaf(other) if *other == number => *self = with.clone(),
@@ -141,7 +141,7 @@ struct Rank {
     control: Control,
 }
 
-/// Ranks, and the messages between them: those of one pair do not overtake each other.
+/// Ranks, and the messages between them: messages of one pair keep their order.
 struct Simulation {
     ranks: Vec<Rank>,
     under_way: BTreeMap<(usize, usize), VecDeque<MessageOf<Tree>>>,
@@ -150,7 +150,7 @@ struct Simulation {
     now: Duration,
 }
 
-/// The end of all ranks: rank 0's word, or what they hand back.
+/// The end of all ranks: rank 0's result, or what the ranks hand back.
 enum End {
     Run(Result<Vec<u64>, Failure>),
     Resize(Vec<Handover<Tree, Vec<u64>>>),
@@ -158,7 +158,7 @@ enum End {
 
 const FREE: SendCost = SendCost { latency: 0.0, per_byte: 0.0 };
 
-/// Of a rank of two on one node, with a thread each.
+/// Setting of one of two ranks on one node, with one thread each.
 fn of_two(rank: usize, cost: Option<SendCost>) -> Setting {
     let (nodes, threads, policy, threshold, workers) = (vec![0, 0], 1, Policy::Fork, 0, 2);
     Setting { rank, nodes, threads, policy, threshold, workers, cost }
@@ -172,7 +172,7 @@ impl Simulation {
         Self::of(Setting { rank, nodes, threads, policy, threshold, workers, cost }, interrupts)
     }
 
-    /// Ranks with these settings, but for their numbers.
+    /// Makes ranks with these settings, except for their numbers.
     fn of(setting: Setting, interrupts: bool) -> Self {
         let threshold = setting.threshold;
         let rank = |rank| Rank {
@@ -198,7 +198,7 @@ impl Simulation {
         }
     }
 
-    /// Until all have left. A resize is announced after so many steps.
+    /// Runs until all ranks have left. A resize is announced after `resize_after` steps.
     fn run(mut self, random: &mut Random, resize_after: Option<usize>) -> (End, Counts) {
         for step in 0..1_000_000 {
             self.now += Duration::from_micros(random.below(300) as u64);
@@ -276,7 +276,8 @@ impl Simulation {
 const POLICIES: [Policy; 4] =
     [Policy::Fork, Policy::Lazy, Policy::Adaptive, Policy::AdaptiveInPlace];
 
-/// Runs a tree over ranks that change so many times; returns the result and the sum of the counts.
+/// Runs a tree over ranks that change `resizes` times; returns the result and the sum of the
+/// counts.
 fn run(seed: u64, tree: &Tree, resizes: usize) -> (Result<Vec<u64>, Failure>, u64) {
     let random = &mut Random::new(seed);
     let policy = POLICIES[random.below(4)];
@@ -286,7 +287,7 @@ fn run(seed: u64, tree: &Tree, resizes: usize) -> (Result<Vec<u64>, Failure>, u6
         let (size, threads) = (1 + random.below(7), 1 + random.below(3));
         let nodes = (0..size).map(|_| random.below(3)).collect();
         let (rank, workers) = (0, (size * threads) as u64);
-        // Measured, too, in the time of the simulation.
+        // Measured costs are tested, too, in simulated time.
         let cost = (random.below(2) == 0).then_some(FREE);
         let setting = Setting { rank, nodes, threads, policy, threshold, workers, cost };
         let mut simulation = Simulation::of(setting, interrupts);
@@ -454,7 +455,7 @@ fn run_alone_has_the_result_and_counts_leaves() {
 fn task_that_an_idle_thread_needs_is_not_given_away() {
     let mut ledger = Ledger::new(of_two(1, Some(FREE)), |_| 0.0);
     let (now, scope) = (Duration::ZERO, Scope::Node);
-    // The task and the next request come before the rank acts.
+    // The task and the next request arrive before the rank acts.
     let place = super::policy::Place::ROOT;
     let task = Tree::regular(2, 3);
     ledger.receive(0, MessageOf::<Tree>::Task { task, place, origin: None }, now);
@@ -466,8 +467,9 @@ fn task_that_an_idle_thread_needs_is_not_given_away() {
     );
 }
 
-/// Gives rank 0 of two a root of many tasks, of which the other asks for one after the other; each is under way for so
-/// long beside its computing. Returns the tasks that were sent, and the refusals.
+/// Gives rank 0 of two a root of many tasks, which the other rank requests one after the other;
+/// each is under way for this time in addition to its computing. Returns the tasks sent, and the
+/// refusals.
 fn sent_with(under_way: Duration) -> (usize, usize) {
     let mut ledger = Ledger::new(of_two(0, None), |_| 0.0);
     let (mut now, scope) = (Duration::ZERO, Scope::Node);
@@ -510,7 +512,7 @@ fn tasks_go_while_their_measured_way_is_short() {
 
 #[test]
 fn tasks_stay_once_their_way_is_measured_as_long() {
-    // The first goes before anything is known, and is enough to know.
+    // The first task is sent before anything is known, and is enough to measure.
     assert_eq!(sent_with(Duration::from_micros(1100)), (1, 19));
 }
 
@@ -564,8 +566,8 @@ proptest! {
     }
 }
 
-/// Asks rank 0 of two for a task of 100,000 bytes whose sibling's first leaf has taken a millisecond, where packing takes
-/// so long. Returns true if it goes.
+/// Asks rank 0 of two for a task of 100,000 bytes after the first leaf of its sibling has taken a
+/// millisecond, and with this time for packing. Returns true if the task is sent.
 fn large_goes(pack: fn(&Tree) -> f64) -> bool {
     let mut ledger = Ledger::new(of_two(0, None), pack);
     let (now, scope) = (Duration::ZERO, Scope::Node);

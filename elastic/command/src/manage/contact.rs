@@ -1,4 +1,5 @@
-//! Ways to the control sockets of jobs: here, or by a command on the node of rank 0.
+//! Connections to the control sockets of jobs: on this machine, or by a command on the node of rank
+//! 0.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,17 +14,17 @@ use elastic::manager::slurm::query;
 /// The longest time that a command on another node may take.
 const REMOTE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The way to the control socket of one job.
+/// Connection to the control socket of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
     /// A socket of this machine.
     Here(PathBuf),
-    /// A job on another node: the words that run a command there, and its name.
+    /// A job on another node: the words that run a command there, and the job's name.
     There(Vec<String>, String),
 }
 
 impl Contact {
-    /// Asks the job, and returns its first answer.
+    /// Sends a call to the job, and returns its first answer.
     pub fn ask(&self, call: &Call) -> Result<Answer> {
         match self {
             Contact::Here(path) => Ok(Client::connect(path)?.ask(call)?),
@@ -35,7 +36,7 @@ impl Contact {
         }
     }
 
-    /// Asks the job for its events from a number on.
+    /// Requests the job's events from a number on.
     pub fn events(&self, since: u64) -> Result<Vec<Event>> {
         match self {
             Contact::Here(path) => Ok(Client::connect(path)?.events(since)?),
@@ -52,7 +53,7 @@ impl Contact {
         }
     }
 
-    /// Asks the job for its status.
+    /// Requests the job's status.
     pub fn status(&self) -> Result<WorldStatus> {
         match self.ask(&Call::Status {})? {
             Answer::Status(status) => Ok(*status),
@@ -61,7 +62,7 @@ impl Contact {
     }
 }
 
-/// Lists the jobs of this user whose sockets are on this machine. Those that die meanwhile are left out.
+/// Lists the jobs of this user with sockets on this machine. Jobs that die meanwhile are left out.
 pub fn here() -> Result<Vec<(WorldStatus, Contact)>> {
     let folders = Folders::of_this_user();
     let mut found = Vec::new();

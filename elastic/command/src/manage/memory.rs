@@ -1,4 +1,4 @@
-//! The memory of jobs and nodes, for shrinks that have to fit.
+//! The memory of jobs and nodes, for shrinks that must fit.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use elastic::manager::WorldStatus;
 use elastic_policy::job::Limits;
 use elastic_policy::memory::{Footprint, NodeRoom, TooLittleMemory};
 
-/// The complaint about a job whose memory nobody knows.
+/// Message about a job with unknown memory.
 pub const SILENT: &str =
     "--memory: it reports no bytes per rank: its memory sets no limit to shrinks";
 
 /// The ranks and the bytes per rank of a report.
 type Measured = (u32, u64);
 
-/// The latest measurements of jobs: of each the present number of ranks, and another one before.
+/// The latest measurements of jobs, each on the present number of ranks and on an earlier one.
 #[derive(Debug, Default)]
 pub struct Footprints {
     measured: BTreeMap<String, (Option<Measured>, Measured)>,
 }
 
 impl Footprints {
-    /// Takes over what a job has reported on its present ranks.
+    /// Records a job's report on its present ranks.
     pub fn observe(&mut self, job: &str, status: &WorldStatus) {
         let report = status.report.as_ref().filter(|report| report.size == status.size);
         let Some(bytes) = report.and_then(|report| report.bytes_per_rank) else { return };
@@ -33,22 +33,22 @@ impl Footprints {
         self.measured.insert(job.to_owned(), (before, now));
     }
 
-    /// Returns the memory of a job as it was measured last: with the part that does not depend on the number of ranks,
-    /// where two sizes tell it. None before the first report.
+    /// Returns the latest measured memory of a job, with the part that does not depend on the
+    /// number of ranks if it was measured on two sizes. `None` before the first report.
     pub fn of(&self, job: &str) -> Option<Footprint> {
         let (before, now) = *self.measured.get(job)?;
         let both = before.and_then(|before| Footprint::of_two(before, now));
         Some(both.unwrap_or_else(|| Footprint::measured(now.0, now.1)))
     }
 
-    /// Forgets the jobs that have ended.
+    /// Drops the jobs that have ended.
     pub fn retain(&mut self, lives: impl Fn(&str) -> bool) {
         self.measured.retain(|job, _| lives(job));
     }
 }
 
-/// Narrows the limits of a job of this size to the sizes at which its data fit, and returns the cause if there are any
-/// others. `kept` has the nodes that stay at a smaller size.
+/// Narrows the limits of a job of this size to the sizes at which its data fit, and returns the
+/// cause if any sizes were removed. `kept` returns the nodes that remain at a smaller size.
 pub fn narrow(
     footprint: &Footprint,
     size: u32,
@@ -63,7 +63,7 @@ pub fn narrow(
     Some(cause)
 }
 
-/// Reads the bytes that a system can give to programs, from the text of its `/proc/meminfo`.
+/// Reads the bytes available to programs from the text of a system's `/proc/meminfo`.
 pub fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

@@ -1,4 +1,4 @@
-//! `quo-elastic manage`: decides about real jobs as the simulator does about its own.
+//! `quo-elastic manage`: decides about real jobs with the policies of the simulator.
 
 mod contact;
 mod memory;
@@ -29,13 +29,13 @@ use recording::Recording;
     group(ArgGroup::new("jobs").required(true).args(["slurm", "pool"]))
 )]
 pub struct Manage {
-    /// Grow running jobs into idle nodes of Slurm, and have them give nodes back when jobs wait
+    /// Grow running jobs into idle Slurm nodes, and release nodes when jobs wait
     #[arg(long, conflicts_with_all = ["queue", "dir", "resume"])]
     slurm: bool,
-    /// Look at this partition only
+    /// Use this partition only
     #[arg(long, value_name = "NAME", requires = "slurm")]
     partition: Option<String>,
-    /// Look once
+    /// Run a single round
     #[arg(long, requires = "slurm")]
     once: bool,
     /// Work through a queue on these hosts: n1:8,n[2-4]:8, with slots
@@ -44,10 +44,10 @@ pub struct Manage {
     /// Jobs to run, in TOML
     #[arg(long, value_name = "FILE")]
     queue: Option<PathBuf>,
-    /// Folder for logs and the state of the queue; FILE.run unless said
+    /// Folder for logs and the state of the queue [default: FILE.run]
     #[arg(long, value_name = "DIR", requires = "queue")]
     dir: Option<PathBuf>,
-    /// Go on with a queue whose manager has ended
+    /// Continue a queue after its manager has ended
     #[arg(long, requires = "queue")]
     resume: bool,
     #[command(flatten)]
@@ -57,22 +57,23 @@ pub struct Manage {
 /// Options of all managers.
 #[derive(Debug, Args)]
 struct Common {
-    /// Who decides
+    /// Policy that decides
     #[arg(long, value_name = "NAME", default_value = "two-parts-egs", value_parser = POLICIES)]
     policy: String,
-    /// Time between two looks [default: 1s, with Slurm 10s]
+    /// Time between two rounds [default: 1s, with Slurm 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
-    /// Time that a job has to leave nodes
+    /// Time in which a job has to leave nodes
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time)]
     grace: Duration,
     /// Nodes that are promised within this time are not filled
     #[arg(long, value_name = "TIME", default_value = "15min", value_parser = time)]
     look_ahead: Duration,
-    /// Shrink a job only where its data fit: it reports its bytes per rank, the nodes tell what is free
+    /// Shrink a job only if its data fit, by its reported bytes per rank and the nodes' free memory
     #[arg(long)]
     memory: bool,
-    /// Append what happens to the jobs and nodes to this file, for `quo-elastic simulate FILE --html PAGE`
+    /// Append the changes of jobs and nodes to this file, for
+    /// `quo-elastic simulate FILE --html PAGE`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Print the decisions with their reasons, and do nothing
@@ -92,13 +93,13 @@ impl Common {
     }
 }
 
-/// Reads a time of the command line.
+/// Reads a time on the command line.
 pub fn time(text: &str) -> Result<Duration, String> {
     let time = elastic::plan::duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| "a time like 30s is expected".to_owned())
 }
 
-/// Runs the manager that was asked for.
+/// Runs the requested manager.
 pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
     match &arguments.pool {
         Some(hosts) => pool::run(arguments, hosts, json),
@@ -106,7 +107,7 @@ pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
     }
 }
 
-/// Writes a decision as a line for the log of decisions.
+/// Formats a decision as a line for the log of decisions.
 fn decision_line(at: Span, job: &str, action: &Action, reason: &str) -> String {
     let (action, count) = match action {
         Action::Start { nodes, .. } => ("start", nodes.count()),
@@ -121,7 +122,7 @@ fn decision_line(at: Span, job: &str, action: &Action, reason: &str) -> String {
         .to_string()
 }
 
-/// Returns what the job measured on its present size: the ratio, and the expected end.
+/// Returns the job's measurements on its present size: the ratio, and the expected end.
 fn measured(status: &WorldStatus, origin: Time, now: Time) -> (Option<MpiRatio>, Option<Time>) {
     let ratio = status.mpi_ratio().map(|(total, recent)| MpiRatio { total, recent });
     let report = status.report.as_ref().filter(|report| report.size == status.size);

@@ -1,4 +1,4 @@
-//! Requests that a manager has sent to jobs, until they have ended.
+//! Requests that a manager has sent to jobs and that have not ended.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,11 @@ use elastic_policy::time::{Span, Time};
 
 use super::contact::Contact;
 
-/// The time in which a job is not asked again for a change that it refused or gave up: at first, and at most.
+/// The time before a job that refused or gave up a change is asked for it again: at first, and at
+/// most.
 const PAUSES: (Span, Span) = (Span(30_000), Span(600_000));
 
-/// The latest events of a job in which requests of a manager before are searched.
+/// The number of a job's latest events that are searched for requests of an earlier manager.
 pub const EVENTS: u64 = 64;
 
 /// The direction of a change.
@@ -24,7 +25,7 @@ pub enum Change {
     Shrink,
 }
 
-/// The requests to one job that have not ended, all of one change.
+/// The open requests to one job, all for the same change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Order {
     change: Change,
@@ -33,14 +34,14 @@ struct Order {
     requests: Vec<RequestId>,
 }
 
-/// A change that a job does not want for some time.
+/// A change that a job is not asked for until a later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pause {
     until: Time,
     length: Span,
 }
 
-/// The requests that have not ended, by job, and the changes that jobs did not want.
+/// The open requests by job, and the paused changes.
 #[derive(Debug, Default)]
 pub struct Orders {
     orders: BTreeMap<String, Order>,
@@ -51,7 +52,7 @@ impl Orders {
     /// Sends requests to a job, one after the other, until one is refused.
     ///
     /// # Errors
-    /// The job cannot be reached, or refuses: it is not asked for the same for some time.
+    /// The job cannot be reached, or refuses: the change is then paused.
     pub fn send(
         &mut self,
         job: &str,
@@ -84,7 +85,7 @@ impl Orders {
         Ok(())
     }
 
-    /// Looks whether the requests to a job have ended. Returns the causes of those that were not done.
+    /// Checks whether the requests to a job have ended. Returns the causes of failed ones.
     ///
     /// # Errors
     /// The job cannot be reached.
@@ -110,25 +111,25 @@ impl Orders {
         Ok(causes)
     }
 
-    /// Returns true if requests of this manager to the job have not ended.
+    /// Returns true if this manager has open requests to the job.
     pub fn has(&self, job: &str) -> bool {
         self.orders.contains_key(job)
     }
 
-    /// Takes over requests that a manager before has sent.
+    /// Adopts requests that an earlier manager has sent.
     pub fn adopt(&mut self, job: &str, change: Change, events: &[Event], open: &[Open]) {
         let since = events.first().map_or(0, |event| event.sequence);
         let requests = open.iter().map(|(request, _)| *request).collect();
         self.orders.insert(job.to_owned(), Order { change, since, requests });
     }
 
-    /// Forgets a job that has ended.
+    /// Removes a job that has ended.
     pub fn forget(&mut self, job: &str) {
         self.orders.remove(job);
         self.pauses.retain(|(other, _), _| other != job);
     }
 
-    /// Narrows the limits of a job of this size by the changes that it does not want now.
+    /// Narrows the limits of a job of this size by its paused changes.
     pub fn narrow(&self, job: &str, size: u32, limits: &mut Limits, now: Time) {
         let is_paused = |change| {
             let pause = self.pauses.get(&(job.to_owned(), change));
@@ -143,7 +144,7 @@ impl Orders {
         limits.allowed.retain(|allowed| (limits.min..=limits.max).contains(allowed));
     }
 
-    /// Has a job not be asked for a change for some time: longer each time.
+    /// Pauses a change of a job: longer each time.
     pub fn pause(&mut self, job: &str, change: Change, now: Time) {
         let pause = self
             .pauses
@@ -154,15 +155,15 @@ impl Orders {
     }
 }
 
-/// Returns true if a request is under way or waits, whoever sent it.
+/// Returns true if a request is under way or waits, whatever its origin.
 pub fn is_busy(status: &WorldStatus) -> bool {
     status.under_way.is_some() || status.waiting > 0
 }
 
-/// A request that has not ended.
+/// An open request.
 pub type Open = (RequestId, Request);
 
-/// Returns the requests that have not ended, from the latest events of a job.
+/// Returns the open requests, from the latest events of a job.
 pub fn open(events: &[Event]) -> Vec<Open> {
     let has_ended =
         |id: RequestId| events.iter().any(|event| event.is_end() && event.request == Some(id));
@@ -170,7 +171,7 @@ pub fn open(events: &[Event]) -> Vec<Open> {
     asked.filter(|(id, _)| !has_ended(*id)).collect()
 }
 
-/// Returns the causes of the requests that have not been done.
+/// Returns the causes of failed requests.
 fn failures(events: &[Event], requests: &[RequestId]) -> Vec<String> {
     let ends = events.iter().filter(|event| event.is_end());
     let ours = ends.filter(|event| event.request.is_some_and(|id| requests.contains(&id)));

@@ -1,4 +1,4 @@
-//! The record that a manager writes of its jobs and nodes, with `--record`.
+//! The record of a manager's jobs and nodes, written with `--record`.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,17 +18,17 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens a record, or goes on with the one of a manager before.
+    /// Opens a new record, or continues that of an earlier manager.
     ///
     /// # Errors
-    /// The file cannot be opened, or is something else.
+    /// The file cannot be opened, or is no record.
     pub fn open(path: &Path, policy: &str) -> Result<Recording> {
         let doing = || format!("--record {}", path.display());
-        // First, since it refuses files of others.
+        // First, since it refuses files of other users.
         let mut file = quo_files::append(path).with_context(doing)?;
         let text = fs::read_to_string(path).with_context(doing)?;
         let recorder = Recorder::resume(&text).with_context(doing)?;
-        // A manager that was killed may have left half a line, which does not count.
+        // A manager that was killed may have left an incomplete line, which does not count.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {
             file.set_len(whole as u64).and_then(|()| file.flush()).with_context(doing)?;
@@ -36,7 +36,7 @@ impl Recording {
         Ok(Recording { path: path.to_owned(), file, policy: policy.to_owned(), recorder })
     }
 
-    /// Appends what has changed since the last look.
+    /// Appends the changes since the last observation.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -45,7 +45,7 @@ impl Recording {
         self.append(&lines)
     }
 
-    /// Appends the ends of jobs, but of those whose ends are there.
+    /// Appends the ends of jobs that are not in the record yet.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -38,7 +38,7 @@ use elastic_policy::job::{Class, Limits};
 use elastic_policy::sizes::{Sizes, in_file};
 use elastic_policy::time::{Span, Time};
 
-/// The most jobs that a description may give.
+/// Largest number of jobs in a description.
 const MOST_JOBS: usize = 10_000_000;
 
 #[derive(Debug, Deserialize)]
@@ -121,11 +121,12 @@ fn rigid() -> Class {
     Class::Rigid
 }
 
-/// Reads a description. `seed` determines the order and the times of jobs without a time of submission.
+/// Reads a description. `seed` determines the order and the times of jobs without a time of
+/// submission.
 ///
 /// # Errors
 ///
-/// The text is not such a description, a job makes no sense, or there is none.
+/// The text is not a valid description, a job is invalid, or there is none.
 pub fn read(text: &str, seed: u64) -> Result<Workload, InputError> {
     let description: Description = toml::from_str(text)?;
     let mut jobs = Vec::new();
@@ -212,7 +213,7 @@ impl Described {
         Ok(limits)
     }
 
-    /// Returns the limits of a job whose sizes follow a rule.
+    /// Returns the limits of a job with a rule of sizes.
     fn by_rule(&self, rule: &Sizes) -> Result<Limits, String> {
         let (min, start) = (self.min.unwrap_or(self.nodes), self.nodes);
         let Some(max) = self.max.filter(|_| self.class != Class::Rigid) else {

@@ -15,14 +15,14 @@ use thiserror::Error;
 
 use crate::workload::Workload;
 
-/// The longest line that is read, in bytes.
+/// Largest length of a line in bytes.
 const LONGEST_LINE: usize = 1 << 16;
-/// The longest time that makes sense, in seconds: some thirty thousand years.
+/// Largest valid time in seconds: some thirty thousand years.
 const LONGEST_TIME: f64 = 1e12;
-/// Problems that are kept with their lines; further ones are only counted.
+/// Number of problems kept with their lines; further ones are only counted.
 const MOST_PROBLEMS: usize = 20;
 
-/// The treatment of wrong lines.
+/// What to do with wrong lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WrongLines {
     /// They are skipped and reported.
@@ -39,7 +39,7 @@ pub struct LogSettings {
     pub cores_per_node: u32,
     /// The treatment of wrong lines.
     pub wrong_lines: WrongLines,
-    /// Takes each run of a requeued job as a job; else its last one.
+    /// True to take each run of a requeued job as a job, false to take its last one.
     pub each_run: bool,
 }
 
@@ -58,24 +58,25 @@ pub struct Problem {
     pub cause: String,
 }
 
-/// The lines of a log that gave no job, or not a job each.
+/// Lines of a log that gave no job, or fewer jobs than lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// The first wrong lines.
     pub problems: Vec<Problem>,
     /// The number of wrong lines.
     pub wrong: u64,
-    /// The number of jobs that never ran; each task of an array is one.
+    /// The number of jobs that never ran; each task of an array counts.
     pub never_ran: u64,
-    /// The number of jobs that have not ended, and are taken as ending with the log, or before at their walltime.
+    /// The number of jobs that have not ended, and are taken as ending with the log, or earlier at
+    /// their walltime.
     pub not_ended: u64,
-    /// The number of steps of jobs, and of the bursts of jobs that were swapped.
+    /// The number of steps of jobs, and of the bursts of swapped jobs.
     pub steps: u64,
     /// The number of jobs with several runs.
     pub requeued: u64,
     /// The number of jobs with several parts.
     pub heterogeneous: u64,
-    /// The number of job numbers that were there before.
+    /// The number of repeated job numbers.
     pub repeated: u64,
     /// The number of lines with more fields than the format has.
     pub longer: u64,
@@ -88,11 +89,11 @@ pub struct Skipped {
 pub struct Hours {
     /// The unit: `CPU`, `processor` or `node`.
     pub unit: &'static str,
-    /// The hours of all lines whose hours are known.
+    /// The hours of all lines with known hours.
     pub log: f64,
     /// The hours of each job, in the order of the workload's jobs.
     pub jobs: Vec<f64>,
-    /// The number of lines whose hours are not known: wrong ones, and those without processors.
+    /// The number of lines with unknown hours: wrong ones, and those without processors.
     pub unknown: u64,
 }
 
@@ -105,11 +106,11 @@ pub struct Log {
     pub skipped: Skipped,
     /// The processor time.
     pub hours: Hours,
-    /// The most that jobs held at the same time.
+    /// The peak of nodes and processors held at the same time.
     pub peak: Peak,
 }
 
-/// The failure to read a workload.
+/// Why a workload could not be read.
 #[derive(Debug, Error)]
 pub enum InputError {
     /// The file cannot be read.
@@ -123,10 +124,10 @@ pub enum InputError {
     /// A line is wrong.
     #[error("line {}: {}", .0.line, .0.cause)]
     Line(Problem),
-    /// The description is not TOML, or has other keys or values than are known.
+    /// The description is not TOML, or has unknown keys or values.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
-    /// A job of the description makes no sense.
+    /// A job of the description is invalid.
     #[error("job {job}: {cause}")]
     Job {
         /// The job's name.
@@ -134,12 +135,12 @@ pub enum InputError {
         /// The cause.
         cause: String,
     },
-    /// Nothing was found.
+    /// There is no job.
     #[error("the log has no job")]
     Empty,
 }
 
-/// Reader of lines, which collects the problems with them.
+/// Reads lines and collects the problems with them.
 struct Lines<R> {
     from: R,
     number: u64,
@@ -154,12 +155,12 @@ impl<R: io::BufRead> Lines<R> {
         Lines { from, number: 0, line, wrong_lines, skipped }
     }
 
-    /// Reads the next line, or why it is none; nothing at the end of the file.
+    /// Reads the next line, or the problem with it; `None` at the end of the file.
     fn line(&mut self) -> Result<Option<Result<String, String>>, InputError> {
         self.line.clear();
         self.number += 1;
         let line = self.number;
-        // A limit, so that a file without lines does not fill the memory.
+        // Limited, so that a file without line breaks does not fill the memory.
         let mut limited = io::Read::take(&mut self.from, LONGEST_LINE as u64);
         let length = io::BufRead::read_until(&mut limited, b'\n', &mut self.line)
             .map_err(|source| InputError::Read { line, source })?;
@@ -177,7 +178,7 @@ impl<R: io::BufRead> Lines<R> {
         }))
     }
 
-    /// Keeps a wrong line, or fails because of it.
+    /// Records a wrong line, or fails because of it.
     fn wrong(&mut self, line: u64, cause: String) -> Result<(), InputError> {
         let problem = Problem { line, cause };
         if self.wrong_lines == WrongLines::Fail {

@@ -1,9 +1,10 @@
-//! The most that the jobs of a log held at the same time, by the log's own times.
+//! Peak of the nodes and processors that the jobs of a log held at the same time, by the log's own
+//! times.
 
-/// The most nodes, and the most processors, that jobs held at the same time.
+/// Peak of the nodes, and peak of the processors, held by jobs at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Each node as often as a job held it or a part of it.
+    /// The nodes; a node counts once for each job on it, even if the job holds only part of it.
     pub nodes: u64,
     /// The processors, as the log counts them.
     pub processors: u64,
@@ -12,7 +13,7 @@ pub struct Peak {
 /// The starts and ends of the jobs of a log.
 #[derive(Debug, Default)]
 pub(super) struct Times {
-    /// Instants with the nodes and processors that jobs gain there, or lose.
+    /// Instants with the nodes and processors that jobs gain or lose.
     changes: Vec<(i64, i32, i32)>,
 }
 
@@ -27,7 +28,7 @@ impl Times {
         self.changes.extend([(from, nodes, processors), (to, -nodes, -processors)]);
     }
 
-    /// Returns the most of each kind at the same time. A job that ends at an instant has left to one that starts there.
+    /// Returns the peak of each kind. At an instant, ends of jobs count before starts.
     pub(super) fn peak(mut self) -> Peak {
         // Losses before gains.
         self.changes.sort_unstable();

@@ -1,4 +1,4 @@
-//! The Standard Workload Format, version 2.2: one job a line, eighteen numbers.
+//! The Standard Workload Format, version 2.2: one job per line, eighteen numbers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
@@ -11,7 +11,7 @@ use elastic_policy::job::{Class, Limits};
 use elastic_policy::rooms::Share;
 use elastic_policy::time::{Span, Time};
 
-/// The names of the fields that are used, by place.
+/// The positions and names of the fields that are used.
 const USED: [(usize, &str); 5] = [
     (0, "job number"),
     (1, "submit time"),
@@ -22,21 +22,22 @@ const USED: [(usize, &str); 5] = [
 
 /// Reads a log.
 ///
-/// The header names the machine (`MaxNodes`, `MaxProcs`). A job takes the processors it requested, or those that it
-/// had if it requested none, and the memory per processor likewise; its walltime is the requested time, or its run time. Jobs without processors or run time
-/// never ran and are counted, and so are the bursts of jobs that were swapped out, which have a line for the whole job as
-/// well. Fields behind the eighteenth are not read. A job whose number another one had before it is a job of its own.
+/// The header describes the machine (`MaxNodes`, `MaxProcs`). A job takes its requested processors,
+/// or the allocated ones without a request, and likewise the memory per processor; its walltime is
+/// the requested time, or its run time. Jobs without processors or run time never ran and are
+/// counted, and so are the bursts of swapped jobs, which also have a line for the whole job. Fields
+/// after the eighteenth are ignored. A repeated job number is a separate job.
 ///
 /// # Errors
 ///
-/// The file cannot be read, a line is wrong and that is to fail, or there is no job.
+/// The file cannot be read, a line is wrong and wrong lines are to fail, or there is no job.
 pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError> {
     let mut lines = Lines::new(from, settings.wrong_lines);
     let mut header = Header::default();
     let mut jobs: Vec<(JobSpec, f64)> = Vec::new();
     let mut times = Times::default();
     let mut numbers: HashMap<u64, u64> = HashMap::new();
-    // Of jobs whose line for the whole job has not come, if there is one.
+    // Bursts of jobs without a line for the whole job so far.
     let mut bursts: BTreeMap<u64, u64> = BTreeMap::new();
     while let Some(line) = lines.line()? {
         let number = lines.number;
@@ -146,7 +147,7 @@ fn job(
         return Err("the job number or the submit time is negative".to_owned());
     }
     skipped.longer += u64::from(count > fields.len());
-    // What the format has for bursts: to be continued, completed and failed.
+    // Status of bursts in the format: to be continued, completed and failed.
     if [2.0, 3.0, 4.0].contains(&status) {
         return Ok(Found::Burst(id as u64));
     }
@@ -184,7 +185,7 @@ fn job(
     Ok(Found::Job(Box::new(job), id, hours))
 }
 
-/// Reads a number that many logs have not: none where it is negative, or is no number.
+/// Parses a number that many logs lack: `None` if it is negative, or no number.
 fn optional(word: &str) -> Option<f64> {
     word.parse().ok().filter(|value| (0.0..=LONGEST_TIME).contains(value))
 }

@@ -17,12 +17,12 @@ const RIGHT: f64 = 16.0;
 const BOTTOM: f64 = 22.0;
 const TOP: f64 = 8.0;
 const BAR: f64 = 16.0;
-/// Columns of a chart over time.
+/// Number of columns of a chart over time.
 const COLUMNS: usize = 600;
-/// Rectangles beyond which nobody could tell jobs apart.
+/// Number of rectangles above which jobs could not be distinguished.
 const MOST_PIECES: usize = 20_000;
 
-/// Colours that stay apart for most colour-blind readers.
+/// Colours that most colour-blind readers can distinguish.
 const COLOURS: [&str; 9] = [
     "#3f72af", "#f28e2b", "#2f9e6e", "#d64550", "#8460a8", "#e9c440", "#5bb8c4", "#a0623a",
     "#f29ca3",
@@ -76,7 +76,7 @@ impl Axis {
     }
 }
 
-/// Returns the smallest of 1, 2, 5, 10, 20 ... (and their fractions) that is not below `least`.
+/// Returns the smallest of 1, 2, 5, 10, 20 ... (and their fractions) that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let least = if least > 0.0 { least } else { 1.0 };
     let power = 10_f64.powf(least.log10().floor());
@@ -87,7 +87,8 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// Draws busy nodes over time, each column the mean of its time, or waiting jobs, each column the most.
+/// Draws busy nodes over time, with columns for the mean of their time, or waiting jobs, with
+/// columns for the maximum.
 #[must_use]
 pub fn over_time(outcome: &Outcome, axis: Axis, is_waiting: bool) -> String {
     let (height, colour) = if is_waiting { (110.0, COLOURS[1]) } else { (170.0, COLOURS[0]) };
@@ -134,8 +135,8 @@ fn columns(load: &[Load], axis: Axis, is_waiting: bool) -> Vec<f64> {
     columns
 }
 
-/// Draws the nodes of each job over time. Nodes that a job gained after its start have an edge. None if there are too
-/// many, jobs shared nodes, or the simulation did not keep nodes.
+/// Draws the nodes of each job over time. Nodes that a job gained after its start have an edge.
+/// `None` if there are too many, jobs shared nodes, or the simulation did not keep nodes.
 #[must_use]
 pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<String> {
     if outcome.is_shared || outcome.pieces.is_empty() || outcome.pieces.len() > MOST_PIECES {
@@ -178,7 +179,7 @@ pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Strin
     Some(text)
 }
 
-/// Returns the reason for which there is no chart of jobs by node.
+/// Returns the reason why there is no chart of jobs by node.
 #[must_use]
 pub fn why_no_jobs(outcome: &Outcome) -> &'static str {
     if outcome.is_shared {
@@ -188,17 +189,17 @@ pub fn why_no_jobs(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Styles of a picture that stands alone: on light and on dark grounds.
+/// Styles of a standalone picture on light and on dark backgrounds.
 const ALONE: &str = "<style>text{font:11px 'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;\
     fill:#52606d}.m{text-anchor:middle}.e{text-anchor:end}.g{stroke:#d5dae0;fill:none}.n{stroke:#1f2933}\
     @media(prefers-color-scheme:dark){text{fill:#aab4c0}.g{stroke:#3a424c}.n{stroke:#f5f7fa}}</style>";
-/// The most jobs that a legend names.
+/// Largest number of jobs in a legend.
 const MOST_NAMES: usize = 16;
-/// The longest name in a legend.
+/// Largest length of a name in a legend.
 const LONGEST_NAME: usize = 32;
 
-/// Draws an outcome as an image that stands alone: busy nodes, waiting jobs, and the nodes of each job over time. None
-/// where there is no chart of jobs by node.
+/// Draws an outcome as a standalone image: busy nodes, waiting jobs, and the nodes of each job over
+/// time. `None` if there is no chart of jobs by node.
 #[must_use]
 pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
     let axis = Axis::of(&[outcome]);
@@ -210,7 +211,7 @@ pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
     let mut top = 0.0;
     let mut text = String::new();
     for chart in charts {
-        // Each says its height in the box of its view.
+        // The view box of each chart has its height.
         let found = chart.split('"').nth(1).and_then(|sizes| sizes.rsplit(' ').next());
         let height: f64 = found?.parse().ok()?;
         let place = format!("<svg y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" ");
@@ -246,7 +247,7 @@ pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
     ))
 }
 
-/// Returns a name of at most [`LONGEST_NAME`] letters.
+/// Shortens a name to at most [`LONGEST_NAME`] letters.
 fn cut(name: &str) -> String {
     match name.chars().nth(LONGEST_NAME) {
         None => name.to_owned(),
@@ -361,7 +362,7 @@ mod tests {
         let count = |part| picture.matches(part).count();
         assert_eq!((count("<svg "), count("</svg>"), count("xmlns=")), (4, 4, 1));
         assert_eq!(count("height=\"10\""), 3, "a name for each job");
-        // Images are XML: no value stands without quotes.
+        // Images are XML: every value needs quotes.
         let is_bare = |part: &str| part.starts_with(|letter: char| letter.is_ascii_alphanumeric());
         let tags = picture.split('<').filter_map(|tag| tag.split_once('>')).map(|(tag, _)| tag);
         let mut values =

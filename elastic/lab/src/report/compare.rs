@@ -1,4 +1,4 @@
-//! Two policies on the same workloads: differences, with confidence over seeds.
+//! Comparison of two policies on the same workloads: differences, with confidence over seeds.
 
 use serde::Serialize;
 
@@ -23,9 +23,9 @@ pub struct Difference {
     pub first: f64,
     /// The mean over the seeds under the second policy.
     pub second: f64,
-    /// The mean of the differences, second less first.
+    /// The mean of the differences, second minus first.
     pub difference: f64,
-    /// Half the width of the 95 % confidence interval of the difference; none for a single seed.
+    /// Half the width of the 95 % confidence interval of the difference; `None` for a single seed.
     pub confidence: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ impl Difference {
         format!("{sign}{}", number(self.difference))
     }
 
-    /// Returns what is to be believed of the difference.
+    /// Returns a verdict on the significance of the difference.
     #[must_use]
     pub fn verdict(&self) -> String {
         match self.confidence {
@@ -91,7 +91,7 @@ impl Comparison {
         format!("{second} against {first}, {seeds} workload{s}")
     }
 
-    /// Compares the summaries of two policies; the same places have the same workload.
+    /// Compares the summaries of two policies; equal positions have the same workload.
     #[must_use]
     pub fn of(first: &[Summary], second: &[Summary]) -> Comparison {
         type Figure = (&'static str, fn(&Summary) -> f64);
@@ -121,13 +121,14 @@ impl Comparison {
     }
 }
 
-/// Returns the mean; zero of nothing.
+/// Returns the mean; zero for no values.
 #[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// Returns half the width of the 95 % confidence interval of the mean; none for fewer than two values.
+/// Returns half the width of the 95 % confidence interval of the mean; `None` for fewer than two
+/// values.
 #[must_use]
 pub fn confidence(values: &[f64]) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|&freedom| freedom > 0)?;

@@ -1,4 +1,4 @@
-//! The part of a log that is in a result.
+//! The part of a log that a result covers.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use super::text::number;
 use crate::input::Hours;
 use crate::simulate::{Ending, Outcome};
 
-/// The processor time of a log that is in a result.
+/// The processor time of a log that a result covers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coverage {
     /// The unit: `CPU`, `processor` or `node`.
     pub unit: &'static str,
-    /// The hours of all lines whose hours are known.
+    /// The hours of all lines with known hours.
     pub log: f64,
-    /// The hours, as the log has them, of the jobs that ran in the simulation.
+    /// The hours in the log of the jobs that ran in the simulation.
     pub result: f64,
-    /// The number of lines whose hours are not known.
+    /// The number of lines with unknown hours.
     pub unknown: u64,
 }
 
 impl Coverage {
-    /// Returns the part of the hours that is in an outcome: all but those of rejected jobs.
+    /// Returns the part of the hours that an outcome covers: all but those of rejected jobs.
     #[must_use]
     pub fn of(hours: &Hours, outcome: &Outcome) -> Coverage {
         let Hours { unit, log, unknown, .. } = *hours;

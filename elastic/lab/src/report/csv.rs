@@ -1,4 +1,4 @@
-//! Jobs as CSV: our own columns, and those of Batsim's `jobs.csv`.
+//! Jobs as CSV: in this crate's columns, and in those of Batsim's `jobs.csv`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use crate::simulate::{Ending, Outcome, Record};
 use crate::workload::Workload;
 use elastic_policy::nodes::Interval;
 
-/// Writes one line a job.
+/// Writes one line for each job.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! One page about one or two policies, complete in itself.
+//! A self-contained page about one or two policies.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ text{font-size:11px;fill:var(--muted)}.m{text-anchor:middle}.e{text-anchor:end}.
 @media(max-width:700px){svg{min-width:760px}}\
 @media print{svg,tr{break-inside:avoid}h2{break-after:avoid}}";
 
-/// Meaning of the columns of figures.
+/// Explanation of the columns of figures.
 const FIGURES_TOLD: &str = "Times are in seconds, means over the jobs. Utilisation: share of the machine's time in which \
     nodes ran jobs; makespan: from the first submission to the last end; 95 % wait: no longer for 95 of 100 jobs; \
     completion: wait and execution; slowdown: completion by execution, of short jobs by a bound.";
@@ -163,7 +163,7 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     scrolled(&(text + "</table>\n"))
 }
 
-/// Returns a part of the page that scrolls where the window is narrower.
+/// Returns a part of the page that scrolls if the window is narrower.
 fn scrolled(part: &str) -> String {
     format!("<div class=s>{part}</div>\n")
 }

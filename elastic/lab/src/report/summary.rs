@@ -7,10 +7,10 @@ use serde::Serialize;
 use crate::simulate::{Counts, Ending, Outcome, Record};
 use elastic_policy::time::Span;
 
-/// Times shorter than this count as this long in a slowdown, as usual in the literature.
+/// Shorter times count as this long in a slowdown, as usual in the literature.
 const SHORTEST: Span = Span(10_000);
 
-/// The spread of some times, in seconds.
+/// The distribution of times, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
     /// The mean.
@@ -24,12 +24,12 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Returns the spread of some times; all zero if there are none.
+    /// Returns the distribution of times; all zero if there are none.
     #[must_use]
     pub fn of(mut times: Vec<Span>) -> Spread {
         times.sort_unstable();
         let Some(max) = times.last() else { return Spread::default() };
-        // The smallest value that so large a share of the values does not exceed.
+        // The smallest value that this share of the values does not exceed.
         let at = |share: f64| {
             let place = (times.len() as f64 * share).ceil() as usize;
             times[place.saturating_sub(1)].as_seconds()
@@ -43,9 +43,9 @@ impl Spread {
 /// The figures of the jobs of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// The class, with the user class where there are several.
+    /// The class, with the user class if there are several.
     pub name: String,
-    /// The jobs that ran.
+    /// The number of jobs that ran.
     pub jobs: usize,
     /// The times from submission to start.
     pub wait: Spread,
@@ -55,7 +55,7 @@ pub struct Group {
     pub completion: Spread,
     /// The mean of completion over execution, with at least ten seconds for the latter.
     pub slowdown: f64,
-    /// The changes of size.
+    /// The number of changes of size.
     pub resizes: u64,
 }
 
@@ -66,16 +66,16 @@ pub struct Summary {
     pub policy: String,
     /// The nodes of the machine.
     pub nodes: u32,
-    /// The cores of a node, where jobs shared nodes.
+    /// The cores of a node, if jobs shared nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_cores: Option<u32>,
-    /// The jobs of the workload.
+    /// The number of jobs of the workload.
     pub jobs: usize,
-    /// The jobs that ended at their walltime.
+    /// The number of jobs that ended at their walltime.
     pub timed_out: usize,
-    /// The jobs that the policy ended.
+    /// The number of jobs that the policy ended.
     pub stopped: usize,
-    /// The jobs that can never run on this machine.
+    /// The number of jobs that can never run on this machine.
     pub rejected: usize,
     /// The seconds from the first submission to the last end.
     pub makespan: f64,
@@ -132,7 +132,8 @@ impl Summary {
 }
 
 impl Summary {
-    /// Returns a sentence about each kind of jobs that did not run as they were to, and about changes of size.
+    /// Returns a sentence about each kind of jobs that did not run as intended, and about changes
+    /// of size.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();

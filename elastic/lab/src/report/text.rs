@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::compare::Comparison;
 use super::summary::{Group, Summary};
 
-/// Lays out rows in columns: the first to the left, the others to the right.
+/// Lays out rows in columns: the first aligned left, the others right.
 #[must_use]
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -29,7 +29,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Returns a number with as many digits as matter.
+/// Formats a number with as many digits as are significant.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {

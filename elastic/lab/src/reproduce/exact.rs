@@ -12,11 +12,11 @@ use elastic_policy::sizes::Sizes;
 use elastic_policy::state::Cluster;
 use elastic_policy::time::Time;
 
-/// A program of table 2.4: its name, the rule for its sizes, its first size, the last one of use, the most, and the
-/// sizes of the source.
+/// A program of table 2.4: its name, the rule for its sizes, its first size, the last useful one,
+/// the largest, and the sizes in the source.
 type Program = (&'static str, Sizes, u32, u32, u32, &'static [u32]);
 
-/// The sizes that the only job of a simulation has at its iterations.
+/// The sizes of the only job of a simulation at its iterations.
 #[derive(Default)]
 struct Sizes10(Vec<u32>);
 
@@ -122,7 +122,7 @@ const TABLE_5_4: [(f64, f64, f64, f64, f64); 18] = [
     (64.0, 48.0, 0.75, 0.92, 0.81),
 ];
 
-/// Half a unit of the second decimal, in which the source prints.
+/// Half a unit of the second decimal, the printed precision of the source.
 const PRINTED: f64 = 0.005 + 1e-9;
 
 /// The ideal speedups of equations 5.1 and 5.7.

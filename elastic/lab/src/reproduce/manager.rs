@@ -13,7 +13,7 @@ use elastic_policy::time::{Span, Time};
 const NODES: u32 = 32;
 const PERIOD: Span = Span(60_000);
 
-/// The sizes that each job had, one after the other, with the step of the manager.
+/// The successive sizes of each job, with the step of the manager.
 #[derive(Default)]
 struct Sequence {
     sizes: Vec<Vec<(u64, u32)>>,
@@ -87,7 +87,7 @@ fn sequence_claim(table: &mut Table, name: &str, ours: &[u32], source: &[u32]) {
 
 const ASSUMED: &str = "ratios are not printed: values are taken that lie where the source says, below, between or above the thresholds";
 
-/// Cannon on large matrices beside Gaussian elimination.
+/// Cannon on large matrices together with Gaussian elimination.
 pub(super) fn large() -> Result<Table, SimulateError> {
     let mut table =
         Table::new("Cannon 4096 and GE 4096 on 16 nodes each", "Comprés, section 14.3.1, phase 1");
@@ -97,7 +97,7 @@ pub(super) fn large() -> Result<Table, SimulateError> {
         job("GE", &Sizes::Increment(1), 60, &[(1, 0.4)]),
     ];
     let (outcome, sequence) = run(jobs, &mut ElasticBackfill::default())?;
-    // When GE ends, Cannon takes its node as well, if it makes a larger square.
+    // When GE ends, Cannon takes its node as well, if that makes a larger square.
     let cannon: Vec<u32> = sequence.of(0).into_iter().take(4).collect();
     sequence_claim(&mut table, "Cannon", &cannon, &[16, 23, 28, 31]);
     sequence_claim(&mut table, "GE", &sequence.of(1), &[16, 8, 4, 2, 1]);
@@ -111,7 +111,7 @@ pub(super) fn large() -> Result<Table, SimulateError> {
     Ok(table)
 }
 
-/// Cannon on small matrices beside Gaussian elimination.
+/// Cannon on small matrices together with Gaussian elimination.
 pub(super) fn small() -> Result<Table, SimulateError> {
     let mut table =
         Table::new("Cannon 1024 and GE 4096 on 16 nodes each", "Comprés, section 14.3.2, phase 1");
@@ -178,7 +178,7 @@ pub(super) fn three() -> Result<Table, SimulateError> {
     Ok(table)
 }
 
-/// Returns the mean of idle nodes, the wait of the third job and the makespan.
+/// Returns the mean number of idle nodes, the wait of the third job and the makespan.
 fn three_with(
     balancing: bool,
     filling: bool,

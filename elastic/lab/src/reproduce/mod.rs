@@ -1,7 +1,8 @@
-//! The tables of the sources, replayed: the figure of the source beside ours.
+//! Replays of the sources' tables: the figure of the source next to ours.
 //!
-//! Formulas and size sequences are compared exactly. Where a source gives too little to reach its figures, orders and
-//! ratios are compared over many seeds, with confidence, and the remarks name the missing data and their substitutes.
+//! Formulas and size sequences are compared exactly. If a source gives too little to reproduce its
+//! figures, orders and ratios are compared over many seeds, with confidence, and the remarks name
+//! the missing data and their substitutes.
 //!
 //! | source | tables |
 //! |---|---|
@@ -25,16 +26,16 @@ use serde::Serialize;
 pub use crate::simulate::SimulateError;
 pub use statistics::Estimate;
 
-/// A figure of a source beside ours.
+/// A figure of a source next to ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The quantity.
     pub what: String,
-    /// The figure of the source; none where it gives none.
+    /// The figure of the source; `None` if it gives none.
     pub source: Option<f64>,
     /// Our figure.
     pub ours: Estimate,
-    /// The largest difference that counts as equal; none where the figures need not be equal.
+    /// The largest difference that counts as equal; `None` if the figures need not be equal.
     pub tolerance: Option<f64>,
 }
 
@@ -63,9 +64,10 @@ pub struct Claim {
     pub claim: String,
     /// True if it holds here.
     pub holds: bool,
-    /// The figures behind it.
+    /// The figures that support it.
     pub evidence: String,
-    /// True if the run fails where the statement does not hold; false where the source gives too little to expect it.
+    /// True if the run fails when the statement does not hold; false if the source gives too little
+    /// to expect it.
     pub required: bool,
 }
 
@@ -160,10 +162,10 @@ impl fmt::Display for Table {
     }
 }
 
-/// Replays one table over so many seeds.
+/// Replays one table over a number of seeds.
 type Replay = fn(u64) -> Result<Table, SimulateError>;
 
-/// The tables in the order of output: a name, and the function that replays it.
+/// The tables in output order: a name, and the function that replays the table.
 const TABLES: [(&str, Replay); 17] = [
     ("sizes", |_| exact::sizes()),
     ("squares", |_| Ok(exact::squares())),
@@ -189,7 +191,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|(name, _)| *name)
 }
 
-/// Replays the table of this name over so many seeds; none if there is no such table.
+/// Replays the table with this name over `seeds` seeds; `None` if there is no such table.
 ///
 /// # Errors
 ///

@@ -89,7 +89,7 @@ pub(super) fn gain(before: &[f64], now: &[f64]) -> Estimate {
     Estimate::of(&gains)
 }
 
-/// Returns true if `low` is below `high` run by run, with confidence; and the difference in words.
+/// Returns true if `low` is below `high` run by run, with confidence; and the difference as text.
 pub(super) fn is_below(low: &[f64], high: &[f64]) -> (bool, String) {
     let difference = Estimate::of_differences(high, low);
     (difference.is_positive(), format!("{:.2} ± {:.2}", difference.mean, difference.half))

@@ -7,13 +7,13 @@ use crate::simulate::Record;
 use elastic_policy::resizing::{Reshape, Scenario};
 use elastic_policy::rigid::Easy;
 
-/// Adds that one value is below another, with confidence.
+/// Adds the claim that one value is below another, with confidence.
 fn below(table: &mut Table, claim: &str, low: &[f64], high: &[f64]) {
     let (holds, evidence) = is_below(low, high);
     table.claim(claim, holds, format!("difference {evidence}"));
 }
 
-/// As [`below`], for a statement that is shown but not required.
+/// Adds a claim as [`below`] does, but not as a required one.
 fn below_open(table: &mut Table, claim: &str, low: &[f64], high: &[f64]) {
     let (holds, evidence) = is_below(low, high);
     table.open(claim, holds, format!("difference {evidence}"));
@@ -125,7 +125,7 @@ struct Reading {
     name: &'static str,
     increment: Option<u32>,
     from_first: bool,
-    /// True for the reading whose shape has to be that of the source.
+    /// True for the reading that must have the shape of the source.
     is_main: bool,
 }
 
@@ -219,7 +219,7 @@ fn read_2(
 pub(super) fn large(seeds: u64) -> Result<Table, SimulateError> {
     let mut table =
         Table::new("Setup 2 with all large jobs first, or last", "Sudarsan, section 4.3.2");
-    // Gain of completion and utilisation in the source, in percent.
+    // Gains of completion and utilisation in the source, in percent.
     let source = [
         (
             "first",

@@ -1,4 +1,4 @@
-//! The small workloads of section 2.4 of Sudarsan, and the missing inputs of those with LAMMPS.
+//! The small workloads of section 2.4 of Sudarsan, and the missing inputs of the mixes with LAMMPS.
 
 use super::runs::{completion, run};
 use super::workloads::{ALPHA, nas};
@@ -8,8 +8,8 @@ use crate::workload::{JobSpec, Model, Work, Workload};
 use elastic_policy::resizing::{Reshape, Scenario};
 use elastic_policy::rigid::Easy;
 
-/// Iterations between two resize points: the first LU of W3 has one at 2091 s, after four of its iterations, which take
-/// 501 to 527 s there.
+/// Iterations between two resize points: the first LU of W3 has one at 2091 s, after four
+/// iterations of 501 to 527 s each.
 const EVERY: u32 = 4;
 const NODES: u32 = 102;
 const LU: (&str, u32, f64) = ("LU-C", 32, 426.65);

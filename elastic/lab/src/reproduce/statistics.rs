@@ -45,8 +45,8 @@ impl Estimate {
     }
 }
 
-/// Returns the 97.5 % quantile of Student's distribution, by the expansion of Cornish and Fisher. It is off by less
-/// than 1 % from five degrees of freedom on.
+/// Returns the 97.5 % quantile of Student's distribution, by the expansion of Cornish and Fisher.
+/// The error is below 1 % from five degrees of freedom on.
 fn quantile(freedom: usize) -> f64 {
     let (z, n) = (1.959_964_f64, freedom as f64);
     let first = (z.powi(3) + z) / (4.0 * n);

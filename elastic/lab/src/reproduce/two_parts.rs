@@ -11,10 +11,10 @@ use elastic_policy::time::{Span, Time};
 
 const NODES: u32 = 16;
 const HOURS: f64 = 5.0 * 3600.0;
-/// The time that a job of ours takes to leave after a notice, where it says so.
+/// The time that a job takes to leave after a notice, if it acknowledges notices.
 const LEAVES_AFTER: f64 = 2.0;
 
-/// Makes rigid jobs of 40 % load over five hours, and so many elastic ones beside them.
+/// Makes rigid jobs with 40 % load over five hours, and `elastic` elastic ones in addition.
 fn workload(seed: u64, class: Class, acknowledges: bool, elastic: u32) -> Workload {
     let mut random = Random::new(seed);
     let mut jobs = Vec::new();
@@ -42,7 +42,7 @@ fn workload(seed: u64, class: Class, acknowledges: bool, elastic: u32) -> Worklo
         let limits = Limits::between(1, NODES, 1);
         add(0.0, class, limits, work, Work::Iterative(Box::new(program)));
     }
-    // A job of 1 to 4 nodes, 10 minutes in the mean.
+    // Jobs of 1 to 4 nodes, 10 minutes on average.
     let gap = 2.5 * 600.0 / (0.4 * f64::from(NODES));
     while at < HOURS {
         let nodes = 1 + random.below(4) as u32;
@@ -87,7 +87,7 @@ fn median(values: &[f64]) -> f64 {
 struct Measured {
     busy: Vec<f64>,
     wait: Vec<f64>,
-    /// The waits of all rigid jobs that wait, of all runs.
+    /// The waits of all rigid jobs that wait, over all runs.
     waits: Vec<f64>,
     completed: Vec<f64>,
     stopped: Vec<f64>,
@@ -109,7 +109,8 @@ fn measure(seeds: u64, class: Class, acknowledges: bool) -> Result<Measured, Sim
     Ok(measured)
 }
 
-/// Returns the mean wait of the rigid jobs alone, on the nodes beside the rigid part of a malleable job.
+/// Returns the mean wait of the rigid jobs alone, on the nodes that the rigid part of a malleable
+/// job leaves.
 fn alone(seeds: u64) -> Result<Vec<f64>, SimulateError> {
     let wait = |seed| {
         let jobs = workload(seed, Class::Rigid, false, 0);
@@ -119,7 +120,7 @@ fn alone(seeds: u64) -> Result<Vec<f64>, SimulateError> {
     (0..seeds).map(wait).collect()
 }
 
-/// Utilisation and waits with either kind of job.
+/// Compares utilisation and waits with either kind of job.
 pub(super) fn utilisation(seeds: u64) -> Result<Table, SimulateError> {
     let mut table = Table::new(
         "Malleable against moldable best-effort jobs on idle nodes",

@@ -50,8 +50,8 @@ impl Iterating {
 /// A benchmark of the NAS suite: name, first size, seconds for an iteration there.
 pub(super) type Nas = (&'static str, u32, f64);
 
-/// Makes a job of 20 iterations of a NAS benchmark, with power-of-two sizes up to 64. The source gives the time of
-/// the first size only; on others it is that of its own model of speedup.
+/// Makes a job of 20 iterations of a NAS benchmark, with power-of-two sizes up to 64. The source
+/// gives only the time of the first size; the others follow from its own model of speedup.
 pub(super) fn nas(of: Nas, at: f64, every: u32, is_resizable: bool) -> JobSpec {
     let (name, start, seconds) = of;
     Iterating {
@@ -105,13 +105,13 @@ pub(super) struct Setup2 {
     /// The share of jobs of the higher class, in each kind.
     pub(super) platinum: f64,
     pub(super) large: Large,
-    /// The step by which arbitrary sizes grow; none for the first size.
+    /// The step by which arbitrary sizes grow; `None` for the first size.
     pub(super) increment: Option<u32>,
-    /// Applies the model of speedup to each size from the first one, not from the one before.
+    /// Applies the model of speedup to each size from the first one, not from the previous one.
     pub(super) from_first: bool,
 }
 
-/// The place of the large jobs in the order of arrival.
+/// The position of the large jobs in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Large {
     Anywhere,
@@ -119,7 +119,8 @@ pub(super) enum Large {
     Last,
 }
 
-/// The sizes of jobs in setup 2: name, first size, the same for powers of two, walltime, seconds for an iteration.
+/// The sizes of jobs in setup 2: name, first size, the same for powers of two, walltime, seconds
+/// for an iteration.
 const KINDS: [(&str, u32, u32, f64, f64); 3] = [
     ("small", 35, 32, 156.0, 8.0),
     ("medium", 81, 64, 240.0, 20.0),
@@ -140,7 +141,8 @@ pub(super) fn setup_2(setup: Setup2) -> Workload {
             (Sizes::Doubling, power, 4),
         ];
         for (sizes, start, count) in topologies {
-            // Which of a kind are resizable, and which are of the higher class, is random, their number is not.
+            // The numbers of resizable and of higher-class jobs of a kind are fixed, the choice is
+            // random.
             let mut resizable = chosen(count, setup.resizable);
             let mut platinum = chosen(count, setup.platinum);
             random.shuffle(&mut resizable);

@@ -17,21 +17,21 @@ use elastic_policy::action::Decision;
 use elastic_policy::state::Cluster;
 use elastic_policy::time::{Span, Time};
 
-/// The treatment of rigid jobs that run longer than their walltime.
+/// What to do with rigid jobs that run longer than their walltime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overrun {
-    /// They run to their end; the expected end is put off by a tenth of the time they have run, at least a minute, each
-    /// time.
+    /// They run to their end; each time the expected end is reached it is extended by a tenth of
+    /// the time they have run, at least a minute.
     #[default]
     Run,
     /// They end at their walltime, as under most resource managers.
     End,
 }
 
-/// Nodes that jobs share: each job takes its cores on them, and its memory if the nodes' is told.
+/// Sharing of nodes: each job takes its cores on them, and its memory if that of a node is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// The memory of a node in MiB; without it memory is no limit.
+    /// The memory of a node in MiB; without it memory is unlimited.
     pub memory: Option<u32>,
 }
 
@@ -40,11 +40,11 @@ pub struct Sharing {
 pub struct Settings {
     /// The machine.
     pub cluster: Cluster,
-    /// The sharing of nodes; none if each job has its nodes to itself.
+    /// The sharing of nodes; `None` if each job has exclusive nodes.
     pub sharing: Option<Sharing>,
-    /// The treatment of rigid jobs that run longer than their walltime.
+    /// What to do with rigid jobs that run longer than their walltime.
     pub overrun: Overrun,
-    /// The period of the policy's clock and of measurements of the MPI ratio; none for no ticks.
+    /// The period of the policy's clock and of measurements of the MPI ratio; `None` for no ticks.
     pub tick: Option<Span>,
     /// Keeps the nodes of each job over time, for pictures and allocations.
     pub keep_nodes: bool,
@@ -70,14 +70,14 @@ pub struct Progress {
     pub jobs: usize,
 }
 
-/// A listener to a simulation.
+/// An observer of a simulation.
 pub trait Observer {
-    /// Hears of a decision.
+    /// Called for each decision.
     fn decided(&mut self, _now: Time, _decision: &Decision) {}
 
-    /// Hears of progress, every few thousand instants.
+    /// Called with the progress, every few thousand instants.
     fn progressed(&mut self, _progress: Progress) {}
 }
 
-/// No listener.
+/// Observes nothing.
 impl Observer for () {}

@@ -7,7 +7,7 @@ use elastic_policy::nodes::{Interval, NodeList};
 use elastic_policy::state::Cluster;
 use elastic_policy::time::{Span, Time};
 
-/// The end of a job.
+/// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -15,7 +15,7 @@ pub enum Ending {
     Completed,
     /// The job was ended at its walltime.
     TimedOut,
-    /// The scheduler ended the job, which was best effort; its work is lost.
+    /// The scheduler ended the best-effort job; its work is lost.
     Stopped,
     /// The job can never run on this machine and was not submitted.
     Rejected,
@@ -24,11 +24,11 @@ pub enum Ending {
 /// The life of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Record {
-    /// The freedom that the job left.
+    /// The freedom that the job left to the scheduler.
     pub class: Class,
     /// The user class.
     pub priority: i32,
-    /// The size that the user asked for, in nodes.
+    /// The size that the user requested, in nodes.
     pub asked: u32,
     /// The size at the start, in nodes.
     pub started_on: u32,
@@ -38,15 +38,15 @@ pub struct Record {
     pub resizes: u32,
     /// The instant of submission.
     pub submitted: Time,
-    /// The instant of the start; none if the job was rejected.
+    /// The instant of the start; `None` if the job was rejected.
     pub started: Option<Time>,
     /// The instant of the end.
     pub ended: Time,
     /// The user's estimate of the run time.
     pub walltime: Span,
-    /// The node time used, in node milliseconds; of a part of a node, its part of the cores.
+    /// The node time used, in node milliseconds; for a part of a node, its fraction of the cores.
     pub node_time: u64,
-    /// The end of the job.
+    /// How the job ended.
     pub ending: Ending,
 }
 
@@ -75,16 +75,16 @@ impl Record {
 pub struct Load {
     /// The instant.
     pub at: Time,
-    /// The nodes that jobs hold, alone or with others.
+    /// The number of nodes that jobs hold, exclusively or shared.
     pub busy: u32,
-    /// The jobs that wait.
+    /// The number of waiting jobs.
     pub waiting: u32,
 }
 
 /// Nodes that a job held for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Piece {
-    /// The job's place in the workload.
+    /// The job's index in the workload.
     pub job: u32,
     /// The nodes.
     pub nodes: Interval,
@@ -94,7 +94,7 @@ pub struct Piece {
     pub to: Time,
 }
 
-/// The number of decisions by kind, and of instants at which there was something to decide.
+/// The number of decisions by kind, and of instants with something to decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Instants with an event.
@@ -124,7 +124,7 @@ pub struct Outcome {
     pub records: Vec<Record>,
     /// The use of the machine over time.
     pub load: Vec<Load>,
-    /// The nodes of each job over time, if they were to be kept, in order of return.
+    /// The nodes of each job over time, if they were kept, in order of return.
     pub pieces: Vec<Piece>,
     /// The decisions.
     pub counts: Counts,

@@ -4,7 +4,7 @@ use crate::workload::Program;
 use elastic_policy::job::Class;
 use elastic_policy::time::{Span, Time};
 
-/// The next occurrence in a program.
+/// The next event of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The program reaches a resize point.
@@ -13,14 +13,15 @@ pub(super) enum Next {
     End(Time),
 }
 
-/// An iterating program that runs.
+/// A running iterative program.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     /// Sizes and iteration times so far, the present one last.
     visited: Vec<(u32, f64)>,
-    /// The iterations that are left at `since`.
+    /// The iterations remaining at `since`.
     left: f64,
-    /// The instant up to which progress is counted; later than now while a change of size is under way.
+    /// The instant up to which progress is counted; later than now while a change of size is under
+    /// way.
     since: Time,
     /// The iterations of the present interval between resize points.
     interval: u32,
@@ -45,12 +46,12 @@ impl Running {
         Span::from_seconds(self.seconds())
     }
 
-    /// Returns the whole iterations that are left.
+    /// Returns the number of remaining iterations as a whole number.
     pub(super) fn whole_left(&self) -> u32 {
         self.left.round() as u32
     }
 
-    /// Plans the next occurrence from `since` on.
+    /// Plans the next event from `since` on.
     pub(super) fn next(&mut self, program: &Program, class: Class) -> Next {
         self.interval = program.resize_every.max(1);
         let is_last = self.left <= f64::from(self.interval);
@@ -71,9 +72,9 @@ impl Running {
         self.since = now;
     }
 
-    /// Counts the iterations up to now, of a program that may change its size at any time.
+    /// Counts the iterations up to now, for a program that may change its size at any time.
     pub(super) fn advance(&mut self, now: Time) {
-        // While a change of size is under way, nothing is computed.
+        // While a change of size is under way, the program computes nothing.
         if now > self.since && self.seconds() > 0.0 {
             let done = now.since(self.since).as_seconds() / self.seconds();
             self.left = (self.left - done).max(0.0);
@@ -81,7 +82,8 @@ impl Running {
         }
     }
 
-    /// Goes on with another size after `cost`. Returns the ratio of the iteration times after and before.
+    /// Continues on another size after `cost`. Returns the ratio of the iteration times after and
+    /// before.
     pub(super) fn resize(&mut self, program: &Program, nodes: u32, cost: Span) -> f64 {
         let before = self.seconds();
         let seconds = program.model.seconds(&self.visited, nodes);

@@ -19,10 +19,10 @@ use elastic_policy::time::{Span, Time};
 
 /// Instants between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
-/// Ticks without any other event after which waiting jobs are given up.
+/// Number of ticks without any other event after which waiting jobs are given up.
 const IDLE_TICKS: u32 = 10_000;
 
-/// The failure of a simulation: a defect of the policy.
+/// Why a simulation failed: a defect of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SimulateError {
     /// The policy decided something impossible.
@@ -45,7 +45,7 @@ pub enum SimulateError {
         /// The job.
         job: JobId,
     },
-    /// The policy knows whole nodes only.
+    /// The policy only handles whole nodes.
     #[error(
         "policy {policy} gives jobs whole nodes; fcfs, easy and easy-short can share them among jobs"
     )]
@@ -67,7 +67,7 @@ pub enum SimulateError {
     },
 }
 
-/// A planned occurrence. Those of one instant occur in this order.
+/// A planned event. Events of one instant occur in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Planned {
     End,
@@ -88,9 +88,10 @@ pub struct Simulation<'a> {
     state: State,
     planned: BinaryHeap<Entry>,
     programs: BTreeMap<JobId, Running>,
-    /// The notices so far of each job under notice; a later notice replaces the planned end of one before.
+    /// The number of notices so far to each job under notice; a later notice replaces the planned
+    /// end of an earlier one.
     notices: BTreeMap<JobId, u32>,
-    /// The nodes that a job holds, and since when.
+    /// The number of nodes that a job holds, and since when.
     holds: BTreeMap<JobId, (u32, Time)>,
     at_resize_point: Vec<JobId>,
     records: Vec<Record>,
@@ -137,7 +138,8 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The policy decided something impossible, leaves jobs waiting for ever, or cannot share nodes and is to.
+    /// The policy decided something impossible, leaves jobs waiting forever, or cannot share nodes
+    /// as the settings require.
     pub fn run(mut self) -> Result<Outcome, SimulateError> {
         if self.settings.sharing.is_some() && !self.policy.shares_nodes() {
             return Err(SimulateError::WholeNodes { policy: self.policy.name().to_owned() });
@@ -198,7 +200,7 @@ impl<'a> Simulation<'a> {
         [planned, submitted, expected].into_iter().flatten().min()
     }
 
-    /// Records everything of this instant in the state.
+    /// Records all events of this instant in the state.
     fn occur(&mut self, now: Time, events: &mut Vec<Event>) -> Result<(), Refusal> {
         while let Some(&Reverse((at, planned, job, version))) = self.planned.peek()
             && at == now
@@ -217,7 +219,7 @@ impl<'a> Simulation<'a> {
             && end <= now
         {
             let started = self.state.job(job).and_then(|job| job.started).unwrap_or(now);
-            // In proportion, so that even the longest overrun takes few events.
+            // In proportion to the run time, so that even the longest overrun takes few events.
             let more = Span(now.since(started).0 / 10).max(Span::seconds(60));
             self.record(Event::Estimated { job, end: now + more }, events)?;
         }
@@ -245,7 +247,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Returns the event of a planned occurrence; none if a change of size has made it void.
+    /// Returns the event of a planned one; `None` if a change of size has made it void.
     fn happen(&mut self, now: Time, planned: Planned, job: JobId, version: u32) -> Option<Event> {
         match planned {
             Planned::End => {
@@ -253,7 +255,7 @@ impl<'a> Simulation<'a> {
                 if self.program(job).is_some() && present != Some(version) {
                     return None;
                 }
-                // A scheduler has ended it before.
+                // A scheduler has already ended it.
                 self.state.job(job)?;
                 self.gone(now, job);
                 Some(Event::Ended(job))
@@ -383,7 +385,7 @@ impl<'a> Simulation<'a> {
         SimulateError::NotAtResizePoint { policy: self.policy.name().to_owned(), at, job }
     }
 
-    /// Has a program go on with the nodes that the state gives it.
+    /// Makes a program continue on the nodes that the state gives it.
     fn resized(&mut self, now: Time, job: JobId) {
         let Some(known) = self.state.job(job) else { return };
         let (count, class) = (known.nodes.count(), known.class);
@@ -408,7 +410,8 @@ impl<'a> Simulation<'a> {
         self.estimate(now, job, cost, ratio);
     }
 
-    /// Estimates the end after a change of size, as the job's reports would have it: by the ratio of iteration times.
+    /// Estimates the end after a change of size from the ratio of iteration times, as the job's
+    /// reports would.
     fn estimate(&mut self, now: Time, job: JobId, cost: Span, ratio: f64) {
         let end = self.state.job(job).and_then(|job| job.expected_end).unwrap_or(now);
         let rest = end.since(now).as_seconds() * ratio;
@@ -430,7 +433,7 @@ impl<'a> Simulation<'a> {
         self.planned.push(Reverse((at, planned, job, version)));
     }
 
-    /// Has a job go on without the nodes that it was told to leave. The state still has them.
+    /// Makes a job continue without the nodes that it was asked to leave. The state still has them.
     fn give_back(&mut self, job: JobId, leaving: &NodeList, now: Time) {
         self.notices.remove(&job);
         if self.settings.keep_nodes {
@@ -453,7 +456,7 @@ impl<'a> Simulation<'a> {
         self.estimate(now, job, cost, ratio);
     }
 
-    /// Has the jobs at a resize point go on.
+    /// Makes the jobs at a resize point continue.
     fn leave_resize_points(&mut self) {
         for job in std::mem::take(&mut self.at_resize_point) {
             let spec = &self.workload.jobs[job.0 as usize];
@@ -467,7 +470,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Notes that a job has ended.
+    /// Records that a job has ended.
     fn gone(&mut self, now: Time, job: JobId) {
         self.programs.remove(&job);
         self.notices.remove(&job);
@@ -480,7 +483,7 @@ impl<'a> Simulation<'a> {
         self.done += 1;
     }
 
-    /// Notes that a job holds so many nodes from now on.
+    /// Records the number of nodes that a job holds from now on.
     fn hold(&mut self, job: JobId, count: u32, now: Time) {
         let before = match count {
             0 => self.holds.remove(&job),
@@ -493,7 +496,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Counts the node time of a job that ends by its part of the cores, where jobs share nodes.
+    /// Counts the node time of an ended job by its fraction of the cores, if jobs share nodes.
     fn count_cores(&mut self, job: JobId) {
         let Some(need) = self.state.job(job).and_then(|job| self.state.need(job)) else { return };
         let record = &mut self.records[job.0 as usize];

@@ -162,7 +162,7 @@ fn malleable_job_leaves_nodes_after_notice_or_grace() {
                 Ok(())
             }),
         );
-        // On 4 nodes until they are gone: an iteration takes 2 s, afterwards 4 s.
+        // On 4 nodes until they are left: an iteration takes 2 s, afterwards 4 s.
         let end = if gone < 40.0 { gone + (20.0 - gone / 2.0) * 4.0 } else { 40.0 };
         assert_eq!(seconds(&outcome)[0], (0.0, end));
         let left = if gone < 40.0 { vec![(gone, 6)] } else { vec![] };

@@ -18,9 +18,9 @@ pub struct Synthetic {
     pub seed: u64,
 }
 
-/// Makes rigid jobs: arrivals at exponentially distributed distances, sizes and run times evenly distributed over
-/// their logarithms (1 to a quarter of the machine, half of them powers of two; a minute to eight hours), estimates
-/// from exact to five times the run time. All times are whole seconds.
+/// Makes rigid jobs: exponentially distributed times between arrivals; sizes and run times uniform
+/// in their logarithms (1 to a quarter of the machine, half of them powers of two; a minute to
+/// eight hours); estimates from exact to five times the run time. All times are whole seconds.
 #[must_use]
 pub fn synthetic(shape: Synthetic) -> Workload {
     let mut random = Random::new(shape.seed);

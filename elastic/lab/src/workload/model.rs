@@ -5,28 +5,29 @@ use thiserror::Error;
 /// The time of an iteration, in seconds, by size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
-    /// Measured sizes in ascending order with their times; between two on the straight line, outside the nearest.
+    /// Measured sizes in ascending order with their times; linear between two sizes, the nearest
+    /// time outside.
     Table(Vec<(u32, f64)>),
     /// Amdahl's law: a serial part, and a part that the nodes share.
     Amdahl {
         /// The time of the serial part.
         serial: f64,
-        /// The time of the other part on one node.
+        /// The time of the parallel part on one node.
         parallel: f64,
     },
     /// Sudarsan's model, `T(q) = T(p) / (q/p)^(alpha (q - p) / p)`, from each size to the next larger one.
     ///
-    /// The model does not compose: many small steps gain less than one large step, so it is applied to each growth
-    /// in turn. Sizes that were visited keep their times.
+    /// The model does not compose: many small steps gain less than one large step, so it is applied
+    /// to each growth in turn. Sizes that were visited keep their times.
     Growth {
-        /// The time on the size of the start.
+        /// The time on the initial size.
         start: f64,
         /// The exponent.
         alpha: f64,
     },
 }
 
-/// A model without sensible times.
+/// Why a model is not usable.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ModelError {
     /// A table is empty, or its sizes do not ascend from one.
@@ -42,7 +43,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// The model has no sensible times.
+    /// The model has invalid times.
     pub fn check(&self) -> Result<(), ModelError> {
         let values: Vec<f64> = match self {
             Model::Table(table) => {
@@ -63,7 +64,8 @@ impl Model {
 
     /// Returns the time of an iteration on `to` nodes.
     ///
-    /// `visited` are the sizes that the job had so far with their times, the present one last; empty at the start.
+    /// `visited` are the earlier sizes of the job with their times, the present one last; empty at
+    /// the start.
     #[must_use]
     pub fn seconds(&self, visited: &[(u32, f64)], to: u32) -> f64 {
         match self {
@@ -80,14 +82,14 @@ impl Model {
                 if let Some(known) = visited.iter().rev().find(|entry| entry.0 == to) {
                     return known.1;
                 }
-                // From the largest size below: growth is what the model describes.
+                // From the largest size below, since the model describes growth.
                 let below = visited.iter().filter(|entry| entry.0 < to).max_by_key(|entry| entry.0);
                 match (below, visited.iter().min_by_key(|entry| entry.0)) {
                     (Some(&(from, seconds)), _) => {
                         let (from, to) = (f64::from(from), f64::from(to));
                         seconds / (to / from).powf(alpha * (to - from) / from)
                     }
-                    // Below all visited sizes: the growth from there to here, the other way round.
+                    // Below all visited sizes: the growth from there to here, reversed.
                     (None, Some(&(from, seconds))) => {
                         let (from, to) = (f64::from(from), f64::from(to));
                         seconds * (from / to).powf(alpha * (from - to) / to)
@@ -99,7 +101,7 @@ impl Model {
     }
 }
 
-/// Returns the value at `size` on the straight line through two points.
+/// Returns the value at `size` by linear interpolation between two points.
 pub(super) fn between(before: (u32, f64), after: (u32, f64), size: u32) -> f64 {
     let share = f64::from(size - before.0) / f64::from(after.0 - before.0);
     before.1 + share * (after.1 - before.1)

@@ -1,4 +1,4 @@
-//! Random numbers from a seed, the same everywhere.
+//! Random numbers from a seed, the same on all platforms.
 
 /// A generator of random numbers: SplitMix64.
 #[derive(Clone, Debug)]
@@ -7,7 +7,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Makes a generator. Equal seeds give equal numbers.
+    /// Makes a generator. Equal seeds give equal sequences.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
@@ -22,7 +22,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number from 0 to 1, without 1.
+    /// Returns a number from 0 to 1, excluding 1.
     pub fn unit(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -32,12 +32,12 @@ impl Random {
         ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Returns a number of the exponential distribution.
+    /// Returns an exponentially distributed number.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// Puts values into random order.
+    /// Shuffles values.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for place in (1..values.len()).rev() {
             values.swap(place, self.below(place as u64 + 1) as usize);

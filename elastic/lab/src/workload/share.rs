@@ -1,4 +1,4 @@
-//! A share of rigid jobs taken as elastic.
+//! Takes a share of rigid jobs as elastic.
 
 use std::collections::BTreeSet;
 
@@ -11,31 +11,32 @@ use elastic_policy::job::{Class, Limits};
 pub enum Chosen {
     /// A share of the jobs, from 0 to 1, chosen at random from a seed.
     Share(f64, u64),
-    /// The jobs of these names.
+    /// The jobs with these names.
     Names(BTreeSet<String>),
 }
 
-/// The way in which rigid jobs become elastic.
+/// How rigid jobs become elastic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elastic {
     /// The choice of jobs.
     pub chosen: Chosen,
-    /// The class that they become.
+    /// The new class of the jobs.
     pub class: Class,
     /// Their smallest size as a share of the size in the log.
     pub smallest: f64,
     /// Their largest size as a multiple of the size in the log.
     pub largest: f64,
-    /// The share of their run time on the size in the log that no further node shortens (Amdahl's law).
+    /// The serial fraction of their run time on the size in the log (Amdahl's law).
     pub serial: f64,
-    /// The number of iterations between two of which a resizable job may change its size.
+    /// The number of iterations; a resizable job may change its size between any two.
     pub iterations: u32,
 }
 
 impl Elastic {
     /// Changes a workload; returns the number of jobs that became elastic.
     ///
-    /// A job on the size in its log takes as long as there. Jobs of more nodes than the machine has are left alone.
+    /// A job on its logged size takes its logged run time. Jobs with more nodes than the machine
+    /// has are left unchanged.
     pub fn apply(&self, workload: &mut Workload, nodes: u32) -> usize {
         let mut random = match self.chosen {
             Chosen::Share(_, seed) => Random::new(seed),
@@ -44,7 +45,8 @@ impl Elastic {
         let mut count = 0;
         for job in &mut workload.jobs {
             let is_chosen = match &self.chosen {
-                // One number for each job, so that a larger share has all jobs of a smaller one.
+                // One number for each job, so that a larger share includes all jobs of a smaller
+                // one.
                 Chosen::Share(share, _) => random.unit() < *share,
                 Chosen::Names(names) => names.contains(&job.name.to_string()),
             };

@@ -1,4 +1,5 @@
-//! Any graph: its edges coloured with as many colours as its busiest vertex has edges (Kőnig).
+//! Schedules for any graph: its edges are coloured with as many colours as its busiest vertex has
+//! edges (Kőnig).
 
 use super::{Edge, MOST_EDGES, MOST_PAIRS, Pair};
 use crate::axis::Axis;
@@ -24,7 +25,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// None if the axes have too many parts to look at each pair.
+    /// Makes the graph; `None` if the axes have too many parts for examining each pair.
     pub fn of(pair: Pair) -> Option<Self> {
         let rows = meeting(&pair.old.rows, &pair.new.rows)?;
         let columns = meeting(&pair.old.columns, &pair.new.columns)?;
@@ -36,7 +37,7 @@ impl Graph {
         count(&self.rows).saturating_mul(count(&self.columns))
     }
 
-    /// The most messages that a rank sends or receives: no schedule has fewer steps.
+    /// Largest number of messages that a rank sends or receives: no schedule has fewer steps.
     pub fn busiest(&self, pair: Pair) -> usize {
         let (old, new) = (pair.old, pair.new);
         let rows_in = incoming(&self.rows, new.rows.parts());
@@ -60,7 +61,8 @@ impl Graph {
         sent.chain(received).max().unwrap_or(0)
     }
 
-    /// All messages in `steps` steps, which is [`Graph::busiest`]; none if there are too many.
+    /// Assigns all messages to `steps` steps, which is [`Graph::busiest`]; `None` if there are too
+    /// many.
     pub fn coloured(&self, pair: Pair, steps: usize) -> Option<Coloured> {
         if self.edges() > MOST_EDGES {
             return None;
@@ -88,7 +90,7 @@ impl Graph {
     }
 }
 
-/// A whole schedule, as it was coloured.
+/// A whole schedule as the colouring found it.
 #[derive(Clone, Debug)]
 pub(crate) struct Coloured {
     /// Old position, new position, step.
@@ -114,7 +116,7 @@ impl Coloured {
 }
 
 const FREE: u32 = u32::MAX;
-/// The largest table of colours, in entries: 16 MiB.
+/// Largest table of colours, in entries: 16 MiB.
 const MOST_ENTRIES: usize = 1 << 22;
 
 /// For each vertex of a side and each colour, the vertex at the other end.
@@ -139,7 +141,7 @@ impl Side {
 }
 
 /// Gives each edge of a bipartite graph one of `colours` colours, so that no two edges at a vertex
-/// have the same. None if a vertex has more edges than that, or the graph is too large.
+/// have the same. `None` if a vertex has more edges than colours, or the graph is too large.
 pub(super) fn colour(
     vertices: (usize, usize),
     edges: &[(usize, usize)],
@@ -158,7 +160,7 @@ pub(super) fn colour(
         } else if *sides[0].at(from, theirs) == FREE {
             theirs
         } else {
-            // The path of these two colours from `to` never comes back to `from`.
+            // The path of these two colours from `to` never reaches `from`.
             swap_along(&mut sides, to, mine, theirs);
             mine
         };

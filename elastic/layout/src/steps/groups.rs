@@ -1,18 +1,18 @@
-//! Block-cyclic to block-cyclic: who sends to whom falls into disjoint complete bipartite graphs.
+//! Schedules from block-cyclic to block-cyclic: the graph of messages falls into disjoint complete
+//! bipartite graphs.
 //!
-//! Along an axis with equal blocks, parts a of p and b of q have blocks in common exactly if
-//! a ≡ b modulo gcd(p, q): gcd(p, q) complete graphs. The product of complete graphs over two axes
-//! is complete again, so over any two grids, mixed ones too, there are gcd(Pr, Qr) · gcd(Pc, Qc)
+//! Along an axis with equal blocks, parts a of p and b of q have blocks in common exactly if a ≡ b
+//! modulo gcd(p, q): gcd(p, q) complete graphs. The product of complete graphs over two axes is
+//! complete again, so over any two grids, mixed ones too, there are gcd(Pr, Qr) · gcd(Pc, Qc)
 //! complete graphs between m = PrPc / (that many) and n = QrQc / (that many) ranks. In such a graph
-//! member x of the one side and y of the other meet in step (y − x) mod max(m, n): a Latin square,
-//! with as many steps as the busiest rank has messages, RC / min(P, Q) in the terms of the
-//! dissertation. Nobody needs more than a formula for it. Ranks that are on both sides of a graph
-//! get the same number, so that all that stays falls into step 0; if nothing else does, that
-//! step is left out.
+//! member x of one side and y of the other meet in step (y − x) mod max(m, n): a Latin square, with
+//! as many steps as the busiest rank has messages, RC / min(P, Q) in the terms of the dissertation.
+//! Each rank needs only a formula for it. Ranks that are on both sides of a graph get the same
+//! number, so that all kept data fall into step 0; if nothing else does, that step is left out.
 //!
-//! The published order (section 3.4.1) is kept where both dimensions grow or both shrink. As it
-//! is printed it has contention in some contractions; there the roles are swapped, and the
-//! expansion is read backwards.
+//! The published order (section 3.4.1) is kept if both dimensions grow or both shrink. As printed
+//! it has contention in some contractions; for these the roles are swapped, and the expansion is
+//! read backwards.
 
 use super::super::axis::{Axis, common_divisor, least_multiple};
 use super::super::meet::{inverse, narrow, wide};
@@ -21,14 +21,14 @@ use super::{Edge, Pair};
 /// The graphs along one axis.
 #[derive(Clone, Copy, Debug)]
 struct Along {
-    /// Number of graphs: parts belong to them modulo this.
+    /// Number of graphs: a part belongs to one by its number modulo this.
     graphs: usize,
-    /// Parts that hold something, from the first.
+    /// Number of parts with indices, from the first.
     old: usize,
     new: usize,
-    /// True if the graphs are complete indeed, and not only contain all there is.
+    /// True if the graphs are complete; otherwise they only contain all messages.
     exact: bool,
-    /// True if blocks are equal and each meeting of residues takes place.
+    /// True if blocks are equal and each pair of residues meets.
     periodic: bool,
 }
 
@@ -54,7 +54,7 @@ impl Along {
                     let divisor = common_divisor(block * parts, new_block * new_parts);
                     along.exact = divisor < block + new_block;
                 }
-                // A graph of one rank and all it meets is complete.
+                // A graph of one rank and its peers is complete.
                 along.exact |= old_used <= 1 || new_used <= 1;
             }
             (Axis::Cuts(at), other) | (other, Axis::Cuts(at)) => {
@@ -76,22 +76,22 @@ enum Steps {
     Published,
 }
 
-/// The graphs over both axes, or those to ranks that each get everything.
+/// The graphs over both axes, or the graphs to ranks that each get the whole array.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     rows: Along,
     columns: Along,
-    /// All new ranks are members, whatever their place.
+    /// True if all new ranks are members, whatever their place.
     to_replicas: bool,
     order: Steps,
-    /// The size of the larger side of the largest graph.
+    /// Size of the larger side of the largest graph.
     width: usize,
-    /// In step 0 nothing leaves its rank.
+    /// True if all data of step 0 stay on their ranks.
     skips_first: bool,
     minimal: bool,
 }
 
-/// One graph: positions of its members, ranks of both sides first.
+/// Members of one graph by position, with ranks of both sides first.
 struct Members {
     old: Vec<usize>,
     new: Vec<usize>,
@@ -116,7 +116,7 @@ impl Groups {
         let shrinks = old.rows >= new.rows && old.columns >= new.columns;
         if rows.periodic && columns.periodic && (grows || shrinks) {
             let skips = groups.published_keeps_first(pair);
-            // Not where it would take a step more.
+            // Not used if it would take one more step.
             if skips || !groups.skips_first {
                 groups.order = Steps::Published;
                 groups.skips_first = skips;
@@ -163,7 +163,7 @@ impl Groups {
         self.width.saturating_sub(usize::from(self.skips_first))
     }
 
-    /// Finds how wide the graphs are, and whether all members of the smaller sides stay.
+    /// Determines the width of the graphs, and whether all members of the smaller sides stay.
     fn measure(&mut self, pair: Pair) {
         let mut smaller = 0;
         for row in 0..self.rows.graphs {
@@ -279,7 +279,7 @@ impl Groups {
         members.old.iter().enumerate().map(number).collect()
     }
 
-    /// Returns true if all messages of the first step of the published order stay where they are.
+    /// Returns true if all messages of the first step of the published order stay on their rank.
     fn published_keeps_first(&self, pair: Pair) -> bool {
         let (old, new) = (pair.old.grid, pair.new.grid);
         (0..old.rows.min(new.rows)).all(|row| {
@@ -289,8 +289,8 @@ impl Groups {
     }
 }
 
-/// The row of the table C_Send in which this message stands; for contractions, of the one from the
-/// new grid to the old.
+/// Returns the row of the table C_Send that contains this message; for contractions the table is
+/// that from the new grid to the old.
 fn published(pair: Pair, old: usize, new: usize) -> usize {
     let (old_grid, new_grid) = (pair.old.grid, pair.new.grid);
     let (from, to) = (old_grid.place(old), new_grid.place(new));
@@ -302,8 +302,8 @@ fn published(pair: Pair, old: usize, new: usize) -> usize {
     row / driver.0 * columns + column / driver.1
 }
 
-/// The number below the least common multiple that leaves these rests, for rests that agree modulo
-/// the greatest common divisor.
+/// Returns the number below the least common multiple with these remainders, which agree modulo the
+/// greatest common divisor.
 fn common((first, by): (usize, usize), (second, and_by): (usize, usize)) -> usize {
     let divisor = common_divisor(by, and_by);
     let modulus = and_by / divisor;

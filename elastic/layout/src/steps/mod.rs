@@ -1,18 +1,18 @@
-//! In which step each message goes, so that no rank sends twice or receives twice in a step.
+//! Assigns each message to a step so that no rank sends twice or receives twice in a step.
 //!
-//! Who has something for whom is a bipartite graph, and a schedule without contention is a colouring of its edges: at
-//! least as many steps as the busiest rank has messages, and by Kőnig's theorem no more. Data that stay on their rank
-//! are copied and take no step.
+//! The messages between ranks form a bipartite graph, and a schedule without contention is a
+//! colouring of its edges: it needs at least as many steps as the busiest rank has messages, and by
+//! Kőnig's theorem no more. Data that stay on their rank are copied and take no step.
 //!
 //! | graph | how it is coloured | steps | file |
 //! |---|---|---|---|
 //! | block-cyclic over any two grids: disjoint complete graphs | Latin squares, or the published order where that has no contention | fewest | `groups.rs` |
 //! | runs to runs: a path | greedily along it | fewest | `staircase.rs` |
 //! | anything else of moderate size | alternating paths | fewest | `colour.rs` |
-//! | anything else of any size | each axis by itself, then the product | no contention | `product.rs` |
+//! | anything else of any size | each axis separately, then the product | no contention | `product.rs` |
 //! | replicated before or after | doubling, or in turns | fewest | `replicas.rs` |
 //!
-//! A rank finds its own messages without those of the others, but for the third row.
+//! A rank finds its own messages without those of other ranks, except for the third row.
 
 mod colour;
 mod groups;
@@ -30,20 +30,21 @@ use product::Product;
 pub(super) struct Edge {
     pub old: usize,
     pub new: usize,
-    /// None for data that stay on their rank.
+    /// `None` for data that stay on their rank.
     pub step: Option<usize>,
-    /// Sent on by a rank that has got it in this schedule: `old` counts among the new ranks.
+    /// True if the sender has received the data in this schedule: `old` is then a position among
+    /// the new ranks.
     pub passed_on: bool,
 }
 
-/// Way in which the steps of a pair of distributions are found.
+/// How the steps of a pair of distributions are found.
 #[derive(Debug)]
 pub(super) enum Plan {
     Groups(Groups),
     Staircase,
     Coloured(Coloured),
     Product(Product),
-    /// Replicated before, not after.
+    /// Replicated before, but not after.
     Deal,
     /// Replicated before and after.
     Double,
@@ -63,9 +64,9 @@ impl Pair<'_> {
     }
 }
 
-/// Graphs with more messages are not coloured as a whole: every rank does it for itself.
+/// Graphs with more messages are not coloured as a whole, since every rank does so by itself.
 const MOST_EDGES: usize = 1 << 16;
-/// Axes with more pairs of parts are not looked at pair by pair.
+/// Axes with more pairs of parts are not examined pair by pair.
 const MOST_PAIRS: usize = 1 << 20;
 
 impl Plan {
@@ -116,8 +117,8 @@ impl Plan {
         }
     }
 
-    /// Returns true if there can be no fewer steps. A step count that is only found to be minimal
-    /// message by message counts where it was.
+    /// Returns true if no schedule has fewer steps. A number of steps found to be minimal by
+    /// examining every message counts as well.
     pub fn is_minimal(&self) -> bool {
         match self {
             Self::Groups(groups) => groups.is_minimal(),
@@ -126,8 +127,8 @@ impl Plan {
         }
     }
 
-    /// Edges that the old rank at a position sends and keeps; with doubling, also those that a rank
-    /// passes on that has only been there since: see [`Plan::passed_on`].
+    /// Edges that the old rank at a position sends and keeps. With doubling, new ranks send, too: see
+    /// [`Plan::passed_on`].
     pub fn sends(&self, pair: Pair, old: usize) -> Vec<Edge> {
         match self {
             Self::Groups(groups) => groups.sends(pair, old),
@@ -139,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// Edges that the new rank at a position receives; those that it keeps may be among them.
+    /// Edges that the new rank at a position receives; kept data may be among them.
     pub fn receives(&self, pair: Pair, new: usize) -> Vec<Edge> {
         match self {
             Self::Groups(groups) => groups.receives(pair, new),
@@ -151,7 +152,7 @@ impl Plan {
         }
     }
 
-    /// Edges that the new rank at a position passes on of those it has received.
+    /// Edges that the new rank at a position passes on after receiving the data.
     pub fn passed_on(&self, pair: Pair, new: usize) -> Vec<Edge> {
         match self {
             Self::Double => replicas::passed_on(pair, new),
@@ -159,7 +160,7 @@ impl Plan {
         }
     }
 
-    /// Every message, and everything that stays, once.
+    /// Calls `found` once for every message and every kept part.
     pub fn all(&self, pair: Pair, mut found: impl FnMut(Edge)) {
         match self {
             Self::Staircase => staircase::edges(pair).for_each(found),

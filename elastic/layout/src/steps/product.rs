@@ -1,6 +1,6 @@
-//! Each axis coloured by itself, the step of a message being the pair of the colours of its axes.
-//! The steps of the axes multiply: the fewest there can be where both axes are driven by the same
-//! side, and more where one axis grows and the other shrinks.
+//! Schedules with each axis coloured separately: the step of a message is the pair of the colours
+//! of its axes. The steps of the axes multiply: the minimum if both axes are determined by the same
+//! side, and more if one axis grows and the other shrinks.
 
 use super::super::axis::{Axis, common_divisor};
 use super::colour::{colour, meeting};

@@ -1,13 +1,14 @@
-//! Arrays that every rank holds in full.
+//! Schedules for arrays that every rank holds in full.
 //!
-//! Replicated before and after: those who stay keep theirs. Those who join are served by doubling:
-//! in each step everyone who has the array gives it to one who has not, new ranks too, which is
-//! ⌈log2((holders + joiners) / holders)⌉ steps. Replicated only before: who was there takes its
-//! part from its own copy, and the others are dealt out to the holders in turns.
+//! If the array is replicated before and after, staying ranks keep theirs. Joiners are served by
+//! doubling: in each step every rank with the array gives it to one without, new ranks included,
+//! which takes ⌈log2((holders + joiners) / holders)⌉ steps. If it is replicated only before, an
+//! earlier rank takes its part from its own copy, and the other ranks are distributed over the
+//! holders in turns.
 
 use super::{Edge, Pair};
 
-/// The joiners: new ranks that were not there before.
+/// Returns true for joiners: new ranks that were not among the old ones.
 fn joins(pair: Pair, new: usize) -> bool {
     pair.old.ranks.position(pair.new.ranks.at(new)).is_none()
 }
@@ -17,7 +18,7 @@ fn holds_something(pair: Pair, new: usize) -> bool {
     rows > 0 && columns > 0
 }
 
-/// The new positions that need the array from others, in order.
+/// Returns the new positions that need the array from other ranks, in order.
 fn needy(pair: Pair<'_>) -> impl Iterator<Item = usize> + '_ {
     (0..pair.new.ranks.len()).filter(move |&new| joins(pair, new) && holds_something(pair, new))
 }
@@ -55,7 +56,7 @@ pub(super) fn deal_receives(pair: Pair, new: usize) -> Vec<Edge> {
     needy(pair).enumerate().find(|&(_, needy)| needy == new).map(edge).into_iter().collect()
 }
 
-/// The step in which the one who is `index`-th to have the array gets it; `index` ≥ `holders`.
+/// Returns the step in which the `index`-th rank to have the array gets it; `index` ≥ `holders`.
 fn doubling_step(index: usize, holders: usize) -> usize {
     let mut step = 0;
     while index >= holders << (step + 1) {
@@ -72,7 +73,7 @@ pub(super) fn double_steps(pair: Pair) -> usize {
     }
 }
 
-/// All messages of whoever is `giver`-th to have the array, given the joiners in order.
+/// Returns all messages of the `giver`-th rank to have the array, given the joiners in order.
 fn given(pair: Pair, giver: usize, joiners: &[usize]) -> Vec<Edge> {
     let holders = pair.old.ranks.len();
     let first = if giver < holders { 0 } else { doubling_step(giver, holders) + 1 };

@@ -1,9 +1,10 @@
-//! Runs to runs: messages in the order of the array are a path, and are coloured along it.
+//! Schedules from runs to runs: messages in the order of the array are a path, and are coloured
+//! along it.
 //!
-//! Successive messages have the sender or the receiver in common. A message that goes on with a
-//! rank takes the lowest step which that rank has not used, which is never more than the number of
-//! messages of the busiest rank. The published lists (section 3.4.2) are in this order too; they
-//! count data that stay on their rank as a message.
+//! Successive messages share the sender or the receiver. A message that shares a rank with the
+//! previous one takes the lowest step which that rank has not used, which is never more than the
+//! number of messages of the busiest rank. The published lists (section 3.4.2) are in this order
+//! too; they count data that stay on their rank as a message.
 
 use super::super::axis::Axis;
 use super::{Edge, Pair};
@@ -26,7 +27,7 @@ fn axes<'a>(pair: Pair<'a>) -> Option<(&'a Axis, &'a Axis)> {
     }
 }
 
-/// Steps that a rank has used so far: the first one it used, and from 0 up to `next`.
+/// Steps that a rank has used so far: the first one, and all from 0 up to `next`.
 #[derive(Clone, Copy)]
 struct Used {
     part: usize,
@@ -35,7 +36,7 @@ struct Used {
 }
 
 impl Used {
-    /// The lowest step not used.
+    /// Takes the lowest unused step.
     fn take(&mut self) -> usize {
         if self.next == self.first {
             self.next += 1;
@@ -71,7 +72,7 @@ impl<IsSelf: Fn(usize, usize) -> bool> Iterator for Walk<'_, IsSelf> {
                 return None;
             }
             let ((start, end), (new_start, new_end)) = (run(self.old, old), run(self.new, new));
-            // The one that ends first is done with.
+            // The run that ends first is complete.
             if end <= new_end {
                 self.at.0 += 1;
             } else {
@@ -89,7 +90,7 @@ impl<IsSelf> Walk<'_, IsSelf> {
     fn step(&mut self, old: usize, new: usize) -> usize {
         let used_old = self.used_old.filter(|used| used.part == old);
         let used_new = self.used_new.filter(|used| used.part == new);
-        // A rank that both go on with would be two ranks with two runs in common.
+        // A rank pair shared with the previous message would have two runs in common.
         let (step, used_old, used_new) = match (used_old, used_new) {
             (Some(mut used), _) => {
                 let step = used.take();

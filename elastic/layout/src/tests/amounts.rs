@@ -49,7 +49,7 @@ fn parts_of_a_message_are_as_large_as_allowed() {
         |bytes: usize| -> Vec<usize> { message.split(bytes).map(|part| part.bytes()).collect() };
     assert_eq!(sizes(80_000), [80_000]);
     assert_eq!(sizes(8_000), [8_000; 10]);
-    // A part of a row where a row is too much.
+    // Parts of a row if a whole row is too large.
     assert_eq!(sizes(400), [400; 200]);
     assert_eq!(sizes(1), [8; 10_000]);
 }

@@ -1,4 +1,4 @@
-//! Named cases: each kind of distribution, sizes that do not divide, ranks that come and go.
+//! Named cases: each kind of distribution, sizes that do not divide, ranks that join and leave.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn blocks_in_turns_become_blocks_and_the_other_way() {
 fn block_rows_become_block_columns_by_all_to_all() {
     let old = Distribution::block_rows(12, 20, Ranks::first(4)).expect("ranks");
     let new = Distribution::block_columns(12, 20, Ranks::first(4)).expect("ranks");
-    // Each keeps its own quarter.
+    // Each rank keeps its own quarter.
     assert_eq!(check(&old, &new, 8).steps(), 3);
     let more = Distribution::block_columns(12, 20, Ranks::first(5)).expect("ranks");
     assert_eq!(check(&old, &more.stored(Storage::Columns), 8).steps(), 4);
@@ -78,7 +78,7 @@ fn replicated_arrays_double_their_holders_in_each_step() {
 fn replicated_arrays_are_dealt_out_and_gathered() {
     let all = Distribution::replicated(23, Ranks::first(3)).expect("ranks");
     let schedule = check(&all, &block(23, Ranks::range(1..9)), 8);
-    // Ranks 3 to 8 are new; 3 of the 8 parts of 3 are held by those who stay.
+    // Ranks 3 to 8 are new; 3 of the 8 parts of 3 are held by staying ranks.
     assert_eq!(schedule.steps(), 2);
     assert_eq!(check(&block(23, Ranks::first(4)), &all, 4).steps(), 3);
     assert_eq!(check(&block(23, Ranks::range(5..7)), &all, 4).steps(), 3);
@@ -151,7 +151,7 @@ fn part_of_100000_ranks_is_found_without_the_others() {
     let part = schedule.of(99_999);
     assert_eq!(schedule.steps(), 2000 * 100_400 / 100_000);
     assert_eq!(part.steps().iter().filter(|step| step.send().is_some()).count(), 2008);
-    // Its messages are described by a few strides each, whatever they hold.
+    // Its messages are described by a few strides each, whatever their size.
     let bytes: usize = part.steps().iter().filter_map(Step::send).map(Message::bytes).sum();
     assert_eq!(bytes + part.kept().iter().map(Message::bytes).sum::<usize>(), part.old_bytes());
 }

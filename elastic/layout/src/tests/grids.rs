@@ -16,7 +16,7 @@ fn grids() -> impl Iterator<Item = Grid> {
 }
 
 /// Checks the senders and receivers of each step, by the parts of all ranks. Panics if a message is
-/// not expected, or if somebody sends or receives twice; a part has at most one step of a number.
+/// not expected, or if a rank sends or receives twice; a part has at most one step of a number.
 fn check_steps(schedule: &Schedule) -> usize {
     let ranks = schedule.ranks();
     let mut sent: Vec<Sent> = Vec::new();
@@ -52,7 +52,7 @@ fn check_steps(schedule: &Schedule) -> usize {
     busiest(&|message| message.1).max(busiest(&|message| message.2))
 }
 
-/// Periodic: each rank has something for all that it ever has something for.
+/// In periodic layouts each rank exchanges data with all of its possible peers.
 #[test]
 fn all_grids_have_no_contention_and_the_fewest_steps() {
     for old_grid in grids() {

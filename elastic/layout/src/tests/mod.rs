@@ -1,4 +1,4 @@
-//! Schedules are carried out on memory that is filled with the numbers of its elements.
+//! Schedules are carried out on memory filled with the numbers of its elements.
 
 mod amounts;
 mod carried_out;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// The memory of each rank. Where nothing lies there are 0xFF bytes.
+/// The memory of each rank, with 0xFF bytes in places without an element.
 type Memory = BTreeMap<usize, Vec<u8>>;
 
 fn number(distribution: &Distribution, row: usize, column: usize) -> u64 {
@@ -38,8 +38,8 @@ fn filled(distribution: &Distribution, element: usize) -> Memory {
     memory
 }
 
-/// Carries a schedule out, step by step, and panics where it has contention or where the two ends
-/// of a message disagree. Returns how many bytes were moved and kept.
+/// Carries a schedule out, step by step, and panics if it has contention or if the two ends of a
+/// message disagree. Returns the bytes moved and kept.
 fn carry_out(schedule: &Schedule, old: &Memory, new: &mut Memory, in_place: bool) -> Statistics {
     let parts: BTreeMap<usize, Part> =
         schedule.ranks().into_iter().map(|rank| (rank, schedule.of(rank))).collect();
@@ -54,7 +54,7 @@ fn carry_out(schedule: &Schedule, old: &Memory, new: &mut Memory, in_place: bool
         assert!(part.steps().windows(2).all(|pair| pair[0].number() < pair[1].number()));
         assert!(part.steps().iter().all(|step| step.number() < schedule.steps()));
     }
-    // One list of messages by step: a part has one step of a number, so nobody sends twice.
+    // One list of messages by step: a part has one step of a number, so no rank sends twice.
     let mut by_step: BTreeMap<usize, Vec<(usize, &Message, &Message)>> = BTreeMap::new();
     let mut received = 0;
     for part in parts.values() {
@@ -96,13 +96,13 @@ fn carry_out(schedule: &Schedule, old: &Memory, new: &mut Memory, in_place: bool
     seen
 }
 
-/// Memory for a distribution, with nothing in it yet.
+/// Memory for a distribution, not filled yet.
 fn blank(distribution: &Distribution, element: usize) -> Memory {
     let room = |rank| vec![0xFF; distribution.room(rank) * element];
     distribution.ranks().iter().map(|rank| (rank, room(rank))).collect()
 }
 
-/// Moves an array from one distribution to another and compares with how it has to be.
+/// Moves an array from one distribution to another and compares it with the expected one.
 fn check(old: &Distribution, new: &Distribution, element: usize) -> Schedule {
     let schedule = Schedule::between(old, new, element).expect("shapes fit");
     let mut memory = blank(new, element);

@@ -63,7 +63,7 @@ fn pairs() -> impl Strategy<Value = (Distribution, Distribution)> {
     shape.prop_flat_map(|shape| (distribution(shape), distribution(shape)))
 }
 
-/// The most messages that a rank sends or receives.
+/// Largest number of messages that a rank sends or receives.
 fn busiest(schedule: &Schedule) -> usize {
     let count = |rank| {
         let part = schedule.of(rank);

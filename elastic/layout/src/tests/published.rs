@@ -1,9 +1,9 @@
-//! The tables as the dissertation prints them, where they have contention, and how that is mended.
+//! The tables as the dissertation prints them, where they have contention, and how that is avoided.
 
 use super::*;
 
 type Dims = (usize, usize);
-/// Rows are steps, columns are ranks; none is idle.
+/// Rows are steps, columns are ranks; `None` is idle.
 type Table = Vec<Vec<Option<usize>>>;
 
 fn lcm(a: usize, b: usize) -> usize {
@@ -25,7 +25,7 @@ fn c_send(p: Dims, q: Dims) -> Table {
     table
 }
 
-/// C_Recv of section 3.4.1: derived from C_Send. With fewer ranks afterwards, each destination
+/// C_Recv of section 3.4.1: derived from C_Send. If the number of ranks decreases, each destination
 /// takes its messages in the order of C_Send, row by row.
 fn c_recv(p: Dims, q: Dims) -> Table {
     let (r, c, ranks) = (lcm(p.0, q.0), lcm(p.1, q.1), q.0 * q.1);
@@ -43,7 +43,7 @@ fn c_recv(p: Dims, q: Dims) -> Table {
     table
 }
 
-/// Returns true if a rank stands twice in a row.
+/// Returns true if a rank occurs twice in a row.
 fn collides(table: &Table) -> bool {
     table.iter().any(|row| {
         let mut ranks: Vec<usize> = row.iter().flatten().copied().collect();
@@ -99,7 +99,7 @@ fn expansion_from_2x2_to_3x4_is_figure_3_2() {
     assert_eq!(ours((2, 2), (3, 4), true), golden);
     assert_eq!(ours((2, 2), (3, 4), false), c_recv((2, 2), (3, 4)));
     assert_eq!(c_recv((2, 2), (3, 4))[0][..6], [0, 1, 9, 9, 2, 3].map(|r| (r < 9).then_some(r)));
-    // The contraction is the same table, read by those who receive.
+    // The contraction has the same table, read by the receivers.
     assert_eq!(c_recv((3, 4), (2, 2)), golden);
     assert_eq!(ours((3, 4), (2, 2), false), golden);
 }
@@ -126,8 +126,8 @@ fn ranks_on_both_sides_save_the_copying_step() {
     }
 }
 
-/// The published tables are ours where both dimensions grow; where they shrink, the table of the
-/// expansion backwards. That also mends the contractions in which the published ones collide.
+/// The published tables are ours if both dimensions grow; if they shrink, ours is the table of the
+/// expansion backwards, which also avoids the collisions of the published contractions.
 #[test]
 fn the_published_order_is_kept_where_it_has_no_contention() {
     let mut mended = 0;

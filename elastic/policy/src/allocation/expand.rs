@@ -1,4 +1,4 @@
-//! Strategies that decide about an expansion.
+//! Strategies for expansions.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,11 @@ use super::{Answer, Candidate};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expand {
-    /// Idle nodes go to the job with the highest potential: first those that are due before the job's next resize
-    /// point get theirs set aside.
+    /// Idle nodes go to the job with the highest potential: nodes are set aside for the jobs with
+    /// higher potential that are due before the next resize point of the job.
     MaxBenefit,
-    /// As max-benefit, among jobs of equal rank; for jobs of higher rank nodes are set aside whenever they are due.
+    /// As max-benefit, among jobs of equal rank; for jobs of higher rank nodes are always set
+    /// aside.
     MaxBenefitByRank,
     /// Each job expands in the order in which resize points are reached, if there are enough idle nodes.
     Fcfs,
@@ -71,7 +72,7 @@ impl Expand {
         matches!(self, Expand::MaxBenefit | Expand::MaxBenefitByRank)
     }
 
-    /// Returns the nodes that go to others first.
+    /// Returns the number of nodes set aside for other jobs.
     fn set_aside<'a>(self, job: &Candidate, others: impl Iterator<Item = &'a Candidate>) -> u64 {
         let before = |other: &&Candidate| match self {
             Expand::Fcfs => false,
@@ -87,8 +88,9 @@ impl Expand {
     }
 }
 
-/// A job with a higher potential that is due before the next resize point of `job`. A job without a potential yet
-/// is not in the list.
+/// Returns true if `other` has a higher potential and is due before the next resize point of `job`.
+/// If `job` has no potential yet, any other potential is higher; an `other` without one never goes
+/// first.
 fn goes_first(other: &Candidate, job: &Candidate) -> bool {
     let higher = match (other.potential, job.potential) {
         (Some(other), Some(job)) => other > job,

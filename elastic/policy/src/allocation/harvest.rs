@@ -1,16 +1,16 @@
-//! Strategies that take nodes back for the waiting job that is to start next.
+//! Strategies that take nodes back for the next waiting job.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Candidate, Rank};
 use crate::job::JobId;
 
-/// The nodes that a waiting job lacks.
+/// The nodes that a waiting job needs in addition to the free ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// The waiting job.
     pub job: JobId,
-    /// The nodes that it lacks; zero if it lacks none.
+    /// The number of missing nodes; zero if there are enough.
     pub missing: u32,
     /// Its priority.
     pub rank: Rank,
@@ -20,15 +20,16 @@ pub struct Need {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Harvest {
-    /// Jobs give in the order of the effect on them, the least first, until it is enough.
+    /// Jobs give nodes in the order of the effect on them, the least first, until there are enough.
     LeastImpact,
-    /// Jobs of low rank give before those of high rank, each in the order of the effect; none gives to a job of
-    /// lower or equal rank.
+    /// Jobs of low rank give before jobs of high rank, each in the order of the effect; no job
+    /// gives to a job of lower or equal rank.
     LeastImpactByRank,
-    /// Each job goes back to its size before, in the order of resize points, none twice before all have once.
+    /// Each job returns to its previous size, in the order of resize points, and not twice before
+    /// all have done so once.
     FairContract,
-    /// Each job goes back to its size before, in the order of resize points; a job of a higher class only for a
-    /// waiting one that outranks it.
+    /// Each job returns to its previous size, in the order of resize points; a job of a higher
+    /// class only for a waiting job that outranks it.
     FcfsContractByRank,
 }
 
@@ -74,7 +75,7 @@ impl Harvest {
                 (*to, format!("the effect is a factor of {:.2}", job.impact()))
             }
             Harvest::FairContract => {
-                // A job at its smallest size is not due any longer.
+                // A job at its smallest size is not due any more.
                 let due = others.filter(|one| one.contract && one.previous().is_some()).count();
                 if !job.contract && due > 0 {
                     return keep(format!("{due} jobs give first for {}", need.job));
@@ -91,9 +92,10 @@ impl Harvest {
     }
 }
 
-/// Walks through jobs in the order of the effect on them until `missing` nodes are found, and returns each job with the
-/// size it goes to: the largest that gives the rest of the missing nodes, or its smallest. Jobs of a lower class come
-/// first with `by_class`. The nodes may be fewer than `missing` if all together have no more.
+/// Walks over jobs in the order of the effect on them until `missing` nodes are found, and returns
+/// each job with its new size: the largest that gives the remaining missing nodes, or its smallest.
+/// With `by_class` jobs of a lower class are first. The result may give fewer than `missing` nodes
+/// if the jobs have no more.
 #[must_use]
 pub fn least_impact_walk(list: &[&Candidate], missing: u32, by_class: bool) -> Vec<(JobId, u32)> {
     let mut order: Vec<&&Candidate> = list.iter().filter(|one| !one.shrinks.is_empty()).collect();

@@ -4,9 +4,9 @@
 //! |---|---|---|
 //! | may the job expand now? | [`Expand`]: max-benefit, FCFS-expand, uniform-expand | `expand.rs` |
 //! | does the job shrink now, and how far? | [`Harvest`]: least-impact, fair-contract, FCFS-contract | `harvest.rs` |
-//! | which job comes first? | [`Ageing`], [`Rank`] | `priority.rs` |
+//! | in which order do jobs get nodes? | [`Ageing`], [`Rank`] | `priority.rs` |
 //!
-//! All are functions of [`Candidate`]s, plain values that a policy makes of its state.
+//! All are functions of [`Candidate`]s, plain values that a policy makes from its state.
 //!
 //! Source: R. Sudarsan, dissertation, Virginia Tech 2009, section 4.2.
 
@@ -31,15 +31,16 @@ pub struct Candidate {
     pub job: JobId,
     /// The size in nodes.
     pub size: u32,
-    /// The next larger size; none if the job is as large as it can be.
+    /// The next larger size; `None` if the job is at its largest size.
     pub next: Option<u32>,
-    /// The expand potential; none before it can be computed.
+    /// The expand potential; `None` before it can be computed.
     pub potential: Option<f64>,
-    /// True if the potential exceeds the threshold, or there is none yet.
+    /// True if the potential exceeds the threshold, or is not known yet.
     pub promises: bool,
     /// True if the job is at its sweet spot: it gets no more nodes.
     pub holds: bool,
-    /// The expected instant of the next resize point; for the job at its resize point, of the one after it.
+    /// The expected instant of the next resize point; for a job at its resize point, of the
+    /// following one.
     pub next_point: Time,
     /// The priority.
     pub rank: Rank,
@@ -56,7 +57,7 @@ impl Candidate {
         self.next.map(|next| next - self.size)
     }
 
-    /// Returns true if the job wants more nodes and may have them.
+    /// Returns true if the job can use more nodes and may have them.
     #[must_use]
     pub fn may_expand(&self) -> bool {
         !self.holds && self.promises && self.next.is_some()
@@ -74,14 +75,15 @@ impl Candidate {
         self.shrinks.iter().map(|point| point.nodes).min()
     }
 
-    /// Returns the effect of the shrink that costs least; infinite if the job cannot be shrunk.
+    /// Returns the effect of the shrink with the lowest cost; infinite if the job cannot be shrunk.
     #[must_use]
     pub fn impact(&self) -> f64 {
         self.shrinks.first().map_or(f64::INFINITY, |point| point.factor)
     }
 }
 
-/// The answer of a strategy: the new size, or none to keep the present one, with the reason in words.
+/// The answer of a strategy: the new size, or `None` to keep the present one, with the reason as
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The new size.

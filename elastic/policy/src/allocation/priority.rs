@@ -4,23 +4,23 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-/// A job's place in the order: first its user class, then its age.
+/// A job's position in the order: first by user class, then by age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rank {
-    /// The user class; higher goes first (0 gold, 1 platinum).
+    /// The user class; higher is served first (0 gold, 1 platinum).
     pub class: i32,
-    /// The ageing priority; higher goes first.
+    /// The ageing priority; higher is served first.
     pub ageing: f64,
 }
 
 impl Rank {
-    /// Compares two ranks; greater goes first.
+    /// Compares two ranks; the greater is served first.
     #[must_use]
     pub fn order(&self, other: &Rank) -> Ordering {
         self.class.cmp(&other.class).then(self.ageing.total_cmp(&other.ageing))
     }
 
-    /// Returns true if this rank goes before the other one.
+    /// Returns true if this rank is served before the other one.
     #[must_use]
     pub fn is_above(&self, other: &Rank) -> bool {
         self.order(other) == Ordering::Greater
@@ -40,12 +40,13 @@ pub struct Ageing {
     pub queue_time_weight: f64,
     /// The weight of each requested node; negative favours small jobs.
     pub nodes_weight: f64,
-    /// The least walltime that counts.
+    /// The lower limit of the walltime in the urgency.
     pub qfactor_limit: f64,
 }
 
 impl Default for Ageing {
-    /// One for the urgency, one for each minute in the queue, nothing for nodes; a limit of one second.
+    /// One for the urgency, one for each minute in the queue, zero for nodes; a limit of one
+    /// second.
     fn default() -> Ageing {
         Ageing {
             qfactor_weight: 1.0,

@@ -1,4 +1,4 @@
-//! Strategies at the examples of the source, and their invariants.
+//! Strategies on the examples of the source, and their invariants.
 
 use proptest::prelude::*;
 

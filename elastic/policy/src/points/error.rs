@@ -13,15 +13,15 @@ pub enum PointsError {
         call: &'static str,
         /// Rows.
         rows: u32,
-        /// Columns; 1 where there are none.
+        /// Columns; 1 for a line.
         columns: u32,
     },
-    /// The arrangement is not of the kind the program said.
+    /// The arrangement does not match the program's topology.
     #[error("start: expected {wanted}, got {configuration}")]
     NotOfThisKind {
         /// The configuration that the program starts with.
         configuration: Configuration,
-        /// Its words.
+        /// Description of the topology.
         wanted: &'static str,
     },
     /// An increment, block or interval of 0.
@@ -29,10 +29,10 @@ pub enum PointsError {
     Zero {
         /// The call that was rejected.
         call: &'static str,
-        /// The time in question.
+        /// The value in question.
         what: &'static str,
     },
-    /// A time that is negative, infinite, or no number.
+    /// A time that is negative, infinite, or NaN.
     #[error("{call}: {seconds} is not a time: give seconds, finite and not negative")]
     BadTime {
         /// The call that was rejected.
@@ -40,14 +40,14 @@ pub enum PointsError {
         /// The value given.
         seconds: f64,
     },
-    /// A decision that leads nowhere from here.
+    /// A decision that does not apply to the present configuration.
     #[error("{call}: a resize from {from} to {to}, but the decision was: {decided}")]
     NotDecided {
         /// The call that was rejected.
         call: &'static str,
         /// The configuration of the loop.
         from: Configuration,
-        /// The one that was given.
+        /// The given configuration.
         to: Configuration,
         /// The decision that the program got: `continue`, `expand` or `shrink`.
         decided: &'static str,

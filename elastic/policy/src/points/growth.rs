@@ -1,4 +1,4 @@
-//! Arrangements of processors, and the order in which they follow each other.
+//! Arrangements of processors, and their order of growth.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use super::PointsError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Configuration {
-    /// So many in a line.
+    /// This many in a line.
     Line(u32),
     /// In rows and columns.
     Grid(u32, u32),
 }
 
 impl Configuration {
-    /// Number of processors. Grids are made by [`Configuration::grid`] or [`Growth`], which count them; another one
-    /// that is too large counts as `u32::MAX`.
+    /// Number of processors. Grids made by [`Configuration::grid`] or [`Growth`] have a
+    /// representable number; any other one that is too large counts as `u32::MAX`.
     pub fn size(self) -> u32 {
         let (rows, columns) = self.dimensions();
         rows.saturating_mul(columns)
     }
 
-    /// A grid whose processors can be counted.
+    /// Makes a grid with a representable number of processors.
     pub fn grid(rows: u32, columns: u32) -> Result<Configuration, PointsError> {
         match rows.checked_mul(columns) {
             None | Some(0) => Err(PointsError::NoProcessors { call: "grid", rows, columns }),
@@ -32,7 +32,7 @@ impl Configuration {
         }
     }
 
-    /// Rows and columns; a line is one column.
+    /// Returns rows and columns; a line is one column.
     #[doc(alias = "reshape_getNewProcessorDimensions")]
     #[doc(alias = "reshape_getOldProcessorDimensions")]
     pub fn dimensions(self) -> (u32, u32) {
@@ -56,19 +56,19 @@ impl fmt::Display for Configuration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "ProcessorTopology")]
 pub enum Topology {
-    /// Any number; it grows by this many, or by the smallest multiple that makes a valid size.
+    /// Any number; it grows by the increment, or by the smallest multiple that gives a valid size.
     Arbitrary {
-        /// By how many.
+        /// The increment.
         increment: u32,
     },
     /// A power of two; it doubles.
     PowerOfTwo,
     /// A grid; the smaller dimension grows, columns if both are equal.
     NearlySquare {
-        /// By how much rows and columns may differ; `None`: by any. Grids beyond are passed over.
+        /// Largest difference between rows and columns; `None`: any. Grids beyond it are skipped.
         difference: Option<u32>,
-        /// Number that each dimension has to divide, as rows of a matrix or of blocks; `None`:
-        /// nothing.
+        /// Number that each dimension has to divide, such as rows of a matrix or of blocks; `None`:
+        /// no restriction.
         divides: Option<u32>,
     },
 }
@@ -106,7 +106,7 @@ impl Topology {
     }
 }
 
-/// Which configuration follows which.
+/// Order of configurations.
 ///
 /// ```
 /// use elastic_policy::points::{Configuration, Growth, Topology};
@@ -120,16 +120,16 @@ impl Topology {
 pub struct Growth<'a> {
     /// The kind of arrangement.
     pub topology: Topology,
-    /// The most processors there can be.
+    /// The largest number of processors.
     pub most: u32,
-    /// Returns true if the program can work with a configuration: its own rule, as that the size of
-    /// the data be a multiple of it. Has to give the same answer each time.
+    /// Returns true if the program can work with a configuration: its own rule, for example that
+    /// the size of the data be a multiple of it. Must be deterministic.
     #[doc(alias = "check_valid_processor_size")]
     pub valid: &'a dyn Fn(Configuration) -> bool,
 }
 
 impl<'a> Growth<'a> {
-    /// The next larger configuration; `None` if there is none up to the most.
+    /// Returns the next larger configuration; `None` if there is none up to the maximum.
     pub fn next(&self, from: Configuration) -> Option<Configuration> {
         let mut candidate = from;
         loop {
@@ -143,12 +143,12 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// All that follow, one after the other.
+    /// Iterates over all larger configurations in order.
     pub fn from(self, start: Configuration) -> impl Iterator<Item = Configuration> + use<'a> {
         std::iter::successors(self.next(start), move |last| self.next(*last))
     }
 
-    /// The next step of the kind, whether valid or not. Always larger.
+    /// Returns the next step of the topology, whether valid or not. Always larger.
     fn larger(&self, from: Configuration) -> Option<Configuration> {
         let (rows, columns) = from.dimensions();
         match self.topology {
@@ -178,7 +178,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// The smallest number above `from` that divides `whole`; the next number if nothing is to be divided.
+/// Returns the smallest number above `from` that divides `whole`; the next number without `whole`.
 fn next_divisor(from: u32, whole: Option<u32>) -> Option<u32> {
     match whole {
         None => from.checked_add(1),

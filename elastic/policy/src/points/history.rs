@@ -28,13 +28,13 @@ struct Redistribution {
 /// A configuration that a program can be shrunk to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShrinkPoint {
-    /// The configuration, on which the program has run before.
+    /// The configuration, on which the program has already run.
     pub configuration: Configuration,
     /// Number of processors that it gives back.
     pub relinquished: u32,
-    /// By how many seconds an iteration is expected to be slower; negative if it was faster there.
+    /// Expected increase of the iteration time in seconds; negative if it was faster there.
     pub slower_by: f64,
-    /// Its factor: 2 means twice the time.
+    /// Factor of the iteration time: 2 means twice the time.
     pub factor: f64,
 }
 
@@ -59,22 +59,22 @@ pub struct History {
 }
 
 impl History {
-    /// A program that begins here.
+    /// Makes the history of a program that begins with this configuration.
     pub fn new(start: Configuration) -> History {
         History { earlier: Vec::new(), now: begun(start), redistributions: Vec::new() }
     }
 
-    /// The configuration that it began with; it is never shrunk below.
+    /// Returns the initial configuration; the program is never shrunk below it.
     pub fn start(&self) -> Configuration {
         self.earlier.first().unwrap_or(&self.now).configuration
     }
 
-    /// The configuration that it runs on.
+    /// Returns the present configuration.
     pub fn current(&self) -> Configuration {
         self.now.configuration
     }
 
-    /// All stays, the present one last.
+    /// Iterates over all stays, the present one last.
     pub fn visits(&self) -> impl DoubleEndedIterator<Item = &Visit> {
         self.earlier.iter().chain(std::iter::once(&self.now))
     }
@@ -84,7 +84,7 @@ impl History {
         self.earlier.len()
     }
 
-    /// An iteration took so long.
+    /// Records the duration of an iteration.
     pub fn iteration(&mut self, seconds: f64) -> Result<(), PointsError> {
         check("iteration", seconds)?;
         self.now.reports += 1;
@@ -93,7 +93,7 @@ impl History {
         Ok(())
     }
 
-    /// It runs on another configuration now, and moving its data took so long.
+    /// Records a change to another configuration, and the time for moving the data.
     pub fn resized(&mut self, to: Configuration, seconds: f64) -> Result<(), PointsError> {
         check("resized", seconds)?;
         let from = self.now.configuration;
@@ -102,38 +102,39 @@ impl History {
         Ok(())
     }
 
-    /// The mean iteration time of the latest stay on this configuration that reported any.
+    /// Returns the mean iteration time of the latest stay on this configuration with reports.
     pub fn seconds(&self, on: Configuration) -> Option<f64> {
         let stays = self.visits().rev().filter(|visit| visit.reports > 0);
         stays.into_iter().find(|visit| visit.configuration == on).map(|visit| visit.mean)
     }
 
-    /// Cost of moving between these two the last time.
+    /// Returns the cost of the last move between these two configurations.
     pub fn redistribution(&self, from: Configuration, to: Configuration) -> Option<f64> {
         let same = |one: &&Redistribution| one.from == from && one.to == to;
         self.redistributions.iter().rfind(same).map(|one| one.seconds)
     }
 
-    /// Cost of all moves.
+    /// Returns the total cost of all moves.
     pub fn redistribution_total(&self) -> f64 {
         self.redistributions.iter().map(|one| one.seconds).sum()
     }
 
-    /// The stays with known times, oldest first: what a scheduler asks about a job.
+    /// Returns the stays with known times, oldest first, as schedulers use them.
     pub fn stays(&self) -> Vec<Stay> {
         self.visits().filter_map(Visit::stay).collect()
     }
 
-    /// Returns true if iterations are faster than before the last resize; `None` before the first,
-    /// or without times for both.
+    /// Returns true if iterations are faster than before the last resize; `None` before the first
+    /// resize, or without times for both.
     pub fn last_resize_helped(&self) -> Option<bool> {
         let before = self.earlier.last()?.stay()?;
         Some(self.now.stay()?.is_faster_than(&before, 0.0))
     }
 
-    /// Configurations that it can be shrunk to: those it has run on with known times, with fewer
-    /// processors than now and no fewer than at the start. The one that costs least comes first; of those with equal
-    /// sizes there is the latest. Empty until there are times for the present one.
+    /// Returns the configurations that the program can be shrunk to: configurations with known
+    /// times on which it has run, with fewer processors than now and no fewer than at the start.
+    /// The one with the lowest cost is first; of several with equal sizes only the latest is
+    /// listed. Empty until there are times for the present one.
     pub fn shrink_points(&self) -> Vec<ShrinkPoint> {
         let Some(now) = self.now.stay() else { return Vec::new() };
         let configuration = |size| {
@@ -156,7 +157,7 @@ impl History {
 }
 
 impl Visit {
-    /// Returns the stay as schedulers see it; none before the first report.
+    /// Returns the stay as schedulers see it; `None` before the first report.
     fn stay(&self) -> Option<Stay> {
         let samples = u32::try_from(self.reports).unwrap_or(u32::MAX);
         let (nodes, seconds) = (self.configuration.size(), self.mean);

@@ -1,9 +1,10 @@
-//! Resize points as ReSHAPE has them: next sizes, the speed of each, and the decisions for a program.
+//! Resize points as in ReSHAPE: next sizes, the speed of each, and the decisions for a program.
 //!
-//! [`Topology`] says how a program's processors are arranged and [`Growth`] which [`Configuration`] follows which.
-//! [`History`] keeps the iteration times of each configuration and the cost of redistribution, and answers the
-//! questions of schedulers: the sizes that the program can shrink to, the cost of that, and whether more processors are
-//! likely to help. [`ResizePoints`] is the bookkeeping of one rank's main loop. When to resize is decided elsewhere.
+//! [`Topology`] is the arrangement of a program's processors, and [`Growth`] defines the order of
+//! [`Configuration`]s. [`History`] keeps the iteration times of each configuration and the cost of
+//! redistribution, and answers the questions of schedulers: the sizes that the program can shrink
+//! to, the cost of that, and whether more processors are likely to help. [`ResizePoints`] is the
+//! bookkeeping of one rank's main loop. Schedulers decide when to resize.
 //!
 //! Source: R. Sudarsan, dissertation, Virginia Tech 2009, sections 2.3, 2.4 and 4.2.
 

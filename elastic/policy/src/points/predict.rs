@@ -4,29 +4,29 @@ use serde::{Deserialize, Serialize};
 
 use super::History;
 
-/// Measure by which configurations are compared.
+/// Measure for comparing configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Measure {
-    /// Speed relative to the start. Rises where processors help, and has no unit, so that one threshold fits all
-    /// programs.
+    /// Speed relative to the start. Rises if processors help, and has no unit, so that one
+    /// threshold fits all programs.
     Speedup,
-    /// The speedup, with the size as a multiple of the start: a slope of 1 means that the nodes that were added
-    /// work as well as those of the start. One threshold fits programs of all sizes.
+    /// The speedup, with the size as a multiple of the start: a slope of 1 means that the added
+    /// nodes work as well as the initial ones. One threshold fits programs of all sizes.
     ScaledSpeedup,
     /// Iterations in a second.
     Rate,
-    /// Seconds for an iteration, as the dissertation says; falls where processors help.
+    /// Seconds for an iteration, as in the dissertation; falls if processors help.
     Time,
 }
 
 /// Prediction of the future from the past; section 2.4.1 of the dissertation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predictor {
-    /// Number of resizes back, at most, that it looks.
+    /// Largest number of past resizes considered.
     pub window: usize,
-    /// From which slope on more processors are likely to help.
+    /// Slope from which more processors are likely to help.
     pub threshold: f64,
-    /// The measure that is compared.
+    /// The measure to compare.
     pub measure: Measure,
 }
 
@@ -38,9 +38,10 @@ impl Default for Predictor {
 }
 
 impl Predictor {
-    /// Change of the measure for one processor more, at the present size: the slope of the curve through the results of
-    /// the last resizes. One resize gives one sample, the size it led to; two samples give a line, three a parabola,
-    /// more the parabola of least squares. `None` with fewer: nothing can be said.
+    /// Returns the change of the measure per additional processor at the present size: the slope of
+    /// the curve through the results of the last resizes. One resize gives one sample, the size it
+    /// led to; two samples give a line, three a parabola, more a least-squares parabola. `None`
+    /// with fewer than two.
     #[doc(alias = "expand potential")]
     pub fn potential(&self, history: &History) -> Option<f64> {
         let first = history.seconds(history.start())?;
@@ -51,7 +52,7 @@ impl Predictor {
     }
 
     /// Returns the potential at size `at` of a job that started on `first` (size and iteration time) and
-    /// whose resizes led to `reached`, oldest first.
+    /// with resizes that led to `reached`, oldest first.
     pub fn potential_of(&self, first: (u32, f64), reached: &[(u32, f64)], at: u32) -> Option<f64> {
         if first.1 <= 0.0 || first.0 == 0 {
             return None;
@@ -76,7 +77,7 @@ impl Predictor {
         slope(&samples, f64::from(at) / unit)
     }
 
-    /// Returns true if more processors are likely to help; `None` if nothing can be said.
+    /// Returns true if more processors are likely to help; `None` if that cannot be predicted.
     pub fn says_yes(&self, history: &History) -> Option<bool> {
         self.potential(history).map(|potential| self.promises(potential))
     }
@@ -91,9 +92,9 @@ impl Predictor {
     }
 }
 
-/// The slope at `at` of the parabola of least squares through these points, which goes through them
-/// if there are three; of the line if there are two. Of points at the same place the last counts.
-/// `None` with fewer than two.
+/// Returns the slope at `at` of the least-squares parabola through these points, which is exact for
+/// three points; of the line for two. Of points at the same place the last counts. `None` with
+/// fewer than two.
 pub fn slope(points: &[(f64, f64)], at: f64) -> Option<f64> {
     let mut distinct: Vec<(f64, f64)> = Vec::new();
     for &(x, y) in points.iter().rev() {
@@ -108,7 +109,8 @@ pub fn slope(points: &[(f64, f64)], at: f64) -> Option<f64> {
     }
 }
 
-/// Around the mean place, in units of the spread: large counts of processors lose no digits.
+/// Fits around the mean place, in units of the spread, so that large processor counts lose no
+/// precision.
 fn parabola(points: &[(f64, f64)], at: f64) -> Option<f64> {
     let count = points.len() as f64;
     let centre = points.iter().map(|(x, _)| x).sum::<f64>() / count;

@@ -1,4 +1,5 @@
-//! Measured stays on sizes, and the answers that they give: for jobs of a cluster and for the history of a program.
+//! Measured stays on sizes, and conclusions from them: for jobs of a cluster and for the history of
+//! a program.
 
 /// A stay on one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,7 +13,8 @@ pub struct Stay {
 }
 
 impl Stay {
-    /// Returns true if an iteration takes less time than in the stay before, by this part of it at least.
+    /// Returns true if an iteration takes less time than in the earlier stay, by at least this
+    /// fraction.
     #[must_use]
     pub fn is_faster_than(&self, before: &Stay, least_gain: f64) -> bool {
         self.seconds < before.seconds * (1.0 - least_gain)
@@ -28,9 +30,9 @@ pub struct SmallerSize {
     pub factor: f64,
 }
 
-/// Returns the sizes from `smallest` on that a job of this size can be shrunk to, the one with the least effect first:
-/// those of its stays, oldest first. The effect is against the time on the present size, or in the last stay if there is
-/// none for it yet.
+/// Returns the sizes of its stays, from `smallest` on, that a job of this size can be shrunk to,
+/// the one with the least effect first. The effect is relative to the time on the present size, or
+/// in the last stay if there is none for it yet.
 #[must_use]
 pub fn smaller_sizes(stays: &[Stay], size: u32, smallest: u32) -> Vec<SmallerSize> {
     let here = stays.iter().rfind(|stay| stay.nodes == size);

@@ -10,7 +10,7 @@ use super::{Configuration, PointsError};
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "SchedDecision")]
 pub enum Decision {
-    /// Go on as before.
+    /// Continue unchanged.
     #[default]
     Continue,
     /// Grow to this configuration.
@@ -35,18 +35,18 @@ impl Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[doc(alias = "reshape_ContactScheduler")]
 pub struct Report {
-    /// The configuration that it runs on.
+    /// The present configuration.
     pub configuration: Configuration,
-    /// Time that the last iterations took each, on average, in seconds.
+    /// Mean time of the last iterations, in seconds.
     pub iteration_seconds: f64,
-    /// Time that the last redistribution took, in seconds; `None` if none followed the last report.
+    /// Duration of the last redistribution, in seconds; `None` if none followed the last report.
     pub redistribution_seconds: Option<f64>,
-    /// The iteration it has completed.
+    /// The completed iteration.
     pub iteration: u64,
 }
 
-/// Position of the main loop, and its next action on data. Every rank keeps one, and all are brought the same decision,
-/// so that all do the same.
+/// Position of the main loop, and its next action on data. Every rank has one, and all receive the
+/// same decision, so that all act in the same way.
 ///
 /// ```
 /// use elastic_policy::points::{Configuration::Line, Decision, ResizePoints};
@@ -73,13 +73,14 @@ pub struct ResizePoints {
     old: Configuration,
     current: Configuration,
     decided: Decision,
-    /// Joiners are there, and data have not been moved to them.
+    /// True if joiners are present and have no data yet.
     unmoved: bool,
     redistribution: Option<f64>,
 }
 
 impl ResizePoints {
-    /// A program at its first iteration, with a resize point after each `every` iterations.
+    /// Makes the state of a program at its first iteration, with a resize point after each `every`
+    /// iterations.
     pub fn new(start: Configuration, every: u64) -> Result<ResizePoints, PointsError> {
         if every == 0 {
             return Err(PointsError::Zero { call: "new", what: "the interval of resize points" });
@@ -95,37 +96,38 @@ impl ResizePoints {
         })
     }
 
-    /// Returns the state that a rank from before sends a joiner, in its [`advance`](ResizePoints::advance)d state after
-    /// the resize: the joiner begins with the iteration that all run next, and is told to receive data as the others
-    /// are told to send.
+    /// Returns the state that an old rank sends to a joiner after the resize, once the old rank has
+    /// [`advance`](ResizePoints::advance)d: the joiner begins with the iteration that all ranks run
+    /// next, and its decision is to receive data as that of the others is to send.
     pub fn for_joiners(&self) -> ResizePoints {
         let mut points = self.clone();
         points.redistribution = None;
         points
     }
 
-    /// The iteration that runs, or runs next; 0 at first.
+    /// Returns the iteration that runs, or runs next; 0 at first.
     #[doc(alias = "reshape_getIterCount")]
     pub fn iteration(&self) -> u64 {
         self.iteration
     }
 
-    /// The iteration is done.
+    /// Completes the iteration.
     pub fn advance(&mut self) {
         self.iteration += 1;
     }
 
-    /// Returns true if a resize point comes after the present iteration: after every so many.
+    /// Returns true if a resize point follows the present iteration: after every `every`
+    /// iterations.
     pub fn is_point(&self) -> bool {
         (self.iteration + 1).is_multiple_of(self.every)
     }
 
-    /// The program says itself where it is.
+    /// Sets the iteration that the program itself reports.
     pub fn contacted(&mut self, iteration: u64) {
         self.iteration = iteration;
     }
 
-    /// The configuration that it is about to shrink to.
+    /// Returns the configuration that the program is about to shrink to.
     pub fn shrinks(&self) -> Option<Configuration> {
         match self.decided {
             Decision::Shrink(to) => Some(to),
@@ -133,8 +135,9 @@ impl ResizePoints {
         }
     }
 
-    /// The shrinking could not be done, and the data have gone to those who would have stayed: they come back as they
-    /// go to joiners, where [`decision`](ResizePoints::decision) says [`Decision::Expand`].
+    /// Undoes a shrink that failed after its data had moved to the staying ranks: the data are
+    /// redistributed as to joiners, with the [`decision`](ResizePoints::decision)
+    /// [`Decision::Expand`].
     pub fn taken_back(&mut self) {
         if let Decision::Shrink(to) = std::mem::take(&mut self.decided) {
             self.old = to;
@@ -142,20 +145,20 @@ impl ResizePoints {
         }
     }
 
-    /// The configuration before the last resize.
+    /// Returns the configuration before the last resize.
     #[doc(alias = "reshape_getOldProcessorDimensions")]
     pub fn old(&self) -> Configuration {
         self.old
     }
 
-    /// The present configuration.
+    /// Returns the present configuration.
     #[doc(alias = "reshape_getNewProcessorDimensions")]
     pub fn current(&self) -> Configuration {
         self.current
     }
 
     /// Makes the report at a resize point, with the mean time of the iterations since the last one.
-    /// One rank says it and brings all the decision.
+    /// One rank reports and distributes the decision.
     pub fn report(&mut self, iteration_seconds: f64) -> Result<Report, PointsError> {
         check("report", iteration_seconds)?;
         Ok(Report {
@@ -166,7 +169,7 @@ impl ResizePoints {
         })
     }
 
-    /// This was decided. A decision for the present size is to continue.
+    /// Sets the decision. A decision for the present size counts as continue.
     pub fn decided(&mut self, decision: Decision) {
         self.decided = match decision {
             Decision::Expand(to) | Decision::Shrink(to) if to == self.current => Decision::Continue,
@@ -174,10 +177,10 @@ impl ResizePoints {
         };
     }
 
-    /// Returns the next action on data. [`Decision::Shrink`] from when it was decided until
-    /// [`resized`](ResizePoints::resized): data leave before the leavers do. [`Decision::Expand`] once after it: the
-    /// joiners have to be there. A program that looks at the head of its loop sees that exactly once, and so do the
-    /// joiners.
+    /// Returns the next action on data. [`Decision::Shrink`] from the decision until
+    /// [`resized`](ResizePoints::resized): data leave before the leavers do. [`Decision::Expand`]
+    /// once after it: the joiners have to be present. A program that checks at the head of its loop
+    /// gets that exactly once, and so do the joiners.
     #[doc(alias = "reshape_getSchedulerDecision")]
     pub fn decision(&mut self) -> Decision {
         if std::mem::take(&mut self.unmoved) {
@@ -189,8 +192,8 @@ impl ResizePoints {
         }
     }
 
-    /// Notes that the decision is carried out: joiners are there, or leavers are gone. Without a
-    /// decision nothing changes.
+    /// Records that the decision is carried out: joiners are present, or leavers have left. Changes
+    /// nothing without a decision.
     #[doc(alias = "reshape_Resize")]
     pub fn resized(&mut self) -> Result<(), PointsError> {
         let to = match self.decided {
@@ -210,19 +213,19 @@ impl ResizePoints {
         Ok(())
     }
 
-    /// It could not be done: everything is as before the decision.
+    /// Drops a decision that could not be carried out: everything is as before.
     pub fn abandoned(&mut self) {
         self.decided = Decision::Continue;
     }
 
-    /// Moving the data took so long; the next report says so.
+    /// Records the duration of moving the data for the next report.
     pub fn redistributed(&mut self, seconds: f64) -> Result<(), PointsError> {
         check("redistributed", seconds)?;
         self.redistribution = Some(seconds);
         Ok(())
     }
 
-    /// The program arranges the processors it has in its own way.
+    /// Records a new arrangement of the present processors by the program.
     #[doc(alias = "reshape_setCommunicator")]
     pub fn rearranged(&mut self, configuration: Configuration) -> Result<(), PointsError> {
         if configuration.size() != self.current.size() {

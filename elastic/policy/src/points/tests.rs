@@ -1,4 +1,4 @@
-//! Promises of resize points.
+//! Tests of resize points.
 
 use proptest::prelude::*;
 

@@ -14,23 +14,24 @@ use crate::time::{Span, Time};
 
 /// Elastic backfilling.
 ///
-/// Each period the jobs with a new measurement get a range: those that spend too much time in MPI are halved, those
-/// that spend little may be doubled, others keep their size. If nodes lack for the first job of the queue, jobs that
-/// may be doubled are balanced so that they end together on the nodes left; if not, idle nodes go to the job with the
-/// longest remaining time first. A job whose size does not change gets no decision.
+/// Each period the jobs with a new measurement get a range: jobs that spend too much time in MPI
+/// are halved, jobs that spend little may be doubled, others keep their size. If the first job of
+/// the queue lacks nodes, jobs that may be doubled are balanced so that they end together on the
+/// remaining nodes; if not, idle nodes go to the jobs with the longest remaining time. A job that
+/// keeps its size gets no decision.
 ///
 /// Source: I. A. Comprés Ureña, dissertation, TU München 2017, section 10.3.
 #[derive(Clone, Debug)]
 pub struct ElasticBackfill {
     /// The ratios between which a job keeps its size.
     pub thresholds: Thresholds,
-    /// The time that a job has to leave nodes.
+    /// The time in which a job has to leave nodes.
     pub grace: Span,
     /// True if running jobs shrink for waiting ones.
     pub balancing: bool,
     /// True if idle nodes go to running jobs.
     pub filling: bool,
-    /// The jobs that were measured since their last change of size.
+    /// The jobs with a measurement since their last change of size.
     measured: BTreeSet<JobId>,
 }
 
@@ -104,7 +105,7 @@ impl ElasticBackfill {
         Ok(())
     }
 
-    /// Balances jobs so that the first job of the queue gets the nodes it lacks.
+    /// Balances jobs so that the first job of the queue gets its missing nodes.
     fn make_room(
         &mut self,
         ranges: &[(JobId, Range)],
@@ -156,7 +157,8 @@ impl ElasticBackfill {
         Ok(())
     }
 
-    /// Starts jobs. While nodes are leaving for the first job of the queue, none goes before it.
+    /// Starts jobs. While nodes are being left for the first job of the queue, no job starts before
+    /// it.
     fn start_waiting(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         start_heads(draft)?;
         match lacking(draft.state()) {
@@ -166,7 +168,8 @@ impl ElasticBackfill {
     }
 }
 
-/// Returns the first job of the queue and the nodes that it lacks beside those that are leaving.
+/// Returns the first job of the queue and the number of nodes that it lacks in addition to those
+/// being left.
 fn lacking(state: &State) -> Option<(JobId, u32)> {
     let head = state.job(state.queue().head()?)?;
     let leaving: u32 = state.running().map(|job| job.leaving.count()).sum();
@@ -201,7 +204,7 @@ impl Policy for ElasticBackfill {
             _ => {}
         }
         match lacking(draft.state()) {
-            // Nodes are leaving for the first job of the queue.
+            // Nodes are being left for the first job of the queue.
             Some((_, 0)) => Ok(()),
             _ if !self.filling => Ok(()),
             _ => self.fill(&ranges, draft),

@@ -4,9 +4,10 @@
 //! |---|---|---|---|
 //! | [`Reshape`] with a [`Scenario`] | resizable | at resize points, by measured iteration times | `reshape.rs`, `scenario.rs` |
 //! | [`ElasticBackfill`] | malleable | each period, by the ratio of MPI time to computing time | `elastic_backfill.rs` |
-//! | [`TwoParts`] | malleable, moldable best effort | when jobs come and go | `two_parts.rs` |
+//! | [`TwoParts`] | malleable, moldable best effort | when jobs arrive and end | `two_parts.rs` |
 //!
-//! Jobs of other classes run as under EASY backfilling. Sizes are always those that the limits of a job allow.
+//! Jobs of other classes run as under EASY backfilling. Sizes are always allowed by the limits of a
+//! job.
 
 mod elastic_backfill;
 mod ranked;

@@ -7,8 +7,8 @@ use crate::rigid::shadow;
 use crate::state::{Refusal, State};
 use crate::time::Time;
 
-/// Returns the rank of a job: a waiting job's by its time in the queue and walltime, a running job's by the time it
-/// waited and the time it has left.
+/// Returns the rank of a job: a waiting job's by its time in the queue and walltime, a running
+/// job's by its waiting time and remaining time.
 pub(super) fn rank(job: &Job, ageing: &Ageing, now: Time) -> Rank {
     let (queued, left) = match (job.phase, job.started) {
         (Phase::Running, Some(started)) => {
@@ -25,7 +25,7 @@ pub(super) fn rank(job: &Job, ageing: &Ageing, now: Time) -> Rank {
     Rank { class: job.priority, ageing }
 }
 
-/// Returns the waiting jobs, the one of the highest rank first.
+/// Returns the waiting jobs, highest rank first.
 pub(super) fn ranked(state: &State, ageing: &Ageing) -> Vec<(JobId, Rank)> {
     let now = state.now();
     let mut jobs: Vec<(JobId, Rank)> =
@@ -34,8 +34,8 @@ pub(super) fn ranked(state: &State, ageing: &Ageing) -> Vec<(JobId, Rank)> {
     jobs
 }
 
-/// Starts waiting jobs in the order of their ranks, and behind the first that does not fit those that do not delay
-/// it.
+/// Starts waiting jobs in rank order, and after the first that does not fit the jobs that do not
+/// delay it.
 pub(super) fn start(draft: &mut Draft<'_>, ageing: &Ageing) -> Result<(), Refusal> {
     let queue = ranked(draft.state(), ageing);
     let mut waiting = queue.into_iter();

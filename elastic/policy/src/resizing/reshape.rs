@@ -16,10 +16,11 @@ use crate::time::Time;
 
 /// The scheduler of a scenario.
 ///
-/// At a resize point a job is asked, in this order: whether it gives nodes to a waiting job; whether it goes back
-/// from an expansion that did not help, and stays there; whether it expands. Jobs start between the second question
-/// and the third if the scenario favours waiting jobs, and after the third if not. While nodes are being collected
-/// for the first job of the queue, no job expands into them.
+/// At a resize point three questions are decided in this order: whether the job gives nodes to a
+/// waiting job; whether it returns from an expansion that did not help, and stays there; whether it
+/// expands. Jobs start between the second question and the third if the scenario favours waiting
+/// jobs, and after the third if not. While nodes are being collected for the first job of the
+/// queue, no job expands into them.
 ///
 /// Source: R. Sudarsan, dissertation, Virginia Tech 2009, section 4.2.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub struct Reshape {
     scenario: Scenario,
     prediction: Prediction,
     ageing: Ageing,
-    /// The running jobs as they were at their last resize points.
+    /// The running jobs as of their last resize points.
     running: BTreeMap<JobId, Known>,
 }
 
@@ -37,7 +38,7 @@ struct Known {
     last_point: Time,
 }
 
-/// The state of the answer to a job at its resize point.
+/// State of the answer to a job at its resize point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answered {
     Yes,
@@ -66,7 +67,7 @@ impl Reshape {
         self
     }
 
-    /// Takes in events, and returns the jobs at their resize points.
+    /// Records events, and returns the jobs at their resize points.
     fn take_in(&mut self, events: &[Event], state: &State) -> Vec<JobId> {
         let mut at_points = Vec::new();
         for event in events {
@@ -108,7 +109,7 @@ impl Reshape {
         self.running.insert(job.id, Known { candidate, last_point: now });
     }
 
-    /// Brings the known values of a job up to date after its size was changed.
+    /// Updates the known values of a job after its size was changed.
     fn changed(&mut self, job: Option<&Job>) {
         let Some(job) = job else { return };
         if let Some(known) = self.running.get_mut(&job.id) {
@@ -122,7 +123,7 @@ impl Reshape {
         self.running.values().map(|known| &known.candidate).filter(move |other| other.job != job)
     }
 
-    /// Returns the nodes that the first job of the queue lacks. None if no job waits.
+    /// Returns the need of the first job of the queue. `None` if no job waits.
     fn need(&self, state: &State) -> Option<Need> {
         let (job, rank) = match self.scenario.by_rank {
             true => ranked(state, &self.ageing).first().copied()?,
@@ -135,7 +136,8 @@ impl Reshape {
         Some(Need { job, missing, rank })
     }
 
-    /// Answers a job that gives nodes to a waiting one, or goes back from an expansion that did not help.
+    /// Answers a job that gives nodes to a waiting one, or returns from an expansion that did not
+    /// help.
     fn contract(&mut self, job: JobId, draft: &mut Draft<'_>) -> Result<Answered, Refusal> {
         let Some(known) = self.running.get(&job) else { return Ok(Answered::Yes) };
         let candidate = known.candidate.clone();
@@ -179,7 +181,7 @@ impl Reshape {
         Ok(())
     }
 
-    /// Returns the present size of a job, and whether it expands.
+    /// Returns the present size of a job, and the answer whether it expands.
     fn weigh(&self, job: JobId, state: &State) -> Option<(u32, Answer)> {
         let (job, candidate) = (state.job(job)?, &self.running.get(&job)?.candidate);
         let size = candidate.size;
@@ -200,8 +202,8 @@ impl Reshape {
         Some((size, self.scenario.expand.decide(candidate, others, state.idle())))
     }
 
-    /// Returns the need of the first job of the queue if the running jobs can give all that it lacks. A job that
-    /// does not give to it does not wait for it either.
+    /// Returns the need of the first job of the queue if the running jobs can give all its missing
+    /// nodes. A job that does not give to it does not wait for it either.
     fn collects(&self, candidate: &Candidate, state: &State) -> Option<Need> {
         let harvest = self.scenario.harvest?;
         let need = self.need(state).filter(|need| need.missing > 0)?;

@@ -1,4 +1,4 @@
-//! Scenarios: which strategies are used, and for whom.
+//! Scenarios: combinations of strategies and the jobs that they favour.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::allocation::{Expand, Harvest};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Favours {
-    /// Waiting jobs start first; running jobs expand into nodes that none of them can use.
+    /// Waiting jobs start first; running jobs expand into nodes that no waiting job can use.
     Queued,
     /// Running jobs expand first, and never shrink for waiting ones.
     Running,
@@ -22,7 +22,7 @@ pub enum Favours {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Scenario {
-    /// The name under which users choose it.
+    /// The name by which users choose it.
     pub name: &'static str,
     /// The strategy for expansions.
     pub expand: Expand,
@@ -30,7 +30,7 @@ pub struct Scenario {
     pub harvest: Option<Harvest>,
     /// The jobs that it favours.
     pub favours: Favours,
-    /// True if the queue is in the order of user classes and age; false if it is in the order of arrival.
+    /// True if the queue is ordered by user class and age; false if it is in the order of arrival.
     pub by_rank: bool,
 }
 
@@ -81,7 +81,7 @@ impl Scenario {
         Scenario::MAX_B,
     ];
 
-    /// Returns the scenario of this name.
+    /// Returns the scenario with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Scenario> {
         Scenario::ALL.into_iter().find(|scenario| scenario.name == name)

@@ -1,4 +1,4 @@
-//! Schedulers at the examples of the sources, and invariants under random events.
+//! Schedulers on the examples of the sources, and invariants under random events.
 
 mod boundaries;
 mod recorded;
@@ -250,7 +250,7 @@ fn three_cannons_start_earlier_when_two_are_balanced() {
         ticks(&mut state, &mut policy, &[ratio, ratio], 2);
         (size(&state, 0), size(&state, 1), size(&state, 2))
     };
-    // Work of 16 nodes for 4 and 9 minutes on 16 nodes: 4.9 and 11.1, in squares.
+    // The work of 16 nodes for 4 and 9 minutes, shared over 16 nodes: 4.9 and 11.1, as squares.
     assert_eq!(run(true, 0.1, 0.005), (4, 11, 16));
     assert_eq!(run(false, 0.1, 0.005), (16, 16, 0));
     assert_eq!(run(true, 0.1, 0.05), (16, 16, 0), "between the thresholds nothing can be balanced");
@@ -386,7 +386,7 @@ fn policies() -> Vec<Box<dyn Policy>> {
     all
 }
 
-/// Returns the event of a step, or none if there is no such job.
+/// Returns the event of a step, or `None` if there is no such job.
 fn event(state: &mut State, submitted: &mut u32, step: &Step) -> Option<Event> {
     let pick =
         |jobs: Vec<JobId>, index: usize| (!jobs.is_empty()).then(|| jobs[index % jobs.len()]);
@@ -438,7 +438,7 @@ fn event(state: &mut State, submitted: &mut u32, step: &Step) -> Option<Event> {
     }
 }
 
-/// Checks that each node has one place, and each job a size that it may have.
+/// Checks that each node occurs once, and that each job has a permitted size.
 fn check(state: &State) -> Result<(), TestCaseError> {
     let mut owners = vec![0u32; state.cluster().nodes as usize];
     for part in state.free().intervals() {
@@ -486,7 +486,7 @@ proptest! {
                 let decisions = draft.finish();
                 for decision in &decisions {
                     prop_assert!(decision.reason.0.split(' ').count() >= 3, "{:?}", decision);
-                    // The decisions alone lead to the same state: nothing happened unsaid.
+                    // The decisions alone lead to the same state: nothing happened without one.
                     again.apply(&decision.action).unwrap();
                 }
                 prop_assert_eq!(again.free(), state.free());

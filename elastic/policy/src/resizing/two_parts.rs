@@ -1,4 +1,4 @@
-//! Fills idle nodes with jobs that give them back as soon as others want them.
+//! Fills idle nodes with jobs that give them back as soon as other jobs need them.
 
 use std::cmp::Reverse;
 
@@ -11,24 +11,26 @@ use crate::sizes::largest_within;
 use crate::state::{Refusal, State};
 use crate::time::Span;
 
-/// Malleable jobs of a rigid part and a flexible part, and moldable best-effort jobs, behind all others.
+/// Malleable jobs with a rigid part and a flexible part, and moldable best-effort jobs, after all
+/// others.
 ///
-/// Jobs of other classes start in order of arrival. What one of them lacks is taken back: from malleable jobs only what
-/// is missing, the nodes received last first, with a notice; moldable jobs are ended, the latest first. When nobody
-/// else waits, malleable and moldable jobs start on idle nodes that are not promised within the look-ahead, and
-/// malleable jobs grow into the rest. They also grow while a job waits that could not start if they gave all back, and
-/// is not expected to within the look-ahead.
+/// Jobs of other classes start in order of arrival. Nodes that one of them lacks are taken back:
+/// from malleable jobs only the missing number, the nodes received last first, with a notice;
+/// moldable jobs are ended, the latest first. When no other job waits, malleable and moldable jobs
+/// start on idle nodes that are not promised within the look-ahead, and malleable jobs grow into
+/// the rest. They also grow while a waiting job could not start even if they gave all back, and is
+/// not expected to within the look-ahead.
 ///
 /// Source: M. C. Cera, dissertation, UFRGS 2012, section 5.1.
 #[derive(Clone, Copy, Debug)]
 pub struct TwoParts {
     /// The order in which several malleable jobs get and give nodes.
     pub sharing: Sharing,
-    /// The time to come in which promised nodes are not taken.
+    /// The time ahead in which promised nodes are not taken.
     pub look_ahead: Span,
     /// The time between a notice and the loss of the nodes.
     pub grace: Span,
-    /// The most malleable and moldable jobs that run at the same time.
+    /// The largest number of malleable and moldable jobs that run at the same time.
     pub at_most: usize,
 }
 
@@ -44,21 +46,22 @@ impl Default for TwoParts {
     }
 }
 
-/// What has become of the waiting jobs that are not flexible.
+/// State of the waiting jobs that are not flexible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
-    /// None waits any more.
+    /// No such job waits any more.
     Started,
-    /// The first that waits gets nodes that are leaving.
+    /// The first waiting job gets nodes that are being left.
     Come,
-    /// The first that waits needs so many nodes, and all that flexible jobs could give back are too few.
+    /// The first waiting job needs this many nodes, and all that flexible jobs could give back are
+    /// too few.
     Wait(u32),
 }
 
 impl TwoParts {
     /// Starts jobs that are not flexible, and takes back the nodes that the first of them lacks.
     fn serve_others(self, draft: &mut Draft<'_>) -> Result<Others, Refusal> {
-        // Nodes that are leaving, and not yet counted for an earlier job.
+        // Nodes being left that are not yet counted for an earlier job.
         let mut coming: u32 = draft.state().running().map(|job| job.leaving.count()).sum();
         let mut kept = 0;
         let waiting: Vec<JobId> =
@@ -88,14 +91,15 @@ impl TwoParts {
                     Others::Come
                 });
             }
-            // What is free or coming is for this job; the next one needs more.
+            // Free nodes and nodes being left are for this job; the next one needs more.
             coming -= wanted.saturating_sub(free);
             kept += wanted.min(free);
         }
         Ok(if all_started { Others::Started } else { Others::Come })
     }
 
-    /// Takes nodes back for a job, and returns how many come after a notice. Takes none if there are too few.
+    /// Takes nodes back for a job, and returns how many follow after a notice. Takes none if there
+    /// are too few.
     fn take_back(
         self,
         wanting: JobId,
@@ -178,7 +182,7 @@ fn is_flexible(job: &Job) -> bool {
     matches!(job.class, Class::Malleable | Class::Moldable)
 }
 
-/// Returns the running malleable jobs; without those that are leaving nodes, if they may not be.
+/// Returns the running malleable jobs; without `with_leaving`, only jobs that are not leaving nodes.
 fn flexible(state: &State, with_leaving: bool) -> Vec<Flexible<'_>> {
     let malleable = state.running().filter(|job| job.class == Class::Malleable);
     malleable

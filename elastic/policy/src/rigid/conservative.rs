@@ -1,4 +1,4 @@
-//! Conservative backfilling: every waiting job has a reservation, and none is moved back.
+//! Conservative backfilling: every waiting job has a reservation, and no reservation is moved back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,18 @@ use crate::time::Time;
 
 /// Conservative backfilling.
 ///
-/// Each job has a reservation at the earliest instant that delays no job before it. When a job ends early, the others
-/// move forward in order of arrival, each to the earliest instant that delays no reservation of another. Reservations
-/// are moved back only where a running job takes longer than expected.
+/// Each job has a reservation at the earliest instant that delays no earlier job. When a job ends
+/// early, the others move forward in order of arrival, each to the earliest instant that delays no
+/// reservation of another. Reservations are moved back only if a running job takes longer than
+/// expected.
 #[derive(Clone, Debug, Default)]
 pub struct Conservative {
-    /// The nodes that neither running jobs nor reservations have. None where it must be made anew.
+    /// The nodes that neither running jobs nor reservations have. `None` if it has to be
+    /// recomputed.
     profile: Option<Profile>,
     /// The waiting jobs by the instant of their reservations.
     due: BTreeSet<(Time, JobId)>,
-    /// Expected end and nodes of the running jobs, as they are in the profile.
+    /// Expected end and nodes of the running jobs, as entered in the profile.
     running: BTreeMap<JobId, (Time, u32)>,
 }
 
@@ -56,8 +58,9 @@ impl Policy for Conservative {
         }
         let mut profile = match profile {
             Some(mut profile) => {
-                // A job that moves leaves nodes to others. In the end each is at its earliest instant, and that is
-                // where another job is expected to end: an event that has the policy asked again.
+                // A job that moves leaves nodes to others. In the end each is at its earliest
+                // instant, at which another job is expected to end: that event calls the policy
+                // again.
                 while is_freed {
                     is_freed = self.move_forward(&mut profile, draft)?;
                 }
@@ -107,7 +110,7 @@ impl Conservative {
     ) -> Result<(), Refusal> {
         let Some(known) = draft.state().job(job) else { return Ok(()) };
         let (nodes, length) = (known.limits.start, known.walltime);
-        // None only while nodes of the cluster are missing; the next plan of all finds a place.
+        // `None` only while nodes of the cluster are missing; the next full plan finds a place.
         let Some(at) = profile.earliest(nodes, length) else { return Ok(()) };
         profile.take(nodes, at, length);
         self.due.insert((at, job));
@@ -164,12 +167,14 @@ impl Conservative {
             };
             let (nodes, length) = (known.limits.start, known.walltime);
             if nodes > state.idle() {
-                // A job without walltime has them until its end, which is an event of this instant.
+                // A job without walltime holds them until its end, which is an event of this
+                // instant.
                 break;
             }
             self.due.pop_first();
             if at < now {
-                // Nobody asked at the instant of the reservation: the job runs from now on.
+                // The policy was not called at the instant of the reservation: the job runs from
+                // now on.
                 profile.take(nodes, at + length, now.since(at));
             }
             draft.start(job, nodes, "its reservation is due")?;

@@ -1,4 +1,4 @@
-//! EASY backfilling: later jobs may go first unless they delay the first job of the queue.
+//! EASY backfilling: later jobs may start first unless they delay the first job of the queue.
 
 use crate::event::Event;
 use crate::policy::{Draft, Policy};
@@ -8,11 +8,13 @@ use crate::time::Time;
 
 /// EASY backfilling.
 ///
-/// The first job of the queue has a reservation at the earliest instant at which enough running jobs are expected to
-/// have ended. A later job starts now if it is expected to end by then, or uses nodes that the first job leaves free.
+/// The first job of the queue has a reservation at the earliest instant at which enough running
+/// jobs are expected to have ended. A later job starts now if it is expected to end by then, or
+/// uses nodes that the first job does not need.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Easy {
-    /// Refuses the nodes that the first job leaves free to jobs that end later than its reservation.
+    /// Refuses the nodes that the first job does not need to jobs that end later than its
+    /// reservation.
     pub only_short: bool,
 }
 
@@ -21,11 +23,12 @@ pub struct Easy {
 pub struct Shadow {
     /// The earliest instant at which enough nodes are expected to be free.
     pub at: Time,
-    /// The nodes that are free at that instant and that the job leaves free.
+    /// The nodes that are free at that instant and that the job does not need.
     pub spare: u32,
 }
 
-/// Returns the earliest instant at which `nodes` nodes are expected to be free. None if there are not so many.
+/// Returns the earliest instant at which `nodes` nodes are expected to be free. `None` if there are
+/// fewer nodes.
 #[must_use]
 pub fn shadow(state: &State, nodes: u32) -> Option<Shadow> {
     let mut free = state.idle();
@@ -59,7 +62,7 @@ impl Policy for Easy {
         let state = draft.state();
         let Some(head) = state.queue().head().and_then(|job| state.job(job)) else { return Ok(()) };
         let (head, needed) = (head.id, head.limits.start);
-        // The reservation is only looked for when it is new or somebody could go first.
+        // The reservation is only computed if it is new or another job could start first.
         let idle = state.idle();
         if state.reservation(head).is_some()
             && state.queue().next(Some(head), |least| least.nodes <= idle).is_none()

@@ -1,6 +1,7 @@
 //! Schedulers that never change a size: first come first served, EASY and conservative backfilling.
 //!
-//! Jobs of every class start on the size their user asked for. These are the baselines for all others.
+//! Jobs of every class start on the size that their user requested. These are the baselines for all
+//! others.
 
 mod conservative;
 mod easy;
@@ -39,7 +40,7 @@ impl Policy for Fcfs {
 ///
 /// # Errors
 ///
-/// None for states that only [`State`](crate::state::State) has made.
+/// None for states made only by [`State`](crate::state::State).
 pub fn start_heads(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     loop {
         let state = draft.state();

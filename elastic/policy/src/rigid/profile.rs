@@ -1,12 +1,12 @@
-//! The free nodes over the time to come.
+//! The number of free nodes over future time.
 
 use crate::state::State;
 use crate::time::{Span, Time};
 
-/// The free nodes over the time to come, as steps. The last step lasts for ever.
+/// The number of free nodes over future time, as steps. The last step lasts forever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Instants in ascending order with the nodes that are free from then on.
+    /// Instants in ascending order with the number of nodes free from then on.
     steps: Vec<(Time, u32)>,
 }
 
@@ -34,14 +34,15 @@ impl Profile {
         &self.steps
     }
 
-    /// Forgets the time before `now`.
+    /// Drops the time before `now`.
     pub fn advance(&mut self, now: Time) {
         let past = self.steps.partition_point(|step| step.0 <= now);
         self.steps.drain(..past.saturating_sub(1));
         self.steps[0].0 = now;
     }
 
-    /// Returns the earliest instant from which on `nodes` nodes are free for so long. None if there never are.
+    /// Returns the earliest instant from which `nodes` nodes are free for `length`. `None` if there
+    /// is none.
     #[must_use]
     pub fn earliest(&self, nodes: u32, length: Span) -> Option<Time> {
         let mut from = None;
@@ -59,12 +60,12 @@ impl Profile {
         None
     }
 
-    /// Takes nodes from `from` on for so long.
+    /// Takes nodes from `from` on for `length`.
     pub fn take(&mut self, nodes: u32, from: Time, length: Span) {
         self.change(from, length, |free| free.saturating_sub(nodes));
     }
 
-    /// Gives nodes back from `from` on for so long.
+    /// Gives nodes back from `from` on for `length`.
     pub fn give(&mut self, nodes: u32, from: Time, length: Span) {
         self.change(from, length, |free| free + nodes);
     }
@@ -85,7 +86,7 @@ impl Profile {
         }
     }
 
-    /// Makes a step at `at` and returns its place.
+    /// Makes a step at `at` and returns its index.
     fn split(&mut self, at: Time) -> usize {
         match self.steps.binary_search_by_key(&at, |step| step.0) {
             Ok(place) => place,

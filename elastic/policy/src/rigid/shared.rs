@@ -1,4 +1,4 @@
-//! EASY backfilling on nodes that jobs share: the room of the first job is looked for on each node.
+//! EASY backfilling on nodes that jobs share: room for the first job is determined on each node.
 
 use crate::job::Job;
 use crate::policy::Draft;
@@ -6,7 +6,7 @@ use crate::rooms::{Outlook, Rooms};
 use crate::state::{Refusal, State};
 use crate::time::Time;
 
-/// Reserves room for the first job of the queue and starts later jobs that leave it to that one.
+/// Reserves room for the first job of the queue and starts later jobs that do not need it.
 pub(super) fn backfill(draft: &mut Draft<'_>, only_short: bool) -> Result<(), Refusal> {
     let state = draft.state();
     let Some(head) = state.queue().head().and_then(|job| state.job(job)) else { return Ok(()) };
@@ -43,8 +43,8 @@ pub(super) fn backfill(draft: &mut Draft<'_>, only_short: bool) -> Result<(), Re
     }
 }
 
-/// Returns the earliest instant at which a job is expected to have room, and the room of all nodes then. None if nodes
-/// are missing.
+/// Returns the earliest instant at which a job is expected to have room, and the room of all nodes
+/// then. `None` if nodes are missing.
 fn reservation(state: &State, job: &Job) -> Option<(Time, Outlook)> {
     let mut outlook = Outlook::new(state.rooms()?, state.need(job)?);
     let mut at = outlook.fits().then_some(state.now());

@@ -7,34 +7,37 @@ use crate::nodes::NodeList;
 use crate::rooms::{Need, Room, Rooms};
 
 impl State {
-    /// Makes the state of an idle cluster whose nodes jobs share by cores, and by memory (in MiB) if each node's is told.
+    /// Makes the state of an idle cluster with nodes shared by cores, and by memory (in MiB) if
+    /// that of a node is given.
     #[must_use]
     pub fn shared(cluster: Cluster, memory: Option<u32>) -> State {
         let node = Room { cores: cluster.cores_per_node, memory: memory.unwrap_or(u32::MAX) };
         State { rooms: Some(Rooms::new(cluster.nodes, node)), ..State::new(cluster) }
     }
 
-    /// Returns the room on each node; none where jobs have nodes to themselves.
+    /// Returns the room on each node; `None` if jobs have exclusive nodes.
     #[must_use]
     pub fn rooms(&self) -> Option<&Rooms> {
         self.rooms.as_ref()
     }
 
-    /// Returns the room that a job takes on the size it asked for; none where jobs have nodes to themselves.
+    /// Returns the room that a job takes on its requested size; `None` if jobs have exclusive
+    /// nodes.
     #[must_use]
     pub fn need(&self, job: &Job) -> Option<Need> {
         let (node, nodes) = (self.rooms.as_ref()?.node(), job.limits.start);
         Some(job.share.map_or(Need::whole(node, nodes), |share| Need::spread(share, nodes)))
     }
 
-    /// Returns the room that a job takes and the nodes where it is free now; none if it is not.
+    /// Returns the room that a job takes and the nodes with that room free now; `None` if there are
+    /// too few.
     #[must_use]
     pub fn place(&self, job: &Job) -> Option<(Need, NodeList)> {
         let need = self.need(job)?;
         Some((need, self.rooms.as_ref()?.place(&need)?))
     }
 
-    /// Returns true if a job can start now on the size it asked for.
+    /// Returns true if a job can start now on its requested size.
     #[must_use]
     pub fn fits(&self, job: &Job) -> bool {
         if self.rooms.is_some() {
@@ -43,7 +46,7 @@ impl State {
         job.limits.start <= self.idle()
     }
 
-    /// Returns true if a job could start on the idle machine on the size it asked for.
+    /// Returns true if a job could start on the idle machine on its requested size.
     #[must_use]
     pub fn fits_ever(&self, job: &Job) -> bool {
         let nodes = self.cluster.nodes;
@@ -75,7 +78,7 @@ impl State {
         Ok(taken)
     }
 
-    /// Frees all that a job holds.
+    /// Frees everything that a job holds.
     pub(super) fn leave(&mut self, job: &Job) {
         let need = self.need(job);
         let (Some(rooms), Some(need)) = (&mut self.rooms, need) else {

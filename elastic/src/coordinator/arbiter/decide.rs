@@ -1,4 +1,4 @@
-//! Decision on a request when its turn comes: joiners, leavers, and refusals.
+//! Decision on a request in its turn: joiners, leavers, and refusals.
 
 use super::hosts::Parts;
 use super::{Arbiter, of_place, other};
@@ -6,21 +6,22 @@ use crate::model::change::{Cause, CauseKind, Request, RequestKind};
 use crate::model::member::MemberId;
 use crate::model::place::{Choice, Cursor, Fill, Node, PlaceError, Reclaim, leavers, place};
 
-/// Processes that are to be in the world.
+/// The processes that join and leave in a resize.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// Sleepers, then those that are to be started: they come behind all processes.
+    /// Sleepers, then the processes to spawn, which are numbered after all present processes.
     pub joiners: Vec<usize>,
     /// Highest rank first.
     pub leavers: Vec<usize>,
-    /// Hosts of those to be started; empty where none were named.
+    /// Hosts of the processes to spawn; empty if none were named.
     pub hosts: Parts,
-    /// Where round robin goes on afterwards.
+    /// Position of round robin after the resize.
     pub cursor: Cursor,
 }
 
 impl Arbiter {
-    /// Refuses a request before its turn has come: with others before it, the places of ranks are not known.
+    /// Checks a request on arrival and refuses what can never be done; the places of ranks are not
+    /// known while other requests are ahead of it.
     pub(super) fn look_over(&self, request: &Request) -> Result<(), Cause> {
         if request.nodes > 0 {
             let detail = "the program has no resource manager that brings nodes";
@@ -59,7 +60,7 @@ impl Arbiter {
         if is_needed { check().map_err(unsupported) } else { Ok(()) }
     }
 
-    /// Checks the number of ranks that a request leads to.
+    /// Checks the number of ranks that a request results in.
     fn check_size(&self, request: &Request, size: u64) -> Result<(), Cause> {
         let now = self.running.len();
         let all = if is_beyond(request) { self.processes.most_named() } else { self.capacity() };
@@ -77,7 +78,7 @@ impl Arbiter {
         self.job.bounds.check(size).map_err(of_place)
     }
 
-    /// Decides the joiners and leavers, as of now.
+    /// Decides the joiners and leavers for the present state.
     pub(super) fn decide(&self, request: &Request) -> Result<Decision, Cause> {
         let now = self.running.len() as u64;
         self.check_new_nodes(request)?;
@@ -119,7 +120,7 @@ impl Arbiter {
             return Err(nothing());
         }
         if !self.processes.gone(&leaving).is_empty() && self.running.len() < self.living() {
-            // They would have to be woken to know the others anew.
+            // Sleepers would have to be woken in order to make mailboxes with the others again.
             let detail =
                 "processes that were started cannot end while launched ones sleep: grow first";
             return Err(Cause::new(CauseKind::NotAllowed, detail));
@@ -130,10 +131,11 @@ impl Arbiter {
         Ok(Decision { joiners, leavers: leaving, hosts, cursor })
     }
 
-    /// Joiners are started before any leaver ends: a move needs slots for both.
+    /// Checks that slots suffice. Joiners are spawned before any leaver ends: a move needs slots
+    /// for both.
     fn check_room(&self, joiners: &[usize], request: &Request) -> Result<(), Cause> {
         let started = joiners.iter().filter(|&&joiner| joiner >= self.processes()).count();
-        // Nodes that are brought have slots of their own.
+        // Nodes brought for a request have their own slots.
         if started == 0 || request.nodes > 0 {
             return Ok(());
         }
@@ -152,8 +154,8 @@ impl Arbiter {
         Ok(leaving.iter().filter_map(process).collect())
     }
 
-    /// Sleepers on the nodes that are chosen for them, the lowest there first, and after them those to be started,
-    /// with where if that was said.
+    /// Chooses sleepers on the chosen nodes, lowest process number first, then processes to spawn,
+    /// with their hosts if the request or the program names hosts.
     fn joiners(
         &self,
         count: u32,
@@ -196,14 +198,14 @@ impl Arbiter {
         let mut parts = Vec::new();
         if started > 0 && !hosts.is_empty() {
             if !sleepers.is_empty() {
-                // All live processes meet those who come.
+                // All live processes make mailboxes together with the joiners.
                 let detail = "processes can be started on a host only while no launched one sleeps elsewhere: \
                     grow without a host first";
                 return Err(Cause::new(CauseKind::NotAllowed, detail));
             }
             parts = self.deal(started, hosts, cursor)?;
         } else if started > 0 && self.job.fill.is_some() {
-            // None where nobody has listed hosts: the launcher chooses.
+            // No listed hosts: the launcher chooses.
             let listed = self.processes.listed();
             if !listed.is_empty() {
                 parts = self.deal(started, &listed, cursor)?;
@@ -213,7 +215,7 @@ impl Arbiter {
     }
 }
 
-/// The number that was asked for, in the words of an error.
+/// Describes the requested number in an error.
 fn asked(wish: RequestKind) -> String {
     match wish {
         RequestKind::Size(ranks) => format!("{ranks} ranks were asked for"),
@@ -223,7 +225,8 @@ fn asked(wish: RequestKind) -> String {
     }
 }
 
-/// Hosts that are named, or brought, may have slots that the launcher did not begin with.
+/// Returns true if the request may use slots that the launcher did not start with, on named or
+/// brought hosts.
 fn is_beyond(request: &Request) -> bool {
     !request.on.is_empty() || request.nodes > 0
 }

@@ -1,4 +1,5 @@
-//! Hosts by the names that people, the launcher and the hosts themselves have for them, and how many joiners each gets.
+//! Host names as people, the launcher and the hosts themselves use them, and the number of joiners
+//! for each host.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use crate::model::place::{Choice, Cursor, Fill, Node, PlaceError, Site, spread};
 /// Number of processes to start on each host, by the launcher's names.
 pub(super) type Parts = Vec<(String, u32)>;
 
-/// A host is named in requests as the launcher knows it, and has a name of its own, which is known when processes are
-/// there.
+/// The names of hosts. Requests name a host as the launcher does; its own name is known once
+/// processes are on it.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// The host's own name for each name of the launcher.
@@ -19,7 +20,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the host's own name, as far as that is known.
+    /// Returns the host's own name, if it is known.
     pub(super) fn own<'a>(&'a self, host: &'a str) -> &'a str {
         self.own.get(host).map_or(host, String::as_str)
     }
@@ -28,13 +29,14 @@ impl Names {
         hosts.iter().map(|host| self.own(host).to_owned()).collect()
     }
 
-    /// Returns the launcher's name for a host of this own name.
+    /// Returns the launcher's name for a host with this own name.
     pub(super) fn launchers<'a>(&'a self, own: &'a str) -> &'a str {
         let known = self.own.iter().find(|(_, name)| *name == own);
         known.map_or(own, |(launchers, _)| launchers)
     }
 
-    /// After a resize of a job of so many processes: where those are that were started on hosts.
+    /// Learns the own names of hosts after a resize, from where its spawned processes are. `first`
+    /// is the number of the first of them.
     pub(super) fn learn(
         &mut self,
         resize: &ResizePlan,
@@ -55,8 +57,8 @@ impl Names {
 }
 
 impl Arbiter {
-    /// Chooses hosts, by any of their names, for so many processes that are to be started: in turn unless the program
-    /// said otherwise.
+    /// Distributes `count` spawned processes over hosts, given by any of their names: in turn
+    /// unless the program chose another order.
     pub(super) fn deal(
         &self,
         count: u32,
@@ -95,7 +97,7 @@ impl Arbiter {
         }
     }
 
-    /// Returns true if joiners go by the loads of nodes.
+    /// Returns true if joiners are placed by the loads of nodes.
     pub(crate) fn goes_by_load(&self) -> bool {
         self.job.fill == Some(Fill::LeastLoaded)
     }

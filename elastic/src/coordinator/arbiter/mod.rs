@@ -1,4 +1,4 @@
-//! Decisions about requests: pure, over the places of ranks, with a clock of its own.
+//! Decisions about requests: pure, over the places of ranks, with its own clock.
 
 mod decide;
 mod hosts;
@@ -23,33 +23,34 @@ use crate::model::sets::{
 use decide::Decision;
 use hosts::Names;
 
-/// Facts of a job for its arbiter.
+/// Facts about a job for its arbiter.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// By which sets and clients know it.
+    /// Name in process sets and for clients.
     pub name: String,
     /// The names of its nodes.
     pub hosts: Vec<String>,
     /// The node of every process.
     pub places: Vec<usize>,
-    /// Number of ranks at first.
+    /// Initial number of ranks.
     pub start: usize,
     /// Possible sizes of the job.
     pub bounds: Bounds,
     /// Limits of its growth beyond its processes.
     pub limits: Limits,
-    /// In which order joiners go to hosts, where the program said.
+    /// Order in which joiners are placed on hosts, if the program set one.
     pub fill: Option<Fill>,
 }
 
-/// Requests, places, sets and the log of one job. The coordinator carries out its decisions.
+/// Requests, places, sets and the log of one job. The coordinator carries out the arbiter's
+/// decisions.
 #[derive(Debug)]
 pub(crate) struct Arbiter {
     job: Job,
     changes: Changes,
     pub(crate) registry: Registry,
     nodes: Nodes,
-    /// The member that a process is in the world, as of the last time it was in it.
+    /// Member id of each process in the last epoch it took part in.
     members: Vec<MemberId>,
     running: Vec<usize>,
     processes: ProcessTable,
@@ -59,9 +60,9 @@ pub(crate) struct Arbiter {
     under_way: Option<UnderWay>,
     /// Source of nodes.
     supply: Option<Arc<dyn Supply>>,
-    /// Nodes that were brought for the request whose turn it is.
+    /// Nodes brought for the next request.
     brought: Option<(RequestId, Vec<String>)>,
-    /// Where round robin goes on.
+    /// Position of round robin.
     cursor: Cursor,
     /// The measured loads of nodes.
     loads: Loads,
@@ -74,10 +75,10 @@ pub(crate) struct Arbiter {
 struct UnderWay {
     id: RequestId,
     resize: ResizePlan,
-    /// The members that the joiners will be, in their order.
+    /// Member ids of the joiners, in their order.
     joining: Vec<MemberId>,
     deltas: Vec<(SetName, DeltaKind)>,
-    /// Where round robin goes on if it is done.
+    /// Position of round robin if the resize is committed.
     cursor: Cursor,
 }
 
@@ -114,7 +115,7 @@ impl Arbiter {
         Ok(arbiter)
     }
 
-    /// Puts the ranks on the nodes that there are.
+    /// Recomputes the nodes and which ranks are on them.
     fn settle(&mut self) -> Result<(), PlaceError> {
         let mut nodes = Nodes::new();
         for (node, host) in self.job.hosts.iter().enumerate() {
@@ -133,7 +134,7 @@ impl Arbiter {
         Ok(())
     }
 
-    /// Since the job began.
+    /// Time since the job began.
     pub(crate) fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -143,22 +144,22 @@ impl Arbiter {
         &self.running
     }
 
-    /// Number of processes counted, with those that sleep and those that have ended in their sleep.
+    /// Number of processes, including sleepers and processes that ended in their sleep.
     pub(crate) fn processes(&self) -> usize {
         self.processes.count()
     }
 
-    /// Number of processes, with those that sleep.
+    /// Number of live processes, including sleepers.
     fn living(&self) -> usize {
         self.processes.count() - self.processes.lost().len()
     }
 
-    /// Number of ranks that there can be.
+    /// Largest possible number of ranks.
     fn capacity(&self) -> usize {
         self.processes.most()
     }
 
-    /// Takes a request and answers it at once.
+    /// Records a request and answers it at once.
     pub(crate) fn request(&mut self, request: Request) -> (RequestId, Result<Turn, Cause>) {
         let now = self.now();
         let possible = self.look_over(&request);
@@ -179,7 +180,7 @@ impl Arbiter {
         self.changes.next_in_turn().is_some()
     }
 
-    /// Goes on without those of these processes, which have ended, that were asleep. Returns them.
+    /// Removes the sleepers among these ended processes from the job. Returns them.
     pub(crate) fn strike_off(&mut self, dead: &[usize]) -> Vec<usize> {
         let asleep = dead.iter().copied().filter(|process| !self.running.contains(process));
         let new = self.processes.strike_off(&asleep.collect::<Vec<_>>());
@@ -196,7 +197,7 @@ impl Arbiter {
         new
     }
 
-    /// Processes that the job has gone on without.
+    /// Processes that the job continued without.
     pub(crate) fn losses(&self) -> Losses {
         Losses {
             counted: self.processes.lost().to_vec(),
@@ -204,12 +205,12 @@ impl Arbiter {
         }
     }
 
-    /// Number of launched processes that are there.
+    /// Number of launched processes that are alive.
     pub(crate) fn launched(&self) -> usize {
         self.processes.count_launched()
     }
 
-    /// Takes back a request that waits for its turn.
+    /// Cancels a request that waits for its turn.
     pub(crate) fn cancel(&mut self, id: RequestId) -> Result<(), String> {
         if self.changes.under_way() == Some(id) {
             return Err(format!("{id} is under way and cannot be taken back"));
@@ -220,18 +221,20 @@ impl Arbiter {
         ended
     }
 
-    /// Whoever brings nodes has begun.
+    /// Sets the source of nodes, after its manager has begun.
     pub(crate) fn supplied_by(&mut self, supply: Arc<dyn Supply>) {
         self.supply = Some(supply);
     }
 
-    /// The launcher starts nothing any more: whatever needs that is refused. Returns true if all processes are on one node.
+    /// Notes that the launcher starts nothing any more: requests that need it are refused from now
+    /// on. Returns true if all processes are on one node.
     pub(crate) fn lose_launcher(&mut self, reason: &str) -> bool {
         self.processes.lose_launcher(reason);
         self.job.hosts.len() == 1
     }
 
-    /// The request whose turn it is, if nodes have to be brought for it, and how many.
+    /// Returns the next request and its number of new nodes, if nodes have to be brought
+    /// for it.
     pub(crate) fn next_to_supply(&mut self) -> Option<(RequestId, u32, Arc<dyn Supply>)> {
         let id = self.changes.next_in_turn()?;
         let nodes = self.changes.request_of(id)?.nodes;
@@ -240,7 +243,7 @@ impl Arbiter {
         Some((id, nodes, Arc::clone(supply)))
     }
 
-    /// Nodes have been brought for a request that waited for them, or not: it ends then.
+    /// Records the nodes brought for a request, or aborts the request with the cause.
     pub(crate) fn brought(&mut self, id: RequestId, brought: Result<Vec<String>, Cause>) {
         match brought {
             Ok(nodes) => self.brought = Some((id, nodes)),
@@ -252,13 +255,13 @@ impl Arbiter {
         }
     }
 
-    /// Announces the request whose turn it is, if there is one, and returns the actions. One that cannot be done any
-    /// more is aborted, and the next one is looked at.
+    /// Announces the next request in turn that can be done, if there is one, and returns the plan.
+    /// Requests that cannot be done any more are aborted.
     pub(crate) fn announce_next(&mut self) -> Option<ResizePlan> {
         while let Some(id) = self.changes.next_in_turn() {
             let announced = self.announce(id);
             if let Err(cause) = &announced {
-                // An error means that it has ended otherwise.
+                // An error means that the request has already ended.
                 let _ = self.changes.abort(id, cause.clone(), self.now());
             }
             self.publish();
@@ -282,7 +285,7 @@ impl Arbiter {
         let joining: Vec<MemberId> =
             joiners.iter().map(|&process| MemberId::new(generation, process as u32)).collect();
         let leaving: Vec<MemberId> = leavers.iter().map(|&leaver| self.members[leaver]).collect();
-        // All deltas or none: the copy is thrown away otherwise.
+        // All deltas or none: otherwise the copy is discarded.
         let mut registry = self.registry.clone();
         let mut deltas = Vec::new();
         let mut change = SetChange { bound: vec![registry.application()], ..SetChange::default() };
@@ -316,7 +319,8 @@ impl Arbiter {
             units = self.processes.units_for(started);
         }
         let asleep = joiners.iter().filter(|&&joiner| joiner < self.processes()).count();
-        // With somebody asleep the lost stay counted: all live processes take part in the change of the count.
+        // While a process sleeps, lost processes stay counted: all live processes take part in the
+        // change of the count.
         let all_take_part = self.living() == self.running.len() + asleep;
         let lost = if all_take_part { self.processes.lost().to_vec() } else { Vec::new() };
         let mut gone = self.processes.gone(&leavers);
@@ -336,12 +340,13 @@ impl Arbiter {
         Ok(resize)
     }
 
-    /// The resize under way has come to a step.
+    /// Records a step of the resize under way.
     pub(crate) fn step(&mut self, step: Step) {
         let now = self.now();
         let Some(UnderWay { id, .. }) = &self.under_way else { return };
         let bound = self.registry.application();
-        // A step that does not fit is not in the log; it says nothing about the resize.
+        // A step that does not fit the state is left out of the log; it says nothing about the
+        // resize.
         let _ = match step {
             Step::Pending => self.changes.accept(*id, &bound, now).map(drop),
             step => self.changes.step(*id, step, now),
@@ -349,7 +354,7 @@ impl Arbiter {
         self.publish();
     }
 
-    /// The round at which all enter is known.
+    /// Records the round at which all ranks enter.
     pub(crate) fn agreed(&mut self, round: u64) {
         let now = self.now();
         let Some(UnderWay { id, .. }) = &self.under_way else { return };
@@ -365,13 +370,13 @@ impl Arbiter {
         self.publish();
     }
 
-    /// The resize under way is done or given up.
+    /// Records the end of the resize under way: committed or given up.
     pub(crate) fn ended(&mut self, outcome: Result<(), Cause>) {
         self.ended_at(outcome, None);
     }
 
-    /// As [`ended`](Self::ended), when processes have come or gone: the hosts there are now, and the node of every
-    /// process.
+    /// Records the end as [`ended`](Self::ended) does, with the new hosts and the node of every
+    /// process if the set of processes has changed.
     pub(crate) fn ended_at(
         &mut self,
         outcome: Result<(), Cause>,
@@ -403,7 +408,7 @@ impl Arbiter {
             self.redistribution_seconds = self.last_redistribution();
             self.take_places(&resize, &joining, places);
             self.cursor = cursor;
-            // A host that had no process may be known by its own name only now.
+            // The own name of a host without a process may become known only now.
             self.cursor.rename(|host| self.names.own(host).to_owned());
         }
         for (delta, kind) in &deltas {
@@ -417,11 +422,11 @@ impl Arbiter {
         self.publish();
     }
 
-    /// Ends whatever has not ended: the job does.
+    /// Ends all open requests at the end of the job.
     pub(crate) fn close(&mut self, cause: &Cause) {
         self.ended(Err(cause.clone()));
         while let Some(id) = self.changes.next_in_turn() {
-            // What is next in turn has been accepted and not ended.
+            // The next request in turn has been accepted and has not ended.
             if self.changes.abort(id, cause.clone(), self.now()).is_err() {
                 break;
             }
@@ -429,7 +434,8 @@ impl Arbiter {
         self.publish();
     }
 
-    /// The world's own set has the members of the world, also when the program did not say so.
+    /// Updates the world's own set to the members of the world, even if the program made no set for
+    /// the resize.
     fn follow(&mut self, delta: &SetName, kind: DeltaKind) {
         let world = self.registry.application();
         let members = |name| self.registry.get(name).map(|set| set.members().clone());
@@ -441,7 +447,7 @@ impl Arbiter {
         };
         let as_it_is = AttributeChange::none();
         let caller = self.members[0];
-        // Who stays is in the set: it does not become empty.
+        // Staying members are in the set: it does not become empty.
         let _ = self.registry.operate(caller, op, &world, delta, Some(&world), &as_it_is);
     }
 
@@ -470,44 +476,45 @@ impl Arbiter {
             (self.job.hosts, self.job.places) = (hosts, places);
             self.loads.keep(&self.job.hosts);
         }
-        // Hosts have different names, and slots for those who are there: it cannot fail.
+        // Hosts have distinct names, and slots for the present ranks: it cannot fail.
         let _ = self.settle();
     }
 
-    /// When somebody has to look whether the resize under way is late.
+    /// Returns the time at which the resize under way becomes overdue.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.changes.next_deadline()
     }
 
-    /// Returns true if it is late and that was not noted.
+    /// Returns true if the resize is overdue and that was not recorded.
     pub(crate) fn is_overdue(&self) -> bool {
         self.changes.is_overdue(self.now())
     }
 
-    /// Notes that the resize under way is late because of these ranks.
+    /// Records that the resize under way is overdue because of these ranks.
     pub(crate) fn note_overdue(&mut self, late: &[usize]) {
         let late: Vec<u64> = late.iter().map(|&rank| rank as u64).collect();
         self.changes.overdue(&late, self.now());
         self.publish();
     }
 
-    /// Puts something into the log that is no step of a request.
+    /// Adds an event to the log that is no step of a request.
     pub(crate) fn note(&mut self, cause: Cause) {
         self.changes.note(cause, self.now());
         self.publish();
     }
 
-    /// The state of requests, to ask for more.
+    /// Returns the state of requests, for queries.
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// Returns the process of the id that it had first, which stays when others end before it.
+    /// Returns the process that had this id at birth. Process numbers change when earlier processes
+    /// end; ids at birth do not.
     pub(crate) fn process_of(&self, birth: MemberId) -> Option<usize> {
         if !birth.is_joiner() {
             return self.processes.launched_as(birth.index() as usize);
         }
-        // One that was started is a member from its start to its end.
+        // A spawned process is a member from its start to its end.
         let is_started = |process: &usize| !self.processes.was_launched(*process);
         let joining = self.under_way.iter().flat_map(|under_way| {
             under_way.resize.joiners().zip(under_way.joining.iter().copied())
@@ -527,7 +534,7 @@ impl Arbiter {
         joining.or_else(|| is_running.then(|| self.members[process]))
     }
 
-    /// Returns the resize of a set that is going on, as a process is to see it.
+    /// Returns the resize of a set that is under way, as a process may see it.
     pub(crate) fn query(&self, caller: MemberId, bound: &SetName) -> View {
         self.changes.query(&self.job.name, caller, bound)
     }

@@ -1,4 +1,4 @@
-//! The state of a job, for those who ask from outside.
+//! The state of a job for queries from outside.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::model::change::Step;
 use crate::model::member::UnitId;
 
 impl Arbiter {
-    /// Everything that somebody from outside may want to know, but for what the program reports.
+    /// Returns the state of the job for queries from outside, without the program's report.
     pub(crate) fn status(&self) -> WorldStatus {
         let hosts = self.nodes.iter().enumerate().map(|(node, host)| HostStatus {
             host: host.host().to_owned(),
@@ -46,14 +46,14 @@ impl Arbiter {
         self.redistribution_seconds
     }
 
-    /// Returns the seconds from the begin of the resize that has just been finalised to its end.
+    /// Returns the seconds from the `Begun` step of the last finalised resize to its end.
     pub(super) fn last_redistribution(&self) -> Option<f64> {
         let steps = &self.changes.events().last()?.steps;
         let (begun, end) = (steps.get(&Step::Begun)?, steps.get(&Step::Finalized)?);
         Some(end.saturating_sub(*begun) as f64 / 1e6)
     }
 
-    /// Returns the units of several ranks.
+    /// Returns the units with several ranks.
     fn units(&self) -> Vec<UnitStatus> {
         let mut units: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for (rank, &process) in self.running.iter().enumerate() {

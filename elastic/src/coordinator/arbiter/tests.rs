@@ -1,4 +1,4 @@
-//! Promises of the arbiter.
+//! Tests of the arbiter.
 
 use super::*;
 use crate::coordinator::UnitStatus;
@@ -209,7 +209,7 @@ fn only_what_waits_can_be_taken_back() {
     assert!(arbiter.cancel(RequestId(9)).is_err());
 }
 
-/// One launched process on a node, and up to six that are started, up to two of them on `b`.
+/// One launched process on a node; up to six processes can be spawned, at most two of them on `b`.
 fn growing() -> Arbiter {
     let limits = Limits {
         most: 3,
@@ -230,7 +230,7 @@ fn growing() -> Arbiter {
     Arbiter::new(job, Journal::default()).unwrap()
 }
 
-/// The same with these hosts and places afterwards.
+/// Announces the next request and carries it out, with these hosts and places afterwards.
 fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> ResizePlan {
     let resize = arbiter.announce_next().unwrap();
     go_on_to(arbiter, hosts, places);
@@ -264,7 +264,7 @@ fn processes_start_on_named_hosts_as_one_unit_each() {
     assert_eq!(arbiter.status().hosts[1].ranks, [1, 2]);
 }
 
-/// How many processes each of five hosts has after 20 growths by one.
+/// Returns the number of processes on each of five hosts after 20 growths by one.
 fn after_growths_by_one(
     mut arbiter: Arbiter,
     on: &[&str],
@@ -293,11 +293,11 @@ fn twenty_growths_by_one_over_five_hosts_give_each_four() {
         let arbiter = Arbiter::new(job(fill), Journal::default()).unwrap();
         after_growths_by_one(arbiter, &[], |arbiter| drop(go_through(arbiter)))
     };
-    // With the one that was there on the first of them.
+    // Includes the launched process on the first host.
     assert_eq!(parked(Some(Fill::RoundRobin)), [5, 4, 4, 4, 4]);
     assert_eq!(parked(Some(Fill::LeastLoaded)), [5, 4, 4, 4, 4]);
     assert_eq!(parked(None), [6, 6, 6, 3, 0], "one host after the other");
-    // On hosts that are named by an address, each growth where the last one stopped.
+    // On hosts named by an address, each growth continues where the last one stopped.
     let started = |fill: Option<Fill>, on: &[&str]| {
         let listed = hosts.iter().filter(|_| on.is_empty());
         let slots = listed.map(|host| (host.clone(), 6)).collect();
@@ -398,7 +398,7 @@ fn move_beyond_the_slots_is_refused_at_once() {
     let mut arbiter = growing();
     ask(&mut arbiter, RequestKind::Grow(2), &["b"], &[]).unwrap();
     go_to(&mut arbiter, &["a", "b"], &[0, 1, 1]);
-    // Two are started before two end: there are five for a moment.
+    // Two processes are spawned before two end: there are five for a moment.
     for (room, room_named, on, is_refused) in [
         (4, None, &[][..], true),
         (4, None, &["c"], false),

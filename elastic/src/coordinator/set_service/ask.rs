@@ -1,4 +1,4 @@
-//! Questions at the service of process sets, and the answers.
+//! Questions to the service of process sets, and the answers.
 
 use std::time::{Duration, Instant};
 
@@ -15,30 +15,30 @@ use crate::model::sets::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// The asking process's member.
+    /// The member id of the asking process.
     Member,
-    /// The names that it is shown.
+    /// The names that the process may see.
     Names,
     /// The description of a set.
     Info(SetName),
     /// The members of a set.
     Members(SetName),
-    /// A change of the sets or of the values at them.
+    /// A change of the sets or of the values published at them.
     Do(Operation),
     /// The value under a key, in this version or a later one.
     Lookup {
-        /// At which set.
+        /// The set.
         set: SetName,
-        /// Under which key.
+        /// The key.
         key: String,
-        /// Time that it may take to come.
+        /// Time to wait for the value.
         milliseconds: u64,
     },
-    /// Is a resize of a set going on?
+    /// The resize of a set that is under way, if there is one.
     Query(SetName),
-    /// The old ranks have agreed to a resize, whose joiners will be in a set.
+    /// The old ranks have agreed to a resize, and its joiners will be in a set.
     Accept {
-        /// Of which delta.
+        /// The delta.
         delta: SetName,
         /// The name of the set.
         new: SetName,
@@ -56,16 +56,16 @@ pub(crate) enum Reply {
     Done(Outcome),
     Found(Option<Published>),
     View(View),
-    /// The registry says no.
+    /// The registry refused.
     Failed(SetsErrorKind, String),
-    /// The one who asks may not.
+    /// The asking process is not permitted.
     Refused(String),
 }
 
-/// The key under which the old ranks leave the name of the new set at a delta.
+/// Key under which the old ranks publish the name of the new set at a delta.
 pub(crate) const ACCEPTED: &str = "accept";
 
-/// The answer to a process that was [born](Arbiter::process_of) as this one.
+/// Answers a process, given by the [id it had first](Arbiter::process_of).
 pub(crate) fn serve(shared: &Shared, birth: MemberId, ask: Ask) -> Reply {
     let mut arbiter = shared.arbiter();
     let member = arbiter.process_of(birth).and_then(|process| arbiter.member_of(process));
@@ -125,7 +125,7 @@ fn failed(error: SetsError) -> Reply {
     Reply::Failed(error.kind(), error.to_string())
 }
 
-/// The old side says yes, and leaves the name of the set where the joiners look.
+/// Records the old ranks' acceptance, and publishes the name of the new set for the joiners.
 fn accept(
     arbiter: &mut Arbiter,
     caller: MemberId,
@@ -142,7 +142,7 @@ fn accept(
     Ok(version)
 }
 
-/// The operation as one of this caller; none if it is not for programs.
+/// Returns the operation with this caller; `None` if programs must not use it.
 fn own(operation: Operation, caller: MemberId) -> Option<Operation> {
     Some(match operation {
         Operation::Operate { op, first, second, target, attributes, .. } => {

@@ -1,8 +1,9 @@
-//! The service at which the processes of the job ask for data kept in one place, the registry of process sets.
+//! The service for the registry of process sets, through which the processes of the job query it in
+//! one place.
 //!
-//! A thread in the process of rank 0 accepts connections, and each process that asks has a thread of its own there,
-//! since it may wait for a value. They say lines of JSON, the first of which has a secret that only the job's processes
-//! were told through MPI. Rank 0 itself asks by a call.
+//! A thread in the process of rank 0 accepts connections; each connected process has its own thread
+//! there, since it may wait for a value. Messages are lines of JSON, the first of which contains a
+//! secret that the job's processes received through MPI. Rank 0 itself asks by a direct call.
 
 mod ask;
 
@@ -38,13 +39,14 @@ struct State {
 /// The processes that are connected.
 #[derive(Debug, Default)]
 struct Connections {
-    /// Second ends of their links, to shut them by, with the numbers of the connections.
+    /// Second ends of the links, for shutting them down, by the number of the connection.
     links: BTreeMap<u64, Link>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl SetService {
-    /// Opens it, for the processes of this node only or, with their host's addresses, for those of others.
+    /// Opens the service, for the processes of this node only or, with the host's addresses, for
+    /// processes of other nodes.
     pub(crate) fn open(
         shared: Arc<Shared>,
         addresses: Option<Vec<IpAddr>>,
@@ -68,12 +70,13 @@ impl SetService {
 
 impl Drop for SetService {
     fn drop(&mut self) {
-        // A byte and not the descriptor's end: a forked process may have a copy of it.
+        // A byte, not just the descriptor's end: a forked process may have a copy of the
+        // descriptor.
         let _ = self.end.write_all(&[0]);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // No thread is added any more.
+        // No thread is added after this point.
         let threads = {
             let mut connections = self.state.connections();
             connections.links.values().for_each(Link::close);
@@ -112,7 +115,7 @@ fn accept(mut acceptor: Acceptor, is_over: &UnixStream, state: &Arc<State>) {
     }
 }
 
-/// Answers a process until it closes its connection or the service does.
+/// Answers a process until the connection or the service closes.
 fn answer(mut link: Link, birth: MemberId, shared: &Shared) {
     if shared.arbiter().process_of(birth).is_none() {
         return;
@@ -158,7 +161,7 @@ mod tests {
         assert!(matches!(reply, Reply::Member(Some(member)) if member == birth), "{reply:?}");
     }
 
-    /// Counts the descriptors of this process for sockets that are bound to a port.
+    /// Counts this process's descriptors for sockets bound to a port.
     fn descriptors(port: u16) -> usize {
         let port = format!(":{port:04X}");
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
@@ -191,7 +194,7 @@ mod tests {
         }
         assert_eq!(descriptors(address.port()), before);
 
-        // More than the acceptor keeps, one byte each.
+        // More than the acceptor keeps, with one byte each.
         let slow: Vec<TcpStream> = (0..100)
             .map(|_| {
                 let mut stranger = TcpStream::connect(address).unwrap();

@@ -1,4 +1,4 @@
-//! The side of those who ask.
+//! The client's side of the control socket.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,7 +11,7 @@ use super::peer;
 use super::wire::{Answer, Call, line};
 use crate::model::change::Event;
 
-/// Time that a job may take for an answer; the end of a request may take as long as it likes.
+/// Time limit of an answer; the end of a request may take any time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection to a job's control socket.
@@ -33,7 +33,7 @@ pub enum ClientError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The name can be none of a job.
+    /// The name cannot be that of a job.
     #[error("{name:?} is not a job name, nor the path of a control socket")]
     NotAJob {
         /// The name.
@@ -45,7 +45,7 @@ pub enum ClientError {
         /// Its name.
         job: String,
     },
-    /// The job has left its socket behind.
+    /// The job has died and left its socket behind.
     #[error("job {job:?} was killed: nobody listens at its socket any more")]
     Dead {
         /// Its name.
@@ -59,7 +59,7 @@ pub enum ClientError {
         /// Their sockets.
         sockets: Vec<PathBuf>,
     },
-    /// A folder of jobs cannot be read, or is not the user's alone.
+    /// A folder of jobs cannot be read, or is not private to the user.
     #[error("cannot search the folder of control sockets: {0}")]
     Folder(std::io::Error),
     /// The socket is not one of the user's jobs.
@@ -67,7 +67,7 @@ pub enum ClientError {
     Untrusted {
         /// The socket.
         path: PathBuf,
-        /// The fault.
+        /// What is wrong with the socket.
         reason: String,
     },
     /// The connection broke.
@@ -76,7 +76,7 @@ pub enum ClientError {
     /// The job ended before it answered.
     #[error("the job ended before it answered")]
     Ended,
-    /// The message cannot be read.
+    /// The answer cannot be read.
     #[error("the answer of the job cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
 }
@@ -86,12 +86,13 @@ fn paths(paths: &[PathBuf]) -> String {
 }
 
 impl Client {
-    /// Connects to the socket at this path. It has to be of this process's user or the administrator's, as is the job
-    /// that listens there; the administrator may ask the jobs of all.
+    /// Connects to the socket at this path. Both the socket and the listening job must belong to
+    /// this process's user or to the administrator; the administrator may connect to the jobs of
+    /// all users.
     ///
     /// # Errors
-    /// [`ClientError::NoJob`], also for a job that takes no connection for ten seconds; [`ClientError::Untrusted`];
-    /// [`ClientError::NotAJob`] if there is something else.
+    /// [`ClientError::NoJob`], also if a job accepts no connection for ten seconds;
+    /// [`ClientError::Untrusted`]; [`ClientError::NotAJob`] if the path is not a socket.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
         let no_job = |source| ClientError::NoJob { path: path.to_owned(), source };
         let untrusted = |user: u32| ClientError::Untrusted {
@@ -120,8 +121,8 @@ impl Client {
         Ok(Self { reader: BufReader::new(writer.try_clone()?), writer })
     }
 
-    /// Connects to the user's job of this name, wherever in the folders its socket is. Removes the sockets of dead jobs
-    /// there.
+    /// Connects to the user's job of this name, in whichever of the folders its socket is. Removes
+    /// the sockets of dead jobs there.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -156,12 +157,12 @@ impl Client {
         }
     }
 
-    /// Asks, and reads the first answer.
+    /// Sends a call, and reads the first answer.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn ask(&mut self, call: &Call) -> Result<Answer, ClientError> {
-        // A job that refuses to listen answers before it reads.
+        // A job that refuses the client answers before it reads.
         let sent = self.writer.write_all(&line(call));
         match (self.next(), sent) {
             (Err(ClientError::Ended), Err(error)) => Err(error.into()),
@@ -169,7 +170,7 @@ impl Client {
         }
     }
 
-    /// Asks for the events from a number on, until now.
+    /// Returns the events from a number on until now.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -183,7 +184,8 @@ impl Client {
         Ok(events)
     }
 
-    /// The next answer that comes without being asked for: an end, an event. Waits for as long as it takes.
+    /// Waits for the next answer that follows without a call: the end of a request, or an event.
+    /// Has no time limit.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -194,7 +196,7 @@ impl Client {
         answer
     }
 
-    /// The next line.
+    /// Reads the next line.
     fn next(&mut self) -> Result<Answer, ClientError> {
         let mut text = String::new();
         if self.reader.read_line(&mut text)? == 0 {

@@ -1,4 +1,4 @@
-//! The folders of control sockets: which there are, and which can be trusted.
+//! The folders of control sockets, and the check that they can be trusted.
 
 use std::fs::{self, DirBuilder};
 use std::io::{Error, ErrorKind, Result};
@@ -7,50 +7,50 @@ use std::path::{Path, PathBuf};
 
 use quo_files::Access;
 
-/// The variable that names the only folder for control sockets: the same for jobs and commands.
+/// The variable that names the only folder for control sockets, for jobs and commands alike.
 pub const FOLDER_VARIABLE: &str = "QUO_ELASTIC_DIR";
 
-/// The variable of the XDG Base Directory Specification for the user's own folder of sockets.
+/// The variable of the XDG Base Directory Specification for the user's runtime folder.
 const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 
 /// The end of a socket's name, after the name of its job.
 const SUFFIX: &str = ".sock";
 
-/// Names of new folders that are tried in the temporary folder.
+/// Number of names that are tried for a new folder in the temporary folder.
 const ATTEMPTS: usize = 8;
 
 /// The folders of a user's control sockets.
 ///
-/// Either one that was named, by [`FOLDER_VARIABLE`] or the program; or `quo-elastic` in `$XDG_RUNTIME_DIR` and in
-/// `/run/user/UID`, and the folders of `/tmp` whose names are `quo-elastic-UID` or begin with `quo-elastic-UID-`. A
-/// folder counts only if it belongs to the user and has mode 0700, so that nobody can keep a job from its socket by
-/// making a folder first.
+/// Either the one named by [`FOLDER_VARIABLE`] or the program; or `quo-elastic` in
+/// `$XDG_RUNTIME_DIR` and in `/run/user/UID`, and the folders of `/tmp` with the name
+/// `quo-elastic-UID` or the prefix `quo-elastic-UID-`. A folder counts only if it belongs to the
+/// user and has mode 0700, so that no other user can block a job's socket by making a folder first.
 #[derive(Clone, Debug)]
 pub struct Folders {
     pub(super) places: Places,
-    /// Their user.
+    /// Owner of the folders.
     pub(super) user: u32,
 }
 
-/// Places of folders.
+/// Where the folders are.
 #[derive(Clone, Debug)]
 pub(super) enum Places {
-    /// One that was named.
+    /// A named folder.
     Named(PathBuf),
-    /// Folders that are there unless one was named.
+    /// The usual folders, unless one is named.
     Usual {
-        /// The user's folder for sockets, where the environment names it.
+        /// The user's runtime folder, if the environment names it.
         runtime: Option<PathBuf>,
-        /// The folder for sockets of the user's logins, for commands without the variable.
+        /// The runtime folder of the user's logins, for commands without the variable.
         login: PathBuf,
-        /// The folder that is shared with other users.
+        /// The temporary folder, shared with other users.
         temporary: PathBuf,
     },
 }
 
 impl Folders {
-    /// Finds the folders of this process's user. They are not below the variables for temporary files, which differ
-    /// between a batch job and a shell.
+    /// Finds the folders of this process's user. They do not depend on the variables for temporary
+    /// files, which differ between a batch job and a shell.
     #[must_use]
     pub fn of_this_user() -> Self {
         let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -63,16 +63,16 @@ impl Folders {
         Self { places: Places::Usual { runtime, login, temporary }, user }
     }
 
-    /// Takes only the named folder. It has to belong to this process's user and be closed to others.
+    /// Uses only the named folder. It must belong to this process's user and be closed to others.
     #[must_use]
     pub fn only(folder: impl Into<PathBuf>) -> Self {
         Self { places: Places::Named(folder.into()), user: user() }
     }
 
-    /// Lists the folders that are there and can be trusted.
+    /// Lists the existing folders that can be trusted.
     ///
     /// # Errors
-    /// The one that was named cannot be trusted. That it is not there is no error.
+    /// The named folder cannot be trusted. A missing one is no error.
     pub fn list(&self) -> Result<Vec<PathBuf>> {
         let (runtime, login, temporary) = match &self.places {
             Places::Named(folder) => {
@@ -96,7 +96,7 @@ impl Folders {
         Ok(all)
     }
 
-    /// Lists the user's own folders in the temporary one, in the order of their names.
+    /// Lists the user's own folders in the temporary folder, in the order of their names.
     fn shared(&self, temporary: &Path) -> Vec<PathBuf> {
         let name = self.name();
         let first = format!("{name}-");
@@ -111,7 +111,7 @@ impl Folders {
         own
     }
 
-    /// Gives folders for a new socket in the order of preference. What is not there is made.
+    /// Returns folders for a new socket in the order of preference. Missing ones are made.
     pub(in crate::manager) fn for_new(&self) -> Vec<Result<PathBuf>> {
         match &self.places {
             Places::Named(folder) => vec![prepare(folder, self.user)],
@@ -125,7 +125,8 @@ impl Folders {
         }
     }
 
-    /// Finds or makes a folder of the user's own in the temporary one. Any name may be taken by others.
+    /// Finds or makes a private folder of the user in the temporary folder. Other users may have
+    /// taken any name.
     fn prepare_shared(&self, temporary: &Path) -> Result<PathBuf> {
         if let Some(folder) = self.shared(temporary).into_iter().next() {
             return Ok(folder);
@@ -148,8 +149,9 @@ impl Folders {
         format!("quo-elastic-{}", self.user)
     }
 
-    /// Returns true if nobody named a folder. Then a job can do without a socket, and all sockets are of this host: in a
-    /// folder that was named, those that nobody listens at may be of jobs on other hosts.
+    /// Returns true if no folder was named. Then a job can do without a socket, and all sockets are
+    /// of this host: in a named folder, sockets without a listener may belong to jobs on other
+    /// hosts.
     pub(super) fn are_usual(&self) -> bool {
         matches!(self.places, Places::Usual { .. })
     }
@@ -177,15 +179,15 @@ pub fn socket_of(folder: &Path, job: &str) -> PathBuf {
     folder.join(format!("{job}{SUFFIX}"))
 }
 
-/// Returns true if a path ends as those of control sockets do.
+/// Returns true if a path has the ending of control sockets.
 pub(super) fn is_socket_path(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(SUFFIX.as_bytes())
 }
 
-/// The names of the jobs that have a socket in a folder, also of those that died.
+/// Returns the names of the jobs with a socket in a folder, including dead jobs.
 ///
 /// # Errors
-/// The folder cannot be read; that there is none is no error.
+/// The folder cannot be read; a missing one is no error.
 pub fn jobs(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -195,7 +197,7 @@ pub fn jobs(folder: &Path) -> Result<Vec<String>> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().into_string().unwrap_or_default();
-        // The kind is not there if the socket has gone since.
+        // The file type is missing if the socket was removed since.
         let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
         if let Some(job) = name.strip_suffix(SUFFIX).filter(|job| is_socket && is_job_name(job)) {
             jobs.push(job.to_owned());
@@ -205,7 +207,7 @@ pub fn jobs(folder: &Path) -> Result<Vec<String>> {
     Ok(jobs)
 }
 
-/// Makes the folder if it is not there, and checks it.
+/// Makes the folder if it is missing, and checks it.
 fn prepare(folder: &Path, user: u32) -> Result<PathBuf> {
     match make(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -221,7 +223,7 @@ fn make(folder: &Path) -> Result<()> {
 /// Checks that a folder belongs to the user and is closed to others.
 ///
 /// # Errors
-/// There is none, or it cannot be trusted.
+/// The folder is missing, or cannot be trusted.
 fn check(folder: &Path, user: u32) -> Result<()> {
     quo_files::check_of(folder, Access::Private, user)
 }
@@ -236,7 +238,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A folder for one test, which goes at its end.
+    /// A folder for one test, removed at its end.
     #[derive(Debug)]
     pub(crate) struct Scratch(pub PathBuf);
 
@@ -249,7 +251,7 @@ pub(super) mod tests {
             Self(path)
         }
 
-        /// The usual folders, with everything in this one.
+        /// The usual folders, all placed in this one.
         pub(crate) fn usual(&self) -> Folders {
             for name in ["runtime", "tmp"] {
                 prepare(&self.0.join(name), user()).unwrap();
@@ -259,7 +261,7 @@ pub(super) mod tests {
             Folders { places: Places::Usual { runtime, login, temporary }, user: user() }
         }
 
-        /// The usual folders with one for sockets.
+        /// The usual folders with a runtime folder.
         pub(crate) fn usual_with_runtime(&self) -> Folders {
             let mut folders = self.usual();
             if let Places::Usual { runtime, .. } = &mut folders.places {

@@ -1,8 +1,10 @@
-//! The control socket: a job is told from outside to grow and shrink, by the command `quo-elastic` or by a script.
+//! The control socket, through which the command `quo-elastic` or a script asks a job to grow and
+//! shrink.
 //!
-//! The socket is `FOLDER/JOB.sock`, of mode 0600 in a [folder](Folders) of mode 0700. The kernel says who is at the other
-//! end: only the job's user and the administrator are heard, and only jobs of theirs are believed. Both sides speak [lines of JSON](wire). A client that says nothing,
-//! too much, or goes away does no harm: nobody waits for it.
+//! The socket is `FOLDER/JOB.sock`, of mode 0600 in a [folder](Folders) of mode 0700. The kernel
+//! names the user at the other end: a job serves only its own user and the administrator, and a
+//! client accepts only jobs of those two. Both sides exchange [lines of JSON](wire). A client that
+//! is silent, sends too much, or disconnects does no harm: the server waits for no client.
 
 mod client;
 mod folder;
@@ -35,16 +37,16 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// A socket of the job's name in one of the [user's folders](Folders::of_this_user). Where none can be used, the job
-    /// runs without a socket, which a notice in its log of events says; where [`FOLDER_VARIABLE`] names one that cannot
-    /// be used, there is no job.
+    /// Makes a socket of the job's name in one of the [user's folders](Folders::of_this_user). If
+    /// none is usable, the job runs without a socket and records a notice in its event log; if
+    /// [`FOLDER_VARIABLE`] names one that is not usable, the world cannot be made.
     #[must_use]
     pub fn new() -> Self {
         Self::in_folders(Folders::of_this_user())
     }
 
-    /// A socket of the job's name in this folder. It is made if it is not there, and has to belong to this user and
-    /// be closed to others.
+    /// Makes a socket of the job's name in this folder. The folder is made if it is missing; it
+    /// must belong to this user and be closed to others.
     #[must_use]
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self::in_folders(Folders::only(folder))
@@ -97,7 +99,7 @@ impl ResourceManager for ControlSocket {
     }
 
     fn ends(&mut self) {
-        // While it listens nobody else takes the path.
+        // While the socket listens, no other job takes the path.
         if let Some(path) = self.path.take() {
             let _ = std::fs::remove_file(path);
         }
@@ -141,7 +143,7 @@ mod tests {
         let (runtime, shared) = (scratch.0.join("runtime"), scratch.0.join("tmp"));
         let places = [runtime, shared].map(|place| place.display().to_string());
         assert!(places.iter().all(|place| cause.detail.contains(place)), "{cause}");
-        // A folder that was named has to be usable.
+        // A named folder must be usable.
         let named = ControlSocket::in_folder(scratch.0.join("runtime/sockets")).begins(requests);
         assert!(named.unwrap_err().contains("runtime/sockets"));
     }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 /// Pause before a socket with too many unanswered connections is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Returns the user at the other end of a connection, as the kernel noted it: who connected, or who began to listen.
+/// Returns the user at the other end of a connection, as the kernel recorded it: the connecting or
+/// the listening user.
 pub(super) fn user(stream: &UnixStream) -> Result<u32> {
     let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -28,11 +29,11 @@ pub(super) fn user(stream: &UnixStream) -> Result<u32> {
     if done == 0 { Ok(found.uid) } else { Err(Error::last_os_error()) }
 }
 
-/// Connects to a socket if that needs no wait.
+/// Connects to a socket if no wait is needed.
 ///
 /// # Errors
-/// [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused): nobody listens.
-/// [`WouldBlock`](std::io::ErrorKind::WouldBlock): too many wait there already.
+/// [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused): no process listens.
+/// [`WouldBlock`](std::io::ErrorKind::WouldBlock): the queue of connections is full.
 pub(super) fn try_connect(path: &Path) -> Result<UnixStream> {
     let path = path.as_os_str().as_bytes();
     // SAFETY: for this type all zeros are a valid value.
@@ -52,7 +53,7 @@ pub(super) fn try_connect(path: &Path) -> Result<UnixStream> {
     if descriptor < 0 {
         return Err(Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made, and nobody else has it.
+    // SAFETY: the descriptor was just made and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: the kernel reads `length` bytes of a value of that size.
@@ -61,8 +62,8 @@ pub(super) fn try_connect(path: &Path) -> Result<UnixStream> {
     if done == 0 { Ok(UnixStream::from(socket)) } else { Err(Error::last_os_error()) }
 }
 
-/// Connects to a socket, and waits at most `limit` for a place among those who wait to be accepted: a stopped job
-/// accepts nobody.
+/// Connects to a socket, and waits at most `limit` for a place in its queue of connections: a
+/// stopped job accepts none.
 pub(super) fn connect(path: &Path, limit: Duration) -> Result<UnixStream> {
     let end = Instant::now() + limit;
     loop {

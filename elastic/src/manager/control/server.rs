@@ -1,4 +1,4 @@
-//! The side of the job: one thread, which waits for all clients at once and for none in particular.
+//! The job's side of the control socket: one thread, which polls all clients.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -12,27 +12,29 @@ use super::wire::{Answer, Call, LONGEST_LINE, line};
 use crate::manager::{Accepted, Requests};
 use crate::model::change::RequestId;
 
-/// Number of clients heard at once. Whoever comes then takes the place of who has been quiet for longest.
+/// Number of clients served at once. A new client takes the place of the one that was quiet for
+/// longest.
 const MOST_CLIENTS: usize = 128;
-/// Bytes that a client may leave unread before it is let go.
+/// Bytes that a client may leave unread before it is disconnected.
 const MOST_UNREAD: usize = 4 << 20;
-/// Pause of accepting when there are no descriptors, and no client whose descriptor could be used.
+/// Pause of accepting when descriptors are exhausted and no client could free one.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 * 1024;
 
-/// Waits for clients, events and the end.
+/// Serves clients, events and the end of the job.
 #[derive(Debug)]
 pub(super) struct Server {
     listener: UnixListener,
-    /// A byte comes at the end of the job.
+    /// Readable at the end of the job.
     is_over: UnixStream,
-    /// Bytes come when something has happened.
+    /// Readable when an event has been written.
     woken: UnixStream,
     requests: Requests,
-    /// The one that was quiet for longest comes first.
+    /// The client that was quiet for longest is first.
     clients: VecDeque<Client>,
-    /// The last accept failed and no client could make room: the listener is left alone until then.
+    /// Set if the last accept failed and no client could be dropped: the listener is not polled
+    /// until then.
     paused_until: Option<Instant>,
     pause: Duration,
 }
@@ -40,12 +42,12 @@ pub(super) struct Server {
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
-    /// The beginning of a line.
+    /// Incomplete line.
     heard: Vec<u8>,
     unsent: Vec<u8>,
-    /// The next event to be told, to one who follows.
+    /// The next event to send, for a client that follows events.
     follows: Option<u64>,
-    /// Requests whose end is to be told, and the first event that can be that.
+    /// Requests that the client awaits, each with the first event that can end it.
     awaits: Vec<(RequestId, u64)>,
     is_leaving: bool,
 }
@@ -79,7 +81,8 @@ impl Server {
             quiet.append(&mut heard);
             self.clients = quiet;
             if is_over {
-                // Whoever waits for an end that has come gets it, if it reads.
+                // Clients that wait for an end that has occurred have just been sent it, if they
+                // read.
                 return;
             }
             if comes {
@@ -88,10 +91,10 @@ impl Server {
         }
     }
 
-    /// Waits until something happens. Returns three values: the end has come; a connection may be accepted; the clients
-    /// that have something, in their order.
+    /// Waits until something happens. Returns three values: the job ends; a connection may be
+    /// accepted; for each client, whether it is ready.
     fn wait(&self) -> Option<(bool, bool, Vec<bool>)> {
-        // During a pause the listener, which is always ready then, would make this loop spin.
+        // The listener is readable throughout a pause, and would make this loop spin.
         let awaited = if self.paused_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
         let mut all = vec![
             PollFd::new(&self.is_over, PollFlags::IN),
@@ -120,13 +123,14 @@ impl Server {
     fn welcome(&mut self) {
         self.paused_until = None;
         let mut has_accepted = false;
-        // So many at a time, that others are heard in between.
+        // A bounded number, so that clients are served in between.
         for _ in 0..MOST_CLIENTS {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // Without descriptors the kernel does not say that nobody waits: the next poll does.
+                // Without descriptors the kernel does not report an empty queue: the next poll
+                // does.
                 Err(_) if has_accepted => return,
                 Err(_) if self.clients.pop_front().is_some() => continue,
                 Err(_) => {
@@ -166,7 +170,7 @@ impl Client {
         }
     }
 
-    /// Returns true if it waits for nothing.
+    /// Returns true if the client waits for nothing.
     fn is_idle(&self) -> bool {
         self.follows.is_none() && self.awaits.is_empty()
     }
@@ -175,11 +179,11 @@ impl Client {
         self.unsent.extend(line(answer));
     }
 
-    /// Reads the bytes there are, and answers whole lines. Whether there was a whole line.
+    /// Reads available bytes and answers complete lines. Returns true if a line was complete.
     fn listen(&mut self, requests: &Requests) -> bool {
         let mut chunk = [0; CHUNK];
         let mut has_spoken = false;
-        // One chunk at a time: others wait, too.
+        // One chunk, so that other clients get their turn.
         match self.stream.read(&mut chunk) {
             Ok(0) => self.is_leaving = true,
             Ok(read) => self.heard.extend_from_slice(&chunk[..read]),
@@ -248,7 +252,7 @@ impl Client {
         }
     }
 
-    /// Sends the events since then, if the client follows.
+    /// Sends new events to a client that follows them or waits for the end of a request.
     fn catch_up(&mut self, requests: &Requests) {
         if let Some(next) = self.follows {
             for event in requests.events(next) {
@@ -266,7 +270,7 @@ impl Client {
         }
     }
 
-    /// Sends as many bytes as the socket takes. Whether it stays.
+    /// Flushes without blocking. Returns false if the client must be dropped.
     fn send(&mut self) -> bool {
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
@@ -277,7 +281,8 @@ impl Client {
                 Err(_) => return false,
             }
         }
-        // Who closed its side may still read how its request ends; who has gone fails the next write.
+        // A client that closed its sending side may still read the end of its request; one that is
+        // gone fails the next write.
         let is_done = self.is_leaving && self.is_idle() && self.unsent.is_empty();
         !is_done && self.unsent.len() <= MOST_UNREAD
     }
@@ -333,7 +338,7 @@ mod tests {
         wakes.write_all(&[1]).unwrap();
         let (_, comes, _) = server.wait().unwrap();
         assert!(!comes, "the listener that cannot accept is polled");
-        // Once there are descriptors, the end of the pause brings the client in.
+        // With descriptors available, the end of the pause accepts the client.
         setrlimit(Resource::Nofile, before).unwrap();
         assert_eq!(server.woken.read(&mut [0; 8]).unwrap(), 1);
         server.paused_until = Some(Instant::now() + Duration::from_millis(1));

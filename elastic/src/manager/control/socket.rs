@@ -1,8 +1,8 @@
-//! Control sockets as files: how they come, and how those of dead jobs go.
+//! Control sockets as files: how they are placed, and how the sockets of dead jobs are removed.
 //!
-//! A path leads to a socket only once the socket listens, so one that refuses a connection is of a dead job. Between that
-//! finding and the removal the path could be given to a new job: whoever places or removes sockets holds the lock of
-//! the folder.
+//! A path leads to a socket only once the socket listens, so a socket that refuses a connection
+//! belongs to a dead job. A new job could take the path between that check and the removal: the
+//! lock of the folder must be held to place or remove sockets.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Error, ErrorKind, Result};
@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::folder::{Folders, jobs, socket_of};
 use super::peer;
 
-/// The name of a socket that does not listen yet. No job has it: its name has no suffix.
+/// The name of a socket that does not listen yet. No job uses it: it lacks the suffix.
 const NEW: &str = "new";
 
 /// A socket that listens, and its path.
@@ -25,7 +25,8 @@ impl Folders {
     /// Listens at a socket of this job, in the first folder that can be used.
     ///
     /// # Errors
-    /// A job of this name runs already: of kind [`ErrorKind::AddrInUse`]. No folder can be used: the causes of all.
+    /// A job of this name is running already: of kind [`ErrorKind::AddrInUse`]. No folder is
+    /// usable: the causes for all folders.
     pub(super) fn bind(&self, job: &str) -> Result<Bound> {
         for folder in self.list()? {
             let path = socket_of(&folder, job);
@@ -52,7 +53,8 @@ impl Folders {
         Err(Error::new(kind, causes.join("; ")))
     }
 
-    /// Removes the sockets of dead jobs from a folder, as far as that can be told and nobody else is at it.
+    /// Removes the sockets of dead jobs from a folder, if its lock is free and they can be
+    /// recognised.
     pub fn sweep(&self, folder: &Path) {
         if !self.are_usual() {
             return;
@@ -70,17 +72,17 @@ impl Folders {
     }
 }
 
-/// Returns true if nobody listens at a socket.
+/// Returns true if no process listens at a socket.
 fn is_dead(path: &Path) -> bool {
     matches!(peer::try_connect(path), Err(error) if error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// Listens at the path, in the place of a socket whose job has died, not of one that lives.
+/// Listens at the path. Replaces the socket of a dead job, never that of a live one.
 fn bind(folder: &Path, path: &Path) -> Result<UnixListener> {
     let about = |error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
-    // A link would be made for a path that is too long for a socket.
+    // Checked first: a hard link could be made at a path that is too long for a socket.
     SocketAddr::from_pathname(path).map_err(about)?;
-    // Held for a few system calls that do not wait.
+    // Held for a few system calls that do not block.
     let _lock = FolderLock::take(folder, FlockOperation::LockExclusive).map_err(about)?;
     let new = folder.join(NEW);
     match fs::remove_file(&new) {
@@ -95,7 +97,7 @@ fn bind(folder: &Path, path: &Path) -> Result<UnixListener> {
     placed.map(|()| listener)
 }
 
-/// Gives a socket that listens its path.
+/// Places a listening socket at its path.
 fn place(new: &Path, path: &Path) -> Result<()> {
     match fs::hard_link(new, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -128,7 +130,7 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Not only by the descriptor's end: a forked process may have a copy of it.
+        // Not only by closing: a forked process may have a copy of the descriptor.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -177,7 +179,7 @@ mod tests {
         let folders = scratch.usual();
         let (living, path) = folders.bind("living").unwrap();
         let folder = path.parent().unwrap();
-        // As a job that is killed leaves them: at its path, and before it.
+        // As a killed job leaves them: at its path, and before it has one.
         drop(folders.bind("dead").unwrap());
         drop(UnixListener::bind(folder.join(NEW)).unwrap());
         fs::write(folder.join("file.sock"), "").unwrap();
@@ -258,7 +260,7 @@ mod tests {
             });
             (0..SOCKETS)
                 .map(|number| {
-                    // Half of them in the place of a dead one.
+                    // Half of them take the place of a dead one.
                     if number % 2 == 0 {
                         drop(UnixListener::bind(folder.join("dead")).unwrap());
                         fs::rename(folder.join("dead"), path(number)).unwrap();

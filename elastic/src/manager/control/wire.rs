@@ -17,14 +17,16 @@
 //! < {"event":{"sequence":0,"event":"started",...}}
 //! ```
 //!
-//! Every call has an answer, in the order of the calls. With `wait`, the event that ends the request comes after the
-//! acceptance; with `follow`, events come until the job ends or the client goes. Whatever cannot be read is answered
-//! by `wrong`, and a line that is too long by the end of the connection.
+//! Every call has an answer, in the order of the calls. With `wait`, the event that ends the
+//! request follows the acceptance; with `follow`, events follow until the job ends or the client
+//! disconnects. An unreadable call is answered by `wrong`, and a line that is too long by the end
+//! of the connection.
 //!
-//! `limits` and `report` are absent where a job is of an earlier version or its program reports nothing. `allowed` is one
-//! of `"any"`, `{"multiple_of":N}`, `"power_of_two"`, `"square"` and `{"one_of":[...]}`. Times are those of the report, on
-//! its `size`, which is not the job's when it has changed since. `loops` is there where the memory profiler looks for them;
-//! `common`, the longest loop that all ranks are in, is absent where there is none.
+//! `limits` and `report` are absent if the job has an earlier version or its program reports
+//! nothing. `allowed` is one of `"any"`, `{"multiple_of":N}`, `"power_of_two"`, `"square"` and
+//! `{"one_of":[...]}`. Times are those of the report, on its `size`, which differs from the job's
+//! after a resize. `loops` is present if the memory profiler detects loops; `common`, the longest
+//! loop common to all ranks, is absent if there is none.
 
 use std::time::Duration;
 
@@ -46,27 +48,27 @@ pub const LONGEST_REASON: usize = 1000;
 pub enum Call {
     /// Asks for the job's status.
     Status {},
-    /// This many ranks more.
+    /// Requests this many more ranks.
     Grow(Many),
-    /// This many ranks fewer.
+    /// Requests this many fewer ranks.
     Shrink(Many),
-    /// This many ranks in all.
+    /// Requests this many ranks in total.
     Size(Many),
-    /// No ranks on these hosts.
+    /// Requests that no rank stays on these hosts.
     Leave(Hosts),
-    /// Moves ranks of some hosts to others.
+    /// Requests that ranks of some hosts move to others.
     Move(Hosts),
-    /// Takes back a request that waits.
+    /// Cancels a waiting request.
     Cancel {
-        /// Its number.
+        /// Number of the request.
         request: RequestId,
     },
     /// Asks for the events so far.
     Events {
-        /// From this event on.
+        /// The first event.
         #[serde(default)]
         since: u64,
-        /// True to be told later events, too.
+        /// True to receive later events, too.
         #[serde(default)]
         follow: bool,
     },
@@ -87,10 +89,10 @@ pub struct Many {
     /// Hosts to take ranks from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
-    /// Milliseconds that it may take from its announcement on.
+    /// Time limit of the resize from its announcement, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
-    /// True to be told its end.
+    /// True to receive the event that ends the request.
     #[serde(default)]
     pub wait: bool,
     /// The reason, for people: at most [`LONGEST_REASON`] bytes.
@@ -98,19 +100,19 @@ pub struct Many {
     pub why: Option<String>,
 }
 
-/// Hosts to leave, and to go to.
+/// Hosts to leave and hosts to move to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hosts {
     /// Hosts to leave.
     pub from: Vec<String>,
-    /// Hosts to go to.
+    /// Hosts to move to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
-    /// Milliseconds that it may take from its announcement on.
+    /// Time limit of the resize from its announcement, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
-    /// True to be told its end.
+    /// True to receive the event that ends the request.
     #[serde(default)]
     pub wait: bool,
     /// The reason, for people: at most [`LONGEST_REASON`] bytes.
@@ -126,29 +128,29 @@ pub enum Answer {
     Status(Box<WorldStatus>),
     /// The request will be tried.
     Accepted {
-        /// Its number.
+        /// Number of the request.
         request: RequestId,
-        /// The one that has to end before.
+        /// The request that has to end before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<RequestId>,
     },
     /// The request will not be tried.
     Refused {
-        /// Its number.
+        /// Number of the request.
         request: RequestId,
         /// Why.
         cause: Cause,
     },
-    /// The request is taken back.
+    /// The request is cancelled.
     Cancelled {
-        /// Its number.
+        /// Number of the request.
         request: RequestId,
     },
-    /// Something has happened.
+    /// An event.
     Event(Box<Event>),
-    /// All events that were asked for were told.
+    /// All requested events have been sent.
     End {},
-    /// The call cannot be read, or cannot be done.
+    /// The call is unreadable, or cannot be carried out.
     Wrong {
         /// Why.
         reason: String,
@@ -159,15 +161,15 @@ impl Call {
     /// Reads a line.
     ///
     /// # Errors
-    /// Why it is no call.
+    /// The reason why the line is no call.
     pub fn from_line(line: &[u8]) -> Result<Call, String> {
         serde_json::from_slice(line).map_err(|error| error.to_string())
     }
 
-    /// The request in it, and whether its end is to be told.
+    /// Returns the request in this call, and whether its end is to be sent.
     ///
     /// # Errors
-    /// Names the fault: too many ranks or hosts, names that are none.
+    /// Describes the error: too many ranks or hosts, or an invalid name.
     pub fn request(&self) -> Result<Option<(Request, bool)>, String> {
         let (wish, on, from, grace_ms, wait) = match self {
             Call::Grow(many) => {
@@ -249,7 +251,7 @@ impl Call {
 
 /// A value as a line.
 pub(in crate::manager) fn line(value: &impl Serialize) -> Vec<u8> {
-    // Numbers, texts and maps with text keys: nothing that JSON could not hold.
+    // Numbers, texts and maps with text keys: JSON can represent them all.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line

@@ -1,4 +1,5 @@
-//! Notices as files: claimed by one rename, so that each is taken once, and acknowledged by another.
+//! Notices as files: each is claimed by one rename, so that it is taken once, and acknowledged by
+//! another.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};
@@ -11,12 +12,12 @@ use rustix::fs::{FlockOperation, OFlags};
 use crate::manager::control::wire::{Answer, LONGEST_LINE, line};
 use crate::manager::control::{FolderLock, Folders};
 
-/// The end of a notice's name when it is whole.
+/// Suffix of a complete notice.
 const NOTICE: &str = "notice";
-/// The end of a notice's name once the job has it.
+/// Suffix of a notice that the job has claimed.
 const CLAIMED: &str = "claimed";
 
-/// End of a notice, and of its acknowledgement's name.
+/// Outcome of a notice, and suffix of its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The resize is done.
@@ -27,16 +28,16 @@ pub(super) enum Outcome {
     Refused,
 }
 
-/// A notice that nobody else gets.
+/// A notice that this job has claimed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Claimed {
-    /// Its name without an end.
+    /// Name without the suffix.
     pub name: String,
     /// Content of the notice, or the reason why it cannot be read.
     pub text: std::result::Result<Vec<u8>, String>,
 }
 
-/// A folder of notices, which is one job's as long as this lives.
+/// A folder of notices, reserved for one job while this value lives.
 #[derive(Debug)]
 pub(super) struct Files {
     folder: PathBuf,
@@ -44,11 +45,11 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Takes a folder of this user's alone, which is made if it is not there. What an earlier job has claimed and not
-    /// acknowledged has failed.
+    /// Takes a folder that is private to this user, which is made if it is missing. Notices that an
+    /// earlier job claimed and did not acknowledge are marked as failed.
     ///
     /// # Errors
-    /// It cannot be made or trusted, or another job has it.
+    /// The folder cannot be made or trusted, or another job uses it.
     pub(super) fn open(folder: &Path) -> Result<Self> {
         for made in Folders::only(folder).for_new() {
             made?;
@@ -69,7 +70,7 @@ impl Files {
         Ok(this)
     }
 
-    /// Claims the oldest notice whose name is not in use.
+    /// Claims the oldest notice with a name that is not in use.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -84,7 +85,7 @@ impl Files {
         Ok(None)
     }
 
-    /// Says how a notice has ended.
+    /// Acknowledges a notice with its outcome.
     ///
     /// # Errors
     /// The acknowledgement cannot be written; the notice stays claimed.
@@ -94,7 +95,7 @@ impl Files {
             Outcome::Failed => "failed",
             Outcome::Refused => "refused",
         };
-        // Whoever waits for the name finds all of it.
+        // The file appears under its name only when complete.
         quo_files::write(&self.path(name, end), &line(answer))?;
         fs::remove_file(self.path(name, CLAIMED))
     }
@@ -103,7 +104,7 @@ impl Files {
         self.folder.join(format!("{name}.{end}"))
     }
 
-    /// Lists the names of files with this end, oldest first.
+    /// Lists the names of files with this suffix, oldest first.
     fn named(&self, end: &str) -> Result<Vec<String>> {
         let mut found: Vec<(SystemTime, String)> = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -111,7 +112,7 @@ impl Files {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let name = name.strip_suffix(end).and_then(|name| name.strip_suffix('.'));
             let name = name.filter(|name| !name.is_empty() && !name.starts_with('.'));
-            // A link is no file here. One that has gone since is nobody's concern.
+            // Links do not count as files. A file removed meanwhile is ignored.
             if let (Some(name), Ok(facts)) = (name, entry.metadata())
                 && facts.is_file()
             {
@@ -140,7 +141,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A folder for one test, which goes at its end.
+    /// A folder for one test, removed at its end.
     pub(in super::super) struct Scratch(pub PathBuf);
 
     impl Scratch {
@@ -150,7 +151,7 @@ pub(super) mod tests {
             Self(path)
         }
 
-        /// Puts a notice there as writers are to.
+        /// Puts a notice into the folder as writers should.
         pub(in super::super) fn put(&self, name: &str, text: &[u8]) {
             fs::write(self.0.join(".new"), text).unwrap();
             fs::rename(self.0.join(".new"), self.0.join(format!("{name}.notice"))).unwrap();

@@ -17,16 +17,19 @@ use crate::manager::control::wire::{Answer, Call};
 use crate::manager::{Accepted, Requests, ResourceManager};
 use crate::model::change::{Cause, CauseKind, Event, Happening, Request, RequestId, Step};
 
-/// Time between two looks. The kernel tells of files that are put there on this host, not of those of other hosts.
+/// Time between two checks. The kernel reports files put there on this host, but not on other
+/// hosts.
 const LOOK: Duration = Duration::from_secs(1);
-/// The most notices that are claimed and not acknowledged.
+/// Largest number of notices that are claimed and not acknowledged.
 const MOST_OPEN: usize = 128;
 
 /// Takes requests from a folder of files: for a resource manager that can write files, and for scripts.
 ///
-/// A file `NAME.notice` has a call of the [control socket](crate::manager::control::wire) that asks for a resize, such as
-/// `{"call":"leave","from":["n2"],"grace_ms":30000}`. Whoever writes it gives it another name first, such as `.NAME`, and
-/// renames it when it is whole. The job renames it to `NAME.claimed`, so that it is taken once. It ends as one of these
+/// A file `NAME.notice` contains a call of the [control socket](crate::manager::control::wire) that
+/// requests a resize, such as `{"call":"leave","from":["n2"],"grace_ms":30000}`. Its writer gives
+/// the file another name first, such as `.NAME`, and renames it when it is complete. The job
+/// renames it to `NAME.claimed`, so that it is taken once. It ends as one of these files, with the
+/// job's answer in it:
 /// files, with the job's answer in it:
 ///
 /// | file | answer |
@@ -35,7 +38,7 @@ const MOST_OPEN: usize = 128;
 /// | `NAME.failed` | the event that ended the request, which was given up; or the job had ended |
 /// | `NAME.refused` | why the job refuses it, or why it cannot be read |
 ///
-/// The oldest file comes first. A name can be used again when its acknowledgement is there.
+/// The oldest file is taken first. A name can be used again once its acknowledgement exists.
 ///
 /// ```no_run
 /// use elastic::WorldOptions;
@@ -48,18 +51,18 @@ pub struct NoticeFolder {
     running: Option<Running>,
 }
 
-/// The way to the thread while the job runs.
+/// Connection to the thread while the job runs.
 #[derive(Debug)]
 struct Running {
     ends: Sender<Event>,
-    /// A byte wakes the thread; its end ends the thread.
+    /// A byte wakes the thread; closing it ends the thread.
     wakes: UnixStream,
     thread: JoinHandle<()>,
 }
 
 impl NoticeFolder {
-    /// Notices in this folder, which is made if it is not there. It has to belong to this user, be closed to others, and
-    /// be one job's only.
+    /// Takes notices from this folder, which is made if it is missing. It must belong to this user,
+    /// be closed to others, and serve one job only.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), running: None }
@@ -67,7 +70,7 @@ impl NoticeFolder {
 
     fn begin(&mut self, requests: Requests) -> std::io::Result<()> {
         let files = Files::open(&self.folder)?;
-        // Before the first look, so that nothing comes unseen in between.
+        // Before the first check, so that no file is missed in between.
         let changes = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         inotify::add_watch(&changes, &self.folder, WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE)?;
         let (wakes, woken) = UnixStream::pair()?;
@@ -94,7 +97,7 @@ impl ResourceManager for NoticeFolder {
 
     fn on_event(&mut self, event: &Event) {
         let Some(running) = self.running.as_mut().filter(|_| event.is_end()) else { return };
-        // Without the thread nobody waits; one that has bytes to read is awake.
+        // A missing thread needs no message; a full socket has woken it already.
         let _ = running.ends.send(event.clone());
         let _ = running.wakes.write(&[1]);
     }
@@ -122,9 +125,9 @@ struct Taker {
     woken: UnixStream,
     requests: Requests,
     ended: Receiver<Event>,
-    /// The names of notices whose requests have not ended.
+    /// The names of notices with open requests.
     open: BTreeMap<RequestId, String>,
-    /// Last complaint about the folder.
+    /// Last error of the folder.
     trouble: Option<String>,
 }
 
@@ -134,7 +137,7 @@ impl Taker {
             let looked = self.look();
             self.complain(looked);
             let is_over = self.wait();
-            // All ends have been sent before the last of them was over.
+            // All events were sent before the end of the job was signalled.
             let told = self.acknowledge();
             self.complain(told);
             if is_over {
@@ -143,11 +146,12 @@ impl Taker {
         }
     }
 
-    /// Waits for a notice, an end of a request, or the end of the job, of which it returns true.
+    /// Waits for a notice, the end of a request, or the end of the job. Returns true at the end of
+    /// the job.
     fn wait(&mut self) -> bool {
         let mut all =
             [PollFd::new(&self.changes, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
-        // An error lets it look again.
+        // After an error the folder is checked again.
         let _ = poll(&mut all, Timespec::try_from(LOOK).ok().as_ref());
         let mut bytes = [0; 4096];
         while matches!(rustix::io::read(&self.changes, &mut bytes), Ok(read) if read > 0) {}
@@ -161,7 +165,7 @@ impl Taker {
         }
     }
 
-    /// Takes the notices that are there.
+    /// Takes the present notices.
     fn look(&mut self) -> std::io::Result<()> {
         while self.open.len() < MOST_OPEN {
             let open = &self.open;
@@ -184,7 +188,7 @@ impl Taker {
         Ok(())
     }
 
-    /// Acknowledges the notices whose requests have ended.
+    /// Acknowledges the notices of requests that have ended.
     fn acknowledge(&mut self) -> std::io::Result<()> {
         let mut all = Ok(());
         for event in self.ended.try_iter() {
@@ -197,7 +201,7 @@ impl Taker {
         all
     }
 
-    /// Puts what is wrong with the folder into the log, once.
+    /// Records an error of the folder in the log, once.
     fn complain(&mut self, outcome: std::io::Result<()>) {
         let Err(error) = outcome else { return };
         let text = format!("notices: {error}");
@@ -208,7 +212,7 @@ impl Taker {
     }
 }
 
-/// Reads the request of a notice.
+/// Reads the request in a notice.
 fn request(text: &[u8]) -> Result<Request, String> {
     let call = Call::from_line(text)?;
     let (request, _) =
@@ -224,7 +228,7 @@ mod tests {
     use super::super::files::tests::Scratch;
     use super::*;
 
-    /// Waits until a file is there, and returns what stands in it.
+    /// Waits until a file exists, and returns its content.
     fn await_file(scratch: &Scratch, name: &str) -> String {
         let bound = Instant::now() + Duration::from_secs(60);
         loop {
@@ -284,7 +288,7 @@ mod tests {
         for event in requests.events(0) {
             folder.on_event(&event);
         }
-        // The end of the job waits for what is to be said.
+        // The end of the job waits for the outstanding acknowledgements.
         folder.ends();
         assert_eq!(scratch.names(), ["more.failed"]);
         let said: Answer = serde_json::from_str(&await_file(&scratch, "more.failed")).unwrap();

@@ -1,9 +1,9 @@
-//! Notices: requests of those who take nodes away or give them, without a socket and without a library.
+//! Notices: requests of a system that gives or takes nodes, without a socket and without a library.
 //!
 //! | notice | request |
 //! |---|---|
-//! | a file in a [folder](NoticeFolder) | what stands in it, acknowledged by a file |
-//! | [SIGTERM](crate::WorldOptions::term_notice) to rank 0's process | the fewest ranks that the program can have, before the job ends |
+//! | a file in a [folder](NoticeFolder) | its content, acknowledged by a file |
+//! | [SIGTERM](crate::WorldOptions::term_notice) to rank 0's process | shrink to the program's smallest size before the job ends |
 
 mod files;
 mod folder;

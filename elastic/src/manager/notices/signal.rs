@@ -1,4 +1,5 @@
-//! SIGTERM, held while a world lives: the first one is a notice, and any other does what it did before.
+//! SIGTERM, intercepted while a world lives: the first one is a notice, and every further one has
+//! its earlier effect.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -10,27 +11,28 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// The process that holds the signal: a forked one that has ended by it says nothing.
+/// The process that intercepts the signal: in a forked process it is no notice.
 static HOLDER: AtomicI32 = AtomicI32::new(0);
-/// The first one has come.
+/// True once the first SIGTERM has arrived.
 static HAS_COME: AtomicBool = AtomicBool::new(false);
-/// Written to by the first one; -1 where nobody listens. Never closed, so that the handler cannot write elsewhere.
+/// Descriptor that the first SIGTERM is written to; -1 without a listener. Never closed, so that
+/// the handler cannot write elsewhere.
 static LISTENER: AtomicI32 = AtomicI32::new(-1);
-/// The earlier handler and its flags, for the handler.
+/// The earlier handler and its flags, for use by the handler.
 static EARLIER: (AtomicUsize, AtomicI32) = (AtomicUsize::new(libc::SIG_DFL), AtomicI32::new(0));
-/// Number of worlds that hold the signal, and the handler that is restored when the last one ends.
+/// Number of worlds that intercept the signal, and the handler to restore when the last one ends.
 static HELD: Mutex<(usize, Option<libc::sigaction>)> = Mutex::new((0, None));
 
-/// Handler with the facts about a signal.
+/// A signal handler that takes `siginfo_t`.
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Holds SIGTERM until it is dropped.
+/// Intercepts SIGTERM until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Term(());
 
 impl Term {
-    /// Makes the first SIGTERM from now on a notice. A handler that is there is called as well; where there is none, the
-    /// first one does not end the process.
+    /// Makes the next SIGTERM a notice. An earlier handler is called as well; without one, this
+    /// SIGTERM does not end the process.
     pub(crate) fn hold() -> Self {
         let mut held = held();
         if held.0 == 0 {
@@ -51,10 +53,10 @@ impl Term {
         Self(())
     }
 
-    /// Returns a descriptor that is readable once the first SIGTERM has come.
+    /// Returns a descriptor that becomes readable at the first SIGTERM.
     ///
     /// # Errors
-    /// There is no descriptor.
+    /// The descriptor cannot be made.
     pub(super) fn listen() -> std::io::Result<BorrowedFd<'static>> {
         static COUNTER: OnceLock<OwnedFd> = OnceLock::new();
         let counter = match COUNTER.get() {
@@ -65,7 +67,7 @@ impl Term {
                 COUNTER.get_or_init(|| counter)
             }
         };
-        // What an earlier world did not read is not for this one.
+        // An unread notice of an earlier world is discarded.
         let _ = rustix::io::read(counter, &mut [0; 8]);
         LISTENER.store(counter.as_raw_fd(), Ordering::SeqCst);
         if HAS_COME.load(Ordering::SeqCst) {
@@ -85,7 +87,7 @@ impl Drop for Term {
         LISTENER.store(-1, Ordering::SeqCst);
         let is_own = action(None).sa_sigaction == on_term as Handler as usize;
         if let Some(earlier) = held.1.take()
-            // Whoever came later calls this one, perhaps, which goes on as the earlier one.
+            // A handler installed later may call this one, which then only passes the signal on.
             && is_own
         {
             action(Some(&earlier));
@@ -98,21 +100,22 @@ fn held() -> MutexGuard<'static, (usize, Option<libc::sigaction>)> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets what SIGTERM does, if that is given, and returns what it did.
+/// Sets the action of SIGTERM, if given, and returns the previous one.
 fn action(new: Option<&libc::sigaction>) -> libc::sigaction {
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut old = MaybeUninit::zeroed();
-    // SAFETY: both point to such a structure, or the new one is null. Its handler is this module's or was there before,
-    // and the signal is one that may be handled, so the call does not fail; if it did, zeros are the default.
+    // SAFETY: both pointers are to such a structure, or the new one is null. Its handler is this
+    // module's or was installed before, and SIGTERM may be handled, so the call does not fail; if
+    // it did, zeros are the default action.
     unsafe {
         libc::sigaction(libc::SIGTERM, new, old.as_mut_ptr());
         old.assume_init()
     }
 }
 
-/// Handles SIGTERM: calls only what a handler of signals may call, and keeps the error number.
+/// Handles SIGTERM: makes only async-signal-safe calls, and preserves `errno`.
 extern "C" fn on_term(signal: c_int, facts: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: gives the address of this thread's error number, which lives as long as the thread.
+    // SAFETY: returns the address of this thread's `errno`, which lives as long as the thread.
     let error_number = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *error_number };
@@ -122,26 +125,28 @@ extern "C" fn on_term(signal: c_int, facts: *mut libc::siginfo_t, context: *mut 
     let listener = LISTENER.load(Ordering::SeqCst);
     if is_notice && listener >= 0 {
         let one = 1_u64.to_ne_bytes();
-        // SAFETY: the descriptor is never closed, and the bytes are there. A counter that is full is readable.
+        // SAFETY: the descriptor is never closed, and the bytes exist. A full counter is readable
+        // already.
         unsafe { libc::write(listener, one.as_ptr().cast(), one.len()) };
     }
     match EARLIER.0.load(Ordering::SeqCst) {
         libc::SIG_IGN => {}
         libc::SIG_DFL if is_notice => {}
         libc::SIG_DFL => {
-            // SAFETY: sets the default, and raises the signal: it ends the process when this handler comes back.
+            // SAFETY: sets the default action, and raises the signal, which ends the process when
+            // this handler returns.
             unsafe {
                 libc::signal(signal, libc::SIG_DFL);
                 libc::raise(signal);
             }
         }
         earlier if EARLIER.1.load(Ordering::SeqCst) & libc::SA_SIGINFO != 0 => {
-            // SAFETY: whoever set this handler said that it has this type.
+            // SAFETY: the flags of the installed handler state that it has this type.
             let earlier = unsafe { std::mem::transmute::<usize, Handler>(earlier) };
             earlier(signal, facts, context);
         }
         earlier => {
-            // SAFETY: whoever set this handler said that it has this type.
+            // SAFETY: the flags of the installed handler state that it has this type.
             let earlier = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(earlier) };
             earlier(signal);
         }
@@ -162,7 +167,7 @@ pub(super) mod tests {
     /// Variable of a process in which a test may send itself signals.
     const ALONE: &str = "ELASTIC_TEST_SIGNALS";
 
-    /// Has a test of this name made in a process of its own. Returns none in that process.
+    /// Runs a test of this name in a separate process. Returns `None` in that process.
     pub(in super::super) fn alone(name: &str) -> Option<Output> {
         if std::env::var_os(ALONE).is_some() {
             return None;
@@ -174,7 +179,7 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn raise() {
-        // SAFETY: takes any signal; handlers run before it comes back.
+        // SAFETY: takes any signal; handlers run before it returns.
         unsafe { libc::raise(libc::SIGTERM) };
     }
 
@@ -218,7 +223,7 @@ pub(super) mod tests {
         action(Some(&own));
         let term = Term::hold();
         raise();
-        // Rank 0 may come to listen later than the signal.
+        // Rank 0 may begin to listen after the signal.
         assert!(has_come(Term::listen().unwrap()));
         raise();
         let other = Term::hold();
@@ -229,7 +234,7 @@ pub(super) mod tests {
         assert_eq!(action(None).sa_sigaction, own.sa_sigaction);
         raise();
         assert_eq!(CALLS.load(Ordering::SeqCst), 4);
-        // The next world has a notice of its own.
+        // The next world gets its own notice.
         let _term = Term::hold();
         assert!(!has_come(Term::listen().unwrap()));
         raise();

@@ -1,4 +1,4 @@
-//! The resource manager that makes SIGTERM a request: to the fewest ranks before the job ends.
+//! The resource manager that turns SIGTERM into a request: the smallest size before the job ends.
 
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -12,10 +12,10 @@ use super::signal::Term;
 use crate::manager::{Requests, ResourceManager};
 use crate::model::change::{Cause, CauseKind, Request, RequestKind};
 
-/// The variable by which Slurm tells a job when it ends, in seconds since 1970.
+/// The variable in which Slurm gives a job its end, in seconds since 1970.
 const END_VARIABLE: &str = "SLURM_JOB_END_TIME";
 
-/// Asks for the fewest ranks when SIGTERM comes.
+/// Requests the smallest size at SIGTERM.
 #[derive(Debug)]
 pub(crate) struct TermNotice {
     grace: Duration,
@@ -23,7 +23,7 @@ pub(crate) struct TermNotice {
 }
 
 impl TermNotice {
-    /// The job may go on for so long after the signal.
+    /// Makes the manager; the job may continue for `grace` after the signal.
     pub(crate) fn new(grace: Duration) -> Self {
         Self { grace, running: None }
     }
@@ -91,15 +91,16 @@ fn give_notice(requests: &Requests, grace: Duration) {
     if let Some(fewest) = fewest.filter(|fewest| u64::from(*fewest) < status.size) {
         let request =
             Request { grace: Some(left), ..Request::new(RequestKind::Size(fewest), "term") };
-        // A refusal is an event already.
+        // A refusal is already in the log as an event.
         let _ = requests.ask(request);
     }
 }
 
-/// Returns the time until a job ends: its grace, or less if its end in seconds since 1970 comes before.
+/// Returns the time until a job ends: its grace time, or less if its end in seconds since 1970 is
+/// sooner.
 fn time_left(grace: Duration, end: Option<u64>, now: Duration) -> Duration {
     let left = end.map(|end| Duration::from_secs(end).saturating_sub(now));
-    // An end that is over was put off.
+    // An end in the past has been extended.
     left.filter(|left| !left.is_zero()).map_or(grace, |left| left.min(grace))
 }
 

@@ -1,7 +1,8 @@
-//! A remote shell for launchers: a program started on a node is a step of the job that has the node.
+//! A remote shell for launchers: a program started on a node becomes a step of the job that holds
+//! the node.
 //!
-//! So Slurm counts it there, and ends it when the node goes back; then it ends well here, since launchers take the
-//! end of their shell for that of a process that failed.
+//! So Slurm accounts for it there, and ends it when the node is released. It then reports success,
+//! since launchers take the failure of their shell for a failed process.
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
@@ -12,23 +13,23 @@ use super::command::{prepared, run};
 use super::decide::name_of;
 use super::host_list::is_name;
 
-/// Time that Slurm may take to say who has a node.
+/// Time that Slurm may take to name the job that holds a node.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Number of looks whether a node has gone back, and the time between.
+/// Number of checks whether a node has been released, and the time between them.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Variable by which a program started on a node of another job knows the world's own one.
+/// Variable that gives a program on another job's node the number of the world's own job.
 const MAIN_VARIABLE: &str = "QUO_ELASTIC_SLURM_JOB";
 
-/// Runs a command on a node, and waits for it: `[OPTIONS] HOST COMMAND...`, as remote shells are called. The options
-/// of those mean nothing here.
+/// Runs a command on a node, and waits for it: `[OPTIONS] HOST COMMAND...`, as remote shells are
+/// called. Options are ignored.
 ///
-/// The status that a shell would have. Also 0 where the node has gone back meanwhile.
+/// Returns the status that a shell would have, or 0 if the node has been released meanwhile.
 ///
 /// # Errors
-/// The words are others, no job that is known has the node, or Slurm said no.
+/// The arguments are malformed, no known job holds the node, or Slurm refused.
 pub fn agent(words: &[OsString]) -> Result<u8, String> {
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
     let words = words.ok_or("a word is no text")?;
@@ -49,7 +50,7 @@ pub fn agent(words: &[OsString]) -> Result<u8, String> {
     let is_gone = || matches!(self::owner(main, host), Ok(found) if found != Some(owner));
     let mut looks = match code(ended) {
         0 => 0,
-        // By a signal: perhaps of who is about to give the node back.
+        // Ended by a signal, possibly because the node is being released.
         128.. => LOOKS,
         _ => 1,
     };
@@ -63,7 +64,7 @@ pub fn agent(words: &[OsString]) -> Result<u8, String> {
     Ok(code(ended))
 }
 
-/// The host, and the command as one text.
+/// Splits the words into the host and the command as one text.
 fn split<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
     let at = words.iter().position(|word| !word.starts_with('-'))?;
     let host = words[at].rsplit('@').next().filter(|name| is_name(name))?;
@@ -71,17 +72,18 @@ fn split<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
     (!command.trim().is_empty()).then_some((host, command))
 }
 
-/// Job of the world that has a node.
+/// Returns the job of the world that holds a node.
 fn owner(main: u32, host: &str) -> Result<Option<u32>, String> {
     let words = ["--noheader", "--states=RUNNING", "--format=%A|%j"].map(str::to_owned);
-    // A name may have line breaks, and behind them what looks like a job: those of others are not asked for.
+    // Only this user's jobs are queried: the name of a foreign job may contain line breaks that
+    // imitate further jobs.
     let user = format!("--user={}", rustix::process::getuid().as_raw());
     let words = [&words[..], &[format!("--nodelist={host}"), user]].concat();
     let answer = run("squeue", &words, "", LIMIT).map_err(|error| error.to_string())?;
     Ok(one_of(&answer, main))
 }
 
-/// The world's own job before those that hold nodes for it.
+/// Prefers the world's own job to the jobs that hold nodes for it.
 fn one_of(answer: &str, main: u32) -> Option<u32> {
     let start = format!("{}-", name_of(main));
     let jobs = answer.lines().filter_map(|line| line.trim().split_once('|'));

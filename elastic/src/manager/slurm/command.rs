@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use super::host_list::shortened;
 
-/// Has Slurm's commands tell times in seconds since 1970, which do not depend on a time zone.
+/// Makes Slurm's commands print times in seconds since 1970, which do not depend on a time zone.
 pub(super) const TIME_FORMAT: (&str, &str) = ("SLURM_TIME_FORMAT", "%s");
 
-/// The most that is read of an answer, in bytes.
+/// Largest part of an answer that is read, in bytes.
 const LONGEST_ANSWER: u64 = 4 << 20;
-/// Between two looks at a command that runs.
+/// Pause between two checks of a running command.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Why a command has no answer.
+/// Why a command gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandError {
     /// The command is missing, or may not be run.
@@ -24,28 +24,29 @@ pub(super) enum CommandError {
     /// The command failed.
     #[error("{command}: {status}: {said}")]
     Refused { command: String, status: ExitStatus, said: String },
-    /// The command took too long, and was ended.
+    /// The command took too long and was killed.
     #[error("{command}: no answer within {} s{}{said}", .limit.as_secs(), if .said.is_empty() {""} else {": "})]
     NoAnswer { command: String, limit: Duration, said: String },
 }
 
 impl CommandError {
-    /// Returns true if Slurm does not know a job of that number, any more or at all.
+    /// Returns true if Slurm does not know a job of that number, or has forgotten it.
     pub(super) fn is_unknown_job(&self) -> bool {
         matches!(self, Self::Refused { said, .. } if said.contains("Invalid job id"))
     }
 }
 
-/// Runs one of Slurm's commands, for at most `limit`, and returns its output. Times in it are seconds since 1970, and
-/// it hears nothing of the job that this process may run in.
+/// Runs one of Slurm's commands, for at most `limit`, and returns its output. Times in the output
+/// are seconds since 1970; the command's environment lacks the variables of the job that this
+/// process runs in.
 ///
 /// # Errors
-/// The command with the cause, such as the words with which Slurm refused.
+/// The command with the cause, such as Slurm's reason for refusing.
 pub fn query(program: &str, words: &[String], limit: Duration) -> Result<String, String> {
     run(program, words, "", limit).map_err(|error| error.to_string())
 }
 
-/// Output of a command that succeeds in time.
+/// Returns the output of a command that succeeds in time.
 ///
 /// # Errors
 /// [`CommandError`], with its output.
@@ -66,13 +67,13 @@ pub(super) fn run(
         .spawn()
         .map_err(not_started)?;
     if let Some(mut to) = child.stdin.take() {
-        // At most a page of text, which the pipe holds: nobody waits for a reader.
+        // At most a page of text, which fits into the pipe: the write does not block.
         let _ = to.write_all(input.as_bytes());
     }
     let answer = child.stdout.take().map(read);
     let complaint = child.stderr.take().map(read);
     let status = wait(&mut child, end);
-    // What it started may hold the pipes; what was said until now is enough.
+    // Its child processes may keep the pipes open; the output so far is enough.
     let text = |from: Option<Receiver<String>>| {
         let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
         from.and_then(|from| from.recv_timeout(left).ok()).unwrap_or_default()
@@ -87,8 +88,8 @@ pub(super) fn run(
     }
 }
 
-/// A command in the environment of Slurm's commands: that of this process, without the variables that the job and its
-/// launcher put there. (Jobs submitted by `sbatch` get it, too.)
+/// Returns a command with this process's environment, without the variables that the job and its
+/// launcher set there. (Jobs submitted by `sbatch` inherit it, too.)
 pub(super) fn prepared(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -96,12 +97,13 @@ pub(super) fn prepared(program: &str) -> Command {
             command.env_remove(name);
         }
     }
-    // With the folder of whoever started the job, which may be gone, nothing would start.
+    // The folder in which the job was started may be gone; a command would not start there.
     command.env(TIME_FORMAT.0, TIME_FORMAT.1).env("LC_ALL", "C").current_dir("/");
     command
 }
 
-/// Without the job's number, `scontrol` leaves no scripts `slurm_job_NUMBER_resize.sh` where it is called.
+/// Returns true if a command may inherit the variable. Without the job's number, `scontrol` leaves
+/// no scripts `slurm_job_NUMBER_resize.sh` in its working folder.
 fn is_kept(variable: &str) -> bool {
     const PREFIXES: [&str; 9] =
         ["SLURM_", "SLURMD_", "SRUN_", "OMPI_", "PMIX_", "PMI_", "PRTE_", "HYD", "MPI"];
@@ -114,19 +116,19 @@ fn is_kept(variable: &str) -> bool {
 
 fn read(from: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
-    // A thread that cannot be had is an answer that is not read.
+    // If the thread cannot be started, the output is not read.
     let _ = std::thread::Builder::new().name("elastic-slurm".to_owned()).spawn(move || {
         let mut bytes = Vec::new();
         let mut from = from.take(LONGEST_ANSWER);
         let _ = from.read_to_end(&mut bytes);
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-        // What is too much is not kept, but whoever writes it is not stopped.
+        // Excess output is discarded, so that the writer is not blocked.
         let _ = std::io::copy(&mut from.into_inner(), &mut std::io::sink());
     });
     receiver
 }
 
-/// Status of its end; none if it did not end in time, and was killed.
+/// Returns the exit status; `None` if the command did not end in time and was killed.
 fn wait(child: &mut Child, end: Instant) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {

@@ -1,4 +1,5 @@
-//! Decisions about nodes, jobs and their ends. Pure: times are seconds since 1970, or since the job began.
+//! Decisions about nodes, jobs and their ends. Pure: times are seconds since 1970, or since the
+//! start of the job.
 
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use super::text::JobFacts;
 pub(super) struct Node {
     /// Slurm's name for it.
     pub name: String,
-    /// Its system's.
+    /// Its host name.
     pub host: String,
-    /// True if processes of the world were there.
+    /// True if processes of the world were on it.
     pub was_used: bool,
-    /// Since when it has none of them any more.
+    /// Time since which it has had no process of the world.
     pub empty_since: Option<Duration>,
 }
 
@@ -22,7 +23,7 @@ impl Node {
         Self { name, host, was_used: false, empty_since: None }
     }
 
-    /// Notes whether processes of the world are there.
+    /// Records whether processes of the world are on the node.
     pub(super) fn look(&mut self, live: &[String], now: Duration) {
         if live.iter().any(|host| self.is(host)) {
             (self.was_used, self.empty_since) = (true, None);
@@ -31,35 +32,35 @@ impl Node {
         }
     }
 
-    /// Returns true if a host of the world is this one.
+    /// Returns true if a host of the world is this node.
     pub(super) fn is(&self, host: &str) -> bool {
         is_same(host, &self.host) || is_same(host, &self.name)
     }
 
-    /// When those who left have had their time to end.
+    /// Returns the time at which the linger time of the leavers has passed.
     pub(super) fn due(&self, linger: Duration) -> Option<Duration> {
         self.empty_since.map(|since| since.saturating_add(linger))
     }
 }
 
-/// Returns true if two names are one host's: the text behind the first dot is only its place.
+/// Returns true if two names are of one host: the part after the first dot is only its domain.
 fn is_same(one: &str, other: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     short(one) == short(other)
 }
 
-/// Fate of a job's nodes.
+/// Decision about the release of a job's nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Release {
     /// Nothing yet.
     Nothing,
-    /// The job keeps these nodes, and goes on.
+    /// The job keeps these nodes, and continues.
     Keep(Vec<String>),
     /// The job is not needed any more.
     All,
 }
 
-/// Nodes that go back. A node that a job cannot be without goes back only with all others.
+/// Decides which nodes are released. The job's anchor node is released only with all others.
 pub(super) fn release(
     nodes: &[Node],
     anchor: Option<&str>,
@@ -76,14 +77,15 @@ pub(super) fn release(
     if kept.len() == nodes.len() { Release::Nothing } else { Release::Keep(kept) }
 }
 
-/// For how many minutes nodes can be asked for, so that they are not held beyond the job's end.
+/// Returns for how many minutes nodes can be requested so that they are not held beyond the job's
+/// end.
 ///
 /// # Errors
-/// There is no such time: the job has less than `least` before it.
+/// Less than `least` remains before the end of the job.
 pub(super) fn minutes(end: Option<u64>, now: u64, least: Duration) -> Result<Option<u64>, String> {
     let Some(end) = end else { return Ok(None) };
     let left = end.saturating_sub(now);
-    // Slurm counts whole minutes, and takes none for no limit.
+    // Slurm counts whole minutes, and takes 0 for no limit.
     if left < 60 || left < least.as_secs() {
         return Err(format!(
             "the job ends in {left} s, and a growth needs at least {} s",
@@ -93,7 +95,7 @@ pub(super) fn minutes(end: Option<u64>, now: u64, least: Duration) -> Result<Opt
     Ok(Some(left / 60))
 }
 
-/// The words for `sbatch`, with which nodes are held for a job.
+/// Returns the words for `sbatch` that hold nodes for a job.
 pub(super) fn submission(
     main: u32,
     name: &str,
@@ -128,12 +130,12 @@ pub(super) fn submission(
     words
 }
 
-/// Beginning of the names of the jobs that hold nodes for another one.
+/// Prefix of the names of jobs that hold nodes for another one.
 pub(super) fn name_of(main: u32) -> String {
     format!("quo-elastic-{main}")
 }
 
-/// Returns true if a job that waits for this reason waits in vain.
+/// Returns true if a job that waits for this reason would wait forever.
 pub(super) fn is_hopeless(reason: &str) -> bool {
     const WORDS: [&str; 11] = [
         "PartitionNodeLimit",
@@ -156,10 +158,10 @@ pub(super) fn is_near(end: Option<u64>, now: u64, grace: Duration) -> bool {
     end.is_some_and(|end| end.saturating_sub(now) <= grace.as_secs())
 }
 
-/// Returns true if nodes go before the job does, so that their processes have to leave.
+/// Returns true if nodes are lost before the job ends, so that their processes have to leave.
 pub(super) fn goes_first(nodes: Option<u64>, main: Option<u64>) -> bool {
     match (nodes, main) {
-        // What is left of a minute when the limits of both were counted in them.
+        // Both limits were counted in whole minutes, so they may differ by up to a minute.
         (Some(nodes), Some(main)) => nodes.saturating_add(60) < main,
         (Some(_), None) => true,
         (None, _) => false,
@@ -193,7 +195,7 @@ mod tests {
         look(&mut nodes, &["a", "b"], 10);
         look(&mut nodes, &["a"], 20);
         assert_eq!(release(&nodes, Some("a"), seconds(24), LINGER), Release::Nothing);
-        // Nobody ever was on c: it was not the world's to give back.
+        // No process was ever on c: it is not the world's to release.
         let kept = Release::Keep(vec!["a".into(), "c".into()]);
         assert_eq!(release(&nodes, Some("a"), seconds(25), LINGER), kept);
         look(&mut nodes, &["a", "b"], 25);

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::command::prepared;
 
-/// It reads from a pipe whose other end only this process has: whatever becomes of this process, the pipe ends. After
-/// the word `later` others may take two seconds to end, too.
+/// Reads from a pipe that only this process holds open: however this process ends, the pipe
+/// closes. After the word `later`, other processes get two seconds to end, too.
 const SCRIPT: &str = r#"trap "" HUP INT TERM; read -r word
 [ "$word" = later ] && { read -r word; sleep 2; }
 [ "$word" = done ] || exec scancel --quiet "$0""#;
 
-/// Time that it may take to end when it has been told to.
+/// Time that it may take to end after it was dismissed.
 const END: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -33,14 +33,14 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Launchers kill a rank with its group.
+            // Launchers kill a rank together with its process group.
             .process_group(0)
             .spawn()?;
         let pipe = process.stdin.take();
         Ok(Self { process, pipe })
     }
 
-    /// The job has been cancelled.
+    /// Dismisses the guard of a job that has been cancelled.
     pub(super) fn dismiss(mut self) {
         if let Some(mut pipe) = self.pipe.take() {
             let _ = pipe.write_all(b"done\n");

@@ -1,12 +1,12 @@
 //! Lists of hosts as Slurm writes them: `n[1-3,07-09],front`. Pure.
 
-/// More nodes than any job has; a list that says more is wrong.
+/// More nodes than any job has; a list with more is an error.
 const MOST_NODES: usize = 65_536;
 
-/// Returns the names that a list of hosts stands for, such as `n[1-3,07-09],front`, in its order.
+/// Expands a list of hosts, such as `n[1-3,07-09],front`, into its names, in order.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Describes the error in the list.
 pub fn expand(list: &str) -> Result<Vec<String>, String> {
     let wrong = |what: &str| format!("the list of hosts {:?} {what}", shortened(list));
     let mut names = Vec::new();
@@ -39,7 +39,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns the items between the commas that are not in brackets.
+/// Splits at the commas outside brackets.
 fn items(list: &str) -> Option<Vec<&str>> {
     let (mut items, mut start, mut is_inside) = (Vec::new(), 0, false);
     for (at, byte) in list.bytes().enumerate() {
@@ -58,7 +58,7 @@ fn items(list: &str) -> Option<Vec<&str>> {
     (!is_inside).then_some(items)
 }
 
-/// `1-3,07` as 1, 2, 3, 07. A range has the width of its first number.
+/// Expands `1-3,07` to 1, 2, 3, 07. A range has the width of its first number.
 fn numbers(ranges: &str) -> Option<Vec<String>> {
     let mut numbers = Vec::new();
     for range in ranges.split(',') {
@@ -83,7 +83,7 @@ pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 255 && !name.starts_with('-') && name.bytes().all(is_fine)
 }
 
-/// The beginning of a text that may be of any length.
+/// Returns the beginning of a text of any length.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -1,4 +1,4 @@
-//! The jobs whose nodes the world is on: its own, and those that hold nodes for it.
+//! The Slurm jobs that provide the world's nodes: its own, and the jobs that hold nodes for it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,26 +16,27 @@ use crate::model::change::{Cause, CauseKind, RequestId};
 /// Program of a job that only holds nodes.
 const KEEPER: &str = include_str!("keeper.sh");
 
-/// Time that the launcher's processes on a node that goes back may take to end.
+/// Time that the launcher's processes on a node to be released may take to end.
 const STEPS_END: Duration = Duration::from_secs(3);
 
-/// Between two looks at a job that waits: the first one, and the longest.
+/// Pauses between two checks of a waiting job: the first one, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// Jobs, and the commands that change them. Threads share it; nobody holds its lock while a command runs.
+/// Jobs, and the commands that change them. Shared by threads; the lock is never held while a
+/// command runs.
 #[derive(Debug)]
 pub(super) struct Jobs {
     /// The number of the world's own job.
     pub main: u32,
     pub options: Options,
     state: Mutex<State>,
-    /// Rung when nobody is to wait any more.
+    /// Notified when waits have to end.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The last facts heard of the world's own job.
+    /// The latest facts about the world's own job.
     pub facts: Option<JobFacts>,
     /// Its nodes.
     pub nodes: Vec<Node>,
@@ -47,17 +48,17 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Held {
     pub number: u32,
-    /// None before it has them.
+    /// Empty until the job has its nodes.
     pub nodes: Vec<Node>,
-    /// The node without which it ends.
+    /// The node without which the job ends.
     pub anchor: Option<String>,
-    /// When its time is over, in seconds since 1970.
+    /// When its time limit expires, in seconds since 1970.
     pub end: Option<u64>,
-    /// The request that it was made for, until that has ended.
+    /// The request that it was made for, until the request has ended.
     pub request: Option<RequestId>,
     /// True if the job is of no use any more.
     pub is_doomed: bool,
-    /// Its end was announced.
+    /// True if its end was announced.
     pub is_noticed: bool,
     guard: Option<Guard>,
 }
@@ -68,7 +69,7 @@ impl Jobs {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in there is left half done by a panic elsewhere.
+        // No value in it is left half changed by a panic elsewhere.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,7 +79,7 @@ impl Jobs {
         self.changed.notify_all();
     }
 
-    /// Waits so long, or until something is not wanted any more.
+    /// Waits for at most `at_most`, or until the waits have to end.
     fn pause(&self, at_most: Duration) {
         let state = self.state();
         if !state.is_over {
@@ -86,7 +87,7 @@ impl Jobs {
         }
     }
 
-    /// A request has ended: well, or nodes that were brought for it go back.
+    /// Records the end of a request: if it failed, the nodes brought for it are released.
     pub(super) fn ended(&self, request: RequestId, is_done: bool) {
         for held in &mut self.state().held {
             if held.request == Some(request) {
@@ -96,7 +97,7 @@ impl Jobs {
         self.changed.notify_all();
     }
 
-    /// Asks Slurm about the world's own job.
+    /// Queries Slurm about the world's own job.
     ///
     /// # Errors
     /// The error of Slurm.
@@ -118,7 +119,7 @@ impl Jobs {
         Ok(facts)
     }
 
-    /// Has a job go on with these nodes only.
+    /// Shrinks a job to these nodes.
     ///
     /// # Errors
     /// The error of Slurm; the job is unchanged.
@@ -132,7 +133,8 @@ impl Jobs {
         self.run("scontrol", &words, "").map(drop)
     }
 
-    /// Lets the launcher's processes on other nodes than these end in order: with the nodes, they are killed.
+    /// Lets the launcher's processes on all other nodes end in order: they would be killed with the
+    /// nodes.
     fn end_steps(&self, number: u32, kept: &[String]) {
         let words = ["--noheader", "--steps"].map(str::to_owned);
         let words =
@@ -152,7 +154,7 @@ impl Jobs {
         }
     }
 
-    /// A job has these nodes only.
+    /// Records that a job has only these nodes.
     pub(super) fn keep(&self, number: u32, kept: &[String]) {
         let is_kept = |node: &Node| kept.contains(&node.name);
         if number == self.main {
@@ -162,10 +164,10 @@ impl Jobs {
         }
     }
 
-    /// Ends a job that holds nodes.
+    /// Cancels a job that holds nodes.
     ///
     /// # Errors
-    /// The error of Slurm; it is to be tried again.
+    /// The error of Slurm; the cancellation has to be retried.
     pub(super) fn cancel(&self, number: u32) -> Result<(), CommandError> {
         match self.run("scancel", &[number.to_string()], "") {
             Err(error) if !error.is_unknown_job() => {
@@ -186,13 +188,13 @@ impl Jobs {
         }
     }
 
-    /// Ends all that hold nodes, as far as Slurm answers; the rest end by themselves.
+    /// Cancels all jobs that hold nodes, if Slurm answers; the rest end by themselves.
     pub(super) fn cancel_all(&self) {
         let is_used =
             |held: &Held| held.nodes.iter().any(|node| node.was_used && node.empty_since.is_none());
         let (used, unused): (Vec<Held>, Vec<Held>) =
             std::mem::take(&mut self.state().held).into_iter().partition(is_used);
-        // Ranks there end with this process, which has to wait for them.
+        // Ranks on those nodes end with this process; the cancellation has to follow that.
         used.into_iter().filter_map(|held| held.guard).for_each(Guard::entrust);
         let numbers: Vec<u32> = unused.iter().map(|held| held.number).collect();
         self.state().held = unused;
@@ -201,7 +203,7 @@ impl Jobs {
                 break;
             }
         }
-        // Each guard cancels what it is over.
+        // Dropping a guard cancels its job.
         self.state().held.clear();
     }
 
@@ -251,7 +253,7 @@ impl Jobs {
             Err(error) => return Err(refused(error.to_string())),
         };
         let number = submitted.map_err(|reason| {
-            // It may be there, by a number that nobody has heard.
+            // The job may exist although its number did not arrive.
             let _ = self.run("scancel", &[format!("--name={name}")], "");
             refused(reason)
         })?;
@@ -294,7 +296,7 @@ impl Jobs {
                 Ok(Some(facts)) if facts.phase == Phase::Runs => return Ok(facts),
                 Ok(Some(facts)) if facts.phase == Phase::Waits => facts.reason,
                 Ok(_) => return Err(refused(format!("job {number} ended before it had nodes"))),
-                // It may answer the next time.
+                // The next query may be answered.
                 Err(trouble) => trouble,
             };
             if is_hopeless(&reason) {
@@ -316,12 +318,12 @@ impl Jobs {
         let found = self.hosts(&facts.nodes).map_err(refused)?;
         let main_end = self.state().facts.as_ref().and_then(|facts| facts.end);
         let mut end = facts.end;
-        // It has waited, and its time counts from now.
+        // The job has waited, and its time counts from now.
         if let (Some(limit), true) = (main_end, facts.end > main_end) {
             let minutes = (limit.saturating_sub(now()) / 60).max(1);
             let words =
                 ["update".to_owned(), format!("JobId={number}"), format!("TimeLimit={minutes}")];
-            // Without it, it ends when it sees that the other one has ended.
+            // Otherwise it ends when it sees that the world's own job has ended.
             if self.run("scontrol", &words, "").is_ok() {
                 end = Some(limit);
             }
@@ -349,7 +351,7 @@ impl Supply for Jobs {
     fn bring(&self, request: RequestId, nodes: u32) -> Result<Vec<String>, Cause> {
         let number = self.submit(request, nodes)?;
         self.take(number).inspect_err(|_| {
-            // What is still there is tried again, and ends with the job.
+            // A job that cannot be cancelled now is retried, and ends with the world's own job.
             let _ = self.cancel(number);
         })
     }

@@ -1,14 +1,16 @@
-//! Slurm: nodes come by a second job, and go back in place.
+//! Slurm: nodes are added by a second job, and released in place.
 //!
-//! Slurm can make a running job smaller, not larger. So a growth on new nodes has a job of its own, which holds them
-//! and does nothing else; its processes are started there by the world's launcher. It is cancelled when they have
-//! left, or when the growth fails; it has no more time than the world's own job; and it ends with that: it looks
-//! every few seconds whether the other one still runs, and a process beside rank 0 cancels it when rank 0 dies.
+//! Slurm can shrink a running job, but not enlarge it. So a growth on new nodes has a job of its
+//! own, which only holds them; the world's launcher starts the processes there. The holding job is
+//! cancelled when its processes have left or the growth fails, has no later end than the world's
+//! own job, and ends with it: it checks every few seconds that the world's own job still runs, and
+//! a process next to rank 0 cancels it when rank 0 dies.
 //!
-//! Nodes of the world's own job go back by `scontrol update` when everybody there has ended for good. Slurm ends the
-//! launcher's processes on such a node, too: the launchers' options for that are in the guide.
+//! Nodes of the world's own job are released by `scontrol update` when all processes there have
+//! ended. Slurm then ends the launcher's processes on such a node, too: the guide has the launcher
+//! options for that.
 //!
-//! No call of the program waits for Slurm. Its commands are run by threads, each for a bounded time.
+//! No call of the program waits for Slurm. Threads run its commands, each for a bounded time.
 
 mod agent;
 mod command;
@@ -34,7 +36,7 @@ pub use agent::agent;
 use jobs::Jobs;
 use watch::{Task, Watch};
 
-/// The most nodes that one growth can have.
+/// Largest number of nodes in one growth.
 const MOST_NODES: u32 = 4096;
 
 /// Nodes of Slurm for the world: see the [module](self).
@@ -55,21 +57,24 @@ pub struct Slurm {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Options of the use of Slurm.
+/// Options for using Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Time that a growth waits for its nodes before it is given up: a minute.
+    /// Time that a growth waits for its nodes before it is given up. One minute by default.
     pub wait: Duration,
-    /// Time that each of Slurm's commands may take: 20 seconds.
+    /// Time limit of each Slurm command. 20 seconds by default.
     pub command_limit: Duration,
-    /// Time before the end of a job at which its nodes are left, and its end is noted in the log: two minutes.
+    /// Time before the end of a job at which its nodes are vacated, and its end is recorded in the
+    /// log. Two minutes by default.
     pub grace: Duration,
-    /// Time that those who left may take to end, before their node goes back: 5 seconds.
+    /// Time that leavers get to end before their node is released. 5 seconds by default.
     pub linger: Duration,
-    /// Interval at which a job that holds nodes checks that the world's own job still runs: 10 seconds. Whole seconds.
+    /// Interval at which a holding job checks that the world's own job still runs, in whole
+    /// seconds. 10 seconds by default.
     pub watch: Duration,
-    /// Least time before the end of the job for a growth onto new nodes; it is refused later. Two minutes unless set.
+    /// Time before the end of the job from which a growth onto new nodes is refused. Two minutes by
+    /// default.
     pub least: Duration,
     /// More options for `sbatch`, such as `--constraint=fast`.
     pub submit: Vec<String>,
@@ -90,7 +95,7 @@ impl Default for Options {
 }
 
 impl Slurm {
-    /// For the job that this process runs in; none if it runs in none.
+    /// Returns the manager for the job that this process runs in; `None` outside a job.
     #[must_use]
     pub fn of_this_job() -> Option<Self> {
         let number = std::env::var(JOB_VARIABLE).ok()?.parse().ok()?;

@@ -6,7 +6,7 @@ use super::host_list::{expand, is_name, shortened};
 /// [`TIME_FORMAT`](super::command::TIME_FORMAT).
 pub(super) const JOB_FORMAT: &str = "%A|%T|%N|%B|%P|%e|%l|%a|%q|%r";
 
-/// Stage in the life of a job.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The job has no nodes yet.
@@ -21,12 +21,12 @@ pub(super) enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JobFacts {
     pub phase: Phase,
-    /// The names of its nodes; none while it waits.
+    /// The names of its nodes; empty while it waits.
     pub nodes: Vec<String>,
-    /// The node of the batch script, or the place of whoever asked for the allocation.
+    /// The node of the batch script, or of the process that requested the allocation.
     pub batch: Option<String>,
     pub partition: Option<String>,
-    /// When its time is over, in seconds since 1970; none without a limit.
+    /// When its time limit expires, in seconds since 1970; `None` without a limit.
     pub end: Option<u64>,
     pub account: Option<String>,
     pub quality: Option<String>,
@@ -34,10 +34,10 @@ pub(super) struct JobFacts {
     pub reason: String,
 }
 
-/// One job of `squeue`'s answer; none if it is not there.
+/// Reads one job of `squeue`'s answer; `None` if it is not listed.
 ///
 /// # Errors
-/// The answer is not to the question.
+/// The answer does not match the query.
 pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String> {
     for line in answer.lines().filter(|line| !line.trim().is_empty()) {
         let unreadable = |what: &str| format!("squeue: {what}: {:?}", shortened(line));
@@ -56,7 +56,7 @@ pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String>
             (_, end) => Some(end.parse().map_err(|_| unreadable("no time of its end"))?),
         };
         let nodes = if said(nodes).is_none() { Vec::new() } else { expand(nodes)? };
-        // A state of a later Slurm: a job that has nodes runs.
+        // For an unknown state of a later Slurm: a job that has nodes runs.
         let by_nodes = if nodes.is_empty() { Phase::Waits } else { Phase::Runs };
         return Ok(Some(JobFacts {
             phase: phase(state).unwrap_or(by_nodes),
@@ -88,10 +88,10 @@ fn phase(state: &str) -> Option<Phase> {
     })
 }
 
-/// The number of a job that was submitted: `sbatch --parsable` may put the name of the cluster behind it.
+/// Returns the number of a submitted job: `sbatch --parsable` may append the name of the cluster.
 ///
 /// # Errors
-/// There is none.
+/// There is no number.
 pub(super) fn submitted(answer: &str) -> Result<u32, String> {
     let number = answer.trim().split(';').next().unwrap_or_default();
     let number = number.parse().ok().filter(|&number| number > 0);
@@ -101,7 +101,8 @@ pub(super) fn submitted(answer: &str) -> Result<u32, String> {
 /// The fields of steps that `squeue` is asked for.
 pub(super) const STEP_FORMAT: &str = "%i|%N";
 
-/// The steps of a job that are on none of these nodes. An unreadable value is none.
+/// Returns the steps of a job that use none of the kept nodes. A step with unreadable nodes is left
+/// out.
 pub(super) fn steps_elsewhere(answer: &str, number: u32, kept: &[String]) -> Vec<String> {
     let is_of_the_job = |step: &str| {
         let (job, part) = step.split_once('.')?;
@@ -117,10 +118,10 @@ pub(super) fn steps_elsewhere(answer: &str, number: u32, kept: &[String]) -> Vec
     answer.lines().filter_map(step).collect()
 }
 
-/// Nodes by their names, and the names that their systems go by.
+/// Returns nodes by name, with their host names.
 ///
 /// # Errors
-/// The answer of `scontrol show node -o` has none, or other nodes.
+/// The answer of `scontrol show node -o` lacks one of the nodes.
 pub(super) fn hosts(answer: &str, names: &[String]) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for line in answer.lines() {

@@ -1,4 +1,4 @@
-//! The thread that gives nodes back, and gives notice of ends.
+//! The thread that releases nodes, and gives notice of ends.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -9,9 +9,9 @@ use super::jobs::{Jobs, now};
 use crate::manager::{Requests, WorldStatus};
 use crate::model::change::{Cause, CauseKind, Request, RequestKind};
 
-/// Between two questions about the world's own job: an administrator may give it more time.
+/// Time between two queries about the world's own job: an administrator may extend it.
 const REFRESH: Duration = Duration::from_secs(60);
-/// Until something that Slurm refused is tried again: at first, and at most.
+/// Delay before a refused command is retried: at first, and at most.
 const RETRIES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
 /// Task of the thread.
@@ -27,9 +27,9 @@ pub(super) enum Task {
 pub(super) struct Watch {
     jobs: Arc<Jobs>,
     requests: Requests,
-    /// When the job is asked about again. Times are since the job began.
+    /// When the job is queried again. Times are since the start of the job.
     refresh: Duration,
-    /// Before it, nothing is tried again that was refused; and how long it will be the next time.
+    /// Time before which no refused command is retried, and the next delay.
     retry: (Duration, Duration),
     /// The end of the job that was announced.
     noted: Option<u64>,
@@ -59,12 +59,12 @@ impl Watch {
         self.jobs.cancel_all();
     }
 
-    /// When there may be something to do.
+    /// Returns the time of the next possible action.
     fn next(&self, at: Duration) -> Duration {
         let linger = self.jobs.options.linger;
         let state = self.jobs.state();
         let nodes = state.held.iter().flat_map(|held| &held.nodes).chain(&state.nodes);
-        // What was due has been done, or is to be tried again, or has to stay.
+        // Nodes that were due have been released, or are retried, or have to stay.
         let due = nodes.filter_map(|node| node.due(linger)).filter(|&due| due > at);
         let again = (self.retry.0 > at).then_some(self.retry.0);
         let main = state.facts.as_ref().and_then(|facts| facts.end);
@@ -88,7 +88,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the hosts with processes of the world.
+    /// Records which nodes have processes of the world.
     fn look(&self, status: &WorldStatus, at: Duration) {
         let live = live(status);
         let mut state = self.jobs.state();
@@ -97,7 +97,7 @@ impl Watch {
         held.chain(&mut state.nodes).for_each(|node| node.look(&live, at));
     }
 
-    /// Nodes that nobody is on any more.
+    /// Releases the nodes that have become empty.
     fn give_back(&mut self, at: Duration) {
         let linger = self.jobs.options.linger;
         let (mut ends, mut changes) = (Vec::new(), Vec::new());
@@ -143,7 +143,7 @@ impl Watch {
         }
     }
 
-    /// Nodes whose time is nearly over are left; that of the job itself is noted.
+    /// Has processes leave nodes shortly before their end; records the near end of the job itself.
     fn give_notice(&mut self, status: &WorldStatus) {
         let (grace, now) = (self.jobs.options.grace, now());
         let live = live(status);
@@ -166,7 +166,7 @@ impl Watch {
             main
         };
         for (from, left) in asked {
-            // A refusal is an event already.
+            // A refusal is already in the log as an event.
             let request = Request::new(RequestKind::Leave, "slurm");
             let _ = self.requests.ask(Request { from, grace: Some(left), ..request });
         }
@@ -179,7 +179,7 @@ impl Watch {
     }
 }
 
-/// The hosts that processes of the world are on.
+/// Returns the hosts with processes of the world.
 fn live(status: &WorldStatus) -> Vec<String> {
     let is_live = |host: &&crate::manager::HostStatus| host.slots > 0 || !host.ranks.is_empty();
     status.hosts.iter().filter(is_live).map(|host| host.host.clone()).collect()

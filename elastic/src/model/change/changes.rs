@@ -1,4 +1,4 @@
-//! The one place that decides the fate of requests.
+//! All requests of a job, and the decisions about their fate.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::event::{Event, Happening, micros};
 use super::{Cause, CauseKind, ChangeError, Request, RequestId, SetChange, Step};
 use crate::model::sets::SetName;
 
-/// Number of requests that have ended and are remembered, for late questions.
+/// Number of ended requests that are remembered, for late queries.
 const REMEMBERED: usize = 1024;
 
 /// All requests of a job, and the world's epoch and size.
@@ -18,12 +18,12 @@ const REMEMBERED: usize = 1024;
 /// acceptance; a later one may make an earlier one that still waits pointless
 /// ([`RequestKind::supersedes`](super::RequestKind::supersedes)), which is then aborted.
 ///
-/// Every call that ends a resize goes through this value, on the one process that owns it. So a
-/// late acceptance and an abort that come together have one winner, and the loser is told by
+/// Every call that ends a resize goes through this value, in the one process that owns it. So of a
+/// late acceptance and an abort that arrive together exactly one takes effect, and the other gets
 /// [`ChangeError::Ended`].
 ///
-/// Times are given by the caller, since the start of the job; a clock that goes back stands still
-/// in the log.
+/// Times are given by the caller, since the start of the job; a clock that goes backwards stands
+/// still in the log.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,7 +49,7 @@ const REMEMBERED: usize = 1024;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changes {
     pub(super) changes: BTreeMap<RequestId, Change>,
-    /// Accepted and waiting, first to come first.
+    /// Accepted and waiting, in the order of acceptance.
     queue: VecDeque<RequestId>,
     pub(super) under_way: Option<RequestId>,
     ended: VecDeque<RequestId>,
@@ -73,27 +73,27 @@ pub(super) struct Change {
     end: Option<(Step, Option<Cause>)>,
 }
 
-/// Time at which a request is dealt with.
+/// Turn of an accepted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// The request may be announced.
     Now,
-    /// After this one, which is under way or waits right before it.
+    /// The request waits for this one, which is under way or waits right before it.
     After(RequestId),
 }
 
 /// Result of an acceptance by a bound set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
-    /// The other side or other bound sets have not answered yet: compute on and ask again.
+    /// The joiners or other bound sets have not answered yet: continue computing and ask again.
     #[doc(alias = "MPI_ERR_PENDING")]
     Pending,
-    /// All have confirmed: switch, then [`Changes::finalize`].
+    /// All have confirmed: switch, then call [`Changes::finalize`].
     Complete,
 }
 
 impl Changes {
-    /// A world of `size` ranks in epoch 0.
+    /// Makes the state of a world of `size` ranks in epoch 0.
     pub fn new(size: u64, now: Duration) -> Changes {
         let mut changes = Changes {
             changes: BTreeMap::new(),
@@ -111,7 +111,7 @@ impl Changes {
         changes
     }
 
-    /// Number of resizes that were finalised.
+    /// Number of committed resizes.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -121,22 +121,23 @@ impl Changes {
         self.size
     }
 
-    /// The resize that is announced and has not ended.
+    /// Returns the announced resize that has not ended.
     pub fn under_way(&self) -> Option<RequestId> {
         self.under_way
     }
 
-    /// The request to be announced next: the first that waits, if none is under way.
+    /// Returns the request to be announced next: the first that waits, if no resize is under way.
     pub fn next_in_turn(&self) -> Option<RequestId> {
         self.under_way.is_none().then(|| self.queue.front().copied()).flatten()
     }
 
-    /// Returns true if the resize under way is past its deadline and that was not [noted](Changes::overdue).
+    /// Returns true if the resize under way is past its deadline and that was not
+    /// [recorded](Changes::overdue).
     pub fn is_overdue(&self, now: Duration) -> bool {
         self.next_deadline().is_some_and(|deadline| now >= deadline)
     }
 
-    /// Time at which [`overdue`](Changes::overdue) has something to note.
+    /// Returns the time at which [`overdue`](Changes::overdue) has something to record.
     pub fn next_deadline(&self) -> Option<Duration> {
         let change = self.changes.get(&self.under_way?).filter(|change| !change.overdue)?;
         change.deadline.map(Duration::from_micros)
@@ -147,19 +148,20 @@ impl Changes {
         self.queue.len()
     }
 
-    /// Returns the request of a number; `None` if there is no such request, or it ended long ago.
+    /// Returns the request with a number; `None` if it does not exist, or ended long ago.
     pub fn request_of(&self, id: RequestId) -> Option<&Request> {
         self.changes.get(&id).map(|change| &change.request)
     }
 
-    /// The latest step of a request.
+    /// Returns the latest step of a request.
     pub fn status(&self, id: RequestId) -> Option<Step> {
         let change = self.changes.get(&id)?;
         let end = change.end.as_ref().map(|(step, _)| *step);
         end.or_else(|| change.steps.keys().next_back().copied())
     }
 
-    /// Takes a request. To be answered by [`admit`](Changes::admit) or [`refuse`](Changes::refuse).
+    /// Records a request. The caller answers it by [`admit`](Changes::admit) or
+    /// [`refuse`](Changes::refuse).
     #[doc(alias = "MPI_Session_request_res_change")]
     pub fn request(&mut self, request: Request, now: Duration) -> RequestId {
         let id = RequestId(self.next);
@@ -181,7 +183,7 @@ impl Changes {
         id
     }
 
-    /// The answer no; the end of the request.
+    /// Refuses a request, which ends it.
     pub fn refuse(
         &mut self,
         id: RequestId,
@@ -196,7 +198,7 @@ impl Changes {
         Ok(())
     }
 
-    /// The answer yes. Requests that wait and make no sense any more are aborted.
+    /// Accepts a request. Waiting requests that it makes pointless are aborted.
     pub fn admit(&mut self, id: RequestId, now: Duration) -> Result<Turn, ChangeError> {
         let change = self.open("admit", id)?;
         if change.steps.contains_key(&Step::Accepted) {
@@ -216,8 +218,8 @@ impl Changes {
         Ok(before.map_or(Turn::Now, Turn::After))
     }
 
-    /// Says who joins and who leaves. From now on processes that query are told, and the grace time
-    /// runs. Only for the request whose turn it is.
+    /// Announces the joiners and leavers. From now on queries show the resize, and the grace time
+    /// runs. Only for the next request in turn.
     pub fn announce(
         &mut self,
         id: RequestId,
@@ -256,15 +258,15 @@ impl Changes {
         Ok(())
     }
 
-    /// The resize has come to this step: one of launched, ready, pending, confirmed, agreed, begun
-    /// and moved. The others have calls of their own.
+    /// Records a step of the resize: launched, ready, pending, confirmed, agreed, begun or moved.
+    /// The other steps have their own calls.
     pub fn step(&mut self, id: RequestId, step: Step, now: Duration) -> Result<(), ChangeError> {
         self.check(id, step)?;
         self.reach(id, step, now, |_| {});
         Ok(())
     }
 
-    /// [`Step::Agreed`], with the round at which all ranks enter. May be agreed again before the
+    /// Records [`Step::Agreed`], with the round at which all ranks enter. May be repeated until the
     /// window is open.
     pub fn agreed(&mut self, id: RequestId, round: u64, now: Duration) -> Result<(), ChangeError> {
         self.check(id, Step::Agreed)?;
@@ -272,15 +274,15 @@ impl Changes {
         Ok(())
     }
 
-    /// [`Step::Moved`], with the bytes that went from one rank to another.
+    /// Records [`Step::Moved`], with the bytes sent from rank to rank.
     pub fn moved(&mut self, id: RequestId, bytes: u64, now: Duration) -> Result<(), ChangeError> {
         self.check(id, Step::Moved)?;
         self.reach(id, Step::Moved, now, |event| event.bytes = Some(bytes));
         Ok(())
     }
 
-    /// The members of a bound set accept. Where somebody joins, the first acceptance makes the
-    /// resize [pending](Step::Pending); it may be repeated to ask how things are.
+    /// Records that the members of a bound set accept. If there are joiners, the first acceptance
+    /// makes the resize [pending](Step::Pending); the call may be repeated to query its state.
     #[doc(alias = "MPI_Session_accept_res_change")]
     pub fn accept(
         &mut self,
@@ -308,13 +310,13 @@ impl Changes {
         })
     }
 
-    /// The joiners have looked up which set they will be in: [`Step::Confirmed`].
+    /// Records that the joiners have looked up the set that they will be in: [`Step::Confirmed`].
     #[doc(alias = "MPI_Session_confirm_res_change")]
     pub fn confirm(&mut self, id: RequestId, now: Duration) -> Result<(), ChangeError> {
         self.step(id, Step::Confirmed, now)
     }
 
-    /// The world is the new one. Returns its epoch.
+    /// Commits the resize. Returns the new epoch.
     pub fn finalize(&mut self, id: RequestId, now: Duration) -> Result<u64, ChangeError> {
         let change = self.open("finalize", id)?;
         let (joiners, leavers) = (change.resize.joiners(), change.resize.leavers());
@@ -327,7 +329,7 @@ impl Changes {
         Ok(self.epoch)
     }
 
-    /// The world stays the old one. The caller has to undo a resize that has begun.
+    /// Aborts the resize; the world stays as it is. The caller has to undo a resize that has begun.
     pub fn abort(&mut self, id: RequestId, cause: Cause, now: Duration) -> Result<(), ChangeError> {
         let change = self.open("abort", id)?;
         if !change.steps.contains_key(&Step::Accepted) {
@@ -337,14 +339,14 @@ impl Changes {
         Ok(())
     }
 
-    /// Time by which the resize under way has to be done.
+    /// Returns the time by which the resize under way has to be done.
     pub fn deadline(&self, id: RequestId) -> Option<Duration> {
         self.changes.get(&id)?.deadline.map(Duration::from_micros)
     }
 
-    /// Notes in the log, once, that the grace time of the resize under way is over; returns it then.
-    /// It goes on: whoever owns the processes knows whether to wait, to kill or to abort. `late` are
-    /// the ranks that have not come to the agreed round, if that is known.
+    /// Records in the log, once, that the grace time of the resize under way is over, and returns
+    /// its request then. The resize continues: the owner of the processes decides whether to wait,
+    /// to kill or to abort. `late` are the ranks that have not reached the agreed round, if known.
     pub fn overdue(&mut self, late: &[u64], now: Duration) -> Option<RequestId> {
         let id = self.under_way?;
         let time = self.time(now);
@@ -357,22 +359,22 @@ impl Changes {
         Some(id)
     }
 
-    /// Puts something into the log that is no step of a request.
+    /// Adds an event to the log that is no step of a request.
     pub fn note(&mut self, cause: Cause, now: Duration) {
         self.record(None, Happening::Notice, now).cause = Some(cause);
     }
 
-    /// Events that were not [taken](Changes::take_events).
+    /// Returns the events that were not [taken](Changes::take_events).
     pub fn events(&self) -> &[Event] {
         &self.log
     }
 
-    /// Takes the events since this was called last; for whoever writes the log.
+    /// Takes the events since the last call, for writing the log.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.log)
     }
 
-    /// A request that has not ended.
+    /// Returns a request that has not ended.
     fn open(&self, call: &'static str, id: RequestId) -> Result<&Change, ChangeError> {
         let change = self.changes.get(&id).ok_or(ChangeError::Unknown { call, id })?;
         match &change.end {
@@ -383,7 +385,7 @@ impl Changes {
         }
     }
 
-    /// Checks that a step in the middle may come now.
+    /// Checks that an intermediate step is allowed now.
     fn check(&self, id: RequestId, step: Step) -> Result<(), ChangeError> {
         let change = self.open("step", id)?;
         let done = |step| change.steps.contains_key(&step);

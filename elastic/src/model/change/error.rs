@@ -7,7 +7,7 @@ use crate::model::sets::SetName;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The request never was, or ended long ago.
+    /// The request never existed, or ended long ago.
     #[error("{call}: there is no {id}, or it ended long ago")]
     Unknown {
         /// The call that was rejected.
@@ -15,7 +15,7 @@ pub enum ChangeError {
         /// The request.
         id: RequestId,
     },
-    /// The request has ended already: somebody else was first.
+    /// The request has ended already: another call was first.
     #[error("{call}: {id} was {end}{}", .cause.as_ref().map_or(String::new(), |cause| format!(" ({cause})")))]
     #[doc(alias = "MPI_ERR_PORT")]
     Ended {
@@ -25,17 +25,17 @@ pub enum ChangeError {
         id: RequestId,
         /// Its end.
         end: Step,
-        /// Why, if not well.
+        /// The cause, unless it was finalised.
         cause: Option<Cause>,
     },
-    /// The step may not come now.
+    /// The step is not allowed now.
     #[error("{id} cannot be {step}: {cause}")]
     Illegal {
         /// The request.
         id: RequestId,
-        /// The step that was wanted.
+        /// The rejected step.
         step: Step,
-        /// The part that it lacks.
+        /// The missing condition.
         cause: &'static str,
     },
     /// Resizes do not nest.
@@ -46,7 +46,7 @@ pub enum ChangeError {
         /// The resize that has to end first.
         running: RequestId,
     },
-    /// A set accepts that was not asked.
+    /// A set accepts that the resize is not bound to.
     #[error("accept: {id} is not bound to {set}")]
     NotBound {
         /// The request.

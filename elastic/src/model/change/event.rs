@@ -1,4 +1,4 @@
-//! Log of events, one line for each event.
+//! Log of events, one line each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cause, Request, RequestId, Step};
 
-/// One event of the world's life. Times are microseconds since the start of the job.
+/// One event in the life of the world. Times are microseconds since the start of the job.
 ///
-/// As text an event is one line of JSON without a line break in it:
+/// As text an event is one line of JSON without line breaks:
 ///
 /// ```
 /// use elastic::change::Event;
@@ -22,7 +22,7 @@ use super::{Cause, Request, RequestId, Step};
 pub struct Event {
     /// Counts from 0 without gaps, so that a lost line is noticed.
     pub sequence: u64,
-    /// Time in microseconds since the start of the job. Never less than that of the event before.
+    /// Time in microseconds since the start of the job. Never less than that of the previous event.
     pub time_us: u64,
     /// The event.
     #[serde(rename = "event")]
@@ -34,22 +34,22 @@ pub struct Event {
     pub epoch: u64,
     /// The number of ranks from this event on.
     pub size: u64,
-    /// The number of ranks the request leads to, once that is decided.
+    /// The number of ranks that the request results in, once decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<u64>,
-    /// Announced: how many join.
+    /// Announced: number of joiners.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joining: Option<u64>,
-    /// Announced: how many leave.
+    /// Announced: number of leavers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<u64>,
     /// Agreed: the round at which all enter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u64>,
-    /// Moved: how many bytes went from one rank to another.
+    /// Moved: number of bytes sent from rank to rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Overdue: the ranks that have not come to the agreed round.
+    /// Overdue: the ranks that have not reached the agreed round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<u64>,
     /// Requested: the request.
@@ -69,11 +69,11 @@ pub struct Event {
 pub enum Happening {
     /// The world began, with this size.
     Started,
-    /// A manager has something to say: a job that ends soon, a command that failed.
+    /// A manager reports something: a job that ends soon, a command that failed.
     Notice,
     /// The grace time of a resize is over and it has not ended.
     Overdue,
-    /// A resize has come to this step.
+    /// A resize has reached this step.
     #[serde(untagged)]
     Step(Step),
 }
@@ -102,16 +102,16 @@ impl Event {
 
     /// The event as one line, without the line break.
     pub fn to_line(&self) -> String {
-        // Numbers, texts and maps with text keys: nothing that JSON could not hold.
+        // Numbers, texts and maps with text keys: JSON can represent them all.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The event of one line.
+    /// Reads the event of one line.
     pub fn from_line(line: &str) -> Result<Event, LineError> {
         serde_json::from_str(line).map_err(|cause| LineError { line: 1, cause })
     }
 
-    /// The events of a log. Empty lines are skipped.
+    /// Reads the events of a log. Empty lines are skipped.
     pub fn from_lines(text: &str) -> Result<Vec<Event>, LineError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines

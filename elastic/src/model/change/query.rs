@@ -1,4 +1,4 @@
-//! Answer to a process that asks whether a resize is going on.
+//! Answer to a process that asks for the resize under way.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::{Changes, RequestId, Step};
 use crate::model::member::MemberId;
 use crate::model::sets::{Domain, SetName};
 
-/// Kind of a change that a process is told of.
+/// Kind of a resize as a process sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_rc_type")]
@@ -20,7 +20,7 @@ pub enum ChangeKind {
     /// Processes leave.
     #[doc(alias = "MPI_RC_SUB")]
     Sub,
-    /// Some join and some leave at once. Not in the thesis, which names it as missing.
+    /// Some processes join and some leave at once. Huber's thesis names it as missing.
     Replace,
 }
 
@@ -31,11 +31,10 @@ pub struct View {
     pub kind: ChangeKind,
     /// The request of the change; `None` without a change.
     pub id: Option<RequestId>,
-    /// The delta that concerns whoever asks: the one it is in; else of those who join, if there are
-    /// any; else of those who leave. `None` without a change.
+    /// The delta that concerns the caller: the one it is in; else that of the joiners, if there are
+    /// any; else that of the leavers. `None` without a change.
     pub delta: Option<SetName>,
-    /// True if whoever asks is in a delta. In [`ChangeKind::Replace`] the delta tells
-    /// which.
+    /// True if the caller is in a delta. In [`ChangeKind::Replace`] the delta shows which.
     pub included: bool,
     /// [`Step::Announced`] or [`Step::Pending`]; `None` without a change.
     pub status: Option<Step>,
@@ -48,10 +47,10 @@ impl View {
 }
 
 impl Changes {
-    /// Returns the resize of the set `bound` that is going on, as `caller` is to see it: `mpi://app/{app}` or
-    /// `mpi://WORLD` for the whole application, `mpi://SELF` for one that has the caller in a delta. Whoever is in a
-    /// delta sees its resize whatever it asks for, since a process that joins has to learn that it does. A resize is
-    /// seen from its announcement until its end.
+    /// Returns the resize of the set `bound` that is under way, as `caller` sees it:
+    /// `mpi://app/{app}` or `mpi://WORLD` for the whole application, `mpi://SELF` for a resize that
+    /// has the caller in a delta. A caller in a delta sees its resize for any `bound`, since a
+    /// joiner has to learn that it joins. A resize is visible from its announcement until its end.
     #[doc(alias = "MPI_Session_get_res_change")]
     pub fn query(&self, app: &str, caller: MemberId, bound: &SetName) -> View {
         let Some((id, change)) =

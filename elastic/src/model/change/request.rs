@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::member::MemberId;
 use crate::model::sets::SetName;
 
-/// The number of a request, counted from 1 and never used again.
+/// The number of a request, counted from 1 and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(pub u64);
@@ -23,21 +23,21 @@ impl fmt::Display for RequestId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestKind {
-    /// This many ranks in all. It says all there is to say, so requests that still wait are dropped
-    /// for it.
+    /// This many ranks in total. Drops all requests that still wait.
     Size(u32),
-    /// This many ranks more.
+    /// This many more ranks.
     Grow(u32),
-    /// This many ranks fewer. Growth that still waits is dropped for it.
+    /// This many fewer ranks. Drops growth that still waits.
     Shrink(u32),
-    /// No ranks on the hosts [`Request::from`]. Growth that still waits is dropped for it.
+    /// No ranks on the hosts [`Request::from`]. Drops growth that still waits.
     Leave,
-    /// As many ranks, with those on the hosts [`Request::from`] on the hosts [`Request::on`] instead.
+    /// Migrates the ranks on the hosts [`Request::from`] to the hosts [`Request::on`]; the number
+    /// of ranks stays.
     Move,
 }
 
 impl RequestKind {
-    /// Returns true if `earlier`, which waits for its turn, makes no sense after this one was
+    /// Returns true if `earlier`, which waits for its turn, becomes pointless when this one is
     /// accepted.
     pub fn supersedes(self, earlier: RequestKind) -> bool {
         match self {
@@ -54,16 +54,16 @@ pub struct Request {
     /// The kind of request.
     #[serde(rename = "wish")]
     pub kind: RequestKind,
-    /// Hosts to grow on; empty: whoever decides on places chooses.
+    /// Hosts to grow on; empty: any host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
-    /// Number of new nodes that the resource manager brings, to grow on them; 0 for none.
+    /// Number of new nodes that the resource manager brings for the growth; 0 for none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nodes: u32,
     /// Hosts to leave; empty: the highest ranks leave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
-    /// Time that ranks may take, from the announcement on, until the resize is done.
+    /// Time from the announcement within which the resize has to be done.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -73,13 +73,13 @@ pub struct Request {
     pub grace: Option<Duration>,
     /// Origin of the request: `plan`, `socket`, `slurm`, `application`.
     pub origin: String,
-    /// The reason of whoever asks, for people.
+    /// The reason for the request, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl Request {
-    /// A request on hosts of nobody's choice and without a deadline.
+    /// Makes a request without hosts and without a deadline.
     pub fn new(wish: RequestKind, origin: impl Into<String>) -> Request {
         let (on, from, origin) = (Vec::new(), Vec::new(), origin.into());
         Request { kind: wish, on, nodes: 0, from, grace: None, origin, why: None }
@@ -91,16 +91,15 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Joiners and leavers, decided when the turn of a request has come.
+/// Joiners and leavers, decided in the turn of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetChange {
-    /// Members that will be there, in the order in which they are appended; and the name of their
-    /// delta.
+    /// Members that join, in the order in which they are appended; and the name of their delta.
     pub joining: Option<(SetName, Vec<MemberId>)>,
-    /// Members that will not be there; and the name of their delta.
+    /// Members that leave; and the name of their delta.
     pub leaving: Option<(SetName, Vec<MemberId>)>,
-    /// The sets that this is bound to; `mpi://app/{app}` for the whole application. Where somebody
-    /// leaves, each of these has to accept.
+    /// The sets that the resize is bound to; `mpi://app/{app}` for the whole application. If there
+    /// are leavers, each of these sets has to accept.
     pub bound: Vec<SetName>,
 }
 
@@ -116,7 +115,7 @@ impl SetChange {
     }
 }
 
-/// Why something was refused or aborted.
+/// Why a request was refused or aborted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// For programs.
@@ -127,7 +126,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A cause with its circumstances.
+    /// Makes a cause with details.
     pub fn new(kind: CauseKind, detail: impl Into<String>) -> Cause {
         Cause { kind, detail: detail.into() }
     }
@@ -165,29 +164,29 @@ impl fmt::Display for Cause {
 pub enum CauseKind {
     /// No slots, nodes or cores.
     NoCapacity,
-    /// Outside the least, the most or the allowed counts; a rank or node that may not leave.
+    /// Outside the minimum, the maximum or the allowed sizes; a rank or node that may not leave.
     NotAllowed,
-    /// The MPI in use cannot.
+    /// The MPI in use does not support it.
     Unsupported,
     /// A host does not answer.
     Unreachable,
     /// The start of processes failed.
     SpawnFailed,
-    /// A joiner died or never came to its ready point.
+    /// A joiner died or never reached its ready point.
     JoinerLost,
     /// A rank of the world died.
     MemberLost,
     /// A transfer failed.
     DataLost,
-    /// A rank said at the commit that it cannot be.
+    /// A rank rejected the resize at the commit.
     GivenUp,
     /// The grace time is over.
     Deadline,
     /// A later request made it pointless.
     Superseded,
-    /// Whoever asked has taken it back.
+    /// The requester has cancelled it.
     Cancelled,
-    /// Slurm, or another manager, said no.
+    /// Slurm, or another manager, refused.
     Manager,
     /// Any other cause, named in the detail.
     Other,

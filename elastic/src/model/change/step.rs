@@ -1,29 +1,30 @@
-//! The steps of a resize, and in which order they may come.
+//! The steps of a resize, and their order.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A step of a resize. [`Step::Refused`], [`Step::Finalized`] and [`Step::Aborted`] are its ends, of
-/// which it comes to exactly one.
+/// A step of a resize. [`Step::Refused`], [`Step::Finalized`] and [`Step::Aborted`] are its ends,
+/// exactly one of which it reaches.
 ///
-/// | step | comes after | by |
+/// | step | follows | by |
 /// |---|---|---|
-/// | requested | | whoever wants it |
+/// | requested | | the requester |
 /// | refused, or accepted | requested | the manager, at once |
 /// | announced | accepted, and no other is under way | the manager: deltas are defined |
-/// | launched | announced; only where somebody joins | the back end |
+/// | launched | announced; only with joiners | the back end |
 /// | ready | launched | all joiners wait |
-/// | pending | announced; only where somebody joins | the application has said which set they join |
-/// | confirmed | pending, launched | the joiners have read that |
-/// | agreed | announced, and ready where somebody joins; again until begun | the agents: the round is known |
+/// | pending | announced; only with joiners | the application has named the set they join |
+/// | confirmed | pending, launched | the joiners have read the name |
+/// | agreed | announced, and ready with joiners; again until begun | the agents: the round is known |
 /// | begun | agreed | all ranks: the window is open |
 /// | moved | begun | all ranks: data are at their new place |
-/// | finalized | announced; confirmed where somebody joins; accepted by all bound sets where somebody leaves | the application |
-/// | aborted | accepted, and any later step that is no end | anybody, with a cause |
+/// | finalized | announced; confirmed with joiners; accepted by all bound sets with leavers | the application |
+/// | aborted | accepted, and any later step that is no end | any side, with a cause |
 ///
-/// Huber 2021, sections 6.2 and 6.4, has announced, pending, finalized and aborted, and aborts growth only.
-/// Here every resize that cannot be completed ends as aborted, because every request ends.
+/// Huber 2021, sections 6.2 and 6.4, has announced, pending, finalized and aborted, and aborts
+/// growth only. Here every resize that cannot be completed ends as aborted, because every request
+/// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_rc_status_t")]
@@ -32,9 +33,9 @@ pub enum Step {
     Requested,
     /// End: the request was refused and will not be tried.
     Refused,
-    /// The request will be tried, when its turn comes.
+    /// The request will be tried in its turn.
     Accepted,
-    /// Processes that query are told.
+    /// Queries of processes show the resize.
     #[doc(alias = "MPI_RC_STATUS_ANNOUNCED")]
     Announced,
     /// Joiners are being started.
@@ -50,18 +51,18 @@ pub enum Step {
     Agreed,
     /// The window is open: old and new ranks are connected.
     Begun,
-    /// Data are where the new world wants them.
+    /// Data are at their place in the new world.
     Moved,
-    /// End: the world is the new one.
+    /// End: the new world is in effect.
     #[doc(alias = "MPI_RC_STATUS_FINALIZED")]
     Finalized,
-    /// End: the world is the old one, as if nothing had been asked.
+    /// End: the old world continues unchanged.
     #[doc(alias = "MPI_RC_STATUS_ABORTED")]
     Aborted,
 }
 
 impl Step {
-    /// All of them.
+    /// All steps.
     pub const ALL: [Step; 13] = [
         Step::Requested,
         Step::Refused,
@@ -78,7 +79,7 @@ impl Step {
         Step::Aborted,
     ];
 
-    /// Returns true if nothing can follow.
+    /// Returns true if no step can follow.
     pub fn is_end(self) -> bool {
         matches!(self, Step::Refused | Step::Finalized | Step::Aborted)
     }

@@ -1,4 +1,4 @@
-//! Promises of the arbiter.
+//! Tests of the states of requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -350,7 +350,7 @@ fn requests_of_long_ago_are_forgotten() {
     assert!(changes.changes.len() <= 1025);
 }
 
-/// Actions that may come at any moment.
+/// Actions that may occur at any time.
 #[derive(Clone, Debug)]
 enum Deed {
     Request(RequestKind),
@@ -372,7 +372,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         Just(RequestKind::Move)
     ];
     let id = 0..3u64;
-    // The steps that have no call of their own; those that come last more often.
+    // The steps without their own call; the last ones more often.
     let middle = proptest::sample::select(vec![4, 5, 6, 7, 8, 8, 9, 9, 10]);
     prop_oneof![
         6 => wish.prop_map(Deed::Request),

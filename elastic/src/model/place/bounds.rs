@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::PlaceError;
 
-/// The most sizes that [`AllowedSizes::OneOf`] has for a program's own check.
+/// Largest number of sizes that [`AllowedSizes::OneOf`] lists for a program's own check.
 const MOST_LISTED: usize = 4096;
 
 /// Sizes that a program can work with.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Allowed {
-    /// All.
+    /// All sizes.
     #[default]
     Any,
-    /// Multiples of this; of 0, none.
+    /// Multiples of this number; no size if it is 0.
     MultipleOf(u32),
     /// 1, 2, 4, 8 and so on.
     PowerOfTwo,
     /// 1, 4, 9, 16 and so on.
     Square,
-    /// These.
+    /// These sizes.
     OneOf(Vec<u32>),
-    /// Sizes that the program says yes to. Has to give the same answer each time.
+    /// Sizes that the program's check accepts. The check must be deterministic.
     If(Arc<dyn Fn(u32) -> bool + Send + Sync>),
 }
 
@@ -56,7 +56,8 @@ impl fmt::Debug for Allowed {
     }
 }
 
-/// The least and the most processes of a job, and which sizes between them it can work with.
+/// The smallest and largest number of processes of a job, and the sizes between them that it can
+/// work with.
 ///
 /// ```
 /// use elastic::place::{Allowed, Bounds};
@@ -85,12 +86,12 @@ impl Bounds {
         }
     }
 
-    /// The least.
+    /// Smallest size of the range.
     pub fn min(&self) -> u32 {
         self.min
     }
 
-    /// The most.
+    /// Largest size of the range.
     pub fn max(&self) -> u32 {
         self.max
     }
@@ -109,17 +110,17 @@ impl Bounds {
         Err(PlaceError::Size { size, below, above })
     }
 
-    /// The largest size that is no larger than this. Asks for one size after the other.
+    /// Returns the largest size that is at most `size`. Checks one size after the other.
     pub fn at_most(&self, size: u32) -> Option<u32> {
         (self.min..=size.min(self.max)).rev().find(|size| self.allowed.allows(*size))
     }
 
-    /// The smallest size that is no smaller than this. Asks for one size after the other.
+    /// Returns the smallest size that is at least `size`. Checks one size after the other.
     pub fn at_least(&self, size: u32) -> Option<u32> {
         (size.max(self.min)..=self.max).find(|size| self.allowed.allows(*size))
     }
 
-    /// Returns the end of a sentence about the least and the largest size up to `most`.
+    /// Returns the end of a sentence about the smallest and the largest size up to `most`.
     pub(crate) fn range(&self, most: u32) -> String {
         match (self.at_least(1), self.at_most(most)) {
             (Some(least), Some(largest)) if least <= largest => {
@@ -129,8 +130,8 @@ impl Bounds {
         }
     }
 
-    /// Returns the sizes up to `most`, in a form that can be sent to others. A program's own check becomes a list, of the
-    /// smallest few thousand sizes that it accepts.
+    /// Returns the sizes up to `most`, in a form that can be sent to other processes. A program's
+    /// own check becomes a list of the smallest few thousand sizes that it accepts.
     pub fn up_to(&self, most: u32) -> SizeLimits {
         let (min, mut max) = (self.min, self.max.min(most));
         let allowed = match &self.allowed {
@@ -157,7 +158,7 @@ impl Bounds {
     }
 }
 
-/// The sizes that a job can have, as its status says them.
+/// The sizes that a job can have, as its status reports them.
 ///
 /// ```
 /// use elastic::place::{Allowed, Bounds};
@@ -172,7 +173,7 @@ pub struct SizeLimits {
     pub min: u32,
     /// The most ranks.
     pub max: u32,
-    /// The sizes between them.
+    /// The allowed sizes between them.
     pub allowed: AllowedSizes,
 }
 
@@ -181,21 +182,21 @@ pub struct SizeLimits {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AllowedSizes {
-    /// All.
+    /// All sizes.
     #[default]
     Any,
-    /// Multiples of this.
+    /// Multiples of this number.
     MultipleOf(u32),
     /// 1, 2, 4, 8 and so on.
     PowerOfTwo,
     /// 1, 4, 9, 16 and so on.
     Square,
-    /// These, in ascending order.
+    /// These sizes, in ascending order.
     OneOf(Vec<u32>),
 }
 
 impl SizeLimits {
-    /// Returns them as bounds, which find the nearest sizes.
+    /// Returns the sizes as bounds, which find the nearest size.
     ///
     /// # Errors
     /// [`PlaceError::NoSize`] if they leave no size.

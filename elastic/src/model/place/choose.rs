@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::{Loads, Node, NodeState, Nodes, PlaceError};
 use crate::model::member::NodeId;
 
-/// Order in which joiners go to hosts.
+/// Order in which joiners are placed on hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fill {
-    /// Hosts fill up one after the other, and as few as possible are in use. Huber 2021, section 7.2.
+    /// Hosts fill up one after the other, and as few as possible are in use. Huber 2021, section
+    /// 7.2.
     #[default]
     Stack,
-    /// One to each host in turn, from where the last growth stopped. Cera 2012, section 4.1.
+    /// One to each host in turn, continuing where the last growth stopped. Cera 2012, section 4.1.
     RoundRobin,
     /// Each to the host with the lowest load. Cera 2012, section 4.2.
     LeastLoaded,
@@ -41,7 +42,8 @@ impl FromStr for Fill {
     }
 }
 
-/// Place at which round robin stopped. Kept from one growth to the next, so that many small ones spread as well as a large one.
+/// Position of round robin. Kept from one growth to the next, so that many small growths spread as
+/// well as a large one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// The host that was chosen last.
@@ -49,35 +51,37 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Goes by another name of the last host from now on.
+    /// Renames the last host.
     pub(crate) fn rename(&mut self, name: impl FnOnce(&str) -> String) {
         self.last = self.last.take().map(|last| name(&last));
     }
 }
 
-/// A host that joiners can go to.
+/// A host for joiners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site<'a> {
     /// Name of the host.
     pub host: &'a str,
     /// Number of processes on the host.
     pub processes: u32,
-    /// Number of processes that the host takes, one for each core; none where the number is not known, or cores may be shared.
+    /// Number of processes that the host takes, one for each core; `None` if the number is not
+    /// known, or cores may be shared.
     pub slots: Option<u32>,
 }
 
-/// Rule by which hosts are chosen.
+/// Rule for choosing hosts.
 #[derive(Debug)]
 pub struct Choice<'a> {
     /// The order.
     pub fill: Fill,
-    /// Place at which round robin goes on. Moves only if there is room for all.
+    /// Position of round robin. Changes only if there is room for all joiners.
     pub cursor: &'a mut Cursor,
-    /// Loads for [`Fill::LeastLoaded`]; of hosts without samples, the processes for each slot counts.
+    /// Loads for [`Fill::LeastLoaded`]; hosts without samples count by processes per slot.
     pub loads: &'a Loads,
 }
 
-/// Chooses a host for each of `count` joiners, as places in `sites`. No host gets more processes than it has slots.
+/// Chooses a host for each of `count` joiners, as positions in `sites`. No host gets more processes
+/// than it has slots.
 ///
 /// ```
 /// use elastic::place::{Choice, Cursor, Fill, Loads, Site, spread};
@@ -95,7 +99,7 @@ pub struct Choice<'a> {
 /// [`PlaceError::NoRoom`].
 pub fn spread(sites: &[Site<'_>], count: u32, how: Choice<'_>) -> Result<Vec<usize>, PlaceError> {
     let Choice { fill, cursor, loads } = how;
-    // Names may come twice: each host is chosen as the first of its name.
+    // Names may occur twice: each host is chosen by its first occurrence.
     let is_first = |at: usize| sites[..at].iter().all(|other| other.host != sites[at].host);
     let mut joined = vec![0; sites.len()];
     let is_open = |at: usize, joined: &[u32]| {
@@ -138,10 +142,11 @@ pub fn spread(sites: &[Site<'_>], count: u32, how: Choice<'_>) -> Result<Vec<usi
 
 /// Chooses the node of each of `count` joiners, in the order in which they are appended.
 ///
-/// `hosts` names where they may go; empty means all available nodes.
+/// `hosts` names the allowed hosts; empty means all available nodes.
 ///
 /// # Errors
-/// [`PlaceError::NoRoom`]; [`PlaceError::NoSuchHost`] and [`PlaceError::NotAvailable`] for a host that is named.
+/// [`PlaceError::NoRoom`]; [`PlaceError::NoSuchHost`] and [`PlaceError::NotAvailable`] for a named
+/// host.
 pub fn place<'a>(
     nodes: &'a Nodes,
     count: u32,
@@ -164,7 +169,7 @@ pub fn place<'a>(
     Ok(chosen.into_iter().map(|at| eligible[at].id()).collect())
 }
 
-/// Available nodes, or those of the named hosts, in ascending order.
+/// Available nodes, or the nodes of the named hosts, in ascending order.
 fn eligible<'a>(nodes: &'a Nodes, hosts: &[String]) -> Result<Vec<&'a Node>, PlaceError> {
     if hosts.is_empty() {
         return Ok(nodes.iter().filter(|node| node.state() == NodeState::Available).collect());

@@ -3,7 +3,7 @@
 use super::NodeState;
 use crate::model::member::{MemberId, NodeId, UnitId};
 
-/// Why no place was found, or nobody may leave. Nothing has changed.
+/// Why no place was found, or no process may leave. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
@@ -47,7 +47,7 @@ pub enum PlaceError {
         /// True if hosts were named.
         named: bool,
     },
-    /// Nodes do not change from one of these states to the other.
+    /// A change of state that nodes do not make.
     #[error("set_state: {node} ({host}) is {from} and cannot become {to}{}", if *.occupied {" while processes are on it"} else {""})]
     State {
         /// The node.
@@ -56,7 +56,7 @@ pub enum PlaceError {
         host: String,
         /// Its state.
         from: NodeState,
-        /// The state that it was to get.
+        /// The requested state.
         to: NodeState,
         /// True if processes on it are the reason.
         occupied: bool,
@@ -69,7 +69,7 @@ pub enum PlaceError {
         /// The node.
         node: NodeId,
     },
-    /// A process that is on no node.
+    /// A process on no node.
     #[error("{call}: member {member} is on no node")]
     Unplaced {
         /// The call that was refused.
@@ -77,7 +77,7 @@ pub enum PlaceError {
         /// The process.
         member: MemberId,
     },
-    /// A process that is on a node already.
+    /// A process that is already on a node.
     #[error("occupy: member {member} is on {node} already")]
     Placed {
         /// The process.
@@ -106,12 +106,12 @@ pub enum PlaceError {
         /// The process.
         member: MemberId,
     },
-    /// Fewer may leave than were asked for.
+    /// Fewer processes may leave than were requested.
     #[error("leavers: {asked} processes were asked for, {possible} may leave")]
     TooFew {
-        /// Asked for.
+        /// Requested number.
         asked: u32,
-        /// May leave.
+        /// Number that may leave.
         possible: u32,
     },
     /// Units leave as a whole.
@@ -119,9 +119,9 @@ pub enum PlaceError {
         "leavers: {asked} would cut {unit}, whose processes leave together; {fewer} or {more} can leave"
     )]
     Indivisible {
-        /// Asked for.
+        /// Requested number.
         asked: u32,
-        /// The unit that would be cut.
+        /// The unit that would be split.
         unit: UnitId,
         /// The largest number below that can leave; 0 if none can.
         fewer: u32,
@@ -135,28 +135,28 @@ pub enum PlaceError {
     UnitElsewhere {
         /// The unit.
         unit: UnitId,
-        /// Its process elsewhere.
+        /// Its process on another node.
         member: MemberId,
     },
     /// Bounds that no size meets.
     #[error("bounds: no size from {min} to {max} is allowed")]
     NoSize {
-        /// The least.
+        /// Smallest size.
         min: u32,
-        /// The most.
+        /// Largest size.
         max: u32,
     },
     /// A size outside the bounds, or not among the allowed ones.
     #[error("bounds: {size} processes are not allowed{}", nearest(*.below, *.above))]
     Size {
-        /// The size that was wanted.
+        /// The requested size.
         size: u32,
         /// The next smaller allowed one.
         below: Option<u32>,
         /// The next larger allowed one.
         above: Option<u32>,
     },
-    /// A text that names no order in which hosts are chosen.
+    /// A text that names no order of choosing hosts.
     #[error("fill is {text:?}, and it can be stack, round-robin or least-loaded")]
     NoFill {
         /// The text.

@@ -14,12 +14,12 @@ pub struct Reclaim<'a> {
     pub hosts: &'a [String],
 }
 
-/// Chooses the leavers, highest rank first. `ranks` is the world in order of ranks; all of it sits
-/// on nodes.
+/// Chooses the leavers, highest rank first. `ranks` is the world in rank order; each of its
+/// processes is on a node.
 ///
-/// The highest ranks leave, so that those who stay keep theirs; on named hosts the highest there.
-/// Units leave as a whole. The coordinating member, and whoever was started with it and cannot
-/// leave alone, stays. Comprés 2017, section 9.1; Cera 2012, section 4.2.
+/// The highest ranks leave, so that the remaining ones keep their numbers; on named hosts the
+/// highest there. Units leave as a whole. The coordinating member stays, as do processes started
+/// with it that cannot leave alone. Comprés 2017, section 9.1; Cera 2012, section 4.2.
 ///
 /// ```
 /// use elastic::member::{MemberId, NodeId, UnitId};
@@ -49,7 +49,7 @@ pub fn leavers(
     }
     let concerned = |seat: &Seat| named.is_empty() || named.contains(&seat.node);
 
-    // Highest rank first; units in the order in which one of theirs is met on a host concerned.
+    // Highest rank first; units in the order of their first process on an affected host.
     let mut seats = Vec::with_capacity(ranks.len());
     let mut units: BTreeMap<UnitId, Vec<Seat>> = BTreeMap::new();
     let (mut order, mut met) = (Vec::new(), BTreeSet::new());

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most samples that are kept of a host.
+/// Number of samples kept for each host.
 const KEPT: usize = 12;
 
-/// Recent loads of hosts, of which the mean counts: a peak is no reason to avoid a host. M. C. Cera 2012, section 4.2.
+/// Recent loads of hosts, of which the mean counts: a peak is no reason to avoid a host. M. C. Cera
+/// 2012, section 4.2.
 ///
 /// A load is the number of busy processors divided by the number of processors.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,7 +15,8 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Adds a sample of a host; the oldest of it goes when there are many. What is no load is not taken.
+    /// Adds a sample of a host, and drops its oldest one if there are too many. Invalid loads are
+    /// ignored.
     pub fn add(&mut self, host: &str, load: f64) {
         if !load.is_finite() || load < 0.0 {
             return;
@@ -31,7 +33,7 @@ impl Loads {
         self.samples.retain(|host, _| hosts.contains(host));
     }
 
-    /// Returns the mean load of a host, where there are samples.
+    /// Returns the mean load of a host, if there are samples.
     pub fn mean(&self, host: &str) -> Option<f64> {
         let samples = self.samples.get(host).filter(|samples| !samples.is_empty())?;
         Some(samples.iter().sum::<f64>() / samples.len() as f64)

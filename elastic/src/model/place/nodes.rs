@@ -1,4 +1,4 @@
-//! The nodes of a job, their slots, and who sits there.
+//! The nodes of a job, their slots, and the processes in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,13 +12,13 @@ use crate::model::member::{MemberId, NodeId, UnitId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
-    /// Known, but not given to the job, or not known to be reachable.
+    /// Known, but not assigned to the job, or not known to be reachable.
     Candidate,
     /// The job may start processes there.
     Available,
-    /// The node has to be given back: it gets no new processes, and those there leave.
+    /// The node has to be given back: it gets no new processes, and its processes leave.
     Leaving,
-    /// Given back or lost. If the host comes again it is another node.
+    /// Given back or lost. If the host returns it counts as another node.
     Gone,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// A process and where it is.
+/// A process and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
     /// The process.
@@ -42,8 +42,8 @@ pub struct Seat {
     pub node: NodeId,
     /// Unit that the process leaves with.
     pub unit: UnitId,
-    /// True if it can never leave: under some MPIs the nodes that were started with the
-    /// job.
+    /// True if the process can never leave: with some MPIs, processes on the nodes that the job was
+    /// launched on.
     pub rigid: bool,
 }
 
@@ -54,12 +54,12 @@ pub struct Node {
     host: String,
     slots: u32,
     state: NodeState,
-    /// By slot; behind the last slot those who are too many.
+    /// Processes by slot; processes beyond the number of slots follow.
     seats: Vec<Option<Seat>>,
 }
 
 impl Node {
-    /// Number of the node, which is its place in the order of slots.
+    /// Number of the node, which is its position in the order of slots.
     pub fn id(&self) -> NodeId {
         self.id
     }
@@ -69,7 +69,7 @@ impl Node {
         &self.host
     }
 
-    /// Number of processes that it takes without sharing a core: one for each core.
+    /// Number of processes that the node takes without sharing a core: one for each core.
     pub fn slots(&self) -> u32 {
         self.slots
     }
@@ -79,25 +79,25 @@ impl Node {
         self.state
     }
 
-    /// Processes that are there, in order of slots.
+    /// Processes on the node, in order of slots.
     pub fn seats(&self) -> impl Iterator<Item = &Seat> {
         self.seats.iter().flatten()
     }
 
-    /// Number of processes that are there.
+    /// Number of processes on the node.
     pub fn processes(&self) -> u32 {
         self.seats().count() as u32
     }
 
-    /// Number of processes that can come without sharing a core.
+    /// Number of processes that can be added without sharing a core.
     pub fn free(&self) -> u32 {
         let slots = self.seats.iter().take(self.slots as usize);
         slots.filter(|seat| seat.is_none()).count() as u32
     }
 }
 
-/// All nodes that a job has or had, in the order in which it came to know them. Slots are
-/// numbered node by node in that order.
+/// All nodes that a job has or had, in the order in which it learned of them. Slots are numbered
+/// node by node in that order.
 ///
 /// ```
 /// use elastic::place::{NodeState, Nodes};
@@ -120,7 +120,7 @@ impl Nodes {
         Nodes::default()
     }
 
-    /// A node more. Its host must not be that of a node that is not gone.
+    /// Adds a node. Its host must not be that of another node, unless that node is gone.
     pub fn add(
         &mut self,
         host: impl Into<String>,
@@ -140,34 +140,34 @@ impl Nodes {
         Ok(id)
     }
 
-    /// All nodes, those that are gone too.
+    /// All nodes, including gone ones.
     pub fn iter(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter()
     }
 
-    /// The node of this number.
+    /// Returns the node with this number.
     pub fn get(&self, node: NodeId) -> Option<&Node> {
         self.nodes.get(node.0 as usize)
     }
 
-    /// The node of this host that is not gone.
+    /// Returns the node of this host that is not gone.
     pub fn by_host(&self, host: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.host == host && node.state != NodeState::Gone)
     }
 
-    /// Free slots of available nodes.
+    /// Number of free slots on available nodes.
     pub fn free(&self) -> u32 {
         let available = self.nodes.iter().filter(|node| node.state == NodeState::Available);
         available.map(Node::free).sum()
     }
 
-    /// Place of a process.
+    /// Returns the place of a process.
     pub fn seat(&self, member: MemberId) -> Option<&Seat> {
         self.nodes.iter().flat_map(Node::seats).find(|seat| seat.member == member)
     }
 
-    /// The number of the slot of a process, counted node by node; `None` if it is on no node, or one
-    /// too many on its node.
+    /// Returns the number of a process's slot, counted node by node; `None` if the process is on no
+    /// node, or beyond the slots of its node.
     pub fn slot(&self, member: MemberId) -> Option<u64> {
         let seat = self.seat(member)?;
         let before: u64 =
@@ -178,8 +178,9 @@ impl Nodes {
         Some(before + at as u64)
     }
 
-    /// A candidate becomes available, an available one leaving, a leaving one gone or, if the
-    /// resize was aborted, available again. A node is gone once it is empty.
+    /// Changes the state of a node: from candidate to available, from available to leaving, from
+    /// leaving to gone or, if the resize was aborted, back to available. A node becomes gone only
+    /// once it is empty.
     pub fn set_state(&mut self, node: NodeId, to: NodeState) -> Result<(), PlaceError> {
         use NodeState::{Available, Candidate, Gone, Leaving};
         let missing = PlaceError::NoSuchNode { call: "set_state", node };
@@ -200,8 +201,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// Records that these processes have come, each in the lowest free slot of its node, or behind the last
-    /// slot if all are taken: whether that is wanted is decided before.
+    /// Records that these processes have joined, each in the lowest free slot of its node, or after
+    /// the last slot if all are taken: the caller has decided that this is wanted.
     pub fn occupy(&mut self, seats: &[Seat]) -> Result<(), PlaceError> {
         let mut taken = self.by_member();
         for seat in seats {
@@ -222,7 +223,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Records that these processes have gone. Returns the nodes that have become empty.
+    /// Records that these processes have left. Returns the nodes that have become empty.
     pub fn vacate(&mut self, members: &[MemberId]) -> Result<Vec<NodeId>, PlaceError> {
         let seats = self.by_member();
         let mut touched = BTreeSet::new();
@@ -246,7 +247,7 @@ impl Nodes {
         Ok(touched.into_iter().filter(empty).collect())
     }
 
-    /// All seats, for many questions at once.
+    /// Returns all seats by member, for repeated lookups.
     pub(super) fn by_member(&self) -> BTreeMap<MemberId, Seat> {
         self.nodes.iter().flat_map(Node::seats).map(|seat| (seat.member, *seat)).collect()
     }

@@ -1,4 +1,4 @@
-//! Promises of placing.
+//! Tests of placement.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ fn hosts(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Joiners on the nodes that `place` chose, ids counted from `first`, each a unit or each node one.
+/// Joiners on the nodes that `place` chose, with ids from `first`; each joiner or each node is a
+/// unit.
 fn seats(first: u64, chosen: &[NodeId], node_units: bool) -> Vec<Seat> {
     let unit = |index: u64, node: NodeId| {
         UnitId(if node_units { first * 1000 + u64::from(node.0) } else { first + index })
@@ -129,7 +130,7 @@ fn least_loaded_goes_by_mean_or_processes_without_samples() {
         place(&nodes, count, &[], how).unwrap()
     };
     assert_eq!(least(&loads, 4), [2, 0, 0, 1].map(NodeId), "1/4, 2/4 and 0/2 in use");
-    // One peak is not the mean, and what is no load is not taken.
+    // One peak is not the mean, and invalid loads are ignored.
     for load in [9.0, 0.0, 0.0, f64::NAN, -1.0] {
         loads.add("n2", load);
     }
@@ -152,7 +153,7 @@ fn no_core_is_shared_unless_forced() {
     };
     assert!(stack(7, &[]).is_err());
     assert_eq!(stack(3, &["n0"]), Err(PlaceError::NoRoom { asked: 3, free: 2, named: true }));
-    // Where cores may be shared, slots are not counted.
+    // If cores may be shared, slots are not counted.
     let sites = ["a", "b"].map(|host| Site { host, processes: 2, slots: None });
     let (mut cursor, loads) = (Cursor::default(), Loads::default());
     let how = Choice { fill: Fill::LeastLoaded, cursor: &mut cursor, loads: &loads };

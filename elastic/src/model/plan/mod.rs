@@ -1,4 +1,4 @@
-//! Scripted plans: when the world is to have which size, in a text that people write.
+//! Scripted plans: which size the world is to have at which time, in a text written by people.
 //!
 //! ```text
 //! # three hosts, one after the other
@@ -9,12 +9,13 @@
 //! at iteration 70: leave n2
 //! ```
 //!
-//! One step a line; `#` begins a comment. `at` counts the iterations that the program reports, `after` the
-//! time since the job began (`ms`, `s`, `min`, `h`). `size`, `grow` and `shrink` are followed by a number of
-//! ranks, and by `on` or `from` and hosts with commas between them if they matter. `leave` names hosts that
-//! nobody is to be on, `move` those whose ranks go to others. `grace` says how long the resize may take.
+//! Each line is one step; `#` begins a comment. `at` counts the iterations that the program
+//! reports, `after` the time since the start of the job (`ms`, `s`, `min`, `h`). `size`, `grow` and
+//! `shrink` take a number of ranks, and optionally `on` or `from` with hosts separated by commas.
+//! `leave` names hosts that all ranks leave, `move` hosts from which the ranks move to others.
+//! `grace` limits the duration of the resize.
 //!
-//! [`Plan`] is the text taken apart, [`Player`] says which steps are due.
+//! [`Plan`] is the parsed text, [`Player`] returns the steps that are due.
 
 mod parse;
 mod player;
@@ -29,15 +30,15 @@ pub use player::Player;
 
 use crate::model::change::Request;
 
-/// The longest text in bytes.
+/// Largest length of the text in bytes.
 pub const LONGEST_TEXT: usize = 1 << 20;
-/// The most steps.
+/// Largest number of steps.
 pub const MOST_STEPS: usize = 10_000;
-/// The most ranks that a step can ask for.
+/// Largest number of ranks in a step.
 pub const MOST_RANKS: u32 = 1 << 20;
-/// The most hosts that a step can name.
+/// Largest number of hosts in a step.
 pub const MOST_HOSTS: usize = 1024;
-/// The longest time.
+/// Longest time.
 pub const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Time at which a step is due.
@@ -45,7 +46,7 @@ pub const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 3600);
 pub enum When {
     /// When the program begins this iteration.
     Iteration(u64),
-    /// This long after the job began; in whole milliseconds.
+    /// When this time, in whole milliseconds, has passed since the start of the job.
     After(Duration),
 }
 
@@ -54,7 +55,7 @@ pub enum When {
 pub struct Step {
     /// Time at which the step is due.
     pub when: When,
-    /// The request made then; its origin is `plan`.
+    /// The request to make; its origin is `plan`.
     pub request: Request,
 }
 

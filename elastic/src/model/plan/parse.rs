@@ -1,4 +1,4 @@
-//! Text to plan.
+//! Parser of plans.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{LONGEST_TEXT, LONGEST_TIME, MOST_HOSTS, MOST_RANKS, MOST_STEPS, Plan, Step, When};
 use crate::model::change::{Request, RequestKind};
 
-/// Place of the fault in a text that is no plan, and the cause.
+/// Position of the error in an invalid plan, and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("plan, line {line}, column {column}: {cause}")]
 pub struct PlanError {
@@ -14,7 +14,7 @@ pub struct PlanError {
     pub line: usize,
     /// Column in characters, counted from 1.
     pub column: usize,
-    /// The fault there.
+    /// The error there.
     pub cause: String,
 }
 
@@ -152,13 +152,13 @@ fn hosts(words: &mut Words<'_>) -> Result<Vec<String>, PlanError> {
     Ok(hosts)
 }
 
-/// Names and addresses; nothing that ends a word, a list or a line.
+/// Returns true for characters of names and addresses, which do not end a word, a list or a line.
 fn may_be_in_a_host(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | ':' | '[' | ']' | '%')
 }
 
-/// The time of a word like `30s` or `2.5min`: a number with at most so many digits behind its point as whole
-/// milliseconds have, and a unit. `None` for other words.
+/// Parses a duration like `30s` or `2.5min`: a number with no more decimal places than whole
+/// milliseconds need, and a unit. `None` for other words.
 pub fn duration(word: &str) -> Option<Duration> {
     let unit = word.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
     let (number, unit) = word.split_at(unit);
@@ -183,12 +183,12 @@ pub fn duration(word: &str) -> Option<Duration> {
     (time <= LONGEST_TIME).then_some(time)
 }
 
-/// The words of a line and where they stand.
+/// The words of a line and their positions.
 struct Words<'a> {
     words: Vec<(usize, &'a str)>,
     next: usize,
     line: usize,
-    /// One behind the last character before a comment.
+    /// Position after the last character before a comment.
     end: usize,
 }
 
@@ -250,7 +250,7 @@ impl<'a> Words<'a> {
         read(word).ok_or_else(|| self.unexpected(expected))
     }
 
-    /// Reads a word that may have a colon behind it.
+    /// Reads a word that may be followed by a colon.
     fn parse_before_colon<T>(
         &mut self,
         expected: &str,
@@ -259,7 +259,7 @@ impl<'a> Words<'a> {
         self.parse(expected, |word| read(word.strip_suffix(':').unwrap_or(word)))
     }
 
-    /// The word that was taken last is not the expected one.
+    /// Returns an error for the word that was taken last.
     fn unexpected(&self, expected: &str) -> PlanError {
         let found: String = self
             .words
@@ -268,13 +268,13 @@ impl<'a> Words<'a> {
         self.at_last(format!("{expected}, not {found:?}"))
     }
 
-    /// An error at the word that was taken last.
+    /// Returns an error at the word that was taken last.
     fn at_last(&self, cause: String) -> PlanError {
         let column = self.words.get(self.next.saturating_sub(1)).map_or(1, |(column, _)| *column);
         PlanError { line: self.line, column, cause }
     }
 
-    /// An error at the next word, or at the end.
+    /// Returns an error at the next word, or at the end.
     fn wrong(&self, cause: String) -> PlanError {
         let column = self.words.get(self.next).map_or(self.end, |(column, _)| *column);
         PlanError { line: self.line, column, cause }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Plan, When};
 use crate::model::change::Request;
 
-/// Goes through a plan and gives each step once.
+/// Goes through a plan and returns each step once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,13 +22,13 @@ pub struct Player {
 }
 
 impl Player {
-    /// Before the first step.
+    /// Starts before the first step.
     pub fn new(plan: Plan) -> Player {
         Player { waiting: plan.steps }
     }
 
-    /// Returns the requests that are due now, in the order of the lines: the program begins this
-    /// iteration, and the job began this long ago. Nothing is given twice.
+    /// Returns the requests that are due, in the order of the lines, when the program begins this
+    /// iteration, this long after the start of the job. Each is returned once.
     pub fn due(&mut self, iteration: u64, since_start: Duration) -> Vec<Request> {
         let is_due = |step: &super::Step| match step.when {
             When::Iteration(number) => number <= iteration,
@@ -42,7 +42,7 @@ impl Player {
         due.into_iter().map(|step: super::Step| step.request).collect()
     }
 
-    /// The lowest iteration and the earliest time at which a step is due.
+    /// Returns the lowest iteration and the earliest time at which a step is due.
     pub fn next(&self) -> (Option<u64>, Option<Duration>) {
         let iterations = self.waiting.iter().filter_map(|step| match step.when {
             When::Iteration(number) => Some(number),
@@ -55,7 +55,7 @@ impl Player {
         (iterations.min(), times.min())
     }
 
-    /// Returns true if every step was given.
+    /// Returns true if every step has been returned.
     pub fn is_done(&self) -> bool {
         self.waiting.is_empty()
     }

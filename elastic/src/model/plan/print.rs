@@ -1,4 +1,4 @@
-//! Plan to text, in one form.
+//! Prints plans in a canonical form.
 
 use std::fmt;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Seconds with as many places as are needed for the milliseconds.
+/// Formats seconds with as many decimal places as the milliseconds need.
 fn seconds(time: Duration) -> String {
     let (whole, ms) = (time.as_secs(), time.subsec_millis());
     if ms == 0 {

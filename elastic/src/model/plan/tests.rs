@@ -1,4 +1,4 @@
-//! Promises of plans.
+//! Tests of plans.
 
 use std::time::Duration;
 

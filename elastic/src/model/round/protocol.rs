@@ -1,18 +1,19 @@
-//! The words of the protocol and their transitions, free of system calls and generic over the atomic, so that the
-//! model checker runs the same code as the processes do.
+//! The words of the protocol and their transitions, without system calls and generic over the
+//! atomic, so that the model checker runs the same code as the processes.
 
 use std::sync::atomic::Ordering;
 
 use quo::atomic_word::AtomicWord;
 
-/// Nothing is pending.
+/// No resize is pending.
 pub const QUIET: u64 = 0;
-/// Something is pending, and the round in which everybody enters is not known yet.
+/// A resize is pending, and the round in which all ranks enter is not known yet.
 pub const RAISED: u64 = u64::MAX;
 
 const HELD: u64 = 1;
 
-/// The word that the ranks of a node look at in every probe: [`QUIET`], [`RAISED`], or the agreed round.
+/// The word that the ranks of a node read in every probe: [`QUIET`], [`RAISED`], or the agreed
+/// round.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Signal<A>(A);
@@ -25,7 +26,7 @@ pub struct Slot<A>(A);
 /// Result of a probe.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Go on with the program.
+    /// Continue with the program.
     Go,
     /// Every rank enters the resize at this round.
     Enter,
@@ -35,67 +36,67 @@ pub enum Probe {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
-/// Way in which a held rank waits.
+/// How a held rank waits.
 pub trait Hold<A> {
-    /// Sleeps while the word is [`RAISED`], or for less long.
+    /// Sleeps while the word is [`RAISED`], or returns earlier.
     ///
     /// # Errors
-    /// [`Interrupted`] when there is no use in waiting any more: the agents are gone.
+    /// [`Interrupted`] when waiting is of no use any more: the agents have ended.
     fn hold(&mut self, word: &A) -> Result<(), Interrupted>;
 }
 
 impl<A: AtomicWord> Signal<A> {
-    /// A word that says [`QUIET`].
+    /// Makes a word with the value [`QUIET`].
     #[cfg(any(test, loom))]
     pub fn new(word: A) -> Self {
         Self(word)
     }
 
-    /// Its present value.
+    /// Returns the present value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// The word itself, to sleep on.
+    /// Returns the word itself, to sleep on.
     pub fn word(&self) -> &A {
         &self.0
     }
 
-    /// Raises it. The agent then reads the [`floor`].
+    /// Raises the signal. The agent then reads the [`floor`].
     pub fn raise(&self) {
         self.0.store(RAISED, Ordering::Release);
         A::fence();
     }
 
-    /// Tells the agreed round; sleepers have to be woken afterwards.
+    /// Stores the agreed round; sleepers have to be woken afterwards.
     pub fn tell(&self, round: u64) {
         self.0.store(round, Ordering::Release);
     }
 
-    /// Nothing is pending any more; sleepers have to be woken afterwards.
+    /// Lowers the signal: nothing is pending any more; sleepers have to be woken afterwards.
     pub fn lower(&self) {
         self.0.store(QUIET, Ordering::Release);
     }
 }
 
 impl<A: AtomicWord> Slot<A> {
-    /// A slot of a rank before its first probe.
+    /// Makes the slot of a rank before its first probe.
     #[cfg(any(test, loom))]
     pub fn new(word: A) -> Self {
         Self(word)
     }
 
-    /// Before the first probe of a new epoch.
+    /// Resets the slot before the first probe of a new epoch.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Release);
     }
 
-    /// The round that the rank has come to.
+    /// Returns the round that the rank has reached.
     pub fn round(&self) -> u64 {
         self.0.load(Ordering::Acquire) >> 1
     }
 
-    /// The first round that the rank cannot have passed.
+    /// Returns the first round that the rank cannot have passed.
     fn floor(&self) -> u64 {
         let state = self.0.load(Ordering::Acquire);
         (state >> 1) + u64::from(state & HELD == 0)
@@ -110,17 +111,17 @@ impl<A: AtomicWord> Slot<A> {
     }
 }
 
-/// The first round that none of these ranks can have passed, once the word is raised.
+/// Returns the first round that none of these ranks can have passed, once the word is raised.
 pub fn floor<'a, A: AtomicWord + 'a>(slots: impl IntoIterator<Item = &'a Slot<A>>) -> u64 {
     slots.into_iter().map(Slot::floor).max().unwrap_or(0)
 }
 
-/// The round in which everybody enters, from the floors of all nodes.
+/// Returns the round in which all ranks enter, from the floors of all nodes.
 pub fn agree(floors: impl IntoIterator<Item = u64>) -> u64 {
     floors.into_iter().max().unwrap_or(0).max(1)
 }
 
-/// One probe, the `round`-th of this rank; rounds begin at 1.
+/// Makes one probe, the `round`-th of this rank; rounds begin at 1.
 ///
 /// # Errors
 /// [`Interrupted`] when `hold` gives up.
@@ -161,7 +162,7 @@ fn pending<A: AtomicWord>(
                 }
             }
             agreed if round < agreed => {
-                // Nobody reads it before all have entered, by when it was written again.
+                // The word is read only after all ranks have entered, by when it was written again.
                 slot.enter(round);
                 return Ok(Probe::Go);
             }

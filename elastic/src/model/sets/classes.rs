@@ -1,4 +1,4 @@
-//! The sets that a resize is bound to, and those that follow it on their own.
+//! The sets that a resize is bound to, and the sets that follow it automatically.
 
 use super::set::{IDEAL_SIZE_HINT, ProcessSet};
 use super::{Members, Registry, SetName, SetsError};
@@ -10,8 +10,8 @@ impl Registry {
         self.maximal_active(|_| true)
     }
 
-    /// The reference-counted sets of a delta: the malleable ones that have members in it. A shrink
-    /// is bound to all of them, and done once each has accepted it. Definition 3, `X_c`.
+    /// The reference-counted sets of a delta: the malleable ones that share members with it. A
+    /// shrink is bound to all of them, and done once each has accepted it. Definition 3, `X_c`.
     pub fn reference_counted(&self, delta: &SetName) -> Result<Vec<SetName>, SetsError> {
         let not_open = || SetsError::NoOpenDelta { call: "reference_counted", name: delta.clone() };
         self.deltas.get(delta).filter(|delta| delta.open).ok_or_else(not_open)?;
@@ -19,9 +19,9 @@ impl Registry {
         Ok(self.maximal_active(|members| !members.is_disjoint(&set.members)))
     }
 
-    /// The recursively affected sets: inactive ones that an operation on a set with the members
-    /// `first` and a delta with the members `delta` carries along, because they have members in
-    /// the delta or contain the set and more. Definition 4, `X_a`.
+    /// The recursively affected sets: inactive sets that follow an operation on a set with the
+    /// members `first` and a delta with the members `delta`, because they share members with the
+    /// delta or properly contain the set. Definition 4, `X_a`.
     pub fn affected(&self, first: &Members, delta: &Members) -> Vec<SetName> {
         self.domain_sets()
             .filter(|(_, set)| !set.attributes.active)
@@ -32,9 +32,9 @@ impl Registry {
             .collect()
     }
 
-    /// Returns the malleable set that a growth goes to: the one that lacks most members to its ideal size (hint
-    /// `mpi_ps_sched_opt`), and among equals the one created first. A set without the hint lacks
-    /// none, one that is larger than its ideal is the last to be chosen. `None` without active sets.
+    /// Returns the malleable set that a growth goes to: the set that is furthest below its ideal
+    /// size (hint `mpi_ps_sched_opt`), and among equals the one created first. A set without the
+    /// hint counts as ideal; a set above its ideal size is chosen last. `None` without active sets.
     pub fn growth_target(&self) -> Option<SetName> {
         let lacking = |set: &ProcessSet| {
             let ideal = set.attributes.hints.get(IDEAL_SIZE_HINT)?.parse::<u64>().ok()?;

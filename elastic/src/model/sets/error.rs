@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{SetName, SetOp};
 use crate::model::member::MemberId;
 
-/// Why a request was refused. The registry is as it was before, and every copy that was asked the
-/// same gives the same error.
+/// Why a request was refused. The registry is unchanged, and every copy that processes the same
+/// request returns the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetsError {
-    /// A text that is no name of a process set.
+    /// An invalid name of a process set.
     #[error("process set name {name:?}: {cause}")]
     BadName {
         /// The text, shortened.
@@ -23,7 +23,7 @@ pub enum SetsError {
     Unknown {
         /// The call that was refused.
         call: &'static str,
-        /// The name that was asked for.
+        /// The requested name.
         name: SetName,
     },
     /// The set has lost its last member and was deleted; its name is kept until it is pruned.
@@ -31,7 +31,7 @@ pub enum SetsError {
     Deleted {
         /// The call that was refused.
         call: &'static str,
-        /// The name that was asked for.
+        /// The requested name.
         name: SetName,
     },
     /// The result would have no member.
@@ -51,76 +51,76 @@ pub enum SetsError {
     Gone {
         /// The call that was refused.
         call: &'static str,
-        /// The set they would come from.
+        /// The set that contains them.
         name: SetName,
     },
-    /// The application may not make or change a set of this name.
+    /// The application may not make or change a set with this name.
     #[error("{call}: {name} is not below {application}, where the application's own sets are")]
     NotTheApplications {
         /// The call that was refused.
         call: &'static str,
-        /// The name that was wanted.
+        /// The requested name.
         name: SetName,
         /// The application's domain.
         application: SetName,
     },
-    /// The wanted name belongs to another set.
+    /// The requested name belongs to another set.
     #[error("{call}: {name} exists; only a result of {name} itself may take its name")]
     NameTaken {
         /// The call that was refused.
         call: &'static str,
-        /// The name that was wanted.
+        /// The requested name.
         name: SetName,
     },
-    /// The set is not one that says who joins or leaves.
+    /// The set is not an open delta.
     #[error("{call}: {name} is no delta of a resize that is under way")]
     NoOpenDelta {
         /// The call that was refused.
         call: &'static str,
-        /// The name that was given.
+        /// The given name.
         name: SetName,
     },
     /// A delta without members.
     #[error("define: the resize has neither joiners nor leavers")]
     NobodyInDelta,
-    /// An id that once meant another process.
+    /// An id that once identified another process.
     #[error("define: member {member} exists or existed; ids are never reused")]
     IdReused {
         /// The id.
         member: MemberId,
     },
-    /// A process that cannot leave because it is not there.
+    /// A process that cannot leave because it is not a member.
     #[error("define: member {member} cannot leave: the member is not there, or is already leaving")]
     NotThere {
         /// The id.
         member: MemberId,
     },
-    /// The parts do not make up the set.
+    /// The parts do not add up to the set.
     #[error(
         "split: parts of {sum} members in all, all of them at least 1, do not make up {name} with its {size}"
     )]
     BadParts {
-        /// The set to be split.
+        /// The set to split.
         name: SetName,
-        /// Its members.
+        /// Number of its members.
         size: u64,
-        /// The members of all parts together.
+        /// Number of members in all parts.
         sum: u64,
     },
-    /// A set that is still there cannot be pruned.
+    /// A set in use cannot be pruned.
     #[error("prune: {name} is in use; only deleted sets and deltas of ended resizes are pruned")]
     InUse {
         /// The set.
         name: SetName,
     },
-    /// A hint, key or value that is too long or has no proper name.
+    /// A hint, key or value that is too long or has an invalid name.
     #[error("{call}: {what} {key:?} for {name}: {cause}")]
     BadEntry {
         /// The call that was refused.
         call: &'static str,
         /// `hint` or `key`.
         what: &'static str,
-        /// The set it was meant for.
+        /// Its set.
         name: SetName,
         /// The key, shortened.
         key: String,
@@ -130,19 +130,19 @@ pub enum SetsError {
     /// Operations of several processes have to be applied in one order.
     #[error("apply: got operation {given}, expected operation {expected}")]
     OutOfOrder {
-        /// The number that came.
+        /// The number of the given operation.
         given: u64,
-        /// The number that has to come.
+        /// The number of the expected operation.
         expected: u64,
     },
 }
 
-/// The kinds of [`SetsError`], as they travel between processes.
+/// The kinds of [`SetsError`], as processes exchange them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SetsErrorKind {
-    /// A text that is no name of a process set.
+    /// An invalid name of a process set.
     BadName,
     /// The set does not exist.
     Unknown,
@@ -152,23 +152,23 @@ pub enum SetsErrorKind {
     EmptyResult,
     /// The operation would bring back processes that have left for good.
     Gone,
-    /// The application may not make or change a set of this name.
+    /// The application may not make or change a set with this name.
     NotTheApplications,
-    /// The wanted name belongs to another set.
+    /// The requested name belongs to another set.
     NameTaken,
-    /// The set is not one that says who joins or leaves.
+    /// The set is not an open delta.
     NoOpenDelta,
     /// A delta without members.
     NobodyInDelta,
-    /// An id that once meant another process.
+    /// An id that once identified another process.
     IdReused,
-    /// A process that cannot leave because it is not there.
+    /// A process that cannot leave because it is not a member.
     NotThere,
-    /// The parts do not make up the set.
+    /// The parts do not add up to the set.
     BadParts,
-    /// A set that is still there cannot be pruned.
+    /// A set in use cannot be pruned.
     InUse,
-    /// A hint, key or value that is too long or has no proper name.
+    /// A hint, key or value that is too long or has an invalid name.
     BadEntry,
     /// Operations of several processes have to be applied in one order.
     OutOfOrder,

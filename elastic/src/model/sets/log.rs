@@ -1,16 +1,16 @@
-//! The same operations in the same order give every rank the same registry.
+//! Operations on the registry: in the same order they give every rank the same registry.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AttributeChange, DeltaEnd, DeltaKind, Members, Registry, SetName, SetOp, SetsError};
 use crate::model::member::MemberId;
 
-/// A change of the registry, as it travels between ranks.
+/// A change of the registry, as ranks exchange it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// [`Registry::operate`].
     Operate {
-        /// The process that asks.
+        /// The calling process.
         caller: MemberId,
         /// The operation.
         op: SetOp,
@@ -18,39 +18,39 @@ pub enum Operation {
         first: SetName,
         /// The other set.
         second: SetName,
-        /// The wanted name.
+        /// The requested name.
         target: Option<SetName>,
-        /// Attributes that are not to be inherited.
+        /// Attributes that are not inherited.
         attributes: AttributeChange,
     },
     /// [`Registry::update`].
     Update {
-        /// Of which set.
+        /// The set.
         target: SetName,
         /// The attributes.
         attributes: AttributeChange,
     },
     /// [`Registry::split`].
     Split {
-        /// The process that asks.
+        /// The calling process.
         caller: MemberId,
         /// The set.
         set: SetName,
-        /// Into how many each.
+        /// Size of each part.
         sizes: Vec<u64>,
-        /// Below which name.
+        /// Prefix of the parts' names.
         below: SetName,
     },
     /// [`Registry::define_delta`].
     Define {
-        /// True if they join or leave.
+        /// Whether the members join or leave.
         kind: DeltaKind,
         /// The members.
         members: Members,
     },
     /// [`Registry::conclude_delta`].
     Conclude {
-        /// Of which resize.
+        /// The delta of the resize.
         delta: SetName,
         /// Its end.
         end: DeltaEnd,
@@ -64,21 +64,21 @@ pub enum Operation {
     Publish {
         /// The process that publishes.
         publisher: MemberId,
-        /// The set that has it.
+        /// The set that gets the value.
         set: SetName,
-        /// Under which key.
+        /// The key.
         key: String,
         /// The value.
         value: Vec<u8>,
     },
     /// [`Registry::withdraw`].
     Withdraw {
-        /// The set that has it.
+        /// The set that has the value.
         set: SetName,
         /// The key.
         key: String,
     },
-    /// All of these or none.
+    /// All of these operations or none.
     Batch(Vec<Operation>),
 }
 
@@ -89,16 +89,17 @@ pub enum Outcome {
     Set(SetName),
     /// These sets were made.
     Sets(Vec<SetName>),
-    /// A value of this version was published; [`Waiters::wake`](super::Waiters::wake) says for whom.
+    /// A value of this version was published; [`Waiters::wake`](super::Waiters::wake) returns its
+    /// waiters.
     Published(u64),
-    /// Nothing to be named.
+    /// Done, without a name or value to return.
     Done,
     /// Result of each operation of a batch.
     Batch(Vec<Outcome>),
 }
 
 impl Registry {
-    /// Carries out an operation; all of it or nothing.
+    /// Carries out an operation, completely or not at all.
     pub fn apply(&mut self, operation: &Operation) -> Result<Outcome, SetsError> {
         match operation {
             Operation::Operate { caller, op, first, second, target, attributes } => self
@@ -132,10 +133,10 @@ impl Registry {
     }
 }
 
-/// A registry and the number of operations it has seen: sent to joiners, and kept by every rank.
+/// A registry and the number of operations applied to it: sent to joiners, and kept by every rank.
 ///
-/// One rank numbers the operations of all from 0; each rank applies them in that order. An
-/// operation that fails counts too: it fails everywhere, and changes nothing anywhere.
+/// One rank numbers the operations of all ranks from 0; each rank applies them in that order. A
+/// failed operation counts, too: it fails on all ranks and changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replica {
     registry: Registry,
@@ -143,23 +144,23 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Before the first operation.
+    /// Starts before the first operation.
     pub fn new(registry: Registry) -> Replica {
         Replica { registry, applied: 0 }
     }
 
-    /// The sets as they are now.
+    /// Returns the present sets.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Number of operations applied, which is the number of the next.
+    /// Number of operations applied, which is the number of the next operation.
     pub fn applied(&self) -> u64 {
         self.applied
     }
 
-    /// Applies the operation with this number. Returns `Ok(None)` for one that was applied before,
-    /// so that a message may come twice, and [`SetsError::OutOfOrder`] if one is missing.
+    /// Applies the operation with this number. Returns `Ok(None)` for an operation applied before,
+    /// so that a message may arrive twice, and [`SetsError::OutOfOrder`] if one is missing.
     pub fn apply(
         &mut self,
         number: u64,

@@ -1,4 +1,4 @@
-//! Many member ids in little room.
+//! Sets of member ids in compact form.
 
 use std::fmt;
 
@@ -31,7 +31,8 @@ impl Members {
         Members { ranges: Vec::new() }
     }
 
-    /// Members from `first` to `last`, both included; none if `last` is before `first`.
+    /// Makes the set of members from `first` to `last`, both included; empty if `last` is before
+    /// `first`.
     pub fn range(first: MemberId, last: MemberId) -> Members {
         if first > last {
             return Members::new();
@@ -39,20 +40,19 @@ impl Members {
         Members { ranges: vec![(first.0, last.0)] }
     }
 
-    /// Number of members. More than `u64::MAX` cannot be made but by the full range, which counts
-    /// as `u64::MAX`.
+    /// Number of members. Only the full range has more than `u64::MAX`, and counts as `u64::MAX`.
     pub fn len(&self) -> u64 {
         self.ranges
             .iter()
             .fold(0, |sum: u64, &(first, last)| sum.saturating_add(last - first).saturating_add(1))
     }
 
-    /// Returns true if there is nobody.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Returns true if this one is among them.
+    /// Returns true if the set contains this member.
     pub fn contains(&self, member: MemberId) -> bool {
         let after = self.ranges.partition_point(|&(first, _)| first <= member.0);
         after > 0 && self.ranges[after - 1].1 >= member.0
@@ -68,7 +68,7 @@ impl Members {
         self.ranges.iter().map(|&(first, last)| (MemberId(first), MemberId(last)))
     }
 
-    /// Members of either.
+    /// Members of either set.
     #[must_use]
     pub fn union(&self, other: &Members) -> Members {
         self.combine(other, |left, right| left || right)
@@ -80,29 +80,30 @@ impl Members {
         self.combine(other, |left, right| left && !right)
     }
 
-    /// Members of both.
+    /// Members of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Members) -> Members {
         self.combine(other, |left, right| left && right)
     }
 
-    /// Returns true if nobody is in both.
+    /// Returns true if the sets share no member.
     pub fn is_disjoint(&self, other: &Members) -> bool {
         self.intersection(other).is_empty()
     }
 
-    /// Returns true if everybody here is there too.
+    /// Returns true if `other` contains all members of this set.
     pub fn is_subset(&self, other: &Members) -> bool {
         self.difference(other).is_empty()
     }
 
-    /// Returns true if everybody here is there too, and somebody else.
+    /// Returns true if `other` contains all members of this set, and more.
     pub fn is_proper_subset(&self, other: &Members) -> bool {
         self != other && self.is_subset(other)
     }
 
-    /// Walks over the ids at which one of the two begins or ends, and keeps those for which `keep`
-    /// says so of being in the left and in the right one. Nobody who is in neither may be kept.
+    /// Walks over the ids at which a range of either set begins or ends, and keeps those ranges for
+    /// which `keep`, called with membership in the left and in the right set, returns true. `keep`
+    /// must return false for ids in neither set.
     fn combine(&self, other: &Members, keep: fn(bool, bool) -> bool) -> Members {
         let mut left = self.edges().peekable();
         let mut right = other.edges().peekable();
@@ -129,8 +130,8 @@ impl Members {
         Members { ranges }
     }
 
-    /// Ids at which membership changes, one past the last id at an end; wider than an id for that
-    /// reason.
+    /// Ids at which membership changes; the end of a range is one past its last id, and therefore
+    /// wider than an id.
     fn edges(&self) -> impl Iterator<Item = u128> + '_ {
         self.ranges.iter().flat_map(|&(first, last)| [u128::from(first), u128::from(last) + 1])
     }
@@ -174,7 +175,7 @@ impl TryFrom<Vec<(u64, u64)>> for Members {
     }
 }
 
-/// Ids and ranges with commas between them: `0-2,4-6`.
+/// Ids and ranges separated by commas: `0-2,4-6`.
 impl fmt::Display for Members {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, &(first, last)) in self.ranges.iter().enumerate() {

@@ -1,21 +1,22 @@
 //! Named process sets, their algebra, versions and epochs.
 //!
-//! A program says which processes it means by the name of a set, and gets a new set, or a new version
-//! of one, when processes join or leave. Nothing here speaks to anybody: a [`Registry`] is a value,
-//! and ranks that apply the same [`Operation`]s in the same order hold equal ones.
+//! A program names processes by a set, and gets a new set, or a new version of one, when processes
+//! join or leave. Nothing here communicates: a [`Registry`] is a value, and ranks that apply the
+//! same [`Operation`]s in the same order hold equal ones.
 //!
-//! | who | what |
+//! | type | content |
 //! |---|---|
 //! | [`Members`] | ids in ranges |
-//! | [`SetName`], [`Domain`] | names, and who may make which |
+//! | [`SetName`], [`Domain`] | names, and which of them a program may make |
 //! | [`ProcessSet`], [`SetInfo`] | members, version, epoch, attributes |
 //! | [`Registry`] | all sets; operations; deltas of resizes; values at sets |
 //! | [`Replica`], [`Operation`] | the same view on all ranks |
-//! | [`Waiters`] | whom to wake when a value is published |
+//! | [`Waiters`] | waiters to wake when a value is published |
 //!
-//! Source: D. Huber, master's thesis, TU München 2021, sections 6.1 to 6.3. Decided here: epochs count
-//! on when sets are pruned; an intersection with a delta does not carry other sets along;
-//! `mpi://WORLD` is `mpi://app/{app}`; `mpi_dyn` and `mpi_included` speak of the process that asks.
+//! Source: D. Huber, master's thesis, TU München 2021, sections 6.1 to 6.3. Decided here: epochs
+//! continue to count when sets are pruned; an intersection with a delta leaves other sets
+//! unchanged; `mpi://WORLD` is `mpi://app/{app}`; `mpi_dyn` and `mpi_included` refer to the calling
+//! process.
 
 mod classes;
 mod error;

@@ -1,4 +1,4 @@
-//! Names of process sets, and who may make which.
+//! Names of process sets, and which of them a program may make.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::SetsError;
 
-/// The longest name in bytes; with its closing zero it fits where MPI wants 512.
+/// Largest length of a name in bytes; with a terminating zero it fits MPI's limit of 512.
 pub const LONGEST_NAME: usize = 511;
 
-/// The name of a process set: `mpi://` and a path of words with `/` between them. `mpi://world` and
-/// `mpi://self` are the reserved names however they are written.
+/// The name of a process set: `mpi://` and a path of words separated by `/`. `mpi://world` and
+/// `mpi://self` are reserved in any case of letters.
 ///
 /// ```
 /// use elastic::sets::{Domain, SetName};
@@ -28,22 +28,22 @@ pub struct SetName(String);
 pub enum Domain {
     /// `mpi://WORLD`: another name for the set of all processes of the application.
     World,
-    /// `mpi://SELF`: whoever asks, alone.
+    /// `mpi://SELF`: the caller alone.
     Caller,
     /// `mpi://app/{app}`: all processes of the application.
     Application,
     /// Below `mpi://app/{app}/`: names that the application itself creates.
     Created,
-    /// `mpi://rte/{app}/delta/...`: who joins or leaves in one resize.
+    /// `mpi://rte/{app}/delta/...`: the joiners or leavers of one resize.
     Delta,
-    /// Anything else: of the runtime, of other applications, or of nobody yet.
+    /// Any other name: of the runtime, of other applications, or unused.
     Elsewhere,
 }
 
 const PREFIX: &str = "mpi://";
 
 impl SetName {
-    /// Checks a name that came from outside.
+    /// Checks a name from outside.
     pub fn new(name: impl Into<String>) -> Result<SetName, SetsError> {
         let name = name.into();
         let refuse = |cause| Err(SetsError::BadName { name: shortened(&name), cause });
@@ -76,7 +76,7 @@ impl SetName {
         SetName("mpi://SELF".to_owned())
     }
 
-    /// `mpi://app/{app}`. Fails if that is no name, or `app` has a `/` in it.
+    /// Returns `mpi://app/{app}`. Fails if that is no valid name, or `app` contains a `/`.
     pub fn application(app: &str) -> Result<SetName, SetsError> {
         if app.contains('/') {
             let cause = "the name of an application has no /";
@@ -85,12 +85,13 @@ impl SetName {
         SetName::new(format!("{PREFIX}app/{app}"))
     }
 
-    /// The name below `self` with one more word.
+    /// Returns the name `self` with one more word.
     pub fn below(&self, word: &str) -> Result<SetName, SetsError> {
         SetName::new(format!("{self}/{word}"))
     }
 
-    /// `mpi://rte/{app}/delta/{epoch}`: who joins or leaves in the change of this epoch.
+    /// Returns `mpi://rte/{app}/delta/{epoch}`, the joiners or leavers of the resize with this
+    /// epoch.
     pub(super) fn delta(app: &str, epoch: u64) -> SetName {
         SetName(format!("{PREFIX}rte/{app}/delta/{epoch}"))
     }
@@ -117,13 +118,13 @@ impl SetName {
         }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Part of a refused name for a message.
+/// Shortens a refused name for a message.
 fn shortened(name: &str) -> String {
     name.chars().take(80).collect()
 }

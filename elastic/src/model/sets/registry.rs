@@ -11,29 +11,31 @@ use super::{
 };
 use crate::model::member::MemberId;
 
-/// End of a resize, for its delta.
+/// End of a resize for its delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeltaEnd {
     /// The members of the delta have joined, or have left for good.
     Finalized,
-    /// As if it had never been: who should have joined is nowhere, who should have left is back.
+    /// The resize is undone: processes that were to join are in no set, processes that were to
+    /// leave are back.
     Aborted,
 }
 
-/// A resize as far as process sets go.
+/// A resize as process sets see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Delta {
     pub(super) kind: DeltaKind,
     pub(super) open: bool,
-    /// Members that operations with this delta took out of existing sets, for the way back.
+    /// Members that operations with this delta removed from existing sets, to be put back if it is
+    /// aborted.
     pub(super) taken: BTreeMap<SetName, Members>,
 }
 
-/// The process sets of one application. A plain value: a copy on every rank that was given the same
-/// operations in the same order is equal (see [`Replica`](super::Replica)).
+/// The process sets of one application. A plain value: copies on ranks that apply the same
+/// operations in the same order are equal (see [`Replica`](super::Replica)).
 ///
-/// A call either does all it says or returns an error and changes nothing.
+/// A call either succeeds completely or returns an error and changes nothing.
 ///
 /// Process sets: D. Huber, "Dynamic process sets", TU München 2021, sections 6.1 to 6.3.
 ///
@@ -57,20 +59,20 @@ pub struct Registry {
     pub(super) app: String,
     pub(super) sets: BTreeMap<SetName, ProcessSet>,
     pub(super) deltas: BTreeMap<SetName, Delta>,
-    /// Members alive or about to be, by the epoch of the resize that brought them.
+    /// Members alive or about to join, by the epoch of their resize.
     pub(super) joined: BTreeMap<u64, Members>,
-    /// Every id that was ever given out.
+    /// Every id ever used.
     issued: Members,
-    /// The epoch of the latest resize. It counts on when sets are pruned, where the definition by
-    /// the largest epoch still listed would fall back.
+    /// The epoch of the latest resize. It never decreases when sets are pruned, unlike the source's
+    /// definition by the largest epoch of the listed sets.
     last_epoch: u64,
     next_serial: u64,
     pub(super) store: Store,
 }
 
 impl Registry {
-    /// The registry of an application that was started with these processes. It holds
-    /// `mpi://app/{app}` from the start; fails if `app` makes no name or `world` is empty.
+    /// Makes the registry of an application started with these processes. It contains
+    /// `mpi://app/{app}` from the start; fails if `app` gives no valid name or `world` is empty.
     pub fn new(app: &str, world: Members) -> Result<Registry, SetsError> {
         let root = SetName::application(app)?;
         if world.is_empty() {
@@ -90,7 +92,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Returns true if a name is that of a delta of this application, also of one that has ended.
+    /// Returns true if a name is that of a delta of this application, even of an ended one.
     pub(crate) fn is_delta(&self, name: &SetName) -> bool {
         name.domain(&self.app) == Domain::Delta
     }
@@ -100,7 +102,7 @@ impl Registry {
         SetName::application(&self.app).unwrap_or_else(|_| SetName::world())
     }
 
-    /// The epoch of the latest resize that was defined; 0 before the first.
+    /// Returns the epoch of the latest resize that was defined; 0 before the first.
     pub fn last_epoch(&self) -> u64 {
         self.last_epoch
     }
@@ -110,14 +112,14 @@ impl Registry {
         self.joined.values().fold(Members::new(), |all, some| all.union(some))
     }
 
-    /// Number of names that a process is shown; see [`names`](Registry::names).
+    /// Number of names that a process may see; see [`names`](Registry::names).
     #[doc(alias = "MPI_Session_get_num_psets")]
     pub fn count(&self, caller: MemberId) -> usize {
         self.names(caller).len()
     }
 
-    /// The names a process is shown: `mpi://WORLD`, `mpi://SELF`, then, in order of their creation,
-    /// the sets it is in and the deleted ones that were not pruned yet.
+    /// Returns the names that a process may see: `mpi://WORLD`, `mpi://SELF`, then, in order of
+    /// their creation, the sets it is in and the deleted ones that are not pruned yet.
     #[doc(alias = "MPI_Session_get_nth_pset")]
     pub fn names(&self, caller: MemberId) -> Vec<SetName> {
         let mut shown: Vec<(&u64, &SetName)> = self
@@ -133,12 +135,13 @@ impl Registry {
             .collect()
     }
 
-    /// All sets, those of other processes too, in order of their names.
+    /// All sets, including those without the calling process, in order of their names.
     pub fn sets(&self) -> impl Iterator<Item = (&SetName, &ProcessSet)> {
         self.sets.iter()
     }
 
-    /// The set of this name, deleted ones too; the aliases `mpi://WORLD` and `mpi://SELF` are none.
+    /// Returns the set with this name, even a deleted one; `None` for the aliases `mpi://WORLD` and
+    /// `mpi://SELF`.
     pub fn get(&self, name: &SetName) -> Option<&ProcessSet> {
         self.sets.get(name)
     }
@@ -162,7 +165,8 @@ impl Registry {
         })
     }
 
-    /// The set a name means for `caller`, aliases resolved; `call` goes into errors.
+    /// Returns the set that a name means for `caller`, with aliases resolved; `call` goes into
+    /// errors.
     pub fn resolve(
         &self,
         call: &'static str,
@@ -192,15 +196,17 @@ impl Registry {
         })
     }
 
-    /// Makes a set of two, and returns its name.
+    /// Makes a set from two, and returns its name.
     ///
-    /// The result takes the name `target` where that is below `mpi://app/{app}`, else one is made up. If `target` is
-    /// `first`, then `first` gets these members: one version on if they differ. Attributes are those of `first` but for
-    /// the changes in `attributes`. The epoch is the later one of both sets.
+    /// The result takes the name `target` if that is below `mpi://app/{app}`; without a target a
+    /// name is made up. If `target` is `first`, then `first` gets the new members, and a new
+    /// version if they differ. Attributes are inherited from `first`, with changes from `attributes`.
+    /// The epoch is the later one of both sets.
     ///
-    /// With a delta as `second` the same happens to the inactive sets that [`affected`] names; one
-    /// that loses its last member is deleted. An intersection only makes a set and leaves the
-    /// others alone: who asks which of its members leave has not asked for them to go.
+    /// With a delta as `second` the operation is also applied to the inactive sets that
+    /// [`affected`] returns; a set that loses its last member is deleted. An intersection only
+    /// makes a set and leaves all others unchanged: it queries which members leave, and does not
+    /// remove them.
     ///
     /// [`affected`]: Registry::affected
     #[doc(alias = "MPI_Session_pset_create_op")]
@@ -262,7 +268,7 @@ impl Registry {
         Ok(name)
     }
 
-    /// Changes the application's attributes of a set, and nothing else: the operation `NULL`.
+    /// Changes the application's attributes of a set and nothing else: the operation `NULL`.
     #[doc(alias = "MPI_PSETOP_NULL")]
     pub fn update(
         &mut self,
@@ -282,9 +288,9 @@ impl Registry {
         Ok(())
     }
 
-    /// Cuts a set into sets of these sizes, in order of the ids: `{below}/0`, `{below}/1` and so on.
-    /// The parts inherit the attributes of the set and have its epoch; the set stays. `below` is the
-    /// set itself where it is the application's own, and has to be.
+    /// Splits a set into sets of these sizes, in order of the ids: `{below}/0`, `{below}/1` and so
+    /// on. The parts inherit the attributes and the epoch of the set, which remains. If the set is
+    /// the application's own, `below` must be the set itself.
     pub fn split(
         &mut self,
         caller: MemberId,
@@ -318,11 +324,11 @@ impl Registry {
         Ok(names)
     }
 
-    /// The first step of every resize: gives those who join or leave a name,
-    /// `mpi://rte/{app}/delta/{epoch}`, of the next epoch. Nobody else changes yet.
+    /// Defines the joiners or leavers of the next epoch as a delta,
+    /// `mpi://rte/{app}/delta/{epoch}`: the first step of every resize. No other set changes yet.
     ///
-    /// Who joins must have an id that no process ever had; who leaves must be there and not be
-    /// leaving already.
+    /// The id of a joiner must never have been used; a leaver must be a member and not be leaving
+    /// already.
     #[doc(alias = "PMIX_RES_CHANGE_DEFINE")]
     pub fn define_delta(
         &mut self,
@@ -357,14 +363,15 @@ impl Registry {
         Ok(name)
     }
 
-    /// Ends a resize. Its delta stays listed until it is pruned.
+    /// Ends a resize. Its delta remains listed until it is pruned.
     ///
-    /// Finalised, those who left are no longer alive. Sets in which the application keeps them
-    /// are named by [`stale`](Registry::stale).
+    /// If it is finalised, the leavers are no longer alive. [`stale`](Registry::stale) returns the
+    /// sets in which the application still keeps them.
     ///
-    /// Aborted, those who should have joined are taken out of every set, active ones and the delta
-    /// too, because these processes never were; those who should have left are put back where operations with
-    /// this delta took them out. Each is one version of the set, none falls back to an old one.
+    /// If it is aborted, its joiners are removed from every set, including active ones and the
+    /// delta, because these processes never existed; its leavers are put back wherever operations
+    /// with this delta removed them. Each change is a new version of the set; none returns to an
+    /// old one.
     #[doc(alias = "PMIX_RC_UPDATE_EVENT")]
     pub fn conclude_delta(&mut self, delta: &SetName, end: DeltaEnd) -> Result<(), SetsError> {
         const CALL: &str = "conclude";
@@ -400,8 +407,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Forgets a deleted set, or the delta of a resize that has ended. The name may be used again,
-    /// epochs count on.
+    /// Removes a deleted set, or the delta of an ended resize. The name may be used again; epochs
+    /// continue to count.
     pub fn prune(&mut self, name: &SetName) -> Result<(), SetsError> {
         let unknown = || SetsError::Unknown { call: "prune", name: name.clone() };
         let set = self.sets.get(name).ok_or_else(unknown)?;
@@ -418,8 +425,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Sets of the application in which processes are that have left for good: active sets that
-    /// the application has not shrunk yet.
+    /// Returns the application's sets that contain processes that have left for good: active sets
+    /// that the application has not shrunk yet.
     pub fn stale(&self) -> Vec<SetName> {
         let alive = self.alive();
         self.domain_sets()
@@ -428,14 +435,14 @@ impl Registry {
             .collect()
     }
 
-    /// The members of deltas whose resizes are under way.
+    /// Returns the members of all open deltas.
     pub(super) fn in_open_deltas(&self) -> Members {
         let open = self.deltas.iter().filter(|(_, delta)| delta.open);
         open.filter_map(|(name, _)| self.sets.get(name))
             .fold(Members::new(), |all, set| all.union(&set.members))
     }
 
-    /// The sets that are the application's, which deltas are not.
+    /// Returns the application's own sets, without deltas.
     pub(super) fn domain_sets(&self) -> impl Iterator<Item = (&SetName, &ProcessSet)> {
         self.sets.iter().filter(|(name, set)| {
             let own = matches!(name.domain(&self.app), Domain::Application | Domain::Created);
@@ -443,7 +450,8 @@ impl Registry {
         })
     }
 
-    /// `mpi://WORLD` is kept under the application's name.
+    /// Returns the name under which a set is kept: `mpi://WORLD` is kept under the application's
+    /// name.
     pub(super) fn real_name(&self, name: &SetName) -> SetName {
         match name.domain(&self.app) {
             Domain::World => self.application(),
@@ -479,8 +487,7 @@ impl Registry {
         self.sets.insert(name, ProcessSet { members, version: 0, epoch, attributes, serial });
     }
 
-    /// Gives an existing set other members; those that an open `delta` took from it are remembered
-    /// there.
+    /// Changes the members of an existing set; an open `delta` records the members it removed.
     fn change_members(
         &mut self,
         name: &SetName,

@@ -7,38 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use super::{Members, SetName, SetsError};
 
-/// Beginning of the names of scheduling hints; the rest is open.
+/// Prefix of the names of scheduling hints; the rest is free.
 pub const HINT_PREFIX: &str = "mpi_ps_sched_";
 
-/// The hint that says how many members a set would like to have. [`Registry::growth_target`] goes by it.
+/// The hint with the ideal number of members of a set, which [`Registry::growth_target`] uses.
 ///
 /// [`Registry::growth_target`]: super::Registry::growth_target
 pub const IDEAL_SIZE_HINT: &str = "mpi_ps_sched_opt";
 
-/// The longest key or hint in bytes.
+/// Largest length of a key or hint in bytes.
 pub const LONGEST_KEY: usize = 255;
 
-/// The longest value in bytes, of a hint or in a set's store.
+/// Largest length of a value in bytes, of a hint or in a set's store.
 pub const LONGEST_VALUE: usize = 65_536;
 
-/// Operation that makes a third set of two.
+/// Operation that makes a set from two sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "MPI_pset_op")]
 pub enum SetOp {
-    /// Members of either.
+    /// Members of either set.
     #[doc(alias = "MPI_PSETOP_UNION")]
     Union,
-    /// Members of the first that are not in the second.
+    /// Members of the first set that are not in the second.
     #[doc(alias = "MPI_PSETOP_DIFFERENCE")]
     Difference,
-    /// Members of both.
+    /// Members of both sets.
     #[doc(alias = "MPI_PSETOP_INTERSECTION")]
     Intersection,
 }
 
 impl SetOp {
-    /// The result; may be empty.
+    /// Returns the members of the result, which may be empty.
     pub fn of(self, first: &Members, second: &Members) -> Members {
         match self {
             SetOp::Union => first.union(second),
@@ -58,7 +58,7 @@ impl fmt::Display for SetOp {
     }
 }
 
-/// True if a resize adds the members of its delta or takes them away.
+/// Whether a resize adds the members of its delta or removes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeltaKind {
@@ -73,11 +73,11 @@ pub enum DeltaKind {
 /// The application's attributes of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// True if only the application changes the members. If not, the registry keeps the set
-    /// consistent with resizes on its own.
+    /// True if only the application changes the members. Otherwise the registry keeps the set
+    /// consistent with resizes by itself.
     #[doc(alias = "mpi_ps_active")]
     pub active: bool,
-    /// Hints for whoever decides on resizes; keys begin with [`HINT_PREFIX`].
+    /// Hints for resource managers; keys begin with [`HINT_PREFIX`].
     #[doc(alias = "mpi_ps_sched_xxx")]
     pub hints: BTreeMap<String, String>,
 }
@@ -88,17 +88,17 @@ impl Default for Attributes {
     }
 }
 
-/// Changes against the attributes a set has or inherits.
+/// Changes to the attributes that a set has or inherits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeChange {
-    /// True if the application alone changes the members; `None` leaves it.
+    /// True if only the application changes the members; `None` keeps the present value.
     pub active: Option<bool>,
-    /// Hints to set, or with `None` to take away; others stay.
+    /// Hints to set, or with `None` to remove; others are kept.
     pub hints: BTreeMap<String, Option<String>>,
 }
 
 impl AttributeChange {
-    /// Inherit everything.
+    /// Makes an empty change: everything is inherited.
     pub fn none() -> AttributeChange {
         AttributeChange::default()
     }
@@ -142,7 +142,7 @@ impl AttributeChange {
 }
 
 /// Checks that key and value have a length and form that every rank and every language can
-/// hold.
+/// represent.
 pub(super) fn check_entry(
     call: &'static str,
     what: &'static str,
@@ -187,40 +187,41 @@ pub struct ProcessSet {
     pub(super) version: u64,
     pub(super) epoch: u64,
     pub(super) attributes: Attributes,
-    /// In which order sets were created: names are listed so.
+    /// Order of creation, in which names are listed.
     pub(super) serial: u64,
 }
 
 impl ProcessSet {
-    /// Members of the set; none once it was deleted.
+    /// Members of the set; empty once it is deleted.
     pub fn members(&self) -> &Members {
         &self.members
     }
 
-    /// 0 when it was created, one more for each change of its members.
+    /// Number of changes of the set's members; 0 at its creation.
     #[doc(alias = "mpi_ps_version")]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Returns the number of the resize, over the life of the job, that last altered the set; 0 if none did.
+    /// Returns the number of the resize that last changed the set; 0 if none did.
     #[doc(alias = "mpi_ps_epoch")]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The application's attributes of it.
+    /// Returns the attributes that the application has set.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Returns true if the last member has left. The name lists as invalid until it is pruned.
+    /// Returns true if the last member has left. The name remains listed as invalid until it is
+    /// pruned.
     pub fn is_deleted(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Other members: one version on, and of this epoch if that is later. The same members change
-    /// nothing. Returns whether anything changed.
+    /// Replaces the members: the version increases, and the epoch becomes this one if it is later.
+    /// The same members change nothing. Returns true if the members changed.
     pub(super) fn become_members(&mut self, members: Members, epoch: u64) -> bool {
         if self.members == members {
             return false;
@@ -236,19 +237,19 @@ impl ProcessSet {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[doc(alias = "MPI_Session_get_pset_info")]
 pub struct SetInfo {
-    /// Number of its members.
+    /// Number of members.
     pub size: u64,
     /// See [`ProcessSet::version`].
     pub version: u64,
-    /// See [`ProcessSet::epoch`]. A process that has seen only earlier epochs has to refresh its knowledge of its peers
-    /// before it makes a communicator of this set.
+    /// See [`ProcessSet::epoch`]. A process that has seen only earlier epochs has to refresh its
+    /// knowledge of its peers before it makes a communicator of this set.
     pub epoch: u64,
     /// See [`Attributes::active`].
     pub active: bool,
-    /// True if the process that asks joined while the job was running.
+    /// True if the calling process joined while the job was running.
     #[doc(alias = "mpi_dyn")]
     pub dynamic: bool,
-    /// True if the process that asks is in the set.
+    /// True if the calling process is in the set.
     #[doc(alias = "mpi_included")]
     pub included: bool,
     /// See [`Attributes::hints`].
@@ -256,15 +257,15 @@ pub struct SetInfo {
 }
 
 impl SetInfo {
-    /// Returns true if a resize has altered the set that a process has not seen, which was up to
-    /// date at `local_epoch`: it has to refresh its knowledge of its peers before it makes a
+    /// Returns true if a resize has changed the set since `local_epoch`, the epoch known to a
+    /// process: the process has to refresh its knowledge of its peers before it makes a
     /// communicator.
     pub fn needs_refresh(&self, local_epoch: u64) -> bool {
         local_epoch < self.epoch
     }
 
-    /// As the pairs of an `MPI_Info`: `mpi_size`, `mpi_ps_version`, `mpi_ps_epoch`, `mpi_ps_active`,
-    /// `mpi_dyn`, `mpi_included`, and the hints under their own names.
+    /// Returns the pairs of an `MPI_Info`: `mpi_size`, `mpi_ps_version`, `mpi_ps_epoch`,
+    /// `mpi_ps_active`, `mpi_dyn`, `mpi_included`, and the hints under their own names.
     pub fn entries(&self) -> Vec<(String, String)> {
         let mut entries = vec![
             ("mpi_size".to_owned(), self.size.to_string()),

@@ -1,4 +1,4 @@
-//! Values that processes leave for each other at a set, and the processes that wait for them.
+//! Values that processes publish at a set, and the processes that wait for them.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::model::member::MemberId;
 /// A published value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
-    /// The bytes as they were given.
+    /// The published bytes.
     pub value: Vec<u8>,
-    /// 1 for the first value under this key, one more for each that replaced it. Withdrawing and
-    /// publishing again counts on.
+    /// 1 for the first value under this key, one more for each replacement. Withdrawing a value and
+    /// publishing again continues the count.
     pub version: u64,
     /// The process that published it.
     pub publisher: MemberId,
@@ -39,9 +39,9 @@ impl Store {
 }
 
 impl Registry {
-    /// Leaves a value under a key at a set, in place of an earlier one, and returns its version.
-    /// Whoever is alive may publish, not only members: the old ranks tell the joiners of a delta
-    /// the name of the set they will be in. `mpi://SELF` is private to the caller and refused.
+    /// Publishes a value under a key at a set, replacing an earlier one, and returns its version.
+    /// Every live process may publish, not only members: the old ranks give the joiners of a delta
+    /// the name of their set this way. `mpi://SELF` is private to the caller and refused.
     #[doc(alias = "PMIx_Publish")]
     pub fn publish(
         &mut self,
@@ -61,7 +61,7 @@ impl Registry {
         Ok(version)
     }
 
-    /// Returns the value under a key at a set; `None` is not an error: it may come.
+    /// Returns the value under a key at a set; `None` is not an error: it may be published later.
     #[doc(alias = "PMIx_Lookup")]
     pub fn lookup(&self, set: &SetName, key: &str) -> Result<Option<&Published>, SetsError> {
         let set = self.store_name("lookup", set)?;
@@ -69,7 +69,7 @@ impl Registry {
         Ok(slot.and_then(|slot| slot.current.as_ref()))
     }
 
-    /// Takes a value away. Returns whether there was one.
+    /// Removes a value. Returns true if there was one.
     #[doc(alias = "PMIx_Unpublish")]
     pub fn withdraw(&mut self, set: &SetName, key: &str) -> Result<bool, SetsError> {
         let set = self.store_name("withdraw", set)?;
@@ -87,8 +87,8 @@ impl Registry {
     }
 }
 
-/// Processes that wait for a value, on one rank. Not part of the common state: how to sleep, and
-/// for how long, is the caller's; this says whom to wake.
+/// Processes that wait for a value, on one rank. Not part of the common state: the caller decides
+/// how to sleep, and for how long; this type returns the waiters to wake.
 ///
 /// ```
 /// use elastic::member::MemberId;
@@ -121,25 +121,25 @@ impl Waiters {
         Waiters::default()
     }
 
-    /// `token` waits for this version or a later one. Give the set's name as the publisher does:
-    /// `mpi://WORLD` and `mpi://app/{app}` are not compared as the same.
+    /// Adds `token` as a waiter for this version or a later one. The set's name must be the
+    /// publisher's: `mpi://WORLD` and `mpi://app/{app}` are not compared as equal.
     pub fn wait(&mut self, set: &SetName, key: &str, version: u64, token: u64) {
         self.waiting.push(Waiting { set: set.clone(), key: key.to_owned(), version, token });
     }
 
-    /// A value of this version was published: whom to wake, in the order in which they came. They
-    /// no longer wait.
+    /// Removes and returns the waiters for a published value of this version, in the order of their
+    /// waits.
     pub fn wake(&mut self, set: &SetName, key: &str, version: u64) -> Vec<u64> {
         self.take(|one| one.set == *set && one.key == key && one.version <= version)
     }
 
-    /// The set is gone: whom to wake with an error.
+    /// Removes and returns the waiters at a deleted set, to be woken with an error.
     pub fn wake_all_at(&mut self, set: &SetName) -> Vec<u64> {
         self.take(|one| one.set == *set)
     }
 
-    /// `token` has waited long enough. Returns whether it was still waiting, so that a time-out and
-    /// a value that come together have one winner.
+    /// Ends the wait of `token` by a time-out. Returns true if it was still waiting, so that of a
+    /// time-out and a value that arrive together exactly one takes effect.
     pub fn cancel(&mut self, token: u64) -> bool {
         !self.take(|one| one.token == token).is_empty()
     }

@@ -1,4 +1,4 @@
-//! Promises of the registry.
+//! Tests of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ fn plain() -> AttributeChange {
     AttributeChange::none()
 }
 
-/// A created set with exactly these members, made of single ones.
+/// Makes a set with exactly these members, from single ones.
 fn create(registry: &mut Registry, word: &str, members: Members) -> SetName {
     let root = registry.application();
     let target = below(word);
@@ -411,7 +411,7 @@ fn an_operation_counts_once_and_none_may_be_missing() {
     assert_eq!(replica.applied(), 2, "what fails, fails everywhere, and counts");
 }
 
-/// Operations over few names, so that they meet; many of them fail.
+/// Operations over few names, so that they interact; many of them fail.
 fn operation() -> impl Strategy<Value = Operation> {
     let own = proptest::sample::select(vec!["", "", "/a", "/b", "/c"])
         .prop_map(|word| name(&format!("mpi://app/app1{word}")));

@@ -1,8 +1,9 @@
-//! Shared words of a node's processes, whether they run, sleep or are about to join, and mail from the agents.
+//! Shared memory of a node's processes, whether they run, sleep or are about to join, and the
+//! agents' mail to them.
 //!
-//! Every live process of the job has a place in the mailbox of its node: the slot and the doorbell that are its own,
-//! and the signal and the mailbox that all share. Agents write the mailbox and the signal; see [`crate::model::round`] for
-//! how the signal is read.
+//! Every live process of the job has a place in the mailbox of its node: a slot and a doorbell of
+//! its own, and the common signal and mailbox. Agents write the mailbox and the signal; see
+//! [`crate::model::round`] for how the signal is read.
 
 mod words;
 
@@ -16,10 +17,10 @@ use crate::model::round::{Hold, Interrupted, Probe, floor, probe};
 use crate::observe::measured::LoopFigures;
 use words::{Words, sleep, wake};
 
-/// Time that a sleeper sleeps before it looks whether the others of its node are still there.
+/// Time that a sleeper sleeps before it checks that the other processes of its node are alive.
 const SLICE: Duration = Duration::from_millis(350);
 
-/// Bytes that an agent can tell the processes of its node at once.
+/// Largest size in bytes of an agent's message to the processes of its node.
 pub(crate) const MAIL_BYTES: usize = words::MAIL_BYTES;
 
 impl Seat {
@@ -48,13 +49,13 @@ pub(crate) enum MailboxError {
     /// A process of the node has ended without [`World::end`](crate::World::end).
     #[error("rank {0} ended without ending the world")]
     Dead(usize),
-    /// Timed out before the deadline.
+    /// The deadline has passed.
     #[error("timed out waiting for the coordinator")]
     Late,
     /// An order is longer than the mailbox.
     #[error("an order of {0} bytes is longer than the mailbox of {MAIL_BYTES} bytes")]
     TooLong(usize),
-    /// The shared memory could not be had.
+    /// The shared memory is not available.
     #[error("shared memory of the node: {0}")]
     Memory(String),
 }
@@ -68,7 +69,7 @@ pub(crate) struct NodeMailbox {
 }
 
 impl NodeMailbox {
-    /// Makes it over a context of all live processes. Collective over the context.
+    /// Makes the mailbox over a context of all live processes. Collective over the context.
     pub(crate) fn open(context: Context) -> Result<Self, MailboxError> {
         let own = context.node_rank();
         let failed = |error: quo::Error| match error {
@@ -82,20 +83,20 @@ impl NodeMailbox {
         let words = Words::of(memory, processes).ok_or_else(|| {
             MailboxError::Memory(format!("{found} bytes do not fit {processes} processes"))
         })?;
-        // Nobody looks at another's words before all are there.
+        // No process reads another one's words before all are present.
         context.barrier().map_err(failed)?;
         Ok(Self { context, words, own })
     }
 
-    /// The context of all live processes.
+    /// Returns the context of all live processes.
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }
 
-    /// One probe of a running rank.
+    /// Makes one probe of a running rank.
     ///
     /// # Errors
-    /// [`MailboxError::Dead`] while the round is not agreed and a process of the node is gone.
+    /// [`MailboxError::Dead`] while the round is not agreed and a process of the node has ended.
     #[inline]
     pub(crate) fn probe(&self, round: u64) -> Result<Probe, MailboxError> {
         let mut held = Held { mailbox: self, dead: None };
@@ -103,37 +104,37 @@ impl NodeMailbox {
             .map_err(|Interrupted| MailboxError::Dead(self.name_of(held.dead.unwrap_or(self.own))))
     }
 
-    /// Before the first probe of an epoch.
+    /// Resets the round before the first probe of an epoch.
     pub(crate) fn reset_round(&self) {
         self.words.slot(self.own).reset();
     }
 
-    /// The first round that none of these ranks of the node can have passed: for the agent, once it has raised
-    /// the signal.
+    /// Raises the signal, and returns the first round that none of these ranks of the node can have
+    /// passed. For the agent.
     pub(crate) fn raise(&self, running: &[usize]) -> u64 {
         self.words.signal().raise();
         floor(running.iter().map(|&member| self.words.slot(member)))
     }
 
-    /// Returns the ranks of the node, among these, that have not come to a round yet. For the agent.
+    /// Returns which of these ranks of the node have not reached a round yet. For the agent.
     pub(crate) fn late(&self, round: u64, running: &[usize]) -> Vec<usize> {
         let is_late = |member: &usize| self.words.slot(*member).round() < round;
         running.iter().copied().filter(is_late).collect()
     }
 
-    /// The agreed round, for the agent.
+    /// Publishes the agreed round. For the agent.
     pub(crate) fn tell_round(&self, round: u64) {
         self.words.signal().tell(round);
         wake(self.words.signal_half());
     }
 
-    /// Nothing is pending any more, for the agent.
+    /// Lowers the signal: nothing is pending any more. For the agent.
     pub(crate) fn lower(&self) {
         self.words.signal().lower();
         wake(self.words.signal_half());
     }
 
-    /// Puts an order into the mailbox, where it stays until the next one. For the agent.
+    /// Puts an order into the mailbox, where it remains until the next one. For the agent.
     ///
     /// # Errors
     /// [`MailboxError::TooLong`].
@@ -141,12 +142,12 @@ impl NodeMailbox {
         if self.words.write_mail(order) { Ok(()) } else { Err(MailboxError::TooLong(order.len())) }
     }
 
-    /// Content of the mailbox.
+    /// Returns the content of the mailbox.
     pub(crate) fn mail(&self) -> Vec<u8> {
         self.words.read_mail()
     }
 
-    /// Number of times that this process was rung for.
+    /// Number of rings for this process.
     pub(crate) fn rings(&self) -> u32 {
         self.words.rings(self.own)
     }
@@ -156,7 +157,7 @@ impl NodeMailbox {
         wake(self.words.count_ring(member));
     }
 
-    /// Sleeps until somebody rings for this process more often than `seen`.
+    /// Sleeps until there are more than `seen` rings for this process.
     ///
     /// # Errors
     /// [`MailboxError::Late`], [`MailboxError::Dead`].
@@ -179,7 +180,7 @@ impl NodeMailbox {
         }
     }
 
-    /// Says that this process is ready to join with a resize.
+    /// Reports that this process is ready to join with a resize.
     pub(crate) fn say_ready(&self, resize: u64) {
         let ready = self.words.ready(self.own);
         ready.store(resize as u32, Ordering::Release);
@@ -208,7 +209,7 @@ impl NodeMailbox {
             }
             sleep(word, seen, left.min(SLICE));
             self.look()?;
-            // It has not said that it is awake.
+            // It has not reported that it is awake.
             if self.dead().contains(&member) {
                 return Err(MailboxError::Dead(self.name_of(member)));
             }
@@ -220,7 +221,7 @@ impl NodeMailbox {
         self.words.write_loops(self.own, epoch, loops);
     }
 
-    /// Returns the loops that a process of the node has told in an epoch. For the agent.
+    /// Returns the loops that a process of the node has published in an epoch. For the agent.
     pub(crate) fn loops(&self, member: usize, epoch: u64) -> Option<Vec<LoopFigures>> {
         self.words.read_loops(member, epoch)
     }
@@ -230,7 +231,8 @@ impl NodeMailbox {
         self.words.seat(self.own).store(seat.encode(), Ordering::Release);
     }
 
-    /// Strikes off processes of the node that have ended: nobody waits for them. For the agent.
+    /// Releases the seats of processes of the node that have ended, so that no process waits for
+    /// them. For the agent.
     pub(crate) fn strike_off(&self, members: &[usize]) {
         let dead = self.dead();
         for &member in members.iter().filter(|member| dead.contains(member)) {
@@ -238,35 +240,37 @@ impl NodeMailbox {
         }
     }
 
-    /// The processes of the node that have ended without a word, by their node ranks.
+    /// Node ranks of the processes that have ended without [`World::end`](crate::World::end).
     pub(crate) fn dead(&self) -> Vec<usize> {
         self.context.dead_node_ranks()
     }
 
-    /// The processes of the node that have ended the world, by their node ranks.
+    /// Node ranks of the processes that have ended the world.
     pub(crate) fn departed(&self) -> Vec<usize> {
         self.context.left_node_ranks()
     }
 
-    /// As [`dead`](Self::dead), without those that were asleep.
+    /// As [`dead`](Self::dead), without processes that were asleep.
     pub(crate) fn missed(&self) -> Vec<usize> {
         let mut dead = self.dead();
         dead.retain(|&member| self.seat(member) != Seat::Asleep);
         dead
     }
 
-    /// Notes that the job is to end because of a rank, for the guards of the node, and whether that was said already.
+    /// Records for the guards of the node that the job has to end because of a rank, and whether
+    /// that has been reported.
     pub(crate) fn note_loss(&self, rank: usize, is_said: bool) {
         let rank = u32::try_from(rank).unwrap_or(0).saturating_add(1);
         if is_said {
             self.words.said().store(1, Ordering::Release);
         }
         let loss = self.words.loss();
-        // The first one counts.
+        // The first loss counts.
         let _ = loss.compare_exchange(0, rank, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// The rank because of which the job is to end, and whether the caller is to say so.
+    /// Returns the rank because of which the job has to end, and whether the caller has to report
+    /// it.
     pub(crate) fn find_loss(&self) -> Option<(usize, bool)> {
         if self.words.loss().load(Ordering::Acquire) == 0 {
             self.note_loss(self.name_of(*self.missed().first()?), false);
@@ -281,12 +285,13 @@ impl NodeMailbox {
         Seat::decode(self.words.seat(member).load(Ordering::Acquire))
     }
 
-    /// The rank of a process of the node among all live ones.
+    /// Returns the rank of a process of the node among all live ones.
     pub(crate) fn process_of(&self, member: usize) -> usize {
         self.context.rank_of(member).unwrap_or(member)
     }
 
-    /// Returns the number that names a process of the node: its rank in the world, or else among all live ones.
+    /// Returns the number that identifies a process of the node in messages: its rank in the world,
+    /// or else among all live ones.
     pub(crate) fn name_of(&self, member: usize) -> usize {
         match self.seat(member) {
             Seat::Rank(rank) => rank,
@@ -302,7 +307,7 @@ impl NodeMailbox {
     }
 }
 
-/// A rank that waits for the round to be agreed.
+/// A rank that waits until the round is agreed.
 struct Held<'a> {
     mailbox: &'a NodeMailbox,
     dead: Option<usize>,

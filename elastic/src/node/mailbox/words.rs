@@ -10,11 +10,11 @@ use rustix::thread::futex;
 use crate::model::round::{Signal, Slot};
 use crate::observe::measured::{LOOPS, LoopFigures};
 
-/// Bytes of the mailbox.
+/// Size of the mailbox in bytes.
 pub(super) const MAIL_BYTES: usize = 256 * 1024;
 const LINE: usize = 128;
 
-/// Words that all processes of the node look at.
+/// Words that all processes of the node use.
 #[repr(C, align(128))]
 struct Common {
     signal: Signal<AtomicU64>,
@@ -37,18 +37,19 @@ struct Own {
     loops: LoopWords,
 }
 
-/// Figures of a process's loops. It alone writes them.
+/// Figures of a process's loops, which only that process writes.
 #[repr(C, align(128))]
 struct LoopWords {
-    /// Odd while they are written.
+    /// Odd while the figures are being written.
     version: AtomicU64,
-    /// One more than the epoch that they are of.
+    /// The epoch of the figures, plus one.
     epoch: AtomicU64,
     count: AtomicU64,
     figures: [[AtomicU64; 6]; LOOPS],
 }
 
-/// The words of a node: the first process's part begins with the common words and the mailbox.
+/// The words of a node: the common words and the mailbox are at the beginning of the first
+/// process's part.
 #[derive(Debug)]
 pub(super) struct Words {
     memory: SharedMemory,
@@ -57,12 +58,13 @@ pub(super) struct Words {
 const COMMON: usize = size_of::<Common>() + MAIL_BYTES;
 
 impl Words {
-    /// Bytes of the shared memory that a process brings along.
+    /// Size in bytes of the shared memory that a process contributes.
     pub(super) fn bytes(node_rank: usize) -> usize {
         size_of::<Own>() + if node_rank == 0 { COMMON } else { 0 }
     }
 
-    /// The words in memory to which every process has brought its [`bytes`](Self::bytes).
+    /// Returns the words in memory to which every process has contributed its
+    /// [`bytes`](Self::bytes).
     pub(super) fn of(memory: SharedMemory, processes: usize) -> Option<Self> {
         let right = memory.all().len() == COMMON + processes * size_of::<Own>()
             && memory.all().as_ptr().addr().is_multiple_of(align_of::<Common>());
@@ -70,8 +72,8 @@ impl Words {
     }
 
     fn common(&self) -> &Common {
-        // SAFETY: the memory begins with it, aligned and zeroed, is mapped as long as `self` lives, and is only
-        // used through atomics.
+        // SAFETY: the memory begins with this struct, aligned and zeroed, is mapped as long as
+        // `self` lives, and is only used through atomics.
         unsafe { &*self.memory.all().as_ptr().cast::<Common>() }
     }
 
@@ -95,17 +97,17 @@ impl Words {
         &self.own(member).bell
     }
 
-    /// The number of the last resize that this process was ready to join, its lower half.
+    /// Lower half of the number of the last resize that this process was ready to join.
     pub(super) fn ready(&self, member: usize) -> &AtomicU32 {
         &self.own(member).ready
     }
 
-    /// One more than the rank because of which the job is ended, or 0.
+    /// The rank because of which the job is ended, plus one; or 0.
     pub(super) fn loss(&self) -> &AtomicU32 {
         &self.common().loss
     }
 
-    /// 1 once a process has said why the job ends.
+    /// 1 once a process has reported why the job ends.
     pub(super) fn said(&self) -> &AtomicU32 {
         &self.common().said
     }
@@ -131,7 +133,8 @@ impl Words {
         words.version.store(version + 2, Ordering::Release);
     }
 
-    /// Reads the loops of a process; none where it has told none in this epoch, or writes them all the while.
+    /// Reads the loops of a process; `None` if it has published none in this epoch, or keeps
+    /// writing them.
     pub(super) fn read_loops(&self, member: usize, epoch: u64) -> Option<Vec<LoopFigures>> {
         const ATTEMPTS: usize = 1000;
         let words = &self.own(member).loops;
@@ -164,7 +167,7 @@ impl Words {
         bell
     }
 
-    /// The half of the signal that the kernel compares: all ones while it is raised.
+    /// Returns the half of the signal that the kernel compares: all ones while it is raised.
     pub(super) fn signal_half(&self) -> &AtomicU32 {
         let index = if cfg!(target_endian = "little") { 0 } else { 1 };
         // SAFETY: inside the word, which outlives the result; the reference is only handed to the kernel.
@@ -172,16 +175,17 @@ impl Words {
     }
 
     fn mailbox(&self) -> *mut u8 {
-        // SAFETY: the mailbox lies behind the common words.
+        // SAFETY: the mailbox follows the common words.
         unsafe { self.memory.all().as_ptr().add(size_of::<Common>()) }
     }
 
-    /// Writes the mail and returns true if it fitted. Only the agent writes, and only while nobody reads: before it rings or signals.
+    /// Writes the mail and returns true if it fits. Only the agent writes, and only while no
+    /// process reads: before it rings or signals.
     pub(super) fn write_mail(&self, order: &[u8]) -> bool {
         if order.len() > MAIL_BYTES {
             return false;
         }
-        // SAFETY: the mailbox has room; readers wait for what the agent does afterwards.
+        // SAFETY: the mailbox has room; readers wait for the agent's next step.
         unsafe { std::ptr::copy_nonoverlapping(order.as_ptr(), self.mailbox(), order.len()) };
         self.common().mail_bytes.store(order.len() as u64, Ordering::Release);
         true
@@ -195,18 +199,18 @@ impl Words {
     }
 }
 
-/// Sleeps while the word holds `seen`, for so long at most.
+/// Sleeps while the word holds `seen`, for at most `at_most`.
 pub(super) fn sleep(word: &AtomicU32, seen: u32, at_most: Duration) {
     let timeout = rustix::time::Timespec {
         tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(at_most.subsec_nanos()),
     };
-    // However it ended, the caller looks again.
+    // The caller checks the word again for any result.
     let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&timeout));
 }
 
 /// Wakes all sleepers.
 pub(super) fn wake(word: &AtomicU32) {
-    // Nothing to do about an error: there is none for a mapped, aligned word.
+    // An error cannot occur for a mapped, aligned word.
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
 }

@@ -1,10 +1,10 @@
-//! A process that was started ends only when its launcher has seen that its connection is closed.
+//! Delays the exit of a spawned process until its launcher has seen its connection closed.
 //!
-//! A PMIx server that hears of the end of a process before it has read the end of its connection closes that without
-//! letting go of the event which watches it (`_deregister_client`, the same in 4.2.2 and 5.0.0). It never looks again
-//! at a connection whose descriptor has this number, so a process that is started later and gets it waits for ever in
-//! its `MPI_Init`. Which of the two comes first is a matter of who runs first in the milliseconds after `MPI_Finalize`:
-//! on busy processors one start in a hundred hung.
+//! A PMIx server that learns of a process's end before it has read the end of its connection closes
+//! the connection without removing its event (`_deregister_client`, the same in 4.2.2 and 5.0.0).
+//! It then never looks at a later connection that gets the same descriptor number, so a process
+//! spawned later waits forever in `MPI_Init`. Scheduling in the milliseconds after `MPI_Finalize`
+//! decides the order: on busy processors one spawn in a hundred hung.
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
@@ -12,14 +12,14 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A launcher that has not seen it by then is stopped, or does not care.
+/// Limit of the wait, for a launcher that is stopped or does not close its side.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Connections of this host's network in which one side has closed its end and waits for the other's: see `tcp(7)` and
-/// the kernel's `include/net/tcp_states.h`.
+/// States of connections that one side has closed and the other has not, in this host's network:
+/// see `tcp(7)` and the kernel's `include/net/tcp_states.h`.
 const HALF_CLOSED: [&str; 2] = ["04", "05"];
 
-/// Processes that wait at their end, and for which others.
+/// The process that waits at exit, and the servers it waits for.
 struct Disconnect {
     process: u32,
     servers: Vec<SocketAddr>,
@@ -27,7 +27,7 @@ struct Disconnect {
 
 static DISCONNECT: OnceLock<Disconnect> = OnceLock::new();
 
-/// From now on, this process's `exit` waits until its launcher has seen that it has parted from it.
+/// Makes this process's `exit` wait until its launcher has seen the disconnect.
 pub(super) fn be_seen_at_exit() {
     let servers = servers(std::env::vars_os());
     if servers.is_empty() {
@@ -46,19 +46,19 @@ pub(super) fn be_seen_at_exit() {
 }
 
 extern "C" fn wait_at_exit() {
-    // Forked children end for themselves.
+    // A forked child has a different process number and exits at once.
     let parting = DISCONNECT.get().filter(|parting| parting.process == std::process::id());
     let Some(parting) = parting else { return };
     let limit = Instant::now() + LIMIT;
     while is_any_half_closed(&parting.servers) && Instant::now() < limit {
-        // Sleeps: nobody is told when the other side closes a connection that this one has closed.
+        // Sleeps: no event reports that the peer closes a connection that this side has closed.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// The PMIx servers that a launcher has told this process.
+/// Returns the PMIx servers named in this process's environment.
 fn servers(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<SocketAddr> {
-    // Others may have variables that are no text.
+    // The environment may contain variables that are not UTF-8.
     let texts =
         variables.filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
     let told = texts.filter(|(name, _)| name.starts_with("PMIX_SERVER_URI"));
@@ -68,13 +68,14 @@ fn servers(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<SocketA
     servers
 }
 
-/// Of `NAME;tcp4://ADDRESS:PORT`.
+/// Parses the address in `NAME;tcp4://ADDRESS:PORT`.
 fn address(uri: &str) -> Option<SocketAddr> {
     let place = uri.rsplit_once(';')?.1;
     place.strip_prefix("tcp4://").or_else(|| place.strip_prefix("tcp6://"))?.parse().ok()
 }
 
-/// Returns true if a process of this host's network has closed a connection to one of them that it has not closed yet.
+/// Returns true if a process in this host's network has closed a connection to one of the servers
+/// and the server has not.
 fn is_any_half_closed(servers: &[SocketAddr]) -> bool {
     let wanted: Vec<String> = servers.iter().map(as_the_kernel_writes).collect();
     let lists = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
@@ -82,7 +83,7 @@ fn is_any_half_closed(servers: &[SocketAddr]) -> bool {
     texts.into_iter().any(|text| text.lines().any(|line| is_half_closed(line, &wanted)))
 }
 
-/// A line is `N: LOCAL REMOTE STATE …`.
+/// Parses a line `N: LOCAL REMOTE STATE …`.
 fn is_half_closed(line: &str, wanted: &[String]) -> bool {
     let mut words = line.split_ascii_whitespace().skip(2);
     let remote = words.next();
@@ -90,7 +91,7 @@ fn is_half_closed(line: &str, wanted: &[String]) -> bool {
         && words.next().is_some_and(|state| HALF_CLOSED.contains(&state))
 }
 
-/// Words of 32 bits as this machine reads them, and the port.
+/// Formats an address as the kernel does: 32-bit words in native byte order, and the port.
 fn as_the_kernel_writes(server: &SocketAddr) -> String {
     let word = |bytes: &[u8]| {
         format!("{:08X}", bytes.try_into().map_or(0, |four: [u8; 4]| u32::from_ne_bytes(four)))
@@ -132,16 +133,16 @@ mod tests {
     #[test]
     fn connection_is_half_closed_until_both_sides_close() {
         for place in ["127.0.0.1:0", "[::1]:0"] {
-            // Not every host has the newer kind.
+            // Not every host has IPv6.
             let Ok(listener) = TcpListener::bind(place) else { continue };
             let server = listener.local_addr().unwrap();
             let seen = || is_any_half_closed(&[server]);
-            // A child that another test forks holds the connection until it executes its program.
+            // A child forked by another test holds the connection until its exec.
             let wait_until = |wanted: bool| {
                 let limit = Instant::now() + Duration::from_secs(60);
                 while seen() != wanted {
                     assert!(Instant::now() < limit, "{server}");
-                    // Sleeps: the kernel hears of an end a moment later on a busy machine.
+                    // Sleeps: on a busy machine the kernel processes the close a moment later.
                     std::thread::sleep(Duration::from_millis(1));
                 }
             };

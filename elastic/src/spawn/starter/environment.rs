@@ -1,11 +1,12 @@
-//! The environment that a wrapper gave rank 0 (`module load`, conda, numactl), for the processes that are started: the
-//! launcher starts them without the wrapper.
+//! The environment that a wrapper gave rank 0 (`module load`, conda, numactl), for spawned
+//! processes: the launcher starts them without the wrapper.
 
 use std::collections::HashMap;
 
 use crate::node::process_identity::parent;
 
-/// Beginnings of variables that launchers and schedulers give each process for itself, and that describe its place.
+/// Prefixes of variables that launchers and schedulers set per process, and that describe its
+/// place.
 const OF_LAUNCHERS: [&str; 15] = [
     "OMPI_",
     "OPAL_",
@@ -24,21 +25,22 @@ const OF_LAUNCHERS: [&str; 15] = [
     "QUO_ELASTIC_",
 ];
 
-/// Variables that shells change by themselves.
+/// Variables that shells change themselves.
 const OF_SHELLS: [&str; 6] = ["_", "PWD", "OLDPWD", "SHLVL", "HOSTNAME", "COLUMNS"];
 
-/// Sets as many variables as the first word says, which follow with all but plain characters as `\\0NNN`, and becomes the
-/// program behind them.
+/// Exports as many variables as the first word says, which follow with all but plain characters as
+/// `\\0NNN`, and then executes the program after them.
 const SCRIPT: &str = r#"n=$1; shift
 while [ "$n" -gt 0 ]; do
 case $1 in *\\*) v=$(printf '%b_' "$1"); export "${v%_}" ;; *) export "$1" ;; esac
 shift; n=$((n - 1)); done
 exec "$@""#;
 
-/// Returns the command by which a program has the environment of this process, where a wrapper between the launcher and
-/// this process has changed it; else the program as it is. Variables that were taken away stay: the launcher sets its
-/// own in the same places. With other MPIs than Open MPI the program stays as it is: their launchers take words of one
-/// line and of a thousand bytes only.
+/// Returns the command that runs a program in the environment of this process, if a wrapper between
+/// the launcher and this process has changed that; else the program unchanged. Variables that the
+/// wrapper removed remain: the launcher sets its own in the same places. With MPIs other than Open
+/// MPI the program stays unchanged: their launchers accept only single-line words of at most a
+/// thousand bytes.
 pub(crate) fn wrapped(command: String, arguments: Vec<String>) -> (String, Vec<String>) {
     let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
     match is_open_mpi.then(changes).flatten() {
@@ -47,8 +49,8 @@ pub(crate) fn wrapped(command: String, arguments: Vec<String>) -> (String, Vec<S
     }
 }
 
-/// The variables that this process has and its launcher has not, or has otherwise; none where the launcher's cannot be
-/// read.
+/// Returns the variables that this process has and its launcher lacks or has with another value;
+/// `None` if the launcher's cannot be read.
 fn changes() -> Option<Vec<String>> {
     let own = variables("self")?;
     let mut launcher = std::process::id().cast_signed();
@@ -62,8 +64,8 @@ fn changes() -> Option<Vec<String>> {
     }
 }
 
-/// The variables of a process as it began; nothing where they cannot be read. Names and values that are no text are left
-/// out.
+/// Returns a process's initial variables; `None` if they cannot be read. Names and values that are
+/// not UTF-8 are left out.
 fn variables(process: &str) -> Option<HashMap<String, String>> {
     let bytes = std::fs::read(format!("/proc/{process}/environ")).ok()?;
     let entry = |entry: &[u8]| {
@@ -73,8 +75,8 @@ fn variables(process: &str) -> Option<HashMap<String, String>> {
     Some(bytes.split(|&byte| byte == 0).filter_map(entry).collect())
 }
 
-/// `NAME=VALUE` of all that the launcher has not so, but the variables that launchers and shells set themselves, in the
-/// order of names.
+/// Returns `NAME=VALUE`, in the order of names, for all variables that differ from the launcher's,
+/// except the ones that launchers and shells set themselves.
 fn difference(own: &HashMap<String, String>, launchers: &HashMap<String, String>) -> Vec<String> {
     let is_name = |name: &str| {
         !name.is_empty()
@@ -103,7 +105,7 @@ fn by_shell(changes: &[String], command: String, arguments: Vec<String>) -> (Str
     ("/bin/sh".to_owned(), words)
 }
 
-/// The text for the shell's `printf %b`, without a character that a launcher may not pass on.
+/// Encodes text for the shell's `printf %b`, without characters that a launcher may not pass on.
 fn encoded(text: &str) -> String {
     let mut words = String::new();
     for byte in text.bytes() {
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn program_without_a_launcher_is_started_as_it_is() {
-        // Who runs the tests has the same environment, or one that is passed on.
+        // The test runner has the same environment, or one that is passed on.
         let (command, words) = wrapped("program".to_owned(), vec!["argument".to_owned()]);
         let is_as_it_is = command == "program" && words == ["argument"];
         assert!(is_as_it_is || words.ends_with(&["program".to_owned(), "argument".to_owned()]));

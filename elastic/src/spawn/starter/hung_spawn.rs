@@ -1,4 +1,4 @@
-//! Handling of a start from which MPI does not come back.
+//! Handling of a spawn from which MPI does not return.
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -9,35 +9,35 @@ use quo_mpi::{Family, Identity};
 use crate::node::env_marker::EnvMarker;
 use crate::node::process_identity::Life;
 
-/// Time that a killed process may take to be gone.
+/// Time limit for the end of killed processes.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// Allowed actions, by the MPI and its launcher's options on a killed process.
+/// What can be done about a hung spawn, by the MPI and its launcher's options on a killed process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HungSpawn {
-    /// Nothing: no other call gets through, or it is not known.
+    /// Nothing: no other MPI call gets through, or that is not known.
     #[default]
     Leave,
-    /// Others can be started meanwhile, but the launcher ends the job with a process that is killed.
+    /// Further processes can be spawned, but the launcher ends the job when a process is killed.
     Beside,
-    /// Hanging processes can be ended as well.
+    /// The hung processes can be killed as well.
     End,
 }
 
-/// Fate of the processes of a start that was given up.
+/// Fate of the processes of an abandoned spawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// True if all are gone: their places are free again.
+    /// True if all have ended: their slots are free again.
     pub all: bool,
-    /// In words, behind why it was given up.
+    /// Text that follows the reason for the failure.
     pub told: String,
-    /// Processes that stay until this process ends.
+    /// Processes that remain until this process ends.
     pub left: Vec<Life>,
 }
 
 impl HungSpawn {
     pub(crate) fn of(mpi: &Identity) -> Self {
-        // What mpirun was told is in the environment of its ranks.
+        // Ranks inherit the options of mpirun in their environment.
         let recovers = std::env::var("OMPI_MCA_orte_enable_recovery").unwrap_or_default();
         match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(5..)) => Self::End,
@@ -47,7 +47,7 @@ impl HungSpawn {
         }
     }
 
-    /// Ends the processes with this marker, if it may.
+    /// Kills the processes with this marker, if that is allowed.
     pub(crate) fn deal_with(self, marker: &EnvMarker) -> Ended {
         if self == Self::Leave {
             return Ended::default();
@@ -70,8 +70,9 @@ impl HungSpawn {
         }
     }
 
-    /// Finds the processes with this marker, and leaves them where they are. A launcher that does not look at its
-    /// connection any more would not look at the next one that gets the same number either: so this one keeps it.
+    /// Finds the processes with this marker and keeps them alive. A launcher that no longer looks
+    /// at their connection would ignore the next one with the same descriptor number, too: the
+    /// processes keep it in use.
     pub(crate) fn spare(self, marker: &EnvMarker) -> Ended {
         if self == Self::Leave {
             return Ended::default();
@@ -85,7 +86,7 @@ impl HungSpawn {
         }
     }
 
-    /// Ends the [spared](Self::spare) processes, if it may.
+    /// Kills the [spared](Self::spare) processes, if that is allowed.
     pub(crate) fn end(self, left: &mut Vec<Life>) {
         if self == Self::End {
             for life in left.drain(..) {
@@ -95,7 +96,7 @@ impl HungSpawn {
     }
 }
 
-/// Returns the processes with this marker, with their numbers in words.
+/// Returns the processes with this marker, and text with their numbers.
 fn found(marker: &EnvMarker) -> Result<(Vec<Life>, String), Ended> {
     let found = marker.processes();
     if found.is_empty() {
@@ -108,50 +109,52 @@ fn found(marker: &EnvMarker) -> Result<(Vec<Life>, String), Ended> {
     Ok((found, named))
 }
 
-/// Returns true if all of them end, those that they start meanwhile as well.
+/// Returns true if all processes end, including those they start meanwhile.
 fn kill(marker: &EnvMarker, mut living: Vec<Life>) -> bool {
     let limit = Instant::now() + END_LIMIT;
     while !living.is_empty() && Instant::now() < limit {
         for life in &living {
             life.kill();
         }
-        // Sleeps: the end of another's child is told to nobody.
+        // Sleeps: the end of another process's child cannot be waited for.
         std::thread::sleep(Duration::from_millis(5));
         living = marker.processes();
     }
     living.is_empty()
 }
 
-/// Kills every `PROCESS:BEGAN` at the end of its input, if it is still that process.
+/// Kills every `PROCESS:BEGAN` at the end of its input, if the number still belongs to that
+/// process.
 const SCRIPT: &str = r#"read -r _; for life; do process=${life%:*}; at=0
 stat=$(cat "/proc/$process/stat" 2>/dev/null) || continue
 for word in ${stat##*) }; do at=$((at + 1))
 [ $at -ne 20 ] || [ "$word" != "${life#*:}" ] || kill -KILL "$process"; done; done"#;
 
-/// Has these processes killed when this one has ended: the launcher waits for them and would never end.
+/// Has these processes killed after this one ends: the launcher would wait for them and never end.
 pub(crate) fn outlive(lives: &[Life]) {
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "sh"]);
     command.args(lives.iter().map(Life::word));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
-        // The kernel closes it.
+        // The kernel closes the pipe at the end of this process.
         std::mem::forget(child.stdin.take());
     }
 }
 
-/// Kills the processes with this line in their environment, unless there is a line in its input.
+/// Kills the processes with this line in their environment, unless a line arrives on its input.
 const BOUND: &str = r#"read -r _ && exit
 for look in 1 2 3; do for file in $(grep -lzxF -e "$1" /proc/[0-9]*/environ); do
 process=${file#/proc/}; kill -KILL "${process%/environ}"; done; sleep 0.1; done"#;
 
-/// A start whose processes are killed when this process ends before [`release`](Self::release): in `MPI_Init` they wait
-/// for it, and do nothing of their own.
+/// A spawn whose processes are killed if this process ends before [`release`](Self::release): they
+/// wait for it in `MPI_Init`, and would not end by themselves.
 #[derive(Debug)]
 pub(super) struct Bound(Child);
 
 impl Bound {
-    /// Binds the processes with this marker. None where there can be no other process.
+    /// Binds the processes with this marker to this process; `None` if the guarding process cannot
+    /// be started.
     pub(super) fn to(marker: &EnvMarker) -> Option<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", BOUND, "sh", &marker.line()]);
@@ -159,7 +162,7 @@ impl Bound {
         command.spawn().ok().map(Self)
     }
 
-    /// Leaves the processes to themselves from now on.
+    /// Stops guarding the processes.
     pub(super) fn release(mut self) {
         if let Some(mut input) = self.0.stdin.take() {
             let _ = input.write_all(b"\n");
@@ -181,14 +184,14 @@ mod tests {
             let mut command = Command::new("cat");
             command.env(name, value).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut started = command.spawn().unwrap();
-            // It echoes: it has been executed.
+            // The echo shows that it has been executed.
             started.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
             std::io::Read::read_exact(started.stdout.as_mut().unwrap(), &mut [0]).unwrap();
             let mut bound = Bound::to(&marker).unwrap();
             if releases {
                 bound.release();
             } else {
-                // As the kernel does at the end of this process.
+                // The kernel does the same at the end of this process.
                 drop(bound.0.stdin.take());
                 bound.0.wait().unwrap();
             }
@@ -203,7 +206,7 @@ mod tests {
         let (mut meant, mut spared) = (child(), child());
         let life = |child: &std::process::Child| Life::of(child.id().cast_signed()).unwrap();
         let meant_as = life(&meant).word();
-        // The number of a process that began at another time.
+        // The same process number with another start time.
         let spared_as = format!("{}:1", spared.id());
         let script = Command::new("sh")
             .args(["-c", SCRIPT, "sh", &meant_as, &spared_as, "999999999:5"])

@@ -1,5 +1,5 @@
-//! Hosts on which the launcher starts processes, and its names of them: it is not asked for others, since Open MPI 4's
-//! does not survive that.
+//! Hosts on which the launcher starts processes, by its names: it is asked for no others, since
+//! Open MPI 4's launcher would not survive that.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -8,13 +8,13 @@ use quo_mpi::{Family, Identity};
 use super::refusal::{ancestors, is_launcher};
 use crate::spawn::room::is_allocated;
 
-/// The nodes of the job, on every node but that of `mpirun`, which is the first of them.
+/// The nodes of the job, the node of `mpirun` first; set on every node but that one.
 const NODES: &str = "OMPI_MCA_orte_node_regex";
 
-/// The name of the program, without folders: the words behind it are its own.
+/// The name of the program, without folders: the words after it are its own.
 const PROGRAM: &str = "OMPI_COMMAND";
 
-/// Other ways to tell `mpirun` of hosts.
+/// Other options that give `mpirun` hosts.
 const OTHERS: [&str; 9] = [
     "hostfile",
     "machinefile",
@@ -27,31 +27,33 @@ const OTHERS: [&str; 9] = [
     "nolocal",
 ];
 
-/// The launcher's names of its hosts, with their slots as far as they are known.
+/// The launcher's names of its hosts, with their slots if known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LaunchHosts(Vec<(String, Option<u32>)>);
 
 impl LaunchHosts {
-    /// Of the launcher of this process, where hosts beyond its list are refused; none where the list is not known.
+    /// Returns the hosts of this process's launcher, if it refuses others; `None` if the list is
+    /// not known.
     pub(crate) fn of_launcher(mpi: &Identity) -> Option<Self> {
         let is_open_mpi_4 = (mpi.family(), mpi.major()) == (Family::OpenMpi, Some(4));
         is_open_mpi_4.then(|| Self::read(|name| std::env::var(name).ok())).flatten()
     }
 
     fn read(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        // Of a job's allocation the launcher takes any node, also one that it was not told of.
+        // In an allocation the launcher accepts any node, listed or not.
         if is_allocated(&variable) {
             return None;
         }
         let hosts = match variable(NODES) {
-            // Its own node comes first, and may be none of the job's hosts: it is refused then, as others are.
+            // The launcher's node is first, and may not be one of the job's hosts: it is refused
+            // then like any other.
             Some(text) => nodes(&text)?.into_iter().map(|name| (name, None)).collect(),
             None => named_to_mpirun(&variable(PROGRAM)?)?,
         };
         (!hosts.is_empty()).then_some(Self(hosts))
     }
 
-    /// The hosts whose slots are known.
+    /// Returns the hosts with known numbers of slots.
     pub(crate) fn slots(&self) -> Vec<(String, u32)> {
         let mut all: Vec<(String, u32)> = Vec::new();
         for (host, slots) in &self.0 {
@@ -82,7 +84,7 @@ impl LaunchHosts {
             return Ok(host.to_owned());
         }
         let unknown = || format!("{host} is none of mpirun's hosts: {}", hosts.join(", "));
-        // What has no address here, the launcher may know nevertheless.
+        // The launcher may know a name that does not resolve here.
         let Some(own) = addresses(host) else { return Ok(host.to_owned()) };
         let mut is_sure = true;
         for known in &hosts {
@@ -104,7 +106,8 @@ fn addresses(host: &str) -> Option<Vec<IpAddr>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// The hosts that are listed by `--host` for the `mpirun` above this process, and nowhere else.
+/// Returns the hosts listed by `--host` of the `mpirun` above this process, if it lists hosts in no
+/// other way.
 fn named_to_mpirun(program: &str) -> Option<Vec<(String, Option<u32>)>> {
     let launcher = ancestors().find(|&process| is_launcher(process))?;
     let line = std::fs::read(format!("/proc/{launcher}/cmdline")).ok()?;
@@ -119,8 +122,8 @@ fn named_to_mpirun(program: &str) -> Option<Vec<(String, Option<u32>)>> {
     if is_told_otherwise { None } else { named(&words, program) }
 }
 
-/// The hosts of `--host` among the words before the program; none where there is no such option, or another that
-/// adds hosts, or another program.
+/// Returns the hosts of `--host` among the words before the program; `None` if there is no such
+/// option, another option that adds hosts, or another program.
 fn named(words: &[String], program: &str) -> Option<Vec<(String, Option<u32>)>> {
     let is_program = |word: &String| word.rsplit('/').next() == Some(program);
     let end = words.iter().position(is_program)?;
@@ -137,7 +140,7 @@ fn named(words: &[String], program: &str) -> Option<Vec<(String, Option<u32>)>> 
         }
         if matches!(option, "host" | "H") {
             let list = options.next()?;
-            // A slot each time, unless it is said.
+            // Each name counts one slot, unless it gives a number.
             hosts.extend(list.split(',').map(|host| match host.split_once(':') {
                 Some((name, slots)) => (name.to_owned(), slots.parse().ok()),
                 None => (host.to_owned(), Some(1)),
@@ -147,8 +150,8 @@ fn named(words: &[String], program: &str) -> Option<Vec<(String, Option<u32>)>> 
     (!hosts.is_empty()).then_some(hosts)
 }
 
-/// The names in Open MPI 4's short form, such as `front,n[2:8-10,12].cluster@0(5)`: numbers of two digits. None where it
-/// is another form.
+/// Expands Open MPI 4's short form, such as `front,n[2:8-10,12].cluster@0(5)`, with numbers of two
+/// digits; `None` for any other form.
 fn nodes(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut rest = text.split('@').next()?;
@@ -252,7 +255,7 @@ mod tests {
         }
         let refused = find("n3").unwrap_err();
         assert_eq!(refused, "n3 is none of mpirun's hosts: 10.0.0.1, n2");
-        // Nobody knows for sure.
+        // A host that does not resolve cannot be excluded.
         assert_eq!(find("unknown").as_deref(), Ok("unknown"));
         assert_eq!(unsure.find("n3", told).as_deref(), Ok("n3"));
     }

@@ -1,4 +1,5 @@
-//! Starts processes while the ranks go on: one start per unit, each of which is ready to join before anybody is told.
+//! Spawns processes while the ranks continue: one spawn per unit, each of which is ready before any
+//! rank is notified.
 
 mod disconnect;
 mod environment;
@@ -34,7 +35,8 @@ pub(crate) use program::own_command;
 pub(crate) use refusal::end_launcher;
 pub(crate) use slots::{Slots, Started};
 
-/// Tag of messages between rank 0 and the first process of a unit, over the intercommunicator of their start.
+/// Tags of messages between rank 0 and the first process of a unit, over the spawn's
+/// intercommunicator.
 const READY: u16 = 7;
 const LENGTH: u16 = 8;
 const WELCOME: u16 = 9;
@@ -46,10 +48,10 @@ const HOST_LENGTH: u16 = 14;
 /// From a [`Starter`] to the unit.
 const HANDED: u16 = 15;
 
-/// Time that a unit that is ready may take to answer.
+/// Time that a ready unit may take to answer.
 const COMING_LIMIT: Duration = Duration::from_secs(10);
 
-/// Command and options with which processes are started.
+/// Command and options for spawning processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SpawnCommand {
     pub command: String,
@@ -57,33 +59,33 @@ pub(crate) struct SpawnCommand {
     pub info: Vec<(String, String)>,
     pub host_key: HostKey,
     pub host_probe: HostProbe,
-    /// Time that a unit may take to be ready, from its start.
+    /// Time from its start until a unit must be ready.
     pub limit: Duration,
-    /// Handling of a start from which MPI does not come back.
+    /// Handling of a spawn from which MPI does not return.
     pub hung_spawn: HungSpawn,
-    /// True if there may be more processes than places, so that one that hangs takes none
-    /// away.
+    /// True if there may be more processes than slots, so that a hung process takes no slot from
+    /// others.
     pub crowded: bool,
-    /// The hosts of a launcher that does not survive to be asked for others, where they are known.
+    /// The hosts of a launcher that dies when asked for other hosts, if they are known.
     pub hosts: Option<LaunchHosts>,
-    /// True if a start ends with rank 0.
+    /// True if the processes of an unfinished spawn are killed when rank 0 ends.
     pub is_bound: bool,
-    /// The slots of a launcher that ends the job where a start finds too few.
+    /// The slots of a launcher that ends the job if a spawn finds too few.
     pub slots: Option<Slots>,
-    /// Advice to whoever launches the job, for starts that fail.
+    /// Advice for launching the job, added to the errors of failed spawns.
     pub advice: Option<&'static str>,
 }
 
 impl SpawnCommand {
-    /// After so long without a unit that is ready, the launcher has not come back from a start.
+    /// Time without a ready unit after which the launcher counts as stuck in a spawn.
     pub(crate) fn stuck_after(&self) -> Duration {
         self.limit.saturating_add(Duration::from_secs(2))
     }
 
-    /// Finds the launcher's name of a host.
+    /// Returns the launcher's name of a host.
     ///
     /// # Errors
-    /// It is known to have no such host.
+    /// The launcher is known to lack the host.
     fn launchers_name(&self, host: &str) -> Result<String, Cause> {
         let no_capacity = |detail| Cause::new(CauseKind::NoCapacity, detail);
         let name = self.hosts.as_ref().map(|hosts| hosts.name(host).map_err(no_capacity));
@@ -91,18 +93,20 @@ impl SpawnCommand {
     }
 }
 
-/// Way in which a launcher is told on which host to start processes.
+/// Form in which a launcher is given the host of a spawn.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HostKey {
-    /// Its name: any host with Hydra, one of mpirun's own list with Open MPI 4.
+    /// The name alone: any host with Hydra, one from mpirun's own list with Open MPI 4.
     #[default]
     Name,
-    /// The name with the number of processes, which Open MPI 5 takes as one otherwise.
+    /// The name with the number of processes, which Open MPI 5 otherwise takes as one.
     NameAndSlots,
 }
 
 impl HostKey {
-    /// `add-host` only for [new nodes](crate::model::process_table::NewNodes): Open MPI 4's daemons do not get to know one that comes later, and 5's launcher loses it.
+    /// Returns the form for this MPI. `add-host` is only for
+    /// [new nodes](crate::model::process_table::NewNodes): Open MPI 4's daemons never learn of a
+    /// daemon added later, and Open MPI 5's launcher loses it.
     pub(crate) fn of(mpi: &Identity) -> Self {
         match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(5..)) => Self::NameAndSlots,
@@ -118,11 +122,11 @@ impl HostKey {
     }
 }
 
-/// Why a resize has no processes.
+/// Why the processes of a resize could not be spawned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub cause: Cause,
-    /// The launcher starts nothing any more, and does not end with the job.
+    /// True if the launcher starts nothing any more and does not end with the job.
     pub loses_launcher: bool,
 }
 
@@ -132,59 +136,60 @@ impl From<Cause> for Failure {
     }
 }
 
-/// Processes that were started together and wait at their ready point.
+/// Processes that were spawned together and wait at their ready point.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub inter: Intercommunicator,
     lives: Vec<Life>,
 }
 
-/// Starter of a process, as it is told before it is ready.
+/// Parent of a spawned process; sent to the child before it reports ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Host {
-    /// Rank 0, whose life this is.
+    /// Rank 0, with its identity.
     Rank(Option<Life>),
-    /// A [`Starter`], which hands it over to rank 0 when it is ready.
+    /// A [`Starter`], which hands the child over to rank 0 when it is ready.
     Starter(Option<Life>),
-    /// Rank 0, which needs a [`Starter`].
+    /// Rank 0, which makes the child a [`Starter`].
     SpawnHelper(Endpoint),
 }
 
-/// Message to a unit that is ready.
+/// Message to a ready unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Welcome {
-    /// The ranks have come to the resize.
+    /// The ranks have entered the resize: join.
     Join(Box<Invited>),
-    /// Tells the unit that it is not needed any more.
+    /// The unit is not needed any more.
     Go,
 }
 
-/// Facts that a unit needs to join.
+/// What a unit needs in order to join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invited {
     pub resize: ResizePlan,
-    /// Index of the unit among those of the resize.
+    /// Index of the unit in the resize.
     pub unit: usize,
     /// The rank of its first process among all live ones.
     pub first: usize,
-    /// By which contexts over the world are known.
+    /// Identifies contexts over the world.
     pub tag: u64,
-    /// Port at which to meet the others; none over a bridge.
+    /// Port at which to meet the others; `None` over a bridge.
     pub port: Option<String>,
-    /// Number of ranks that there can be.
+    /// Largest possible number of ranks.
     pub most: usize,
-    /// The way to the registry of process sets, if the world has them.
+    /// Endpoint of the registry of process sets, if the world has them.
     pub directions: Option<Endpoint>,
-    /// The name of rank 0's process, where a process ends the job that has ended without a word.
+    /// The name of rank 0's process, if a process that dies without
+    /// [`World::end`](crate::World::end) ends the job.
     #[serde(default)]
     pub guards: Option<String>,
-    /// Rank 0, and all that join.
+    /// Rank 0 and all joiners.
     pub joiners: Vec<Joiner>,
 }
 
-/// The units of a start that are ready, for whoever gives it up.
+/// The ready units of a spawn, available to the thread that gives the spawn up.
 #[derive(Debug, Default)]
 pub(crate) struct Ready(Mutex<Vec<Unit>>);
 
@@ -198,11 +203,11 @@ impl Ready {
     }
 }
 
-/// Starts the units of a resize and waits until all are ready. All or nothing. Says with which unit it goes on. The
-/// number of the start is in the [`EnvMarker`] of the started processes.
+/// Spawns the units of a resize and waits until all are ready: all or none. Calls `goes_on` with
+/// the unit in progress. The number of the start is in the [`EnvMarker`] of the spawned processes.
 ///
 /// # Errors
-/// The reason why it could not be; processes started until then are gone or going.
+/// The cause; processes spawned before it have ended or are ending.
 pub(crate) fn start(
     spawn_command: &SpawnCommand,
     resize: &ResizePlan,
@@ -211,7 +216,8 @@ pub(crate) fn start(
     starter: Option<&Starter>,
     mut goes_on: impl FnMut(usize),
 ) -> Result<Vec<Unit>, Failure> {
-    // Before anything is started: launchers may end the job over a host that does not answer.
+    // Hosts are checked before any spawn: launchers may end the job over a host that does not
+    // answer.
     for (at, host) in resize.hosts.iter().enumerate() {
         if !resize.brought && !resize.hosts[..at].contains(host) {
             goes_on(0);
@@ -317,12 +323,12 @@ fn start_one(
     };
     let limits = WaitLimits::for_at_most(spawn_command.limit.saturating_sub(begun.elapsed()));
     let ready = hear_ready(&inter, &Host::Rank(Life::own()), &limits);
-    // What is ready knows rank 0, and sees that it has ended.
+    // A ready unit knows rank 0 and notices its end.
     free(bound);
     match ready {
         Ok(lives) => Ok(Unit { inter, lives }),
         Err(error) => {
-            // It may yet come to its ready point, where it finds this.
+            // The unit may still reach its ready point, where it finds this message.
             Unit { inter, lives: Vec::new() }.send_away();
             Err(not_ready(error.to_string()))
         }
@@ -345,7 +351,7 @@ fn hear_ready(
     host: &Host,
     limits: &WaitLimits<'_>,
 ) -> Result<Vec<Life>, GroupError> {
-    // Who waits to be told is not to wait for ever.
+    // The unit needs this message in order to notice the end of its parent.
     say_host(inter, host, limits)?;
     let bytes = hear(inter, (READY, LIVES), limits)?;
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
@@ -360,7 +366,7 @@ fn say_host(
     say(inter, (HOST_LENGTH, HOST), &host, limits)
 }
 
-/// Bytes of any length, behind a message with their length.
+/// Receives bytes of any length, after a message with their length.
 fn hear(
     inter: &Intercommunicator,
     (length, bytes): (u16, u16),
@@ -382,35 +388,36 @@ fn say(
 }
 
 impl Unit {
-    /// Fails when one of its processes has ended, as far as this host can know.
+    /// Fails if this host knows that a process of the unit has ended.
     pub(crate) fn look(&self) -> Result<(), GroupError> {
         all_live(&self.lives)
     }
 
-    /// Its processes, in the order of their ranks there; none that the kernel says nothing of.
+    /// Identities of its processes in rank order, if the kernel lists them.
     pub(crate) fn lives(&self) -> &[Life] {
         &self.lives
     }
 
-    /// Parts from it, once it has joined.
+    /// Disconnects from the unit after it has joined.
     pub(crate) fn part(self, deadline: Option<Instant>) -> Result<(), GroupError> {
         let Self { inter, lives } = self;
         let watch = || all_live(&lives);
         inter.disconnect_within(&WaitLimits { deadline, check_peers: &watch })
     }
 
-    /// Tells its first process.
+    /// Sends a message to the unit's first process.
     fn tell(&self, welcome: &Welcome, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
         let bytes = serde_json::to_vec(welcome).unwrap_or_default();
         say(&self.inter, (LENGTH, WELCOME), &bytes, limits)
     }
 
-    /// Tells it to join, and hears that it is there: it comes when it [hears](Self::decide) that all are.
+    /// Asks the unit to join, and waits for its answer. The unit joins once
+    /// [`decide`](Self::decide) confirms that all units are present.
     ///
     /// # Errors
-    /// It has ended, or does not answer: then nobody may wait for it to join.
+    /// The unit has ended, or does not answer: then no process may wait for it to join.
     pub(crate) fn call(&self, invited: Invited) -> Result<(), GroupError> {
-        // Some MPIs try for long to reach who has gone.
+        // Some MPIs try for a long time to reach a process that has ended.
         self.look()?;
         let watch = || self.look();
         let limits = WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(COMING_LIMIT) };
@@ -418,7 +425,7 @@ impl Unit {
         self.inter.receive(size_of::<u64>(), 0, COMING, &limits).map(drop)
     }
 
-    /// Tells the unit if it comes.
+    /// Confirms or withdraws the request to join.
     pub(crate) fn decide(&self, comes: bool) {
         if self.look().is_ok() {
             let watch = || self.look();
@@ -428,29 +435,30 @@ impl Unit {
         }
     }
 
-    /// Tells the unit that it is not needed any more.
+    /// Dismisses the unit, which is not needed any more.
     pub(crate) fn send_away(self) {
-        // A unit that is gone already needs no word.
+        // A unit that has ended needs no message.
         if self.look().is_ok() {
             let _ = self.tell(&Welcome::Go, &WaitLimits::for_at_most(Duration::from_millis(200)));
         }
-        // Not by a disconnect, in which each side waits for the other.
+        // A disconnect would make each side wait for the other.
         let _ = self.inter.free();
     }
 }
 
-/// A unit says that it is ready, and waits for its fate. Collective over the unit. One that is to start others does so
-/// until it is not needed any more. The way to rank 0 is `parent` afterwards.
+/// Reports that the unit is ready, and waits for the decision about it. Collective over the unit. A
+/// unit that becomes a starter spawns others until it is not needed any more. Afterwards `parent`
+/// leads to rank 0.
 ///
 /// # Errors
-/// One of the unit, or who has started it, has ended.
+/// A process of the unit, or its spawning process, has ended.
 pub(crate) fn wait_for_welcome(
     unit: &Communicator,
     parent: &mut Intercommunicator,
     together: &WaitLimits<'_>,
 ) -> Result<Welcome, GroupError> {
     disconnect::be_seen_at_exit();
-    // All of the unit are here.
+    // All processes of the unit have arrived.
     let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
     let lives = allgather_bytes(&*unit.as_group()?, &own, together)?;
     let read = |life: &Vec<u8>| serde_json::from_slice::<Option<Life>>(life).ok().flatten();
@@ -468,7 +476,7 @@ pub(crate) fn wait_for_welcome(
         Host::Rank(life) | Host::Starter(life) => lives.extend(life),
     }
     let watch = || all_live(&lives);
-    // As long as it takes the ranks to come to their next probe.
+    // The wait lasts until the ranks reach their next probe.
     let limits = WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(Duration::MAX) };
     let said = if is_first { say(parent, (READY, LIVES), &ready, &limits) } else { Ok(()) };
     if is_handed_over {
@@ -497,7 +505,7 @@ fn be_told(parent: &Intercommunicator, limits: &WaitLimits<'_>) -> Result<Welcom
     Ok(welcome)
 }
 
-/// Fails when one of these processes has ended, as far as this host can know.
+/// Fails if this host knows that one of these processes has ended.
 fn all_live(lives: &[Life]) -> Result<(), GroupError> {
     match lives.iter().find_map(Life::has_ended) {
         None => Ok(()),

@@ -1,8 +1,8 @@
-//! A process that starts others for rank 0, where MPI lets no other call of a process through while it starts some. It is
-//! never a rank, sleeps at a socket between two starts, and ends with the world, or with rank 0.
+//! A process that spawns others for rank 0, if MPI allows a process no other call during a spawn.
+//! It is never a rank, sleeps at a socket between spawns, and ends with the world or with rank 0.
 //!
-//! It hands over the units that it has started: rank 0 has the same intercommunicator to a unit as if it had started it
-//! itself.
+//! It hands over the units that it has spawned: rank 0 gets the same intercommunicator to a unit as
+//! if it had spawned the unit itself.
 
 use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
@@ -22,20 +22,22 @@ use crate::link::agents::Link;
 use crate::link::endpoint::{Endpoint, addresses};
 use crate::node::process_identity::Life;
 
-/// Time that it may take to come, and to be told.
+/// Time limit for a starter to connect and to receive its first messages.
 const COME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Time that a start that is under way may take when nobody is there any more whom it is for.
+/// Time that a spawn under way may take after rank 0 has ended.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// A third of the usual share of a processor that all want: beside two busy ranks on two, starts take 3 to 5 ms longer
-/// than with an equal share, and 15, a thirtieth, makes it 15 ms without leaving the ranks more.
+/// A third of the default share (nice 0) of a processor: next to two busy ranks on two processors,
+/// spawns take 3 to 5 ms longer than with an equal share; nice 15, a thirtieth, makes it 15 ms and
+/// gains the ranks nothing.
 const GIVEN_WAY: &str = "5";
 
-/// For the communicators of a hand-over, none of which is made at the same time as others between the same processes.
+/// Tag for the communicators of a hand-over, which are made one at a time between the same
+/// processes.
 const TAG: u16 = 1;
 
-/// Order of rank 0.
+/// Order of rank 0 to spawn processes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
     command: String,
@@ -43,15 +45,15 @@ struct Order {
     processes: usize,
     info: Vec<(String, String)>,
     limit: Duration,
-    /// Of rank 0.
+    /// Identity of rank 0.
     life: Option<Life>,
 }
 
-/// Result of the order.
+/// Result of an order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// The processes are ready, and come over.
+    /// The processes are ready for the hand-over.
     Ready(Vec<Life>),
     NotStarted(String),
     NotReady(String),
@@ -59,17 +61,17 @@ enum Answer {
     Parted,
 }
 
-/// Why there is no unit.
+/// Why an order gave no unit.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The launcher's reason.
     NotStarted(String),
     NotReady(String),
-    /// The starter is gone.
+    /// The starter has ended.
     Lost(String),
 }
 
-/// Has starters for rank 0, one at a time: another one when the last has ended or hangs in a start.
+/// Keeps a starter for rank 0, one at a time: replaced when it has ended or hangs in a spawn.
 #[derive(Debug)]
 pub(crate) struct SpawnHelper {
     command: String,
@@ -79,7 +81,7 @@ pub(crate) struct SpawnHelper {
 }
 
 impl SpawnHelper {
-    /// Starters are the processes of this command.
+    /// Creates a helper that starts this command.
     pub(crate) fn new(
         command: String,
         arguments: Vec<String>,
@@ -88,30 +90,32 @@ impl SpawnHelper {
         Self { command, arguments, info, current: Mutex::default() }
     }
 
-    /// The current one, or a new one; none where that cannot be.
+    /// Returns the present starter, or a new one; `None` if none can be started.
     pub(crate) fn starter(&self) -> Option<Arc<Starter>> {
         let current = self.current().clone();
         if current.as_ref().is_some_and(|starter| !starter.is_lost()) {
             return current;
         }
-        // MPI may never come back from it, and others ask meanwhile.
+        // The lock is not held: MPI may never return from the spawn, and other threads ask
+        // meanwhile.
         let new = Starter::employ(&self.command, &self.arguments, &self.info).ok().map(Arc::new);
         self.current().clone_from(&new);
         new
     }
 
-    /// Returns true if rank 0 is in MPI with the current one.
+    /// Returns true if rank 0 is inside MPI with the present starter.
     pub(crate) fn is_meeting(&self) -> bool {
         let current = self.current();
         current.as_ref().is_some_and(|starter| starter.is_meeting.load(Ordering::Acquire))
     }
 
-    /// The current one hangs. The thread that waits for it holds the way to it, so that it ends with this process.
+    /// Drops a starter that hangs. The thread waiting for it keeps the link, so that the starter
+    /// ends with this process.
     pub(crate) fn give_up(&self) {
         drop(self.take());
     }
 
-    /// None is needed any more.
+    /// Ends the starter: none is needed any more.
     pub(crate) fn dismiss(&self) {
         if let Some(starter) = self.take().and_then(Arc::into_inner) {
             starter.dismiss();
@@ -122,29 +126,30 @@ impl SpawnHelper {
         self.current().take()
     }
 
-    /// Held for moments only.
+    /// Locks the present starter; held only for moments.
     fn current(&self) -> MutexGuard<'_, Option<Arc<Starter>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Rank 0's way to it.
+/// Rank 0's connection to the starter.
 #[derive(Debug)]
 pub(crate) struct Starter {
     link: Mutex<Link>,
     inter: Intercommunicator,
-    /// Rank 0 and it.
+    /// Rank 0 and the starter.
     peer: Communicator,
     is_lost: AtomicBool,
-    /// Rank 0 is in MPI with it and a unit. If one of them ends there, it does not come back.
+    /// True while rank 0 is inside MPI with the starter and a unit. If one of those ends there,
+    /// rank 0 does not return.
     is_meeting: AtomicBool,
 }
 
 impl Starter {
-    /// Starts it, from rank 0, whose other calls of MPI stand still until it is there.
+    /// Spawns a starter from rank 0. Other MPI calls of rank 0 stall until it is present.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The cause.
     fn employ(
         command: &str,
         arguments: &[String],
@@ -171,7 +176,7 @@ impl Starter {
         })
     }
 
-    /// Has a unit started, and takes it over when it is ready.
+    /// Has the starter spawn a unit, and takes the unit over when it is ready.
     pub(super) fn start(&self, request: SpawnRequest, limit: Duration) -> Result<Unit, Trouble> {
         let SpawnRequest { command, arguments, processes, info } = request;
         let order = Order { command, arguments, processes, info, limit, life: Life::own() };
@@ -187,7 +192,8 @@ impl Starter {
                 let inter = self.take_over();
                 self.is_meeting.store(false, Ordering::Release);
                 let inter = inter.map_err(|error| Trouble::NotReady(error.to_string()))?;
-                // One that ends later does not end the starter, too, in the middle of their parting.
+                // Waits for the disconnect, so that a unit that ends later cannot take the starter
+                // down in the middle of it.
                 hear(&mut link).map_err(lost)?;
                 Ok(Unit { inter, lives })
             }
@@ -197,29 +203,30 @@ impl Starter {
         }
     }
 
-    /// As the starter's [`hand_over`] and the unit's [`come_over`].
+    /// Takes a unit over: the counterpart of the starter's [`hand_over`] and the unit's
+    /// [`come_over`].
     fn take_over(&self) -> Result<Intercommunicator, GroupError> {
         let own = Communicator::alone()?;
         let inter = own.create_intercomm(0, &self.peer, 1, TAG)?;
         let all = inter.merge(false)?;
         inter.free()?;
-        // Behind rank 0 and the starter.
+        // The unit's ranks follow rank 0 and the starter.
         let unit = own.create_intercomm(0, &all, 2, TAG)?;
         all.free()?;
         own.free()?;
         Ok(unit)
     }
 
-    /// Returns true if it cannot be asked any more.
+    /// Returns true if the starter cannot be used any more.
     fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Dismisses the unit: it finds that nobody is there.
+    /// Dismisses the starter, which ends when it finds the link closed.
     fn dismiss(self) {
         let Self { link, inter, peer, .. } = self;
         link.into_inner().unwrap_or_else(PoisonError::into_inner).close();
-        // Not by a disconnect, in which each side waits for the other.
+        // A disconnect would make each side wait for the other.
         let _ = peer.free();
         let _ = inter.free();
     }
@@ -229,8 +236,8 @@ fn hear(link: &mut Link) -> Result<Answer, Error> {
     link.receive()?.ok_or_else(|| ErrorKind::ConnectionAborted.into())
 }
 
-/// A unit comes over to rank 0, if its first process has been told so: whether it did, and then by which way. Collective
-/// over the unit.
+/// Moves a unit over to rank 0, if its first process receives the order. Returns true if it moved;
+/// `parent` then leads to rank 0. Collective over the unit.
 pub(super) fn come_over(
     unit: &Communicator,
     parent: &mut Intercommunicator,
@@ -266,20 +273,22 @@ fn hand_over(unit: Intercommunicator, peer: &Communicator) -> Result<(), GroupEr
     unit.disconnect()
 }
 
-/// Has the ranks run first. MPI polls until the started process has come, and the kernel shares processors out between
-/// the sessions of which Hydra makes one for each process: the nice value of a process counts only within its own.
+/// Gives the ranks precedence. MPI polls until the spawned process has joined, and the kernel
+/// divides processors between sessions, one per process under Hydra: the nice value of a process
+/// counts only within its session.
 fn give_way() {
     let own = rustix::process::getpid();
-    // Others in the session would be held back, too. Refused is as good.
+    // Only if the session is this process's own: others in it would be slowed, too. A refusal does
+    // no harm.
     if rustix::process::getsid(None).is_ok_and(|session| session == own) {
         let _ = std::fs::write("/proc/self/autogroup", GIVEN_WAY);
     }
 }
 
-/// Starts processes for rank 0 until it does not need any more, or has ended.
+/// Spawns processes for rank 0 until none are needed any more, or rank 0 has ended.
 ///
 /// # Errors
-/// Rank 0 is not to be reached.
+/// Rank 0 cannot be reached.
 pub(super) fn serve(
     spawn_helper: &Intercommunicator,
     endpoint: &Endpoint,
@@ -308,7 +317,7 @@ pub(super) fn serve(
         let limits = WaitLimits::for_at_most(COME_LIMIT);
         unit.send(&1_u64.to_ne_bytes(), 0, HANDED, &limits)?;
         hand_over(unit, &peer)?;
-        // Without rank 0 there is no other order.
+        // If rank 0 has ended, no further order arrives.
         let _ = answers.send(&Answer::Parted);
     }
     drop(alive);
@@ -316,7 +325,8 @@ pub(super) fn serve(
     peer.free()
 }
 
-/// Hears the orders while the other thread is in a start, which may never come back: then this process ends all the same.
+/// Receives orders while the other thread is in a spawn, which may never return: the process then
+/// ends anyway.
 fn listen(
     mut link: Link,
     orders: Sender<Order>,
@@ -330,7 +340,7 @@ fn listen(
         }
         drop(orders);
         if ended.recv_timeout(END_LIMIT) == Err(RecvTimeoutError::Timeout) {
-            // Nobody else ends it, and the launcher waits for it.
+            // No other process ends this one, and the launcher waits for it.
             let _ = rustix::process::kill_process(
                 rustix::process::getpid(),
                 rustix::process::Signal::KILL,
@@ -354,7 +364,7 @@ fn obey(order: Order) -> Result<(Intercommunicator, Vec<Life>), Answer> {
     }
 }
 
-/// Declines a unit, which may yet come to its ready point and then finds this message.
+/// Declines a unit, which may still reach its ready point and then finds this message.
 fn decline(unit: Intercommunicator) {
     let limits = WaitLimits::for_at_most(Duration::from_millis(200));
     let _ = unit.send(&0_u64.to_ne_bytes(), 0, HANDED, &limits);

@@ -1,5 +1,5 @@
-//! The program to start: this process's own, and a check that there is one. Some launchers end the job when there is
-//! none.
+//! The program to spawn: this process's own, and a check that the file exists. Some launchers end
+//! the job if it does not.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 /// Returns the program of this process, by the name it was started under, and its arguments.
 ///
 /// # Errors
-/// The program's file has gone from the system, or a word is not UTF-8.
+/// The program's file was removed, or a word is not UTF-8.
 pub(crate) fn own_command() -> Result<(String, Vec<String>), String> {
     let file = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut words = std::env::args_os();
@@ -22,8 +22,8 @@ pub(crate) fn own_command() -> Result<(String, Vec<String>), String> {
     Ok((program, arguments.collect::<Result<_, _>>()?))
 }
 
-/// Returns the path by which `name` leads to `file`, else `file`. A link's own path counts: Python finds the packages of
-/// a virtual environment by it.
+/// Returns the path by which `name` leads to `file`, else `file`. The path of a link is kept:
+/// Python finds the packages of a virtual environment by it.
 fn named(name: &OsStr, file: &Path, path: impl Iterator<Item = PathBuf>) -> PathBuf {
     let is_same = |candidate: &PathBuf| candidate.canonicalize().is_ok_and(|found| found == file);
     let mut candidates: Box<dyn Iterator<Item = PathBuf>> =
@@ -35,10 +35,10 @@ fn named(name: &OsStr, file: &Path, path: impl Iterator<Item = PathBuf>) -> Path
     candidates.find(is_same).unwrap_or_else(|| file.to_path_buf())
 }
 
-/// Looks for the program that a launcher on this host would execute.
+/// Checks that a launcher on this host finds the program.
 ///
 /// # Errors
-/// Names the fault.
+/// Describes the problem.
 pub(super) fn look(command: &str) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     look_in(command, std::env::split_paths(&path))

@@ -1,5 +1,5 @@
-//! Ends a launcher that has refused a start: Open MPI 4's sends its daemons no message after that, and so never ends
-//! the job.
+//! Ends a launcher that has refused a spawn: Open MPI 4's launcher sends its daemons no message
+//! after that, and so never ends the job.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,24 +11,26 @@ use crate::node::process_identity::{self, Life};
 /// Time for the launcher to end by itself, as it does when a rank has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// As [`PAUSE`], where there are ranks on other nodes: this node does not see their ends. They have come to
-/// `MPI_Finalize` before any rank leaves it.
+/// As [`PAUSE`], if there are ranks on other nodes: this node does not see their ends. They have
+/// reached `MPI_Finalize` before any rank leaves it.
 const PAUSE_OVER_NODES: Duration = Duration::from_secs(10);
 
 /// Names of the processes that start ranks: `mpirun` by its names, and its daemon on other nodes.
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "orted"];
 
-/// Consequence, behind the cause.
+/// Consequence, appended to the cause.
 pub(super) const AFTER: &str =
     "; this mpirun starts nothing after that, and ends with status 1: run the job anew to grow";
 
-/// Returns true if the launcher starts nothing, and does not end, after a start that it has refused.
+/// Returns true if this launcher, after a spawn that it refused, starts nothing more and does not
+/// end.
 pub(super) fn loses_launcher(mpi: &Identity) -> bool {
     (mpi.family(), mpi.major()) == (Family::OpenMpi, Some(4))
 }
 
-/// Waits for the end of its input, then for that of all `PROCESS:BEGAN` after the first two words, then for the launcher,
-/// which is the first, for as many seconds as the second says, and terminates it.
+/// Waits for the end of its input, then for the end of every `PROCESS:BEGAN` after the first two
+/// words, then for the launcher (the first word) for at most the number of seconds in the second
+/// word, and terminates it.
 const SCRIPT: &str = r#"read -r _; launcher=$1 pause=$2; shift 2
 lives() { stat=$(cat "/proc/${1%:*}/stat" 2>/dev/null) || return 1; at=0
 for word in ${stat##*) }; do at=$((at + 1))
@@ -38,8 +40,8 @@ for life; do while lives "$launcher" && lives "$life"; do sleep 0.05; done; done
 while lives "$launcher" && [ "$pause" -gt 0 ]; do sleep 1; pause=$((pause - 1)); done
 ! lives "$launcher" || kill -TERM "${launcher%:*}""#;
 
-/// Has the launcher of this process terminated once this process and all others that it runs on this node have ended.
-/// Does nothing where no launcher is found above this process.
+/// Has the launcher of this process terminated once this process and all others that it runs on
+/// this node have ended. Does nothing if no launcher is found above this process.
 pub(crate) fn end_launcher(is_one_node: bool) {
     let Some(launcher) = ancestors().find(|&process| is_launcher(process)) else { return };
     let Some(launcher) = Life::of(launcher) else { return };
@@ -68,13 +70,13 @@ pub(super) fn ancestors() -> impl Iterator<Item = i32> {
     })
 }
 
-/// Returns true if the process has the name of one that starts ranks.
+/// Returns true if the process has the name of a program that starts ranks.
 pub(super) fn is_launcher(process: i32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     LAUNCHERS.iter().any(|launcher| name.starts_with(launcher))
 }
 
-/// Returns true if the process has the environment of a rank; remote shells of the launcher have not.
+/// Returns true if the process has the environment of a rank; the launcher's remote shells do not.
 fn is_rank(process: i32) -> bool {
     let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     environment.split(|&byte| byte == 0).any(|entry| entry.starts_with(b"PMIX_RANK="))
@@ -104,7 +106,7 @@ mod tests {
         let (mut rank, ranks) = sleeper();
         let mut script = script(&launchers.word(), &[&ranks.word()]);
         drop(script.stdin.take());
-        // The rank's end lets it go on, also before anybody has waited for that.
+        // The script continues at the rank's end, even before the rank has been reaped.
         drop(rank.stdin.take());
         assert!(script.wait().unwrap().success());
         assert!(!launcher.wait().unwrap().success());
@@ -118,7 +120,7 @@ mod tests {
         for launcher in ["999999999:5".to_owned(), format!("{}:1", others.process())] {
             let mut script = script(&launcher, &[&ranks.word()]);
             drop(script.stdin.take());
-            // It does not wait for the rank of a launcher that is gone.
+            // It does not wait for the rank of a launcher that has ended.
             assert!(script.wait().unwrap().success());
         }
         for child in [&mut other, &mut rank] {

@@ -1,5 +1,5 @@
-//! Slots of the launcher that processes hold which are no members any more: it frees a slot only when it has collected
-//! the process, some milliseconds after that has left the world.
+//! Launcher slots held by processes that are no members any more: the launcher frees a slot only
+//! when it has reaped the process, some milliseconds after the process has left the world.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,21 +8,21 @@ use crate::model::change::{Cause, CauseKind};
 use crate::model::order::ResizePlan;
 use crate::node::process_identity::Life;
 
-/// Time that a start waits for leavers to end.
+/// Time that a spawn waits for leavers to end.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Time that a launcher has, after it has collected a process, to read what that one wrote last and to free its slot.
+/// Time for the launcher, after it has reaped a process, to read the last output and free the slot.
 const SETTLING: Duration = Duration::from_millis(20);
 
-/// The slots of a launcher that fails where there are too few.
+/// The slots of a launcher that fails if there are too few.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slots {
-    /// All of them.
+    /// Number of all slots.
     pub count: usize,
-    /// Processes that were launched with the job: their slots are never free.
+    /// Number of processes launched with the job: their slots are never free.
     pub launched: usize,
 }
 
-/// The processes that starts of this job have made ready, as far as this host has them.
+/// The processes that spawns of this job have made ready, if they are on this host.
 #[derive(Debug, Default)]
 pub(crate) struct Started(Mutex<Vec<Life>>);
 
@@ -32,7 +32,7 @@ impl Started {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lives);
     }
 
-    /// Counts the processes that hold slots, and those that have been collected since the last time, which are
+    /// Counts the processes that hold slots, and those reaped since the last call, which are
     /// forgotten.
     fn holding(&self) -> (usize, usize) {
         let mut lives = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl Started {
     /// Waits until the launcher has the slots that a resize needs.
     ///
     /// # Errors
-    /// Processes that have left the world do not end: the launcher is not to be asked.
+    /// Processes that have left the world do not end: the launcher must not be asked.
     pub(super) fn wait_for_slots(&self, slots: Slots, resize: &ResizePlan) -> Result<(), Cause> {
         self.wait(slots, resize, LIMIT)
     }
@@ -80,7 +80,7 @@ impl Started {
                     Err(Cause::new(CauseKind::NoCapacity, detail))
                 };
             }
-            // Sleeps: the end of another's child is told to nobody.
+            // Sleeps: the end of another process's child cannot be waited for.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -102,7 +102,7 @@ mod tests {
             ResizePlan { old: vec![0], new: vec![0, 1], units: vec![1], ..ResizePlan::default() };
         let refused = started.wait(slots, &resize, Duration::ZERO).unwrap_err();
         assert_eq!(refused.kind, CauseKind::NoCapacity);
-        // With a slot to spare nobody waits.
+        // With a spare slot there is no wait.
         assert!(started.wait(Slots { count: 3, ..slots }, &resize, Duration::ZERO).is_ok());
         drop(leaver.stdin.take());
         leaver.wait().unwrap();

@@ -1,7 +1,8 @@
-//! Recursion as tasks over ranks: `mpirun -n 2 tasks bench` has times beside a sequential run and rayon alone;
-//! `tasks check` compares all policies with sequential results; `tasks resizes SEED` computes while ranks come and go;
-//! `tasks fail` has a task that fails; `tasks nodes TURNS STEPS` compares one rank with all ranks of a world on regular
-//! work, and says what each rank did.
+//! Recursion as tasks over ranks: `mpirun -n 2 tasks bench` compares times with a sequential run
+//! and rayon alone; `tasks check` compares all policies with sequential results;
+//! `tasks resizes SEED` computes while ranks join and leave; `tasks fail` has a task that fails;
+//! `tasks nodes TURNS STEPS` compares one rank with all ranks of a world on regular work, and
+//! prints what each rank did.
 #![allow(clippy::print_stdout)]
 
 mod problems;
@@ -38,7 +39,7 @@ fn limits() -> WaitLimits<'static> {
     WaitLimits::for_at_most(Duration::from_secs(600))
 }
 
-/// Median time of some turns in milliseconds.
+/// Median time of a number of turns in milliseconds.
 fn median(turns: usize, mut turn: impl FnMut() -> Outcome) -> Result<f64, TaskError> {
     let mut times = Vec::new();
     for _ in 0..turns {
@@ -50,8 +51,8 @@ fn median(turns: usize, mut turn: impl FnMut() -> Outcome) -> Result<f64, TaskEr
     Ok(times[turns / 2])
 }
 
-/// Times of one problem: sequential, with rayon alone, on one rank, and on all ranks with a thread each; the tasks that
-/// rank 0 sent in the last turn.
+/// Measures one problem: sequential, with rayon alone, on one rank, and on all ranks with a thread
+/// each; and the tasks that rank 0 sent in the last turn.
 fn measure<T: Task + Clone>(
     name: &str,
     turns: usize,
@@ -107,7 +108,7 @@ fn bench(turns: usize) -> Outcome {
     }
     let on = (&ranks, &alone);
     let options = Options::new();
-    // Irregular work is split for more workers than there are.
+    // Irregular work is split for more workers than exist.
     let fine = options.clone().workers(32);
     measure("fibonacci", turns, on, || Fibonacci(38), &fine.clone().threshold(20))?;
     measure("merge sort", turns, on, || Sort::of(4 << 20), &options.clone().threshold(1 << 16))?;
@@ -121,7 +122,7 @@ fn bench(turns: usize) -> Outcome {
     Ok(alone.free()?)
 }
 
-/// Compares a problem with its sequential result, by all policies.
+/// Compares a problem with its sequential result, under all policies.
 fn compare<T: Task>(ranks: &Communicator, root: impl Fn() -> T, threshold: u64) -> Outcome
 where
     T::Output: PartialEq,
@@ -150,7 +151,7 @@ fn check() -> Outcome {
     Ok(ranks.free()?)
 }
 
-/// Numbers from the first up to, and without, the second: each takes a moment.
+/// Numbers from the first up to, but not including, the second: each takes a moment.
 #[derive(Serialize, Deserialize)]
 struct Numbers(u64, u64);
 
@@ -179,7 +180,7 @@ impl Task for Numbers {
     }
 }
 
-/// Asks for random numbers of ranks, one after the other, from a thread of rank 0.
+/// Requests random numbers of ranks, one after the other, from a thread of rank 0.
 fn ask(requests: &Requests, seed: u64, count: usize, most: u64) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for _ in 0..count {
@@ -240,7 +241,7 @@ fn eprintln_counts(runs: u64, returned: u64) {
     eprintln!("{runs} runs; rank 0 handed back {returned} tasks");
 }
 
-/// A range of which one number fails.
+/// A range with one number that fails.
 #[derive(Serialize, Deserialize)]
 struct Fails(u64, u64);
 
@@ -265,7 +266,7 @@ impl Task for Fails {
     }
 }
 
-/// All ranks print the same error, and that of a run without a root.
+/// Prints the error of a failing run, the same on all ranks, and that of a run without a root.
 fn fail() -> Outcome {
     let ranks = Communicator::world()?;
     let root = (ranks.rank() == 0).then_some(Fails(0, 1000));
@@ -279,7 +280,8 @@ fn fail() -> Outcome {
     Ok(ranks.free()?)
 }
 
-/// Compares rank 0 alone with all ranks of a world, turn by turn, since other work on the machine comes and goes.
+/// Compares rank 0 alone with all ranks of a world, turn by turn, since other load on the machine
+/// varies.
 fn nodes(turns: usize, steps: u64) -> Outcome {
     const WALKS: u64 = 256;
     let mut world = World::create(WorldOptions::new())?;

@@ -39,7 +39,7 @@ impl Task for Fibonacci {
 pub struct Sort(pub Vec<u64>);
 
 impl Sort {
-    /// So many numbers in no order.
+    /// Returns `count` unsorted numbers.
     pub fn of(count: u64) -> Self {
         Self((0..count).map(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20).collect())
     }
@@ -75,7 +75,7 @@ impl Task for Sort {
     }
 }
 
-/// Some rows of a matrix times some columns of another, which are stored as rows.
+/// Some rows of a matrix times some columns of another; the columns are stored as rows.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Product {
     inner: usize,
@@ -84,7 +84,7 @@ pub struct Product {
 }
 
 impl Product {
-    /// Two square matrices of small whole numbers, whose products are exact.
+    /// Returns two square matrices of small whole numbers, so that products are exact.
     pub fn of(n: usize) -> Self {
         let entries =
             |factor| (0..n * n).map(|index| (index * factor % 17) as f64).collect::<Vec<f64>>();
@@ -113,7 +113,7 @@ impl Task for Product {
         self.size() * self.inner as u64
     }
 
-    /// Into the four quarters of the result.
+    /// Splits the result into its four quarters.
     fn split(&self) -> Result<Vec<Self>, TaskError> {
         let (inner, mut quarters) = (self.inner, Vec::new());
         for rows in Self::halves(&self.rows, inner) {
@@ -179,7 +179,7 @@ impl Queens {
 impl Task for Queens {
     type Output = u64;
 
-    /// Rows that are left; none where no queen can be placed.
+    /// Number of remaining rows; 0 if no queen can be placed.
     fn size(&self) -> u64 {
         let is_stuck = (0..self.n).all(|column| !self.is_free(column));
         if is_stuck { 0 } else { u64::from(self.n) - self.placed.len() as u64 }
@@ -262,7 +262,7 @@ impl Task for Mandelbrot {
     }
 }
 
-/// Prime numbers from the first number up to, and without, the second.
+/// Prime numbers from the first number up to, but not including, the second.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Primes(pub u64, pub u64);
 
@@ -291,7 +291,7 @@ impl Task for Primes {
     }
 }
 
-/// Sum of the ends of walks, which all take as many steps: regular work with small messages.
+/// Sum of the ends of walks with the same number of steps: regular work with small messages.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Walks {
     pub first: u64,

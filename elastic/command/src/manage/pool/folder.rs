@@ -1,14 +1,16 @@
-//! The folder of a pool's queue: what has become of each job, also for a manager that comes after one that was killed.
+//! The folder of a pool's queue: the state of each job, also for the successor of a manager that
+//! was killed.
 //!
-//! Each job has a folder of its own name with these files:
+//! Each job has a folder with its name and these files:
 //!
-//! - `start.json`: its slots and the time, written before it is started;
-//! - `alive`: locked as long as the shell lives that runs its launcher, which has it as standard input;
+//! - `start.json`: its slots and the time, written before the start;
+//! - `alive`: locked while the shell that runs the launcher lives, which has it as standard input;
 //! - `pid`: the number of that shell;
-//! - `log`: what the launcher and the job write;
+//! - `log`: the output of the launcher and the job;
 //! - `status`: written by that shell, `begun` first and the exit status of the launcher last.
 //!
-//! Nobody else can write to the folder: see [`quo_files`]. The shell is handed its files open, and names none.
+//! No other user can write to the folder: see [`quo_files`]. The shell receives its files open, and
+//! names none.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -25,14 +27,14 @@ use serde::{Deserialize, Serialize};
 
 use super::super::now;
 
-/// Runs the words behind the shell's own name, and notes how they ended in the file that is its standard error. A
-/// hang-up of the terminal is not the job's.
+/// Runs the words after the shell's own name, and records how they ended in the file that is its
+/// standard error. A hang-up of the terminal does not reach the job.
 const SHELL: &str = r#"trap '' HUP; exec 3>&2 2>&1; echo begun >&3; "$@" 3>&-; echo $? >&3"#;
 
 /// First line of a job's `status`.
 const BEGUN: &str = "begun\n";
 
-/// The longest time that a process may take from its fork to its program.
+/// Longest time from a process's fork to its exec.
 const STARTING: Duration = Duration::from_secs(1);
 
 /// The start of a job.
@@ -44,18 +46,18 @@ pub struct Start {
     pub at: Time,
 }
 
-/// What has become of a job.
+/// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It has not been started.
     Waiting,
     /// It runs.
     Running(Start),
-    /// It has ended, with this status; none if whoever ran it was killed.
+    /// It has ended, with this status; `None` if its shell was killed.
     Ended(Start, Option<i32>, Time),
 }
 
-/// The folder of a queue, held by one manager.
+/// The folder of a queue, locked by one manager.
 #[derive(Debug)]
 pub struct Folder {
     files: quo_files::Folder,
@@ -66,20 +68,20 @@ pub struct Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Not only by the descriptor's end: a process that is being started has a copy until it is.
+        // Not only by closing: a process being started has a copy of the descriptor until its exec.
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 
 impl Folder {
-    /// Opens the folder, and makes it if it is not there.
+    /// Opens the folder, and makes it if it is missing.
     ///
     /// # Errors
-    /// Another manager has it; or jobs were started there already, and this was not known.
+    /// Another manager has it; or jobs were already started there, and `resume` is false.
     pub fn open(path: &Path, resume: bool) -> Result<Folder> {
         let files = quo_files::Folder::make(path, Access::ReadOnly)?;
         let path = files.path();
-        // A job that a killed manager was just starting may have its lock for a moment.
+        // A job that a killed manager was just starting may hold its lock for a moment.
         let end = Instant::now() + STARTING;
         let lock = loop {
             match locked(&files, "lock")? {
@@ -121,12 +123,12 @@ impl Folder {
         Ok(self.files.replace(name, text.as_bytes())?)
     }
 
-    /// Returns the path of a file of a job, to be shown.
+    /// Returns the path of a file of a job, for messages.
     pub fn job_file(&self, job: &str, name: &str) -> PathBuf {
         self.files.path().join(job).join(name)
     }
 
-    /// Finds out what has become of a job.
+    /// Returns the state of a job.
     pub fn fate(&self, job: &str) -> Result<Fate> {
         let files = match self.files.existing_folder(job) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fate::Waiting),
@@ -147,7 +149,7 @@ impl Folder {
                 let _ = flock(&lock, FlockOperation::Unlock);
             }
         }
-        // It may have ended between the two looks.
+        // It may have ended since the lock was tried.
         Ok(match self.status(&files, job)? {
             Status { exit: Some(exit), at, .. } => Fate::Ended(start, Some(exit), at),
             Status { has_begun: true, at, .. } => Fate::Ended(start, None, at),
@@ -157,14 +159,14 @@ impl Folder {
     }
 
     fn status(&self, files: &quo_files::Folder, job: &str) -> Result<Status> {
-        // Made where it is not there: a job that has not begun has an empty one.
+        // Made if it is missing: a job that has not begun has an empty one.
         let mut file = files.update("status")?;
         let mut text = String::new();
         let doing = || self.job_file(job, "status").display().to_string();
         file.read_to_string(&mut text).with_context(doing)?;
         let at = file.metadata().map_or(Time::ZERO, |found| written(&found));
         let rest = text.strip_prefix(BEGUN);
-        // A line counts when it is whole.
+        // Only complete lines count.
         let line = rest.and_then(|rest| rest.strip_suffix('\n'));
         let number = |line: &str| {
             line.parse().with_context(|| format!("{}: {line:?} is not an exit status", doing()))
@@ -179,14 +181,14 @@ impl Folder {
         let Some(alive) = locked(&files, "alive")? else {
             bail!("{}: the job runs already", doing());
         };
-        // Complete or not there.
+        // Either complete or missing.
         files.replace("start.json", &serde_json::to_vec(start)?).with_context(doing)?;
         let log = files.append("log").with_context(doing)?;
         let status = files.append("status").with_context(doing)?;
         status.set_len(0).with_context(doing)?;
         let mut command = Command::new("sh");
         command.arg("-c").arg(SHELL).arg("sh").args(words);
-        // Steps of a Slurm allocation wait for each other otherwise.
+        // Otherwise steps of a Slurm allocation wait for each other.
         command.env("SLURM_OVERLAP", "1").process_group(0);
         command.stdin(Stdio::from(alive)).stdout(log).stderr(status);
         let child = command.spawn().with_context(doing)?;
@@ -202,16 +204,16 @@ impl Folder {
     }
 }
 
-/// Words of a job's shell.
+/// Contents of a job's status file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Status {
     has_begun: bool,
     exit: Option<i32>,
-    /// Time of the last of them.
+    /// Time of the last entry.
     at: Time,
 }
 
-/// Locks a file, which is made if it is not there; none if somebody else has locked it.
+/// Locks a file, which is made if it is missing; `None` if another process has locked it.
 fn locked(files: &quo_files::Folder, name: &str) -> Result<Option<File>> {
     let file = files.update(name)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -271,7 +273,7 @@ mod tests {
         let start = Start { slots: vec![0], at: Time(5) };
         let mut child = folder.start("a", &start, &words("kill -9 $PPID")).unwrap();
         child.wait().unwrap();
-        // Its command may hold the lock for a moment more.
+        // The lock may be held for a moment longer by its command.
         let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while folder.fate("a").unwrap() == Fate::Running(start.clone()) {
             assert!(std::time::Instant::now() < end);

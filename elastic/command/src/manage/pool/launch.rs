@@ -1,4 +1,4 @@
-//! The words that launch a job of a pool. Pure but for the question after the MPI.
+//! The words that launch a job of a pool. Pure except for the detection of the MPI.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use elastic_policy::job::Class;
 
 use super::queue::{Hosts, QueuedJob};
 
-/// A family of launchers with words of their own.
+/// A family of launchers with the same options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     OpenMpi4,
@@ -16,10 +16,10 @@ pub enum Family {
     Mpich,
 }
 
-/// Finds out which MPI `mpirun` is of.
+/// Detects the MPI that `mpirun` belongs to.
 ///
 /// # Errors
-/// There is none, or it is of another MPI.
+/// There is no `mpirun`, or it belongs to another MPI.
 pub fn family() -> Result<Family> {
     let output = Command::new("mpirun").arg("--version").output().context("starting mpirun")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -45,8 +45,8 @@ fn of_version(text: &str) -> Option<Family> {
     }
 }
 
-/// Returns the host of each process of a job that starts on these slots, as indices: of its ranks, and of those that
-/// sleep until it grows, on every host as many as may ever be there.
+/// Returns the host of each process of a job that starts on these slots, as indices: of its ranks,
+/// and of the processes that sleep until it grows, as many on every host as may ever be there.
 pub fn processes(job: &QueuedJob, hosts: &Hosts, slots: &[u32]) -> Vec<usize> {
     let mut places: Vec<usize> = slots.iter().map(|slot| hosts.host_of(*slot)).collect();
     if job.class == Class::Rigid {
@@ -76,7 +76,7 @@ pub struct Names<'a> {
     pub own: &'a str,
     /// The path of the file with the host of each process.
     pub host_file: &'a str,
-    /// The name of this job's folder for the launcher's own files. No other job has it on any host.
+    /// The name of this job's folder for the launcher's own files, unique on all hosts.
     pub session: &'a str,
 }
 
@@ -90,7 +90,7 @@ pub fn launch(
 ) -> Launch {
     let places = processes(job, hosts, slots);
     let name = |place: &usize| match hosts.hosts[*place].0.as_str() {
-        // Launchers know the machine by its name.
+        // Launchers identify the machine by its name.
         "localhost" => own,
         name => name,
     };
@@ -108,8 +108,8 @@ pub fn launch(
             let base = if is_here { std::env::temp_dir() } else { PathBuf::from("/tmp") };
             let session = base.join(session).display().to_string();
             let words: &[&str] = match (family, is_one) {
-                // Open MPI 4 removes the folder that all jobs of a user have on a host when one ends; another that is
-                // just being started fails then.
+                // When one job ends, Open MPI 4 removes the folder shared by all jobs of a user on
+                // a host; another job that is just starting then fails.
                 (Family::OpenMpi4, true) => &[
                     "mpirun",
                     "--mca",
@@ -173,12 +173,12 @@ pub fn launch(
     Launch { host_file: names.iter().map(|name| format!("{name}\n")).collect(), words }
 }
 
-/// Who launches jobs.
+/// How jobs are launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// The `mpirun` of a known MPI.
     Of(Family),
-    /// Words of the user, with `{hostfile}` and `{processes}`.
+    /// Words given by the user, with `{hostfile}` and `{processes}`.
     Words(Vec<String>),
 }
 

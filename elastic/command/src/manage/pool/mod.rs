@@ -1,6 +1,7 @@
-//! `quo-elastic manage --pool`: works through a queue of elastic and rigid jobs on the slots of some hosts.
+//! `quo-elastic manage --pool`: works through a queue of elastic and rigid jobs on the slots of a
+//! set of hosts.
 //!
-//! The manager keeps nothing that its folder and the jobs do not tell: see [`folder`].
+//! The manager keeps no state beyond that in its folder and the jobs: see [`folder`].
 
 mod folder;
 mod launch;
@@ -35,16 +36,16 @@ use plan::{Flight, Memory, Pictured, View, adopted, picture, requests, sightings
 use queue::{Hosts, Queue, QueuedJob};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The time after which an elastic job that does not answer is named.
+/// The time after which an elastic job that does not answer is reported.
 const SILENCE: Span = Span(60_000);
-/// The file in which a system tells of its memory.
+/// The file with the memory of a system.
 const MEMORY_FILE: &str = "/proc/meminfo";
-/// The time between two questions to the other hosts after their memory.
+/// The time between two memory queries to the other hosts.
 const MEMORY_EVERY: Span = Span(30_000);
-/// The longest time that such a question may take.
+/// Time limit of such a query.
 const MEMORY_LIMIT: Duration = Duration::from_secs(10);
 
-/// Works through the queue that was named.
+/// Works through the given queue.
 pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
     let hosts = Hosts::read(hosts).context("--pool")?;
     let path = arguments.queue.as_ref().context("--queue: which jobs are to be run?")?;
@@ -85,13 +86,14 @@ pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
         used: Used { began: now(), last: now(), busy: 0.0 },
     };
     while pool.round(policy.as_mut())? {
-        // Sleeps: nobody tells of the ends of jobs whose manager was another one.
+        // Sleeps: no event reports the end of a job that another manager started.
         std::thread::sleep(arguments.common.every.unwrap_or(EVERY));
     }
     pool.report()
 }
 
-/// Makes a name for a job's folder of launcher files that nobody can take first, since nobody can guess it.
+/// Makes an unguessable name for a job's folder of launcher files, so that no other user can take
+/// it first.
 fn session() -> Result<String> {
     let mut random = [0; 8];
     rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
@@ -127,14 +129,14 @@ fn dry_run(queue: &Queue, hosts: &Hosts, own: &str, policy: &mut dyn Policy) -> 
 struct Used {
     began: Time,
     last: Time,
-    /// Milliseconds of one slot.
+    /// Busy time in milliseconds of one slot.
     busy: f64,
 }
 
 #[derive(Debug)]
 struct Pool {
     queue: Queue,
-    /// The queue file, and when it was changed last.
+    /// The queue file, and the time of its last change.
     path: PathBuf,
     changed: Option<SystemTime>,
     hosts: Hosts,
@@ -145,23 +147,24 @@ struct Pool {
     /// The instant at which the queue began.
     origin: Time,
     json: bool,
-    /// The memory of jobs and hosts, if shrinks have to fit, and when other hosts were asked last.
+    /// The memory of jobs and hosts, if shrinks must fit, and the time of the last query to other
+    /// hosts.
     memory: Option<(Memory, Option<Time>)>,
     recording: Option<Recording>,
     orders: Orders,
     flights: BTreeMap<String, Flight>,
     contacts: BTreeMap<String, Contact>,
     children: Vec<Child>,
-    /// Complaints that were made, and ends that were told.
+    /// Messages that were printed already.
     told: BTreeSet<String>,
     used: Used,
 }
 
 impl Pool {
-    /// Looks at all jobs, and decides. Returns false once all have ended.
+    /// Checks all jobs, and decides. Returns false once all have ended.
     fn round(&mut self, policy: &mut dyn Policy) -> Result<bool> {
         self.reread();
-        // An error means that there is nothing to wait for.
+        // An error means that there is no child to wait for.
         self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         let names: Vec<String> = self.queue.jobs.iter().map(|job| job.name.clone()).collect();
         let fates: Vec<Fate> =
@@ -217,7 +220,7 @@ impl Pool {
         Ok(true)
     }
 
-    /// Takes over jobs that were added to the queue file. Jobs that are known stay as they are.
+    /// Adds new jobs of the queue file. Known jobs stay unchanged.
     fn reread(&mut self) {
         let changed = fs::metadata(&self.path).and_then(|found| found.modified()).ok();
         if changed == self.changed {
@@ -237,7 +240,7 @@ impl Pool {
         }
     }
 
-    /// Tells of the end of a job, once.
+    /// Reports the end of a job, once.
     fn ended(&mut self, name: &str, fate: &Fate) -> Result<()> {
         let Fate::Ended(start, status, at) = fate else { return Ok(()) };
         if !self.told.insert(format!("end of {name}")) {
@@ -251,7 +254,7 @@ impl Pool {
         self.say(*at, name, &format!("{words} after {}{log}", at.since(start.at)))
     }
 
-    /// Records the ends of jobs, with the runs of those that no look has seen.
+    /// Records the ends of jobs, including the runs of jobs that ran between two rounds.
     fn record_ends(&mut self, names: &[String], fates: &[Fate]) -> Result<()> {
         let Some(recording) = &mut self.recording else { return Ok(()) };
         let slots = slot_names(&self.hosts);
@@ -264,7 +267,7 @@ impl Pool {
         recording.end(names.iter().zip(fates).filter_map(run).collect())
     }
 
-    /// Asks the elastic jobs that run. Those that do not answer are left out.
+    /// Queries the running elastic jobs. Jobs that do not answer are left out.
     fn statuses(&mut self, fates: &[Fate], now: Time) -> BTreeMap<String, WorldStatus> {
         let mut found = match here() {
             Ok(found) => found,
@@ -304,7 +307,8 @@ impl Pool {
         statuses
     }
 
-    /// Takes over what jobs have reported of their memory, and asks the hosts what they have: this one at each look.
+    /// Records the memory reported by jobs, and queries that of the hosts: of this one in each
+    /// round.
     fn look_at_memory(
         &mut self,
         fates: &[Fate],
@@ -347,7 +351,7 @@ impl Pool {
         host != "localhost" && short(host) != short(&self.own)
     }
 
-    /// Returns the option by which the launcher is told of a host.
+    /// Returns the launcher's option for a host.
     fn host_option(&self) -> &'static str {
         match self.launcher {
             Launcher::Of(launch::Family::Mpich) => "-hosts",
@@ -364,7 +368,7 @@ impl Pool {
         there(&launch_there(self.host_option(), host)).ok()
     }
 
-    /// Takes over what a manager before has asked a job for.
+    /// Adopts the requests that an earlier manager has sent to a job.
     fn adopt(&mut self, name: &str, status: &WorldStatus) {
         let Some(contact) = self.contacts.get(name) else { return };
         if !is_busy(status) || self.orders.has(name) {
@@ -378,7 +382,7 @@ impl Pool {
         }
     }
 
-    /// Looks whether the requests to a job have ended.
+    /// Checks whether the requests to a job have ended.
     fn settle(&mut self, name: &str, status: &WorldStatus, now: Time) {
         let Some(contact) = self.contacts.get(name).filter(|_| self.orders.has(name)) else {
             return;
@@ -523,7 +527,8 @@ impl Used {
     }
 }
 
-/// Returns the words that run a command on a host, by the launcher and with what it finds in the environment.
+/// Returns the words that run a command on a host, by the launcher and with its variables of the
+/// environment.
 fn launch_there(option: &str, host: &str) -> Vec<String> {
     const PREFIXES: [&str; 5] = ["OMPI_", "PMIX_", "PRTE_", "HYDRA_", "MPIR_"];
     let of_launcher = std::env::vars_os().filter_map(|(name, value)| {
@@ -547,7 +552,7 @@ fn end_words(status: Option<i32>) -> String {
     }
 }
 
-/// Calls the nodes of a scheduler slots.
+/// Replaces a scheduler's word nodes by slots.
 fn slots(reason: &str) -> String {
     reason.replace(" nodes", " slots")
 }

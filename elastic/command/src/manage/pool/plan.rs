@@ -1,4 +1,5 @@
-//! From the jobs of a pool to a snapshot for the scheduler, and from its decisions to requests. Pure.
+//! Converts the jobs of a pool to a snapshot for the scheduler, and its decisions to requests.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use super::super::orders::{Change, Open, Orders, is_busy};
 use super::folder::{Fate, Start};
 use super::queue::{Hosts, QueuedJob};
 
-/// The change of a job that is under way: how many slots of which host come or go.
+/// The change of a job that is under way: the number of slots gained or lost, by host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flight {
     /// The direction.
@@ -28,14 +29,14 @@ pub struct Flight {
     pub parts: BTreeMap<usize, u32>,
 }
 
-/// What is known of a pool at one instant.
+/// The state of a pool at one instant.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The jobs of the queue.
     pub jobs: &'a [QueuedJob],
-    /// What has become of them.
+    /// Their states.
     pub fates: &'a [Fate],
-    /// The statuses of those that answer.
+    /// The statuses of the jobs that answer.
     pub statuses: &'a BTreeMap<String, WorldStatus>,
     /// The changes that are under way.
     pub flights: &'a BTreeMap<String, Flight>,
@@ -43,7 +44,7 @@ pub struct View<'a> {
     pub hosts: &'a Hosts,
     /// The name of this machine.
     pub own: &'a str,
-    /// The memory of jobs and hosts, where shrinks have to fit.
+    /// The memory of jobs and hosts, if shrinks must fit.
     pub memory: Option<&'a Memory>,
 }
 
@@ -52,11 +53,11 @@ pub struct View<'a> {
 pub struct Memory {
     /// The reports of the jobs.
     pub footprints: Footprints,
-    /// The bytes that hosts have available, by their places.
+    /// The bytes available on hosts, by host index.
     pub available: BTreeMap<usize, u64>,
 }
 
-/// A snapshot with what its numbers stand for.
+/// A snapshot with the meaning of its numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pictured {
     /// The snapshot.
@@ -71,7 +72,7 @@ pub struct Pictured {
 pub fn picture(view: &View<'_>, orders: &Orders, (origin, now): (Time, Time)) -> Pictured {
     let mut taken = Taken { hosts: view.hosts, taken: BTreeSet::new(), beyond: view.hosts.slots() };
     let (mut jobs, mut indices, mut too_large) = (Vec::new(), Vec::new(), Vec::new());
-    // Those whose slots are known by number first.
+    // Jobs with slots known by number first.
     let mut fixed = BTreeMap::new();
     for (index, (job, fate)) in view.jobs.iter().zip(view.fates).enumerate() {
         if let Fate::Running(start) = fate
@@ -110,7 +111,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, (origin, now): (Time, Time)) ->
                                 leaving = going(&nodes, parts, view.hosts);
                                 mpi_ratio = None;
                             }
-                            // Somebody else has asked it for something.
+                            // The request is not this manager's.
                             None if is_busy(status) => class = Class::Rigid,
                             None => {}
                         }
@@ -128,7 +129,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, (origin, now): (Time, Time)) ->
     Pictured { snapshot, jobs: indices, too_large }
 }
 
-/// Names all slots: by their hosts and numbers there.
+/// Returns the names of all slots: host and number.
 pub fn slot_names(hosts: &Hosts) -> Vec<String> {
     let of_host = |(host, slots): &(String, u32)| {
         let host = host.clone();
@@ -137,10 +138,10 @@ pub fn slot_names(hosts: &Hosts) -> Vec<String> {
     hosts.hosts.iter().flat_map(of_host).collect()
 }
 
-/// Lists the jobs that wait and run, with the slots of the ranks that there are now.
+/// Lists the waiting and running jobs, with the slots of the present ranks.
 pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
     let names = slot_names(view.hosts);
-    // What is asked for has not happened yet. Times are since 1970.
+    // Requested changes have not happened yet. Times are since 1970.
     let view = View { flights: &BTreeMap::new(), ..*view };
     let Pictured { snapshot, .. } = picture(&view, &Orders::default(), (Time::ZERO, now));
     let seen = |job: Seen| {
@@ -164,8 +165,8 @@ pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
     snapshot.jobs.into_iter().map(seen).collect()
 }
 
-/// Narrows the limits of a job to the sizes at which its data fit on the hosts of its lowest ranks. Returns the cause if
-/// there are any others.
+/// Narrows the limits of a job to the sizes at which its data fit on the hosts of its lowest ranks.
+/// Returns the cause if any sizes were removed.
 fn fitting(
     job: &str,
     status: &WorldStatus,
@@ -179,7 +180,7 @@ fn fitting(
             let ranks = host.ranks.iter().filter(|rank| **rank < u64::from(size)).count() as u32;
             let place = index_of(&host.host, view.hosts, view.own);
             let free = place.and_then(|place| memory.available.get(&place).copied());
-            // Where nobody tells, there is enough.
+            // Unknown memory counts as sufficient.
             NodeRoom { name: host.host.clone(), ranks, free: free.unwrap_or(u64::MAX) }
         };
         status.hosts.iter().filter(stay).map(room).collect()
@@ -188,7 +189,7 @@ fn fitting(
     memory::narrow(&memory.footprints.of(job)?, size, limits, kept)
 }
 
-/// Finds out what requests change that a manager before has sent. None if it cannot be told.
+/// Returns the change requested by an earlier manager. `None` if it cannot be determined.
 pub fn adopted(open: &[Open], status: &WorldStatus, hosts: &Hosts, own: &str) -> Option<Flight> {
     let mut flight: Option<Flight> = None;
     for (_, asked) in open {
@@ -225,11 +226,11 @@ fn relative(start: &Start, origin: Time) -> Time {
     Time(start.at.since(origin).0)
 }
 
-/// The slots that are in use.
+/// The slots in use.
 struct Taken<'a> {
     hosts: &'a Hosts,
     taken: BTreeSet<u32>,
-    /// The number of the next slot for ranks that are where no slot is left.
+    /// The number of the next slot for ranks on hosts without a free slot.
     beyond: u32,
 }
 
@@ -269,7 +270,7 @@ impl Taken<'_> {
     }
 }
 
-/// Returns the last slots of a job on these hosts; never the first one of all.
+/// Returns the last slots of a job on these hosts; never its first slot.
 fn going(nodes: &NodeList, parts: &BTreeMap<usize, u32>, hosts: &Hosts) -> NodeList {
     let mut parts = parts.clone();
     let slots: Vec<u32> = nodes.iter().skip(1).collect();
@@ -284,14 +285,14 @@ fn going(nodes: &NodeList, parts: &BTreeMap<usize, u32>, hosts: &Hosts) -> NodeL
     NodeList::of(&going)
 }
 
-/// Finds the host of the pool that a job calls so.
+/// Returns the host of the pool to which a job's name for it refers.
 fn index_of(name: &str, hosts: &Hosts, own: &str) -> Option<usize> {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let here = |name: &str| if name == "localhost" { short(own) } else { short(name) };
     hosts.hosts.iter().position(|(host, _)| here(host) == here(name))
 }
 
-/// Narrows the limits of the queue by those of the job itself.
+/// Narrows the limits from the queue by the job's own.
 fn narrow(limits: &mut Limits, status: &WorldStatus) {
     let most = u32::try_from(status.capacity).unwrap_or(u32::MAX);
     limits.max = limits.max.min(most);
@@ -308,10 +309,11 @@ fn narrow(limits: &mut Limits, status: &WorldStatus) {
     limits.allowed = if is_whole { Vec::new() } else { sizes };
 }
 
-/// The requests that carry out a decision, and what they change.
+/// The requests that carry out a decision, and the resulting change.
 pub type Requests = (Flight, Vec<Call>);
 
-/// Makes the requests of a decision about a running job. None if its allowed sizes do not fit the hosts.
+/// Makes the requests for a decision about a running job. `None` if its allowed sizes do not fit
+/// the hosts.
 pub fn requests(
     decided: &Decided,
     job: &QueuedJob,
@@ -343,7 +345,7 @@ pub fn requests(
             let from = names(&mut parts.keys().copied());
             vec![Call::Shrink(Many { ranks: parts.values().sum(), from, ..many })]
         }
-        // Ranks between two allowed sizes are refused.
+        // Sizes between two allowed ones are refused.
         Change::Grow if parts.len() > 1 && !job.limits.allowed.is_empty() => return None,
         Change::Grow => parts
             .iter()

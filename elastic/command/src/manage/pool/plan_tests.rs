@@ -88,7 +88,7 @@ fn ranks_are_put_onto_slots_of_their_hosts_in_order() {
     let pool = Pool::new(vec![started(&[0]), started(&[3, 4])], Some(status));
     let (snapshot, indices) = pool.snapshot();
     let Stage::Running { since, nodes, end, .. } = &snapshot.jobs[0].stage else { panic!() };
-    // The rigid job has two slots of this machine; the fifth rank is on a host that the pool has not.
+    // The rigid job has two slots of this machine; the fifth rank is on a host outside the pool.
     assert_eq!(nodes.iter().collect::<Vec<_>>(), [5, 0, 1, 6, 7]);
     assert_eq!((*since, *end, snapshot.nodes), (Time::seconds(6), Some(Time::seconds(24)), 8));
     assert_eq!(snapshot.jobs[0].mpi_ratio, Some(MpiRatio { total: 0.02, recent: 0.02 }));
@@ -106,7 +106,7 @@ fn ratio_is_of_the_common_loop_if_loops_are_sought() {
         "recent_mpi_ratio": 0.25});
     let both = Some(MpiRatio { total: 0.5, recent: 0.25 });
     assert_eq!(ratio_of(serde_json::json!({"ranks": 4, "common": common})), both);
-    // The reports have one, of a rank that may do something else than the others.
+    // The reports have one, of a rank that may differ from the others.
     assert_eq!(ratio_of(serde_json::json!({"ranks": 4})), None);
 }
 
@@ -120,7 +120,7 @@ fn idle_slots_are_grown_into_host_by_host() {
         format!(r#"{{"call":"grow","ranks":{ranks},"on":["{host}"],"wait":false,"why":"{why}"}}"#)
     };
     assert_eq!(pool.calls(), [call(2, "n1"), call(3, "me")]);
-    // While they come, the slots are not idle.
+    // While they join, the slots are not idle.
     pool.statuses.get_mut("a").unwrap().waiting = 1;
     let (snapshot, _) = pool.snapshot();
     let Stage::Running { nodes, .. } = &snapshot.jobs[0].stage else { panic!() };
@@ -211,7 +211,7 @@ fn shrink_beyond_the_memory_of_a_host_is_refused() {
     assert_eq!(too_large.len(), 1);
     let (index, cause) = &too_large[0];
     assert_eq!((*index, cause.nodes, cause.node.as_str(), cause.needed), (0, 2, "n1", 18 << 20));
-    // What nobody knows sets no limit.
+    // Unknown memory sets no limit.
     if let Some(memory) = &mut pool.memory {
         memory.available.clear();
     }

@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use super::super::span;
 
-/// The expected time of a job that says none.
+/// The expected time of a job without one in the file.
 const USUAL_TIME: Span = Span(3_600_000);
 
-/// The most slots of a pool.
+/// Largest number of slots in a pool.
 const MOST_SLOTS: usize = 1 << 20;
 
 /// A queue of jobs.
@@ -30,7 +30,7 @@ pub struct Queue {
 /// A job of a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueuedJob {
-    /// The name, also of its world.
+    /// The name of the job and of its world.
     pub name: String,
     /// The words of the command.
     pub command: Vec<String>,
@@ -64,7 +64,7 @@ struct Entry {
     time: Option<String>,
 }
 
-/// Reads a queue file for a pool of so many slots.
+/// Reads a queue file for a pool of `slots` slots.
 pub fn read(text: &str, slots: u32) -> Result<Queue> {
     let File { launcher, job } = toml::from_str(text).map_err(|error| {
         let start = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();

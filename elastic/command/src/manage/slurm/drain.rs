@@ -1,4 +1,5 @@
-//! Nodes that drain, or that administrators are about to work on, are left: Slurm waits for their jobs to end, and a job that grows and shrinks need not. Pure.
+//! Has elastic jobs leave nodes that drain or await maintenance: Slurm waits for the jobs there to
+//! end, and an elastic job need not end. Pure.
 
 use elastic_policy::action::{Action, Choice};
 use elastic_policy::job::{Class, JobId};
@@ -9,13 +10,13 @@ use elastic_policy::time::Span;
 use super::plan::Pictured;
 use super::text::Use;
 
-/// Decides which nodes elastic jobs leave because these drain, all that their sizes allow at once. Also returns a sentence
-/// about each job that cannot leave such a node.
+/// Decides which draining nodes elastic jobs leave, as many at once as their sizes allow. Also
+/// returns a sentence about each job that cannot leave such a node.
 pub fn decide(pictured: &Pictured, grace: Span) -> (Vec<Decided>, Vec<String>) {
     let (mut decided, mut kept) = (Vec::new(), Vec::new());
     for (place, seen) in pictured.snapshot.jobs.iter().enumerate() {
         let Stage::Running { nodes, leaving, .. } = &seen.stage else { continue };
-        // One that changes already is asked again after that.
+        // A job that is changing already is asked after that.
         if seen.class != Class::Malleable || !leaving.is_empty() {
             continue;
         }

@@ -1,8 +1,8 @@
-//! `quo-elastic manage --slurm`: grows the elastic jobs of this user into idle nodes of Slurm, and has them give nodes
-//! back when jobs wait.
+//! `quo-elastic manage --slurm`: grows the elastic jobs of this user into idle nodes of Slurm, and
+//! has them release nodes when jobs wait.
 //!
-//! Slurm starts jobs, as ever. The manager keeps nothing that Slurm and the jobs do not tell, but for the requests that
-//! it has sent and that have not ended: one that is killed and started again waits for their ends.
+//! Slurm starts jobs as usual. The manager keeps no state beyond that of Slurm and the jobs, except
+//! for its open requests: after a restart it waits for their ends.
 
 mod drain;
 mod plan;
@@ -31,12 +31,12 @@ use plan::{Flight, Pictured, View, adopted, picture, request, runs, sightings};
 use text::{Mark, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
 
 const EVERY: Duration = Duration::from_secs(10);
-/// The longest time that one of Slurm's commands may take.
+/// Time limit of a Slurm command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
-/// The time that Slurm may take to have a node back that a job has left.
+/// The time that Slurm may take to get back a node that a job has left.
 const RETURN: Span = Span(60_000);
 
-/// Decides about the jobs of this user until it is ended.
+/// Manages the jobs of this user until it is terminated.
 pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
     let mut policy = arguments.common.policy()?;
     let partition = arguments.partition.as_ref().map(|name| format!("--partition={name}"));
@@ -63,7 +63,7 @@ pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
             return looked.map(|()| 0);
         }
         manager.note_trouble(looked.err());
-        // Sleeps: Slurm tells nobody when a job or a node changes.
+        // Sleeps: Slurm reports no change of a job or a node.
         std::thread::sleep(arguments.common.every.unwrap_or(EVERY));
     }
 }
@@ -73,25 +73,25 @@ struct Manager {
     partition: Option<String>,
     dry_run: bool,
     json: bool,
-    /// The time that a job has to leave nodes.
+    /// The time in which a job has to leave nodes.
     grace: Span,
-    /// The time before a reservation from which it is obeyed.
+    /// The time ahead of a reservation from which it is respected.
     look_ahead: Span,
     /// The number of this user.
     user: u32,
     began: Time,
     orders: Orders,
-    /// The memory of jobs, if shrinks have to fit.
+    /// The memory of jobs, if shrinks must fit.
     footprints: Option<Footprints>,
     recording: Option<Recording>,
     flights: BTreeMap<u32, Flight>,
-    /// When jobs have left nodes that Slurm has not back yet.
+    /// Times at which jobs left nodes that Slurm has not got back yet.
     left: BTreeMap<u32, Time>,
-    /// The most new nodes that a job takes at once, where it has refused more.
+    /// The largest number of new nodes that a job takes at once, if it has refused more.
     most_new: BTreeMap<u32, u32>,
     /// Lines that were printed already.
     told: BTreeSet<String>,
-    /// The reason for which the last look failed.
+    /// Why the last round failed.
     trouble: Option<String>,
 }
 
@@ -100,7 +100,7 @@ type Elastic = BTreeMap<u32, (WorldStatus, Contact)>;
 impl Manager {
     fn round(&mut self, policy: &mut dyn Policy) -> Result<()> {
         let mut statuses = Elastic::new();
-        // Before Slurm is asked: nodes that came before an answer are known to Slurm.
+        // Before the query to Slurm, so that Slurm knows all nodes added before an answer.
         self.take(&mut statuses, here()?);
         let (mut jobs, nodes) = self.look()?;
         let ended: Vec<SlurmJob> = jobs.extract_if(.., |job| job.phase == Phase::Ended).collect();
@@ -163,7 +163,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Asks Slurm for its jobs and nodes.
+    /// Queries Slurm for its jobs and nodes.
     fn look(&mut self) -> Result<(Vec<SlurmJob>, Vec<SlurmNode>)> {
         let ask = |program: &str, words: &[&str]| {
             let words = words.iter().map(|&word| word.to_owned()).chain(self.partition.clone());
@@ -174,14 +174,14 @@ impl Manager {
         let format = mark.format();
         let mut words = vec!["--noheader", "--array", &format];
         if self.recording.is_some() {
-            // With jobs that have ended, as long as Slurm keeps them.
+            // Includes ended jobs while Slurm keeps them.
             words.push("--states=all");
         }
         let (jobs, mut wrong) = text::jobs(&ask("squeue", &words)?, &mark);
         let (mut nodes, others) =
             text::nodes(&ask("sinfo", &["--noheader", "--Node", NODE_FORMAT])?);
         wrong.extend(others);
-        // Of all partitions.
+        // Reservations of all partitions.
         let words = reservation::WORDS.map(str::to_owned);
         match query("scontrol", &words, COMMAND_LIMIT) {
             Ok(answer) => {
@@ -203,7 +203,7 @@ impl Manager {
         }
     }
 
-    /// Asks the jobs on other nodes whose user has named them elastic.
+    /// Queries the jobs on other nodes that their user has marked as elastic.
     fn ask_there(&mut self, statuses: &mut Elastic, jobs: &[SlurmJob]) {
         for job in jobs {
             let is_asked = job.is_named && job.user == self.user && job.phase == Phase::Runs;
@@ -229,7 +229,7 @@ impl Manager {
         }
     }
 
-    /// Takes over what a manager before has asked jobs for.
+    /// Adopts the requests that an earlier manager has sent to jobs.
     fn adopt(&mut self, statuses: &Elastic, jobs: &[SlurmJob], nodes: &[SlurmNode]) {
         for (number, (status, contact)) in statuses {
             let name = number.to_string();
@@ -273,7 +273,7 @@ impl Manager {
         }
     }
 
-    /// Looks whether Slurm has the nodes back that a job has left.
+    /// Checks whether Slurm has got back the nodes that a job has left.
     fn has_back(
         &mut self,
         number: u32,
@@ -291,7 +291,7 @@ impl Manager {
         self.flights.remove(&number);
         self.left.remove(&number);
         if !is_back {
-            // Such as of processes that can only sleep there.
+            // For example from processes that can only sleep there.
             complain(&format!(
                 "job {number}: it has left {}, but Slurm has not got them back",
                 names.join(",")
@@ -348,7 +348,8 @@ impl Manager {
         }
     }
 
-    /// Tells once of each job, size and limit that a shrink would not fit, and of each job that reports no bytes.
+    /// Reports once for each job, size and limit that a shrink would not fit, and for each job that
+    /// reports no bytes.
     fn tell_too_large(&mut self, pictured: &Pictured, statuses: &BTreeMap<u32, WorldStatus>) {
         for (number, name, cause) in &pictured.too_large {
             let size = statuses.get(number).map_or(0, |status| status.size);
@@ -385,7 +386,7 @@ impl Manager {
         }
     }
 
-    /// Tells once that Slurm does not answer, and that it does again.
+    /// Reports once that Slurm does not answer, and once that it answers again.
     fn note_trouble(&mut self, trouble: Option<anyhow::Error>) {
         let trouble = trouble.map(|error| format!("{error:#}"));
         match (&self.trouble, &trouble) {

@@ -1,4 +1,5 @@
-//! From Slurm's jobs and nodes to a snapshot for the scheduler, and from its decisions to requests. Pure.
+//! Converts Slurm's jobs and nodes to a snapshot for the scheduler, and its decisions to requests.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,15 +19,15 @@ use super::super::memory::{Footprints, narrow};
 use super::super::orders::{Change, Open, Orders, is_busy};
 use super::text::{Phase, SlurmJob, SlurmNode, Use};
 
-/// The run time of a job without a limit: a year, as Slurm has it.
+/// The run time of a job without a limit: a year, as in Slurm.
 const UNLIMITED: Span = Span(31_536_000_000);
 
 /// The change of a job that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flight {
-    /// It grows to so many nodes.
+    /// It grows to this number of nodes.
     Grow(u32),
-    /// It leaves these nodes, by their names, until Slurm has them.
+    /// It leaves these nodes, given by name, until Slurm has them back.
     Shrink(Vec<String>),
 }
 
@@ -40,18 +41,18 @@ impl Flight {
     }
 }
 
-/// What is known at one instant.
+/// The state of a cluster at one instant.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The jobs of all users.
     pub jobs: &'a [SlurmJob],
     /// The nodes.
     pub nodes: &'a [SlurmNode],
-    /// The elastic jobs that answer, by their numbers.
+    /// The elastic jobs that answer, by number.
     pub statuses: &'a BTreeMap<u32, WorldStatus>,
     /// The changes under way, by job.
     pub flights: &'a BTreeMap<u32, Flight>,
-    /// The memory of jobs, where shrinks have to fit.
+    /// The memory of jobs, if shrinks must fit.
     pub footprints: Option<&'a Footprints>,
 }
 
@@ -60,7 +61,7 @@ impl View<'_> {
     fn waits(&self, job: &SlurmJob) -> bool {
         match job.phase {
             Phase::Waits => true,
-            // Slurm gives that reason also where no node is down and a job before this one is to have them.
+            // Slurm also gives this reason if no node is down and an earlier job is to get them.
             Phase::WaitsOrHeld => {
                 let in_service = self.nodes.iter().filter(|node| node.used != Use::Out).count();
                 job.count as usize <= in_service
@@ -70,12 +71,12 @@ impl View<'_> {
     }
 }
 
-/// A snapshot with what its numbers stand for.
+/// A snapshot with the meaning of its numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pictured {
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// The number of each job of the snapshot; none for nodes that are in use by nobody known.
+    /// The number of each job of the snapshot; `None` for nodes in use by an unknown job.
     pub jobs: Vec<Option<u32>>,
     /// The node of each number.
     pub nodes: Vec<SlurmNode>,
@@ -109,7 +110,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
         seen.push(elastic);
         numbers.push(Some(job.number));
     }
-    // What grows takes nodes that are still idle.
+    // Growing jobs take nodes that are still idle.
     for (seen, number) in seen.iter_mut().zip(&numbers) {
         let flight = number.and_then(|number| view.flights.get(&number));
         if let (Some(Flight::Grow(target)), Stage::Running { nodes, .. }) =
@@ -203,7 +204,7 @@ fn elastic_job(
             leaving = held.iter().skip(1).filter(is_leaving).copied().collect();
         }
         Some(Flight::Grow(_)) => class = Class::Rigid,
-        // Somebody else has asked it for something.
+        // The request is not this manager's.
         None if is_busy(status) => class = Class::Rigid,
         None => {}
     }
@@ -225,8 +226,9 @@ fn elastic_job(
     (Seen { name, class, limits, walltime, stage, mpi_ratio }, cause)
 }
 
-/// Returns the memory of these nodes of a job. Slurm tells what was free without page cache; where no other job is, there
-/// is as much as it has for jobs, without what the ranks hold. Where nobody tells, there is enough.
+/// Returns the memory of these nodes of a job. Slurm reports the memory free without page cache;
+/// without other jobs, a node has its memory for jobs, less that of the ranks. Unknown memory
+/// counts as sufficient.
 fn rooms(
     job: &SlurmJob,
     status: &WorldStatus,
@@ -249,7 +251,8 @@ fn rooms(
     held.iter().map(room).collect()
 }
 
-/// Returns the runs of jobs that have ended by an instant. A job that was cancelled while it waited had no nodes.
+/// Returns the runs of jobs that have ended by an instant. A job that was cancelled while it waited
+/// had no nodes.
 pub fn runs<'a>(jobs: impl Iterator<Item = &'a SlurmJob>, now: Time) -> Vec<Run> {
     let is_over = |job: &&SlurmJob| {
         matches!(job.phase, Phase::Ends | Phase::Ended)
@@ -264,7 +267,8 @@ pub fn runs<'a>(jobs: impl Iterator<Item = &'a SlurmJob>, now: Time) -> Vec<Run>
     jobs.filter(is_over).filter_map(run).collect()
 }
 
-/// Lists the jobs that wait for nodes and those that run, each with its nodes and those that other jobs hold for it.
+/// Lists the jobs that wait for nodes and the running jobs, each with its nodes and those that
+/// other jobs hold for it.
 pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
     let is_seen =
         |job: &&SlurmJob| job.holds_for.is_none() && (job.phase == Phase::Runs || view.waits(job));
@@ -293,7 +297,7 @@ pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
     view.jobs.iter().filter(is_seen).map(seen).collect()
 }
 
-/// Returns the numbers of nodes that a world can have: its sizes are in ranks.
+/// Returns the numbers of nodes that a world can use, from its sizes in ranks.
 fn limits(status: &WorldStatus, held: &[u32], nodes: &[SlurmNode]) -> Limits {
     let ranks: Vec<u64> =
         held.iter().map(|node| ranks_on(status, &nodes[*node as usize])).collect();
@@ -305,7 +309,7 @@ fn limits(status: &WorldStatus, held: &[u32], nodes: &[SlurmNode]) -> Limits {
     let (each, mut size) = (ranks_of_a_node(status), 0);
     let mut allowed = Vec::new();
     for count in 1..=nodes.len() {
-        // Nodes that it has not get as many ranks as the others.
+        // Further nodes get as many ranks as the others.
         size += ranks.get(count - 1).copied().unwrap_or(each);
         if size > 0 && allows(size) {
             allowed.push(count as u32);
@@ -319,7 +323,7 @@ fn limits(status: &WorldStatus, held: &[u32], nodes: &[SlurmNode]) -> Limits {
     Limits { allowed, ..Limits::between(min, max, min) }
 }
 
-/// Returns the number of ranks that a new node gets: as many as the fullest has.
+/// Returns the number of ranks that a new node gets: as many as the fullest node.
 fn ranks_of_a_node(status: &WorldStatus) -> u64 {
     status.hosts.iter().map(|host| host.ranks.len() as u64).max().unwrap_or(1).max(1)
 }
@@ -348,7 +352,8 @@ impl Claims<'_> {
         places.into_iter().filter(|place| self.left.remove(place)).collect()
     }
 
-    /// Takes the nodes of a world, with those that others hold for it, in the order of its ranks.
+    /// Takes the nodes of a world, including nodes that other jobs hold for it, in the order of its
+    /// ranks.
     fn elastic(&mut self, job: &SlurmJob, status: &WorldStatus, view: &View<'_>) -> Vec<u32> {
         let holds = |other: &&SlurmJob| {
             other.holds_for == Some(job.number)
@@ -365,7 +370,7 @@ impl Claims<'_> {
             here.flat_map(|host| host.ranks.iter().copied()).min().unwrap_or(u64::MAX)
         };
         held.sort_by_key(first);
-        // Nodes on which it has nobody cannot be left.
+        // Nodes without its ranks cannot be left.
         let leaving = match view.flights.get(&job.number) {
             Some(Flight::Shrink(names)) => names.as_slice(),
             _ => &[],
@@ -389,8 +394,8 @@ impl Claims<'_> {
     }
 }
 
-/// Makes the request of a decision about a running job: growth onto new nodes, or the nodes to leave. `most_new` is
-/// the most new nodes that it takes at once.
+/// Makes the request for a decision about a running job: growth onto new nodes, or the nodes to
+/// leave. `most_new` is the largest number of new nodes that it takes at once.
 pub fn request(
     decided: &Decided,
     pictured: &Pictured,
@@ -425,7 +430,8 @@ pub fn request(
     }
 }
 
-/// Finds out what a request changes that a manager before has sent. None if it is not one of a manager.
+/// Returns the change of a request that an earlier manager has sent. `None` if it is not one of a
+/// manager.
 pub fn adopted(
     open: &[Open],
     number: u32,
@@ -439,7 +445,8 @@ pub fn adopted(
                 job.phase == Phase::Runs && (job.number == number || job.holds_for == Some(number))
             };
             let held: usize = jobs.iter().filter(is_of_it).map(|job| job.nodes.len()).sum();
-            // Those of the growth may be among them already; then one more is kept idle until it ends.
+            // Nodes of the growth may be among them already; then one more is kept idle until it
+            // ends.
             Some(Flight::Grow(u32::try_from(held).ok()?.checked_add(asked.nodes)?))
         }
         RequestKind::Leave => {

@@ -95,7 +95,7 @@ fn growth_under_way_holds_its_idle_node() {
     let Stage::Running { nodes, .. } = &pictured.snapshot.jobs[0].stage else { panic!() };
     assert_eq!((nodes.count(), pictured.snapshot.jobs.len()), (2, 2), "{pictured:?}");
     assert_eq!(pictured.snapshot.jobs[0].class, Class::Rigid);
-    // A node that is allocated to nobody known is not idle.
+    // A node that is allocated to an unknown job is not idle.
     assert_eq!(pictured.jobs, [Some(7), None]);
     assert_eq!(cluster.calls(), []);
 }
@@ -114,7 +114,7 @@ fn held_node_is_left_with_grace_for_a_waiting_job() {
     assert!(calls[0].0.contains("job 11 lacks 1"), "{calls:?}");
     let flight = Flight::Shrink(vec!["q1".to_owned()]);
     assert_eq!(calls[0].1, flight);
-    // It is not asked again, also when nobody is there any more and Slurm has not got the node back.
+    // It is not asked again, even if its ranks have left and Slurm has not got the node back.
     cluster.flights.insert(7, flight);
     assert_eq!(cluster.calls(), []);
     cluster.status = status(&[("h0", &[0, 1])]);
@@ -147,11 +147,11 @@ fn draining_node_is_left_at_once() {
     let calls = cluster.calls();
     let call = r#"{"call":"leave","from":["h1"],"grace_ms":30000,"wait":false,"why":"leaves q1, which drains"}"#;
     assert_eq!(calls, [(call.to_owned(), Flight::Shrink(vec!["q1".to_owned()]))]);
-    // Asked once.
+    // It is asked once.
     cluster.flights.insert(7, Flight::Shrink(vec!["q1".to_owned()]));
     assert_eq!(drain::decide(&cluster.picture(), Span::ZERO), (Vec::new(), Vec::new()));
     cluster.flights.clear();
-    // Where it has to stay, that is said.
+    // If it has to stay, that is reported.
     cluster.status.limits = Some(
         serde_json::from_value(serde_json::json!({"min": 3, "max": 8, "allowed": "any"})).unwrap(),
     );

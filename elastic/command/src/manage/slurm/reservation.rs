@@ -1,14 +1,14 @@
-//! Reservations of Slurm, as `scontrol` writes them, and what they make of nodes. Pure.
+//! Reservations of Slurm, as `scontrol` writes them, and their effect on nodes. Pure.
 
 use elastic::manager::slurm::expand_hosts;
 use elastic_policy::time::{Span, Time};
 
 use super::text::{SlurmNode, Use};
 
-/// The words with which `scontrol` is asked.
+/// The words for querying `scontrol`.
 pub const WORDS: [&str; 3] = ["--oneliner", "show", "reservations"];
 
-/// Nodes that are promised to others, or to nobody.
+/// Nodes that are reserved for a user, or for maintenance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// The name.
@@ -19,11 +19,11 @@ pub struct Reservation {
     pub end: Time,
     /// The names of its nodes.
     pub nodes: Vec<String>,
-    /// True if the administrators work on the nodes meanwhile.
+    /// True if the nodes are reserved for maintenance.
     pub is_maintenance: bool,
 }
 
-/// Reads the answer of `scontrol`. Lines that cannot be read are given with their causes.
+/// Reads the answer of `scontrol`. Unreadable lines are returned with their causes.
 pub fn reservations(answer: &str) -> (Vec<Reservation>, Vec<String>) {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for line in answer.lines().filter(|line| line.contains("ReservationName=")) {
@@ -38,7 +38,7 @@ pub fn reservations(answer: &str) -> (Vec<Reservation>, Vec<String>) {
     (found, wrong)
 }
 
-/// Reads one; none without nodes.
+/// Reads one reservation; `None` if it has no nodes.
 fn reservation(line: &str) -> Result<Option<Reservation>, String> {
     let value = |key: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -61,8 +61,8 @@ fn reservation(line: &str) -> Result<Option<Reservation>, String> {
     Ok(Some(Reservation { name, start, end, nodes, is_maintenance }))
 }
 
-/// Takes the nodes of reservations that begin within `ahead`: nothing new goes there, and from those of a maintenance jobs
-/// go away, with its name.
+/// Applies reservations that begin within `ahead`: their nodes get no new jobs, and jobs leave
+/// nodes under maintenance, with the reservation's name as the cause.
 pub fn apply(nodes: &mut [SlurmNode], reservations: &[Reservation], now: Time, ahead: Span) {
     let is_near = |it: &&Reservation| it.start <= now + ahead && it.end > now;
     for reservation in reservations.iter().filter(is_near) {

@@ -8,33 +8,35 @@ mod tests;
 use elastic::manager::slurm::expand_hosts;
 use elastic_policy::time::{Span, Time};
 
-/// The fields that `squeue` is asked for; a name and a comment may have any letters, and come last.
+/// The queried fields of `squeue`; a name and a comment may contain any characters, and are last.
 const JOB_FIELDS: &str = "%A|%i|%U|%T|%D|%N|%B|%S|%e|%l|%r|%j|%k";
 
-/// The word that begins the line of each job in an answer. A name or a comment may have line breaks and what looks like
-/// the line of another job behind them, but not a word that nobody knew when the job was submitted.
+/// The word that begins the line of each job in an answer. A name or a comment may contain line
+/// breaks followed by an imitation of another job's line, but not this word, which was unknown when
+/// the job was submitted.
 #[derive(Clone, Debug)]
 pub struct Mark(String);
 
 impl Mark {
-    /// Makes a word from a number that nobody can know.
+    /// Makes a word from an unpredictable number.
     pub fn new(number: u64) -> Mark {
         Mark(format!("{number:016x}|"))
     }
 
-    /// Returns the word for `squeue` that asks for the fields of a job behind the mark.
+    /// Returns the option of `squeue` for the mark and the fields of a job after it.
     pub fn format(&self) -> String {
         format!("--format={}{JOB_FIELDS}", self.0)
     }
 
-    /// Returns each job's part of an answer with the number of its line; of an answer without any mark, each line.
+    /// Returns each job's part of an answer with the number of its line; each line of an answer
+    /// without any mark.
     fn parts<'a>(&self, answer: &'a str) -> Vec<(usize, &'a str)> {
         let is_marked = answer.lines().any(|line| line.starts_with(&self.0));
         let begins = |line: &str| !is_marked || line.starts_with(&self.0);
         let mut parts: Vec<(usize, usize)> = Vec::new();
         let mut at = 0;
         for (number, line) in answer.split_inclusive('\n').enumerate() {
-            // What is before the first job is no part of one.
+            // Text before the first job belongs to none.
             if begins(line) || parts.is_empty() {
                 parts.push((number + 1, at));
             }
@@ -49,16 +51,17 @@ impl Mark {
     }
 }
 
-/// The fields that `sinfo` is asked for.
+/// The queried fields of `sinfo`.
 pub const NODE_FORMAT: &str = "--format=%N|%n|%T|%e|%m";
 
-/// The comment by which a user names a job whose control socket is on another node.
+/// The comment by which a user marks a job with its control socket on another node.
 const ELASTIC_COMMENT: &str = "quo-elastic";
 
-/// Jobs that hold nodes for a world are named so, with the number of its job and of the request.
+/// Prefix of the names of jobs that hold nodes for a world, followed by the numbers of its job and
+/// of the request.
 const HOLDER: &str = "quo-elastic-";
 
-/// The part of a job's life.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Waits for nodes.
@@ -69,7 +72,7 @@ pub enum Phase {
     Held,
     /// Has nodes.
     Runs,
-    /// Gives its nodes back; only those that Slurm has not back yet are named.
+    /// Releases its nodes; only nodes that Slurm has not got back yet are listed.
     Ends,
     /// Has ended.
     Ended,
@@ -78,42 +81,42 @@ pub enum Phase {
 /// A job of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlurmJob {
-    /// The number; elements of an array that wait have the same.
+    /// The number; waiting elements of an array have the same one.
     pub number: u32,
-    /// The name for people, such as `5_2`.
+    /// The name shown to people, such as `5_2`.
     pub id: String,
     /// The user's number.
     pub user: u32,
-    /// The part of its life.
+    /// State of the job.
     pub phase: Phase,
-    /// How many nodes it has, or needs.
+    /// The number of nodes that it has, or needs.
     pub count: u32,
     /// The names of its nodes.
     pub nodes: Vec<String>,
     /// The node of its script.
     pub batch: Option<String>,
-    /// The start, or when Slurm plans it; since 1970.
+    /// The start, or the start that Slurm plans; since 1970.
     pub start: Option<Time>,
     /// The end of its time limit; since 1970.
     pub end: Option<Time>,
     /// The time limit.
     pub limit: Option<Span>,
-    /// The number of the job for whose world it holds nodes.
+    /// The number of the job that runs the world for which it holds nodes.
     pub holds_for: Option<u32>,
-    /// True if the user has named it an elastic job.
+    /// True if the user has marked it as an elastic job.
     pub is_named: bool,
 }
 
-/// The use of a node.
+/// Availability of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Can be had at once.
+    /// Available at once.
     Idle,
     /// Jobs are there, or have just been.
     Busy,
-    /// Jobs are there and may stay; nothing new can begin.
+    /// Jobs are there and may stay; no new one can start.
     Drains,
-    /// Cannot be had.
+    /// Not available.
     Out,
 }
 
@@ -122,20 +125,21 @@ pub enum Use {
 pub struct SlurmNode {
     /// Slurm's name.
     pub name: String,
-    /// Its system's name.
+    /// Its host name.
     pub host: String,
-    /// Its use.
+    /// Its availability.
     pub used: Use,
-    /// Why jobs are to leave it, where it does not just drain.
+    /// Why jobs have to leave it, if it does not just drain.
     pub cause: Option<String>,
-    /// The bytes that its system has free, as Slurm saw them last; page cache does not count as free.
+    /// The bytes that its system has free, as Slurm saw them last; page cache does not count as
+    /// free.
     pub free: Option<u64>,
-    /// The bytes that Slurm has for jobs, where the administrator has said so.
+    /// The bytes that Slurm has for jobs, if the administrator has set them.
     pub memory: Option<u64>,
 }
 
-/// Reads the answer of `squeue` to a mark. Lines that cannot be read are given with their causes, and so are states that are not
-/// known: what the job does is told by its nodes.
+/// Reads the answer of `squeue` to a mark. Unreadable lines are returned with their causes, and so
+/// are unknown states: a job's nodes then show its state.
 pub fn jobs(answer: &str, mark: &Mark) -> (Vec<SlurmJob>, Vec<String>) {
     let (read, mut wrong) = read(mark.parts(answer), "squeue", job);
     let (jobs, odd): (Vec<SlurmJob>, Vec<Option<String>>) = read.into_iter().unzip();
@@ -143,7 +147,7 @@ pub fn jobs(answer: &str, mark: &Mark) -> (Vec<SlurmJob>, Vec<String>) {
     (jobs, wrong)
 }
 
-/// Reads the answer of `sinfo`, which names a node once for each of its partitions.
+/// Reads the answer of `sinfo`, which lists a node once for each of its partitions.
 pub fn nodes(answer: &str) -> (Vec<SlurmNode>, Vec<String>) {
     let lines = answer.lines().zip(1..).map(|(line, number)| (number, line));
     let lines = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
@@ -171,7 +175,7 @@ fn read<T>(
     (found, wrong)
 }
 
-/// The job of its part of an answer, and what is odd about it.
+/// Reads a job from its part of an answer, with a message if the part is unusual.
 fn job(line: &str) -> Result<(SlurmJob, Option<String>), String> {
     let fields: Vec<&str> = line.splitn(12, '|').collect();
     let [number, id, user, state, count, nodes, batch, start, end, limit, reason, names] =
@@ -219,7 +223,7 @@ fn job(line: &str) -> Result<(SlurmJob, Option<String>), String> {
     Ok((job, odd))
 }
 
-/// What a job does by its state, and while it waits by the reason.
+/// Returns a job's state, for waiting jobs by the reason.
 fn phase(state: &str, reason: &str) -> Option<Phase> {
     Some(match state {
         "PENDING" | "CONFIGURING" | "EXPEDITING" => match reason {
@@ -272,13 +276,13 @@ fn node(line: &str) -> Result<SlurmNode, String> {
     let [name, host, state, free, memory] = fields[..] else {
         return Err("not the fields that were asked for".to_owned());
     };
-    // In MiB; "N/A" where the node does not answer.
+    // In MiB; "N/A" if the node does not answer.
     let bytes = |text: &str| text.parse::<u64>().ok().and_then(|count| count.checked_mul(1 << 20));
     let is_name = |name: &str| expand_hosts(name).is_ok_and(|names| names == [name]);
     if !is_name(name) || !is_name(host) {
         return Err("no name of a node".to_owned());
     }
-    // With a dash behind it planned for a job that waits; until then it can be had.
+    // A dash after the state means planned for a waiting job; until then the node is available.
     let used = match state.strip_suffix('-').unwrap_or(state) {
         "idle" | "planned" => Use::Idle,
         "allocated" | "mixed" | "completing" | "allocated+" => Use::Busy,
@@ -287,7 +291,7 @@ fn node(line: &str) -> Result<SlurmNode, String> {
         }
         _ => Use::Out,
     };
-    // 1 MiB is what Slurm takes where nobody has said anything.
+    // 1 MiB is Slurm's default if the administrator has set nothing.
     let memory = bytes(memory).filter(|bytes| *bytes > 1 << 20);
     let (name, host) = (name.to_owned(), host.to_owned());
     Ok(SlurmNode { name, host, used, cause: None, free: bytes(free), memory })

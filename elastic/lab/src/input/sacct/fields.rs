@@ -1,11 +1,12 @@
-//! The fields of a line, as its header names them. Texts of users may have separators and line breaks in them.
+//! The fields of a line, as its header names them. Texts of users may contain separators and line
+//! breaks.
 
 use std::collections::HashMap;
 
-/// The `--format` that has all fields that are read.
+/// The `--format` with all fields that are used.
 pub const FORMAT: &str = "JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS";
 
-/// Fields whose text is a user's, with any characters in it.
+/// Fields with free text of users.
 const TEXTS: [&str; 13] = [
     "jobname",
     "comment",
@@ -22,7 +23,7 @@ const TEXTS: [&str; 13] = [
     "wckey",
 ];
 
-/// The places of the fields in a line.
+/// The positions of the fields in a line.
 #[derive(Debug)]
 pub(super) struct Fields {
     count: usize,
@@ -35,10 +36,10 @@ pub(super) struct Fields {
     pub nodes: usize,
     pub state: Option<usize>,
     pub cpus: Option<usize>,
-    /// The fields that tell the memory, the one to be believed first.
+    /// The fields with the memory, in order of preference.
     pub memory: Vec<usize>,
     pub cluster: Option<usize>,
-    /// The first and the last text.
+    /// Positions of the first and the last text.
     texts: Option<(usize, usize)>,
 }
 
@@ -75,8 +76,8 @@ impl Fields {
         })
     }
 
-    /// Returns the values of a line. Separators in a text are part of it: the fields before it count from the left, those
-    /// behind it from the right.
+    /// Returns the values of a line. Separators in a text are part of it: the fields before it are
+    /// counted from the left, the fields after it from the right.
     pub(super) fn split<'a>(&self, line: &'a str) -> Result<Vec<&'a str>, String> {
         let mut values: Vec<&str> = line.split('|').collect();
         let wrong = format!("{} fields, expected {}", values.len(), self.count);
@@ -93,17 +94,17 @@ impl Fields {
                 "{wrong}: which of its texts has a | is not certain; ask for JobName last"
             ));
         }
-        // Nobody reads the texts themselves.
+        // The texts themselves are not used.
         values.drain(last + 1..=last + more);
         Ok(values)
     }
 
-    /// Returns true if a line has all its fields, so far as it goes on.
+    /// Returns true if a line has all its fields.
     pub(super) fn is_whole(&self, line: &str) -> bool {
         line.split('|').nth(self.count - 1).is_some()
     }
 
-    /// Returns true if a line that is not whole may go on in the next one.
+    /// Returns true if an incomplete line may continue in the next one.
     pub(super) fn may_go_on(&self) -> bool {
         self.texts.is_some()
     }
@@ -113,7 +114,8 @@ impl Fields {
         self.texts.is_some_and(|(_, last)| last + 1 == self.count)
     }
 
-    /// Returns true if a line looks like the begin of a job or a step, not like a piece of a text.
+    /// Returns true if a line looks like the beginning of a job or a step rather than a piece of a
+    /// text.
     pub(super) fn begins(&self, line: &str) -> bool {
         match self.texts {
             Some((first, _)) if self.id > first => self.is_whole(line),

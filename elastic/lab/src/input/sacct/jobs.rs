@@ -1,4 +1,5 @@
-//! Jobs of the lines of a log: heterogeneous jobs have a line for each part, requeued ones for each run.
+//! Combines the lines of a log into jobs: heterogeneous jobs have a line for each part, requeued
+//! ones for each run.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -10,38 +11,39 @@ use elastic_policy::job::{Class, Limits};
 use elastic_policy::rooms::Share;
 use elastic_policy::time::{Span, Time};
 
-/// One line of a job that has started: a run of it, or of one of its parts.
+/// One line of a job that has started: a run of the job, or of one of its parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub number: u64,
     pub submitted: i64,
     pub started: i64,
-    /// None while it runs.
+    /// `None` while the run lasts.
     pub ended: Option<i64>,
     pub nodes: u32,
     pub walltime: Option<Span>,
-    /// None where the log does not tell.
+    /// `None` if the log does not have it.
     pub cpus: Option<u32>,
-    /// In MiB; zero where the log does not tell.
+    /// In MiB; zero if the log does not have it.
     pub memory: u32,
 }
 
 impl Line {
-    /// Returns the end. A run without one ends with the log, or before at its walltime.
+    /// Returns the end. A run without one ends with the log, or earlier at its walltime.
     fn end(&self, latest: i64) -> i64 {
         let limit = self.walltime.and_then(|walltime| i64::try_from(walltime.0 / 1000).ok());
         let limit = limit.map_or(latest, |limit| latest.min(self.started.saturating_add(limit)));
         self.ended.unwrap_or(limit)
     }
 
-    /// Returns the CPU hours, or the node hours of a log without CPUs; none where they are not known.
+    /// Returns the CPU hours, or the node hours for a log without CPUs; `None` if they are not
+    /// known.
     fn hours(&self, has_cpus: bool, latest: i64) -> Option<f64> {
         let held = if has_cpus { self.cpus? } else { self.nodes };
         Some(f64::from(held) * self.end(latest).abs_diff(self.started) as f64 / 3600.0)
     }
 }
 
-/// The lines of each job, in the order of the first ones.
+/// The lines of each job, in the order of their first lines.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     places: HashMap<Name, usize>,
@@ -49,7 +51,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Adds a line of the job with this id: `7`, or `7+1` for a part of a heterogeneous one.
+    /// Adds a line of the job with this id: `7`, or `7+1` for a part of a heterogeneous job.
     pub(super) fn add(&mut self, cluster: &str, id: &str, line: Line) {
         let part = id.split_once('+').and_then(|(job, part)| Some((job, part.parse().ok()?)));
         let (job, part) = part.unwrap_or((id, 0));
@@ -105,7 +107,7 @@ impl Jobs {
     }
 }
 
-/// The runs of a job, each with its parts.
+/// Returns the runs of a job, each with its parts.
 fn runs(lines: Vec<(u32, Line)>) -> Vec<Vec<Line>> {
     let mut parts: HashMap<u32, Vec<Line>> = HashMap::new();
     for (part, line) in lines {
@@ -114,7 +116,8 @@ fn runs(lines: Vec<(u32, Line)>) -> Vec<Vec<Line>> {
     let mut runs: Vec<Vec<Line>> = Vec::new();
     for lines in parts.values_mut() {
         lines.sort_by_key(|line| (line.started, line.number));
-        // A part of which the log lacks earlier runs has its last run with the others.
+        // If the log lacks earlier runs of a part, its last run still belongs to the last run of
+        // the job.
         runs.resize_with(runs.len().max(lines.len()), Vec::new);
     }
     let last = runs.len();
@@ -126,7 +129,7 @@ fn runs(lines: Vec<(u32, Line)>) -> Vec<Vec<Line>> {
     runs
 }
 
-/// One job of parts that start together; none of no parts.
+/// Makes one job from parts that start together; `None` without parts.
 fn job(name: Name, parts: &[Line], latest: i64) -> Option<JobSpec> {
     let started = parts.iter().map(|part| part.started).min()?;
     let ended = parts.iter().map(|part| part.end(latest)).max()?;

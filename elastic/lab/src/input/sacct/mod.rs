@@ -1,4 +1,5 @@
-//! The output of Slurm's `sacct --parsable2`: a line of field names, then one job or step a line.
+//! The output of Slurm's `sacct --parsable2`: a line of field names, then one line for each job or
+//! step.
 
 mod fields;
 mod jobs;
@@ -16,33 +17,35 @@ use fields::Fields;
 use jobs::{Jobs, Line};
 use times::{Instant, count, instant, length, memory, tasks};
 
-/// Returns a size of memory as Slurm writes it, such as `192G`, in MiB; none where it is none.
+/// Parses a memory size as Slurm writes it, such as `192G`, in MiB; `None` for other text.
 #[must_use]
 pub fn mebibytes(text: &str) -> Option<u32> {
     memory(text, 1, 1)
 }
 
-/// What to do about a time that cannot be read.
+/// Remedy for a time that cannot be read.
 const TIMES: &str =
     "run sacct with SLURM_TIME_FORMAT=standard, or %s for logs in which clocks were changed";
 
 /// Reads the output of `sacct --parsable2 --format` [`FORMAT`], in any order and with any other fields.
 ///
-/// Steps are left out. The parts of a heterogeneous job are one job, and so are the runs of one that was requeued, of
-/// which the last counts unless [`LogSettings::each_run`] is set. Jobs that never started are counted, and so are jobs
-/// that have not ended, which are taken as ending with the log, or before at their walltime.
-/// Times without a zone are taken as UTC: where clocks were changed meanwhile, an hour is missing or doubled.
+/// Steps are left out. The parts of a heterogeneous job are one job, and so are the runs of a
+/// requeued one, of which the last counts unless [`LogSettings::each_run`] is set. Jobs that never
+/// started are counted, and so are jobs that have not ended, which are taken as ending with the
+/// log, or earlier at their walltime. Times without a zone are taken as UTC: if clocks were changed
+/// meanwhile, an hour is missing or doubled.
 ///
 /// # Errors
 ///
-/// The file cannot be read, its first line lacks a field, a line is wrong and that is to fail, or there is no job.
+/// The file cannot be read, its first line lacks a field, a line is wrong and wrong lines are to
+/// fail, or there is no job.
 pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError> {
     let mut lines = Lines::new(from, settings.wrong_lines);
     let first = lines.line()?.ok_or(InputError::Empty)?;
     let cause = |cause| InputError::Line(super::Problem { line: 1, cause });
     let fields = Fields::find(&first.map_err(cause)?).map_err(cause)?;
     let mut reader = Reader::default();
-    // The begin of a line with a line break in one of its texts.
+    // The beginning of a line with a line break in one of its texts.
     let mut begun: Option<(u64, String)> = None;
     while let Some(line) = lines.line()? {
         let number = lines.number;
@@ -83,14 +86,14 @@ pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError
 #[derive(Default)]
 struct Reader {
     jobs: Jobs,
-    /// True behind a whole line, whose last text may go on.
+    /// True after a complete line with a last text that may continue.
     is_behind: bool,
-    /// The jobs that have a line, and the steps before it.
+    /// The jobs with a line, and the steps before it.
     known: HashSet<String>,
     steps: Vec<(u64, String)>,
     /// The latest time of a job that ran, or of a submission.
     latest: i64,
-    /// Times with a zone, and without.
+    /// Number of times with a zone, and without.
     zoned: u64,
     local: u64,
 }
@@ -199,12 +202,12 @@ impl Reader {
     }
 }
 
-/// The name of a job among those of all clusters.
+/// Returns the name of a job, unique among all clusters.
 fn named(cluster: &str, id: &str) -> String {
     if cluster.is_empty() { id.to_owned() } else { format!("{cluster}:{id}") }
 }
 
-/// Reads a time limit; none where there is none.
+/// Parses a time limit; `None` if there is no limit.
 fn limit(text: &str, is_in_minutes: bool) -> Result<Option<Span>, String> {
     match text {
         "UNLIMITED" | "Partition_Limit" | "INVALID" | "" => Ok(None),

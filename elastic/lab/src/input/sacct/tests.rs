@@ -13,7 +13,8 @@ JobID|JobName|Submit|Start|End|TimelimitRaw|NNodes|State
 106|f|2026-03-01T00:00:00
 ";
 
-/// Name, seconds from the first submission, nodes, seconds of run time and of walltime of each job.
+/// Name, seconds from the first submission, nodes, and seconds of run time and walltime of each
+/// job.
 fn jobs(log: &Log) -> Vec<(String, u64, u32, u64, u64)> {
     let seconds = |work: &Work| match work {
         Work::Fixed(span) => span.0 / 1000,
@@ -143,7 +144,7 @@ JobID|Submit|Start|End|TimelimitRaw|NNodes|AllocCPUS|AllocTRES|ReqMem
     };
     let expected = [Some((8, 16_384)), Some((8, 8_192)), Some((1, 0)), Some((6, 3_072)), None];
     assert_eq!(shares(text), expected);
-    // CPUs that a job asked for, where the log has none that it got.
+    // Requested CPUs, if the log lacks allocated ones.
     assert_eq!(shares(&text.replace("AllocCPUS", "ReqCPUS")), expected);
     assert_eq!(shares(&text.replace("AllocCPUS", "Other")), [None; 5]);
 }
@@ -161,7 +162,7 @@ y|z|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T01:00:00|60|2|COMPLETED|
 second line
 5|e|2026-03-01T00:00:00|2026-03-01T00:00:00|2026-03-01T01:00:00|60|5|COMPLETED|
 ";
-    // The fields between two texts are not certain where one of them has a separator.
+    // The fields between two texts are uncertain if one of the texts has a separator.
     let between = read(text.as_bytes(), LogSettings::default()).unwrap();
     let found: Vec<u64> = between.skipped.problems.iter().map(|problem| problem.line).collect();
     assert_eq!(found, [2, 3, 6]);

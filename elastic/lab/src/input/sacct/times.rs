@@ -6,17 +6,17 @@ use elastic_policy::time::Span;
 /// Seconds in a day.
 const DAY: i64 = 86_400;
 
-/// An instant of a log.
+/// A time in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instant {
     /// Seconds since 1970; a local time is taken as UTC.
     pub seconds: i64,
-    /// True if the text says which zone it is in.
+    /// True if the text includes the time zone.
     pub has_zone: bool,
 }
 
-/// Returns the instant of a text like `2026-11-25T14:00:00`, with a blank in place of the `T`, with a zone (`Z`, `+0100`)
-/// or not, or of a number of seconds since 1970.
+/// Parses a text like `2026-11-25T14:00:00`, optionally with a blank for the `T`, and with or
+/// without a zone (`Z`, `+0100`), or a number of seconds since 1970.
 pub(super) fn instant(text: &str) -> Option<Instant> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let seconds = text.parse().ok().filter(|&seconds: &i64| seconds as f64 <= LONGEST_TIME)?;
@@ -31,7 +31,7 @@ pub(super) fn instant(text: &str) -> Option<Instant> {
     let mut time = time.split(':');
     let (hour, minute, second) = (time.next()?, time.next()?, time.next()?);
     let is_over = time.next().is_none() && date.next().is_none();
-    // Fractions are below what a log tells of a job.
+    // Fractions are below the resolution of a log.
     let second = second.split_once('.').map_or(second, |(whole, _)| whole);
     let (hour, minute, second) = (number(hour)?, number(minute)?, number(second)?);
     let is_time = hour < 24 && minute < 60 && second <= 60;
@@ -62,7 +62,7 @@ fn days(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Returns the seconds by which a zone is before UTC; none without a zone.
+/// Returns the seconds by which a zone is ahead of UTC; the inner `None` without a zone.
 #[expect(clippy::option_option, reason = "no zone is right, and text that is no zone is wrong")]
 fn offset(zone: &str) -> Option<Option<i64>> {
     let (sign, digits) = match zone.split_at_checked(1) {
@@ -81,7 +81,7 @@ fn offset(zone: &str) -> Option<Option<i64>> {
     (hours <= 18 && minutes < 60).then_some(Some(sign * (hours * 3600 + minutes * 60)))
 }
 
-/// Returns the length of a time like `1-00:30:00`, `00:30:00` or `30:00`.
+/// Parses a duration like `1-00:30:00`, `00:30:00` or `30:00`.
 pub(super) fn length(text: &str) -> Option<Span> {
     let (days, rest) = text.split_once('-').unwrap_or(("0", text));
     let days: u64 = days.parse().ok()?;
@@ -97,7 +97,7 @@ pub(super) fn length(text: &str) -> Option<Span> {
     (seconds as f64 <= LONGEST_TIME).then(|| Span::seconds(seconds))
 }
 
-/// Returns a number that Slurm may have shortened, such as `2K` for 2048.
+/// Parses a number that Slurm may have shortened, such as `2K` for 2048.
 pub(super) fn count(text: &str) -> Option<u32> {
     match text.strip_suffix('K') {
         Some(thousands) => {
@@ -108,8 +108,9 @@ pub(super) fn count(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the memory in MiB that a field of `sacct` tells a job of so many CPUs and nodes had on all of them: `4G`; with
-/// `c` or `n` behind it for each CPU or node; or in a list such as `cpu=4,mem=16G,node=1`. None where it tells none.
+/// Parses a memory field of `sacct` as the MiB on all CPUs and nodes of a job: `4G`, with the
+/// suffix `c` or `n` for each CPU or node, or in a list such as `cpu=4,mem=16G,node=1`. `None` if
+/// there is no memory in it.
 pub(super) fn memory(text: &str, cpus: u32, nodes: u32) -> Option<u32> {
     let in_list = |list: &str| {
         list.split(',').find_map(|entry| entry.strip_prefix("mem=")).map(str::to_owned)
@@ -134,7 +135,7 @@ pub(super) fn memory(text: &str, cpus: u32, nodes: u32) -> Option<u32> {
     (value.is_finite() && value > 0.0).then_some(value as u32)
 }
 
-/// Returns the number of tasks of an array that one line stands for: `7_[1-5%2]` is five, `7_3` is one.
+/// Returns the number of array tasks that one line stands for: five for `7_[1-5%2]`, one for `7_3`.
 pub(super) fn tasks(id: &str) -> u64 {
     let Some((_, list)) = id.split_once("_[") else { return 1 };
     let list = list.split(['%', ']']).next().unwrap_or_default();
@@ -144,7 +145,7 @@ pub(super) fn tasks(id: &str) -> u64 {
         let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
         Some(last.checked_sub(first)?.checked_div(step.parse().ok()?)?.saturating_add(1))
     };
-    // Slurm cuts a long list off: what is left of it counts as one.
+    // Slurm truncates a long list: a truncated range counts as one.
     list.split(',').map(|range| of_range(range).unwrap_or(1)).fold(0, u64::saturating_add)
 }
 

@@ -1,4 +1,4 @@
-//! What the schedulers do where nodes are just enough, or events come at one instant.
+//! Decisions of the schedulers when nodes are just enough, or events occur at the same instant.
 
 use super::*;
 use crate::resizing::ranked;
@@ -19,7 +19,7 @@ fn ranked_backfill_gives_each_spare_node_once() {
     let mut state = cluster(20);
     let mut head = rigid(1, 12, 50);
     head.priority = 1;
-    // The head starts at 100 and leaves 8 nodes; until then 10 are idle.
+    // The head starts at 100 and leaves 8 nodes free; until then 10 are idle.
     let jobs = [rigid(0, 10, 100), head, rigid(2, 4, 1000), rigid(3, 4, 1000), rigid(4, 2, 60)];
     for job in jobs {
         state.submit(job).unwrap();
@@ -81,7 +81,7 @@ fn nodes_that_leave_already_are_not_asked_for_again() {
     submits(&mut state, &mut policy, 0, job);
     submits(&mut state, &mut policy, 10, rigid(1, 3, 100));
     assert_eq!(size(&state, 0), 13);
-    // The job that they were for is withdrawn.
+    // The job for which they were being left is withdrawn.
     happens(&mut state, &mut policy, 11, Event::Ended(JobId(1)));
     submits(&mut state, &mut policy, 12, rigid(2, 6, 100));
     assert_eq!(size(&state, 0), 10);

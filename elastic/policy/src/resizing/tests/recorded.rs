@@ -1,7 +1,8 @@
-//! Every decision of every scheduler, with its reason, in worlds drawn once and for all.
+//! Every decision of every scheduler, with its reason, in fixed pseudo-random worlds.
 //!
-//! Times, sizes and measurements are coarse, so that ties and limits that are just reached are frequent. A change
-//! that is meant to alter decisions alters the table below; what has changed is in the lines of [`decisions`].
+//! Times, sizes and measurements are coarse, so that ties and limits that are just reached are
+//! frequent. A change that is meant to alter decisions has to update the table below; the lines of
+//! [`decisions`] show the differences.
 
 use super::*;
 use crate::rigid::{Conservative, Easy, Fcfs};
@@ -9,7 +10,7 @@ use crate::rigid::{Conservative, Easy, Fcfs};
 const WORLDS: u64 = 120;
 const STEPS: u32 = 90;
 
-/// Numbers that look random and are the same everywhere.
+/// Pseudo-random numbers that are the same on all platforms.
 struct Draw(u64);
 
 impl Draw {
@@ -19,7 +20,8 @@ impl Draw {
         (self.0 >> 33) % end
     }
 
-    /// A step of a world that has jobs of all classes, or of those that one kind of scheduler resizes and rigid ones.
+    /// Draws a step of a world with jobs of all classes, or with rigid jobs and jobs that one kind of
+    /// scheduler resizes.
     fn step(&mut self, world: u64) -> Step {
         let job = self.below(1 << 20) as usize;
         let classes: [u8; 4] =
@@ -74,7 +76,7 @@ fn schedulers() -> Vec<Box<dyn Policy>> {
     all
 }
 
-/// The decisions of a scheduler in one world, a line each.
+/// Returns the decisions of a scheduler in one world, one line each.
 fn decisions(policy: &mut dyn Policy, world: u64) -> Vec<String> {
     let mut draw = Draw(world);
     let mut state = cluster(8 + draw.below(24) as u32);

@@ -1,4 +1,4 @@
-//! Answers that real Slurm of several versions gave: what is read from the text is what Slurm's JSON says.
+//! Answers that real Slurm of several versions gave: the text and Slurm's JSON are read alike.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn read(moment: &Value) -> Vec<SlurmJob> {
     jobs
 }
 
-/// A number: bare in older versions, with its sort in later ones; zero stands for none.
+/// A number: plain in older versions, with a flag in later ones; zero stands for none.
 fn number(value: &Value) -> Option<u64> {
     let is_set = value.get("set").is_none_or(|set| set == true);
     let value = value.get("number").unwrap_or(value);
@@ -41,7 +41,7 @@ fn states(value: &Value) -> BTreeSet<String> {
     words.iter().map(|word| word.as_str().unwrap().to_uppercase()).collect()
 }
 
-/// What a job does by its states.
+/// Returns the expected state of a job from its Slurm states.
 fn expected(states: &BTreeSet<String>, reason: &str) -> Phase {
     let is = |word: &str| states.contains(word);
     if is("COMPLETING") {
@@ -71,11 +71,11 @@ fn recorded_jobs_are_those_of_slurms_json() {
             assert_eq!(numbers, known, "{version} {name}");
             for fact in facts {
                 let id = number(&fact["job_id"]).unwrap();
-                // A waiting array is one entry there, and here a job for each of its tasks.
+                // A waiting array is one entry there, and one job for each of its tasks here.
                 for job in jobs.iter().filter(|job| u64::from(job.number) == id) {
                     let of = format!("{version} {name} {job:?} {fact}");
                     let reason = fact["state_reason"].as_str().unwrap();
-                    // The text has a description in place of the reason, where Slurm gives one.
+                    // The text has a description in place of the reason, if Slurm gives one.
                     let phase = match job.phase {
                         Phase::WaitsOrHeld => Phase::Waits,
                         phase => phase,

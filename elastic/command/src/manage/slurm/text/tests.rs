@@ -103,7 +103,7 @@ fn line_breaks_in_a_name_make_no_job() {
     assert_eq!((found, wrong), (vec![(12, false), (9, true)], Vec::new()));
     let (found, wrong) = jobs(&format!("slurm_load_jobs error\n{answer}"), &mark);
     assert!(found.len() == 2 && wrong[0].starts_with("squeue, line 1: "), "{wrong:?}");
-    // Not what was asked for, such as of a stand-in: line by line.
+    // Without marks, for example from a stand-in: read line by line.
     assert_eq!(jobs(&format!("{forged}\n"), &mark).0[0].number, 77);
 }
 

@@ -10,28 +10,28 @@ use memprof_trace::write::ComponentSample;
 
 const MEBI: f64 = 1024.0 * 1024.0;
 
-/// A trace and where it was read.
+/// A trace and its path.
 #[derive(Debug)]
 pub struct Books {
-    /// As read.
+    /// The trace as read.
     pub trace: Trace,
     name: String,
 }
 
-/// Which components a sum is over.
+/// Selects the components of a sum.
 pub type Which = fn(Class) -> bool;
 
-/// Memory of the application, and of MPI.
+/// Memory of the application.
 pub const APPLICATION: Which = |class| class.group() == "application";
-/// See [`APPLICATION`].
+/// Memory of MPI.
 pub const MPI: Which = |class| class.group() == "mpi";
 
 impl Books {
-    /// Reads a trace, in which nothing may be damaged.
+    /// Reads a trace that must be undamaged.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or not all of it.
+    /// The trace cannot be read completely.
     pub fn open(path: &Path) -> Result<Books> {
         let trace = Trace::open(path).with_context(|| path.display().to_string())?;
         let name = path.display().to_string();
@@ -39,51 +39,52 @@ impl Books {
         Ok(Books { trace, name })
     }
 
-    /// The last summary.
+    /// Returns the last summary.
     ///
     /// # Errors
     ///
-    /// The process ended before there was one.
+    /// The process ended before its first summary.
     pub fn summary(&self) -> Result<&Summary> {
         self.trace.summary.as_ref().with_context(|| format!("{}: no summary", self.name))
     }
 
-    /// Class of a component, by its number.
+    /// Returns the class of a component, by its number.
     #[must_use]
     pub fn class(&self, component: u16) -> Class {
         self.trace.component(usize::from(component)).map_or(Class::Unattributed, |row| row.class())
     }
 
-    /// Samples that looked at everything.
+    /// Returns the samples that looked at everything.
     pub fn full(&self) -> impl Iterator<Item = (&Sample, &[ComponentSample])> {
         self.trace.history.samples().filter(|(sample, _)| sample.flags & sample::FULL != 0)
     }
 
-    /// Resident bytes of some components in one sample.
+    /// Returns the resident bytes of some components in one sample.
     #[must_use]
     pub fn resident(&self, rows: &[ComponentSample], which: Which) -> u64 {
         let those = rows.iter().filter(|row| which(self.class(row.component)));
         those.map(|row| row.resident).sum()
     }
 
-    /// The most that the kernel said to be resident at any sample, also at those that looked at nothing else.
+    /// Returns the most that the kernel reported as resident at any sample, including samples that
+    /// looked at nothing else.
     #[must_use]
     pub fn seen(&self) -> u64 {
         let samples = self.trace.history.samples();
         samples.map(|(sample, _)| sample.kernel_resident).max().unwrap_or(0)
     }
 
-    /// The greatest sum of the resident memory of some components, over all samples.
+    /// Returns the greatest sum of the resident memory of some components over all samples.
     #[must_use]
     pub fn peak(&self, which: Which) -> u64 {
         self.full().map(|(_, rows)| self.resident(rows, which)).max().unwrap_or(0)
     }
 
-    /// The greatest that some components owned, and had resident, during a phase.
+    /// Returns the most that some components owned, and had resident, during a phase.
     ///
     /// # Errors
     ///
-    /// There is no such phase, or nothing is known of it.
+    /// There is no such phase, or it has no figures.
     pub fn phase_peaks(&self, name: &str, which: Which) -> Result<(u64, u64)> {
         let phases = &self.trace.phases;
         let phase = phases.iter().find(|phase| phase.row.name.to_string() == name);
@@ -96,7 +97,7 @@ impl Books {
         Ok(those.fold((0, 0), |sum, (_, peak)| (sum.0 + peak.owned, sum.1 + peak.resident)))
     }
 
-    /// Bytes of the objects of some components.
+    /// Returns the bytes of the objects of some components.
     #[must_use]
     pub fn image(&self, which: Which) -> u64 {
         let objects = self.trace.objects.iter().map(|object| &object.row);
@@ -104,7 +105,7 @@ impl Books {
         those.map(|object| object.size).sum()
     }
 
-    /// The sum of the most that each of some components ever owned.
+    /// Returns the sum of the owned peaks of some components.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Books {
         Ok(rows.filter(|row| which(self.class(row.0 as u16))).map(|row| row.1.owned_peak).sum())
     }
 
-    /// Texts of the notes.
+    /// Returns the texts of the notes.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.trace.notes.iter().map(|note| note.row.text.to_string()).collect()

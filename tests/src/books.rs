@@ -121,7 +121,7 @@ impl Books {
         self.trace.notes.iter().map(|note| note.row.text.to_string()).collect()
     }
 
-    /// All components, for a failure message.
+    /// Returns a table of all components, for a failure message.
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!("{}\n", self.name);
@@ -145,7 +145,7 @@ impl Books {
         text + &format!("  notes {:?}\n", self.notes())
     }
 
-    /// The run went through its end: MPI began and ended, the process said goodbye.
+    /// Checks that the run is complete: MPI began and ended, and the process closed its trace.
     ///
     /// # Errors
     ///
@@ -162,9 +162,10 @@ impl Books {
         Ok(self)
     }
 
-    /// Until a process ended, at `end` by the clock of the machine, there was never more than a second without a
-    /// sample, and the summary is no older. `excused` gives the time between two moments of that clock in which the
-    /// profiler's thread could not run: it counts in gaps that it lies in, and in no other.
+    /// Checks that until a process ended, at `end` by the machine's clock, there was never more
+    /// than a second without a sample, and that the summary is no older. `excused` returns the time
+    /// between two moments of that clock in which the profiler's thread could not run, and counts
+    /// only within the gap.
     ///
     /// # Errors
     ///
@@ -193,12 +194,13 @@ impl Books {
         Ok(self)
     }
 
-    /// Samples that the program asked for.
+    /// Returns the samples that the program requested.
     pub fn asked(&self) -> impl Iterator<Item = (&Sample, &[ComponentSample])> {
         self.full().filter(|(sample, _)| sample.flags & sample::ASKED != 0)
     }
 
-    /// Functions of MPI that the main thread was in at the peak of the process or of a component.
+    /// Returns the functions of MPI in which the main thread was at the peak of the process or of a
+    /// component.
     #[must_use]
     pub fn functions_at_peaks(&self) -> Vec<String> {
         let Some(summary) = &self.trace.summary else { return Vec::new() };
@@ -207,7 +209,7 @@ impl Books {
         fields.filter_map(|field| self.trace.function(field)).collect()
     }
 
-    /// The profiler itself has 8 MiB at most, beside its bytes at each block.
+    /// Checks that the profiler itself has 8 MiB at most, not counting its bytes at each block.
     ///
     /// # Errors
     ///
@@ -221,11 +223,12 @@ impl Books {
         Ok(self)
     }
 
-    /// In every sample all bytes found have an owner, and nearly none of them is nobody.
+    /// Checks that in every sample the owners add up to all bytes found, and nearly no byte is
+    /// unattributed.
     ///
     /// # Errors
     ///
-    /// The first sample in which that does not hold.
+    /// The first sample that violates this.
     pub fn expect_closed_books(&self) -> Result<&Books> {
         let mut gaps = Vec::new();
         for (sample, rows) in self.full() {
@@ -249,18 +252,18 @@ impl Books {
             gaps.push(gap as f64 / sample.kernel_resident.max(1) as f64);
         }
         ensure!(!gaps.is_empty(), "no full sample\n{}", self.table());
-        // The process runs on while it is looked at, so single samples may be off.
+        // The process runs during a look, so single samples may be off.
         gaps.sort_by(f64::total_cmp);
         let median = gaps[gaps.len() / 2];
         ensure!(median < 0.01, "{:.2} % off the kernel's total\n{}", median * 100.0, self.table());
         self.expect_small_tool()?.expect_phases_within_the_process()?.expect_no_more_than_owned()
     }
 
-    /// No phase had more resident than the process, or than its components together; the phase in which the
-    /// process had most had all of that.
+    /// Checks that no phase had more resident than the process, or than its components together,
+    /// and that the phase of the process's peak had all of that.
     fn expect_phases_within_the_process(&self) -> Result<&Books> {
         let head = &self.summary()?.head;
-        // Of who was killed, rows and peaks may be of different moments.
+        // Rows and peaks of a killed process may be of different moments.
         let phases = if self.trace.has(flags::CLOSED) { &self.trace.phases[..] } else { &[] };
         for phase in phases {
             let total = u64::from(phase.row.resident_kib) << 10;
@@ -281,9 +284,9 @@ impl Books {
         Ok(self)
     }
 
-    /// In no sample is more resident than was owned at most: in blocks, in mappings, or as code and data of objects;
-    /// and in the last one no more than is owned then. Blocks of one page may be counted up to whole pages, by the
-    /// error that the trace names.
+    /// Checks that no sample has more resident than the owned peak: in blocks, in mappings, and as
+    /// code and data of objects; and that the last one has no more than is owned then. Blocks of
+    /// one page may be counted as whole pages, within the error that the trace states.
     fn expect_no_more_than_owned(&self) -> Result<&Books> {
         let summary = self.summary()?;
         for (sample, rows) in self.full() {
@@ -293,15 +296,16 @@ impl Books {
                 let objects = self.trace.objects.iter().map(|object| &object.row);
                 let images = objects.filter(|object| object.component as usize == index);
                 let images: u64 = images.map(|object| object.size).sum();
-                // A library that was closed while it was being looked at has no row that says how large it was.
+                // A library that was closed during the look has no row with its size.
                 if images == 0 && matches!(class, Class::AppLibrary | Class::MpiDependency) {
                     continue;
                 }
                 let last = sample.flags & sample::LAST != 0;
                 let owned = if last { found.owned } else { row.owned_peak };
-                // Blocks count by the byte, and their pages by the bytes that blocks have there; all else
-                // is whole pages in both. Only a peak is owned at every moment: at the end, threads that MPI
-                // leaves may free between the walk and the sums, which is what they have at hand.
+                // Blocks count by the byte, and their pages by the bytes of blocks in them;
+                // everything else is whole pages on both sides. Only a peak is an upper bound at
+                // every moment: at the end, threads that MPI leaves may free pending amounts
+                // between the walk and the sums.
                 let between = if last { 64 * 1024 } else { 0 };
                 let allowed = owned + images + row.error + between;
                 ensure!(

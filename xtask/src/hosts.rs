@@ -1,4 +1,4 @@
-//! `cargo xtask hosts`: several hosts on this machine, to try things on.
+//! `cargo xtask hosts`: several hosts on this machine, for experiments.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -139,7 +139,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// The set, which has such a host.
+/// Returns the set, after checking that it has such a host.
 fn chosen(set: &str, host: usize) -> Result<Hosts> {
     let hosts = Hosts::open(set)?;
     check(&hosts, host)?;
@@ -178,7 +178,7 @@ fn list(set: &str) -> Result<()> {
 
 fn single(hosts: &Hosts, run: &Run) -> Result<()> {
     check(hosts, run.host)?;
-    // In the folder we are in, if the host sees it.
+    // In the current folder, if the host sees it.
     let mut command = hosts.command(run.host, "sh");
     command.args(["-c", "cd \"$1\" 2> /dev/null; shift; exec \"$@\"", "sh"]);
     command.arg(std::env::current_dir()?).args(&run.command);
@@ -223,7 +223,7 @@ fn launch(hosts: &Hosts, ranks: usize, run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// As many ranks on each host as on the others, the first ones have the rest.
+/// Spreads ranks evenly over hosts; the first hosts get the rest.
 fn shared(ranks: usize, hosts: &[usize]) -> Vec<(usize, usize)> {
     let (each, rest) = (ranks / hosts.len(), ranks % hosts.len());
     let counts = hosts.iter().enumerate();

@@ -2,7 +2,7 @@
 //!
 //! floors: output < run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < mutants < bench <
 //!     book < demo < wheel < install < dist < uninstall < test < fresh
-// Its macros are those of all modules below.
+// Its macros are used by all modules below.
 #[macro_use]
 mod output;
 
@@ -82,7 +82,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Set-up brings what a build needs, so it goes without; the list is about all of them; a bare system has its own.
+    // Set-up installs what a build needs, so it runs without an MPI; the list covers all MPIs; a
+    // bare system has its own.
     let needs_mpi =
         !matches!(arguments.command, Command::Setup | Command::Mpi(_) | Command::Fresh(_));
     if needs_mpi && let Err(error) = mpi::enter(arguments.mpi.as_deref()) {

@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: cost of the operations, beside the kernel's own and, if there is one on the machine, beside a
-//! reference library. All in one run, since only ratios of one run mean anything on a shared machine.
+//! `cargo xtask bench`: cost of the operations, compared with the kernel's own and, if there is one
+//! on the machine, with a reference library. All in one run, since only ratios of one run are
+//! meaningful on a shared machine.
 
 mod elastic;
 mod lending;
@@ -23,7 +24,7 @@ use crate::{project, release, run, setup};
 use quiescence::Quiescence;
 use table::Measurements;
 
-/// Time that a run of a program may take.
+/// Time limit of one run of a program.
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[derive(Args)]
@@ -78,7 +79,7 @@ struct Only {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    // Before minutes are spent on figures that have no place.
+    // Checked first, before minutes are spent on figures that cannot be written.
     if let Some(file) = &options.write {
         page::check(file)?;
     }
@@ -172,7 +173,7 @@ fn write_json(options: &Options, everything: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Programs with the memory profiler and without.
+/// Measures programs with the memory profiler and without.
 fn profiled(options: &Options) -> Result<memprof::Measured> {
     let folder = project::target()?.join("xtask/benches/memprof");
     let programs = memprof::Programs::compile(&folder)?;
@@ -241,7 +242,7 @@ fn operations(program: &Path) -> Job {
     Job::new(2, program).bind_to(BindTo::Core).limit(LIMIT)
 }
 
-/// The object that a program prints under the launcher.
+/// Returns the object that a program prints under the launcher.
 fn program_output(job: &Job) -> Result<Value> {
     let outcome = job.run()?;
     outcome.expect_success()?;
@@ -257,7 +258,7 @@ fn plain_output(program: &Path) -> Result<Value> {
 }
 
 fn parse(output: &str) -> Result<Value> {
-    // Launchers may add lines of their own.
+    // Launchers may add their own lines.
     let Some(line) = output.lines().find(|line| line.starts_with('{')) else {
         bail!("the benchmark printed no line of JSON: {output:?}");
     };

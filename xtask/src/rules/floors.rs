@@ -1,4 +1,5 @@
-//! Floors of the crates: each names its modules in order, and a module uses only those before it.
+//! Floors of the crates: each crate names its modules in order, and a module uses only those before
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,7 @@ use syn::visit::{self, Visit};
 
 use crate::project;
 
-/// The exceptions, from the root of the checkout.
+/// File of the exceptions, from the root of the checkout.
 const EXCEPTIONS: &str = "xtask/floors.toml";
 /// Beginning of the list in the documentation of a crate.
 const MARK: &str = "//! floors: ";
@@ -21,7 +22,8 @@ const MARK: &str = "//! floors: ";
 #[serde(transparent)]
 struct Exceptions(BTreeMap<String, BTreeSet<String>>);
 
-/// Uses of modules above the user in all crates that name their floors, and exceptions that are none any more.
+/// Returns uses of modules above the user in all crates that name their floors, and outdated
+/// exceptions.
 pub fn wrong(root: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(root.join(EXCEPTIONS)).context(EXCEPTIONS)?;
     let exceptions: Exceptions = toml::from_str(&text).context(EXCEPTIONS)?;
@@ -39,7 +41,7 @@ pub fn wrong(root: &Path) -> Result<Vec<String>> {
     Ok(errors)
 }
 
-/// Uses of a module above the user in a crate, `user -> used`, with the files.
+/// Returns uses of a module above the user in a crate, as `user -> used`, with the files.
 fn upward(sources: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let top = ["lib.rs", "main.rs"].map(|name| sources.join(name));
     let top = top.iter().find(|file| file.exists()).context("neither lib.rs nor main.rs")?;
@@ -73,7 +75,7 @@ fn upward(sources: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     Ok(found)
 }
 
-/// The floors that the documentation names, lowest first. The list may go on in further lines.
+/// Returns the floors named in the documentation, lowest first. The list may span several lines.
 fn order(text: &str) -> Option<Vec<String>> {
     let (_, rest) = text.split_once(MARK)?;
     let lines = rest.lines().enumerate().map_while(|(number, line)| match number {
@@ -84,7 +86,7 @@ fn order(text: &str) -> Option<Vec<String>> {
     Some(list.split('<').map(|name| name.trim().to_owned()).collect())
 }
 
-/// The name of an item that is a module and not of tests.
+/// Returns the name of an item that is a module and not for tests.
 fn module(item: &syn::Item) -> Option<String> {
     match item {
         syn::Item::Mod(module) if !is_of_tests(&module.attrs) => Some(module.ident.to_string()),
@@ -92,7 +94,7 @@ fn module(item: &syn::Item) -> Option<String> {
     }
 }
 
-/// Names that the crate's root has from its modules, with the module.
+/// Returns the names that the crate's root re-exports from its modules, with the module.
 fn reexported(file: &syn::File, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for item in &file.items {
@@ -111,7 +113,7 @@ fn reexported(file: &syn::File, modules: &BTreeSet<String>) -> BTreeMap<String, 
     names
 }
 
-/// Every file of Rust below a folder that is not of tests.
+/// Returns every Rust file below a folder that is not for tests.
 fn sources_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = project::files_below(folder)?;
     files.retain(|file| {
@@ -122,7 +124,7 @@ fn sources_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The modules around the contents of a file, outermost first.
+/// Returns the modules that contain a file, outermost first.
 fn place(file: &Path) -> Vec<String> {
     let parts = file.with_extension("");
     let mut parts: Vec<String> =
@@ -142,14 +144,14 @@ fn is_of_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// Collects the modules of the root that paths lead to.
+/// Collects the modules of the root that paths refer to.
 struct Uses {
     place: Vec<String>,
     found: BTreeSet<String>,
 }
 
 impl Uses {
-    /// Takes note of a path.
+    /// Records a path.
     fn note(&mut self, path: &[String]) {
         let mut place = match path.first().map(|name| &**name) {
             Some("crate") => Vec::new(),
@@ -170,7 +172,7 @@ impl Uses {
         }
     }
 
-    /// Takes note of the paths in the arguments of macros.
+    /// Records the paths in the arguments of macros.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -233,7 +235,7 @@ impl<'ast> Visit<'ast> for Uses {
     }
 }
 
-/// All paths of a `use`.
+/// Collects all paths of a `use`.
 fn flatten(tree: &syn::UseTree, before: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
     match tree {
         syn::UseTree::Path(path) => {

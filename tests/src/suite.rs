@@ -3,7 +3,7 @@
 //! The standard runner cannot report a test as skipped. This one takes names to run, `--exact`,
 //! `--skip NAME` and `--list` like the standard one, runs one test after the other, and limits the
 //! time of each.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};

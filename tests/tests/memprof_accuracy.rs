@@ -4,7 +4,7 @@
 //!
 //! `MEMPROF_TESTS_PROGRAMS` sets the number of programs (10000, or 100000 with `QUO_TESTS_LONG`),
 //! `MEMPROF_TESTS_SEED` the first seed (1): a seed determines a program, and a failure prints it.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

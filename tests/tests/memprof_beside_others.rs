@@ -1,6 +1,6 @@
 //! The memory profiler's figures of a program compared with those of the kernel, the C library and
 //! heaptrack.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::collections::HashMap;
 use std::fs;

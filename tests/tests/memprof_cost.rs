@@ -1,7 +1,7 @@
 //! Cost of the profiler for the most frequent operations of programs, in instructions, which are
 //! independent of the load of the machine: a change that makes them more expensive fails here, not
 //! only where time is measured. Also its cost in memory, and the memory that measuring rates adds.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Memory in the phases of programs that use quo, and the figures that a program queries about
 //! itself: with the real profiler, under the launcher of the MPI in use.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

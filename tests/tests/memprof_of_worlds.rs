@@ -1,6 +1,6 @@
 //! Owners of memory in worlds whose ranks are parked, started and leave: with the real profiler,
 //! under the launcher of the MPI in use.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

@@ -2,7 +2,7 @@
 //! distribution, and the tests of mpi4py. In the full suite only, where a missing program is a
 //! failure.
 
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The memory profiler around real programs of the MPI in use, started as users start it; then the
 //! same with the MPIs that no other suite covers.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -81,7 +81,8 @@ fn by_ours(scheduler: &str, workload: &Workload, nodes: u32) -> Result<Started> 
     Ok(started)
 }
 
-/// Returns differences in the order of our starts: job, our start, AccaSim's, our reason.
+/// Returns differences in the order of the project's starts: job, its start, AccaSim's start, the
+/// scheduler's reason.
 fn differences(
     ours: &Started,
     workload: &Workload,

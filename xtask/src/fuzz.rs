@@ -34,7 +34,7 @@ const SECONDS_IN_LONG_TEST: u64 = 60;
 
 #[derive(Args)]
 pub struct Options {
-    /// The target; all of them in turn without.
+    /// The target; without one, all of them in turn.
     target: Option<String>,
     /// Time for each target.
     #[arg(long, value_name = "N", default_value_t = 60)]
@@ -42,10 +42,10 @@ pub struct Options {
     /// The engine's seed: with equal seeds and an empty corpus, equal inputs in equal order.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u32,
-    /// Begin from the seeds alone, not from inputs that earlier runs have found worth keeping.
+    /// Start from the seeds alone, not from inputs that earlier runs have kept.
     #[arg(long)]
     fresh: bool,
-    /// Name the targets and stop.
+    /// List the targets and stop.
     #[arg(long)]
     list: bool,
 }

@@ -28,7 +28,7 @@ const VARIABLES: &[(&str, &str)] = &[
 /// QEMU and no privileges.
 #[derive(Args)]
 pub struct Options {
-    /// A shape in tests/machine/shapes, such as smt or four-numa-nodes, or a file of one's own.
+    /// A shape in tests/machine/shapes, such as smt or four-numa-nodes, or the path of a file.
     #[arg(long, value_name = "NAME|FILE", default_value = "two-packages")]
     shape: String,
     /// auto, kvm or tcg; otherwise the value of QUO_MACHINE_ACCELERATOR, otherwise KVM where it

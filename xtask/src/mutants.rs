@@ -30,12 +30,12 @@ const SEED: &str = "QUO_TESTS_SEED";
 
 #[derive(Args)]
 pub struct Options {
-    /// The room; all of them in turn without.
+    /// The room; without one, all of them in turn.
     room: Option<String>,
-    /// Try the part K of N, counted from 0: parts together are the whole.
+    /// Try part K of N, counted from 0: all parts together are the whole.
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
-    /// Name the rooms with their numbers of mutants and stop.
+    /// List the rooms with their numbers of mutants and stop.
     #[arg(long)]
     list: bool,
 }

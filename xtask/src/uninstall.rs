@@ -16,10 +16,10 @@ pub struct Options {
     /// Folder of the installation.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Remove also the installed files that were changed since.
+    /// Also remove installed files that were changed since.
     #[arg(long)]
     purge: bool,
-    /// Name the files that would be removed, and change nothing.
+    /// List the files that would be removed, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }

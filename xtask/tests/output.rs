@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-/// Returns the status of a command whose output and errors go into a pipe without a reader.
+/// Returns the status of a command whose output and errors go into a pipe without a reader, and the
+/// command's words.
 fn unread(words: &[&str]) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

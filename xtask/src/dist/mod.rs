@@ -24,7 +24,7 @@ pub struct Options {
     /// Folder of the archives.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
-    /// Optimise nothing. For tests, which spare the minutes.
+    /// Do not optimise. For tests, to save minutes.
     #[arg(long, hide = true)]
     debug: bool,
 }

@@ -32,13 +32,13 @@ pub struct Options {
     /// The system, as tests/systems.toml names it.
     #[arg(long, value_name = "NAME", default_value = "debian12")]
     system: String,
-    /// Begin with a bare system, in place of the kept one.
+    /// Start from a bare system instead of the kept one.
     #[arg(long)]
     new: bool,
     /// Try only this part of the table; may be given several times.
     #[arg(long = "part", value_name = "NAME")]
     parts: Vec<String>,
-    /// Name the systems and the parts and stop.
+    /// List the systems and the parts and stop.
     #[arg(long, exclusive = true)]
     list: bool,
     /// Write docs/systems.md from the kept results and stop.

@@ -38,22 +38,22 @@ pub struct Options {
     /// Folder of the installation: bin, include, lib and share are made below it.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Put everything below DIR in place of the root folder, for those who make packages.
+    /// Put everything below DIR instead of the root folder, for packagers.
     #[arg(long, value_name = "DIR")]
     destdir: Option<PathBuf>,
-    /// Leave the Fortran modules out of the library. Their sources are installed all the same.
+    /// Leave the Fortran modules out of the library. Their sources are still installed.
     #[arg(long)]
     no_fortran: bool,
     /// Leave out the static library.
     #[arg(long)]
     no_static: bool,
-    /// Replace files that something else put there.
+    /// Replace existing files of other software.
     #[arg(long)]
     overwrite: bool,
     /// Do not install missing system packages: fail where one is missing.
     #[arg(long)]
     no_setup: bool,
-    /// Build nothing: install the files in DIR. For tests, which spare the minutes that optimising takes.
+    /// Build nothing: install the files in DIR. For tests, to save the minutes of optimising.
     #[arg(long, value_name = "DIR", hide = true)]
     built: Option<PathBuf>,
 }

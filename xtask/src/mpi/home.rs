@@ -223,8 +223,8 @@ fn says_open_mpi(launcher: &Path) -> bool {
     matches!(family, Some(Family::OpenMpi4 | Family::OpenMpi5))
 }
 
-/// Returns shell lines for Intel MPI: it reads its location from the environment, and its Fortran
-/// library reads the other library's.
+/// Returns shell lines for Intel MPI, which finds its own location by the environment, and whose
+/// Fortran library finds the main library by it.
 fn intel_preamble(folder: &Path) -> String {
     let folder = folder.display();
     format!(

@@ -29,18 +29,19 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show which are here, and their capabilities. That is tried out once for each version.
+    /// Show which MPIs are here, and their capabilities, which are determined once for each
+    /// version.
     List {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Try everything out again.
+        /// Determine all capabilities again.
         #[arg(long, visible_alias = "probe-all")]
         again: bool,
-        /// Only these.
+        /// Show only these MPIs.
         names: Vec<String>,
     },
-    /// Get some of them.
+    /// Install some of the MPIs.
     Install {
         /// Names, as `list` prints them.
         #[arg(required = true)]
@@ -171,7 +172,7 @@ fn entry(mpi: &Mpi, known: Option<&(Capabilities, Home)>) -> Value {
 
 type Row<'a> = (&'a Mpi, Option<(Capabilities, Home)>);
 
-/// Formats one line for each, followed by an explanation of the columns.
+/// Formats one line for each MPI, followed by an explanation of the columns.
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![vec!["name".to_owned(), "version".to_owned(), "MPI".to_owned()]];
     lines[0].extend(QUESTIONS.iter().map(|(_, head, _)| (*head).to_owned()));

@@ -1,4 +1,4 @@
-//! Checks that licences, crates and sources of the dependencies are those that `deny.toml` allows.
+//! Checks that `deny.toml` allows the licences, crates and sources of the dependencies.
 //!
 //! Crates and sources are read from the lock file, for all platforms; licences of this platform's
 //! crates from cargo.

@@ -22,7 +22,8 @@ pub fn collect(source: &str, names: &mut BTreeSet<String>) {
 /// Maximum number of words of a test's name.
 const MOST_WORDS: usize = 10;
 
-/// Returns the tests of a source whose names are too long: functions with the attribute, and rows of tables of tests.
+/// Returns the tests of a source with too long names: functions with the attribute, and rows of
+/// tables of tests.
 pub fn too_long(source: &str) -> Vec<String> {
     let functions = source.split("#[test]").skip(1).filter_map(|rest| {
         let (_, rest) = rest.split_once("fn ")?;

@@ -71,7 +71,7 @@ pub fn names(missing: &[Need], world: fn(Packages) -> &'static str) -> Vec<&'sta
     names
 }
 
-/// Returns the advice for a user who has to install by hand.
+/// Returns the advice for manual installation.
 pub fn advice(missing: &[Need]) -> String {
     let apt = names(missing, |packages| packages.apt).join(" ");
     let dnf = names(missing, |packages| packages.dnf).join(" ");

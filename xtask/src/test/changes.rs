@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::{project, run};
 
 /// Returns the files that differ from `since`, including uncommitted ones. Without `since`: from
-/// the point where the branch left the remote's default branch, or, if there is no difference, the
+/// the point where the branch left the remote's default branch, or, if it has not left it, the
 /// files of the newest commit.
 pub fn files(since: Option<&str>) -> Result<Vec<String>> {
     let base = match since {

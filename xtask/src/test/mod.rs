@@ -39,7 +39,7 @@ pub struct Options {
     /// Run everything at full length, with random seeds: model checking, fuzzing, sanitizers, hosts, Slurm, all MPIs.
     #[arg(long)]
     full: bool,
-    /// Run only the steps whose name contains TEXT, those of the full suite too.
+    /// Run only the steps with TEXT in their names, including steps of the full suite.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// Run only the step of exactly this name; may be given several times.
@@ -48,7 +48,7 @@ pub struct Options {
     /// Write the results of all steps to this file, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Name the steps and stop.
+    /// List the steps and stop.
     #[arg(long)]
     list: bool,
     /// Draw random tests from N: the number that a failed full run has printed.
@@ -58,13 +58,13 @@ pub struct Options {
     /// (tests/gate.toml).
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
-    /// Number of steps that run at a time; by default half as many as there are cores, two to four.
+    /// Number of steps that run at once; by default half the number of cores, two to four.
     #[arg(long, value_name = "N")]
     at_once: Option<usize>,
     /// Write tests/README.md, the index of suites, and stop.
     #[arg(long)]
     index: bool,
-    /// One step, for the command that runs several at a time.
+    /// Run one step, for the command that runs several at once.
     #[arg(long, value_name = "NAME", hide = true)]
     step: Option<String>,
 }

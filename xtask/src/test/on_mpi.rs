@@ -62,7 +62,7 @@ const BUILDS: &[(&str, &[&str])] = &[
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),
 ];
 
-/// Variable that tells a test program in another folder where the tested programs are.
+/// Variable that names the folder of the tested programs to a test program in another folder.
 const TESTED: &str = "QUO_TESTS_BUILD";
 
 /// Makes `c_functions` run each program with two numbers of ranks and machines, not eleven in all:

@@ -199,8 +199,8 @@ fn told(what: &str, turns: Result<Turns>) -> Result<Turns> {
     turns
 }
 
-/// Returns the least time of the slowest thousandth of all pairs, over all turns: each turn has
-/// reported its slowest pairs.
+/// Returns the time that one pair in a thousand exceeds, over all turns: each turn has reported its
+/// slowest pairs.
 pub fn late_mapping(turns: &Turns, with: bool) -> Option<f64> {
     let (mut slowest, mut pairs) = (Vec::new(), 0);
     for value in turns.values(with) {

@@ -1,4 +1,4 @@
-! Who frees what objects stand for: copies, scopes, arrays, containers, and the end of MPI.
+! Ownership of what objects stand for: copies, scopes, arrays, containers, and the end of MPI.
 module owners
   use check
   use mpi
@@ -126,7 +126,7 @@ program ownership
   call true(.not. lives(handle), 'freed at the end of the block, from a constructor')
   call true(.not. lives(second), 'freed at the end of the block, from a procedure')
 
-  ! Made for a handle: somebody else frees it.
+  ! Made for a handle, which is freed elsewhere.
   call quo_create(handle, MPI_COMM_WORLD, ierr)
   block
     type(quo_context) :: guest

@@ -49,7 +49,7 @@
       call must(ierr, 'quo_nobjs_in_type_by_type')
       if (nobjs /= nsocks) stop 5
 
-      ! Who is where.
+      ! Locations of the ranks.
       total = 0
       do sock = 0, nsocks - 1
         call quo_cpuset_in_type(quo_ctx, QUO_OBJ_SOCKET, sock, in_sock, ierr)

@@ -1,4 +1,4 @@
-! Who is where.
+! Locations of the ranks.
 program ranks
   use check
   use mpi
@@ -24,7 +24,7 @@ program ranks
   call done(ierr, 'quo_id')
   call equal(qid, int(rank, c_int), 'qids follow ranks')
 
-  ! Bound to the first CPU, everybody is there.
+  ! Bound to the first CPU, all ranks are there.
   call quo_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, 0, ierr)
   call done(ierr, 'quo_bind_push')
   call quo_barrier(q, ierr)

@@ -27,7 +27,7 @@ const ROUNDS: u32 = 3;
 /// live.
 const APART: u32 = 32;
 
-/// Counters shared by the threads that have none of their own.
+/// Counters shared by the threads without separate counters.
 static SHARED: ThreadCounters = ThreadCounters::new(1);
 static SHARED_LOCK: SpinLock = SpinLock::new();
 
@@ -99,9 +99,9 @@ pub fn is_shared(state: &ThreadCounters) -> bool {
     ptr::eq(state, &SHARED)
 }
 
-/// Takes counters for the calling thread. The allocator gives a new thread the memory of one that
-/// ended, so the thread takes over the counters that own the leaves of that memory. A thread with
-/// memory of its own gets counters of its own.
+/// Takes counters for the calling thread. The allocator gives a new thread the memory of an ended
+/// thread, so the new thread takes over the counters that own the leaves of that memory. A thread
+/// with separate memory gets separate counters.
 fn take(local: &Local, block: usize) -> Option<&'static ThreadCounters> {
     let errno = Errno::save();
     let _guard = Guard::enter();
@@ -190,7 +190,7 @@ extern "C" fn thread_ends(state: *mut c_void) {
     LIST_LOCK.unlock();
 }
 
-/// Returns all counters ever created; the shared ones come first.
+/// Returns all counters ever created, the shared counters first.
 pub fn each() -> impl Iterator<Item = &'static ThreadCounters> + Clone {
     // SAFETY: counters in the list are never freed.
     let of = |state: *mut ThreadCounters| unsafe { state.as_ref() };

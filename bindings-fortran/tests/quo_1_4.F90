@@ -1,6 +1,6 @@
-! A program as it was written for QUO 1.4, with nothing that came later: the procedures by their old
-! names and in their old order of arguments, mpif.h, and a return code that is looked at in one
-! place. It must compile without changes.
+! A program written for QUO 1.4, without anything newer: the procedures by their old names and with
+! their old order of arguments, mpif.h, and a return code that is checked in one place. It must
+! compile without changes.
       program quo_1_4
       use quo
       implicit none

@@ -72,7 +72,7 @@ program ranks
   call code(ierr, QUO_ERR_INVLD_ARG, 'a negative index')
   call says('-3')
   call equal(size(qids, kind=c_int), 0, 'no qids after a failure')
-  ! As programs do that look at no code.
+  ! As in programs that check no code.
   deallocate (qids)
   call quo_stringify_cbind_of(q, n, text, ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'a qid that is not there')

@@ -1,5 +1,5 @@
-//! Processes of an elastic C program are killed at random moments: between steps, in resizes, while
-//! parked, while others start and while they end. Every job ends soon, by the option
+//! Processes of an elastic C program are killed at random moments (between steps, in resizes, while
+//! parked, while others start and while they end), and every job ends soon, by the option
 //! `abort_on_death` where others wait in a collective call of MPI.
 #![allow(clippy::print_stdout)] // The times are a result.
 

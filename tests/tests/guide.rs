@@ -1,6 +1,5 @@
 //! The guide (`docs/`) followed as by its readers, page by page, against an installed quo: each
-//! file is written, each command is run, and its output is that on the page.
-//! `QUO_TESTS_PREFIX` names an installation to use; otherwise one is created. Blocks for Slurm are
+//! file is written, each command is run, and its output is as on the page.
 //! run by `guide_on_slurm`.
 
 #![allow(clippy::print_stdout)] // It is the runner.

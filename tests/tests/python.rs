@@ -1,5 +1,5 @@
 //! The Python package keeps its promises under a real launcher, with mpi4py; its constants and
-//! structures are those of the C headers, and its wheel installs.
+//! structures match the C headers, and its wheel installs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -1,4 +1,4 @@
-//! Rounds of faults within CI's time: a test for each kind of fault.
+//! Rounds of random faults, as many as CI has time for: a test for each kind of fault.
 //!
 //! A separate program with one thread, since it forks; its output is as usual. `quo-faults` runs
 //! more rounds, and repeats a single one.

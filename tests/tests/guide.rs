@@ -1,5 +1,7 @@
 //! The guide (`docs/`) followed as by its readers, page by page, against an installed quo: each
 //! file is written, each command is run, and its output is as on the page.
+//!
+//! `QUO_TESTS_PREFIX` names an installation to use; otherwise one is created. Blocks for Slurm are
 //! run by `guide_on_slurm`.
 
 #![allow(clippy::print_stdout)] // It is the runner.

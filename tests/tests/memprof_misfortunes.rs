@@ -225,8 +225,7 @@ fn killed_anywhere() -> Result<()> {
             Ok(round % 3 < 2 || all.iter().all(|has_sample| *has_sample))
         })?;
         let stretch = if round < 15 { 67 } else { 131 };
-        // Sleeps: the kill may hit any moment, from before MPI_Init has returned to after the
-        // second second.
+        // Sleeps: the kill may hit any moment, from inside MPI_Init to after the second second.
         std::thread::sleep(Duration::from_millis(round * stretch));
         running.kill_all();
         running.end()?;

@@ -52,8 +52,8 @@ pub const CATALOGUE: &[Mpi] = &[
     Mpi {
         name: "intel",
         title: "Intel MPI 2021.18",
-        // 2021.19 needs a package that is not available. It is under Intel's licence, and therefore
-        // only fetched on request.
+        // 2021.19 needs a package that is not available. Intel MPI is under Intel's licence, and
+        // therefore only fetched on request.
         origin: Origin::Wheels(&["impi-rt==2021.18.1", "impi-devel==2021.18.1"]),
         spawns_with: Some(("I_MPI_SPAWN", "on")),
         connects_with: Some(("I_MPI_SPAWN", "on")),

@@ -77,7 +77,7 @@ pub enum Stage {
     Push(Push),
     /// Pops the calling rank's last binding.
     Pop,
-    /// A distribution over objects of a type, with a number of ranks per object.
+    /// A distribution over objects of a type, with a maximum number of ranks per object.
     Distribute(ObjectType, usize),
     /// A phase over objects of a type.
     Phase(ObjectType),

@@ -4,7 +4,7 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // Where the MPI's libraries are, told by quo-mpi.
+    // Folders of the MPI's libraries, from quo-mpi.
     let run_path = std::env::var("DEP_QUO_MPI_RUN_PATH").unwrap_or_default();
     for folder in run_path.split(':').filter(|folder| !folder.is_empty()) {
         println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");

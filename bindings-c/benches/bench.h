@@ -61,7 +61,7 @@ bench_spin(double microseconds)
         (result) = bench_median(samples, 201);                                                     \
     } while (0)
 
-/* Two populations of waits: those of the awake, and those above 5 microseconds, where somebody
+/* Two populations of waits: of waiters that are awake, and above 5 microseconds, where a waiter
  * slept. A median over both would hide one of them. */
 struct bench_waits {
     double median;

@@ -56,7 +56,7 @@ slowest(double mine)
     return all;
 }
 
-/* Rank 1 goes to sleep in the barrier, rank 0 comes later: from its coming to rank 1's leaving. */
+/* Rank 1 sleeps in the barrier, rank 0 arrives later: time from its arrival until rank 1 leaves. */
 static double
 wake(QUO_context q, int rank, double sleep_us, int rounds)
 {

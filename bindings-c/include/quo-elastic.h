@@ -7,7 +7,7 @@
  * is inside one fails with QUO_ERR_BUSY.
  *
  * A structure that starts with its size may be that of an earlier header: absent fields have their
- * defaults. One of a later header is taken if what this version does not know is zero.
+ * defaults. One of a later header is accepted if the fields that this version does not know are zero.
  *
  * @code{.c}
  * QUO_world w = NULL;
@@ -69,13 +69,13 @@ typedef enum {
     QUO_WORLD_LEAVING,
     /** No rank: QUO_world_wait() is next. */
     QUO_WORLD_PARKED,
-    /** The job is over for this process: QUO_world_end() is next, and the end of the process. */
+    /** The job is over for this process: QUO_world_end() is next, then the end of the process. */
     QUO_WORLD_ENDED
 } QUO_world_status_t;
 
-/** Decides which sizes the program can have: returns not 0 for a valid size, always the same
-    for a size. Called on rank 0, by threads of the library too, until QUO_world_end(); it calls no
-    function of this header. */
+/** Decides which sizes the program can have: returns nonzero for a valid size, and always the same
+    for a size. Called on rank 0, also by threads of the library, until QUO_world_end(); it must call
+    no function of this header. */
 typedef int (*QUO_size_allowed_t)(void *data, int size);
 
 /** Options of Slurm. Start from #QUO_SLURM_OPTIONS_INIT. Times are in seconds. */
@@ -88,52 +88,53 @@ typedef struct QUO_slurm_options_t {
     double command_limit;
     /** Time before the end of a job at which its nodes are left, and its end is an event; 0: 120. */
     double grace;
-    /** Time for leavers to end before their node goes back; 0: 5. */
+    /** Time for leavers to end before their node is returned; 0: 5. */
     double linger;
     /** Time between two looks of a job that holds nodes for the world's own job, in whole seconds; 0: 10. */
     double watch;
-    /** With less time than this before the end of the job, growth on new nodes is refused; 0: 120. */
+    /** If less than this time is left before the end of the job, growth on new nodes is refused;
+        0: 120. */
     double least;
     /** More options for sbatch, such as --constraint=fast, a line each; NULL: none. */
     const char *submit;
 } QUO_slurm_options_t;
 
-/** Initialiser: the times that are said above. */
+/** Initialiser: the default times. */
 #define QUO_SLURM_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(QUO_slurm_options_t), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL                            \
     }
 
 /** Options of a world. Start from #QUO_WORLD_OPTIONS_INIT. start and most are the same on all
-    processes; of the rest, what rank 0 says counts. Texts and the structure itself are copied. */
+    processes; for the rest, rank 0's values count. Texts and the structure itself are copied. */
 typedef struct QUO_world_options_t {
     /** sizeof(QUO_world_options_t), so that fields can be appended. */
     size_t size;
-    /** Ranks at first, the other processes are parked; 0: all that were launched. */
+    /** Initial number of ranks, the other processes are parked; 0: all launched processes. */
     int start;
-    /** Ranks that there can be: beyond the launched ones, processes are started where the MPI can; 0:
+    /** Maximum number of ranks: beyond the launched ones, processes are started if the MPI can; 0:
         as many as were launched. Needs MPI_THREAD_MULTIPLE. */
     int most;
-    /** Processes that are started together and leave together, at most; 0: all of one growth. */
+    /** Most processes that are started together and leave together; 0: all of one growth. */
     int unit;
-    /** Not 0: more processes may be started than the launcher has slots for. */
+    /** Nonzero: more processes may be started than the launcher has slots for. */
     int crowded;
-    /** Not 0: the job listens for the command quo-elastic. */
+    /** Nonzero: the job listens for the command quo-elastic. */
     int control;
-    /** Not 0: arrays go in messages of MPI also between ranks of a node. */
+    /** Nonzero: arrays are sent in MPI messages even between ranks of a node. */
     int messages;
     /** Seconds that processes may take from their start to being ready; 0: a minute. */
     double start_limit;
-    /** The name by which the job is known; NULL: the number of the process of rank 0. */
+    /** Name by which the job is known; NULL: the PID of rank 0. */
     const char *name;
-    /** A file that every event is appended to, as a line of JSON; NULL: none. */
+    /** File to which every event is appended, as a line of JSON; NULL: none. */
     const char *log;
-    /** A plan: when the world is to have which size, in the language of plans; NULL: none. */
+    /** A plan of the world's sizes over time, in the plan language; NULL: none. */
     const char *plan;
-    /** Not 0: ranks may use process sets, and rank 0 listens for them. */
+    /** Nonzero: ranks may use process sets, and rank 0 listens for them. */
     int process_sets;
-    /** Not 0: rank 0 starts processes itself also where it stands still meanwhile (with MPICH), and no
-        process comes along that starts them. */
+    /** Nonzero: rank 0 starts processes itself even if that blocks it (with MPICH), instead of a
+        separate process that starts them. */
     int without_starter;
     /** The fewest ranks that the program can have: requests for fewer are refused; 0: one. */
     int min;
@@ -148,49 +149,50 @@ typedef struct QUO_world_options_t {
     QUO_size_allowed_t allows;
     /** Passed to allows. */
     void *allows_data;
-    /** Hosts that the world may grow onto when they are named, as the launcher knows them, and how many
+    /** Hosts that the world may grow onto if they are named, by the launcher's names, and the number of
         processes each takes: "n1:4,n2:4". Requests for more there are refused, unless crowded. NULL:
-        the launcher knows. */
+        as the launcher knows. */
     const char *hosts;
-    /** Seconds in which a named host has to answer before something is started there; 0: three;
-        negative: no check, for networks that drop connections without a word. */
+    /** Seconds within which a named host must answer before a process is started there; 0: three;
+        negative: no check, for networks that drop connections silently. */
     double reach_limit;
-    /** A remote shell by which a named host is asked as well, such as "ssh -o BatchMode=yes"; NULL:
+    /** A remote shell by which a named host is checked as well, such as "ssh -o BatchMode=yes"; NULL:
         none. */
     const char *agent;
-    /** Program and arguments of what is started, a line each; NULL: this program with its own
+    /** Program and arguments of started processes, a line each; NULL: this program with its own
         arguments. */
     const char *command;
-    /** Keys and values for the launcher with everything that is started: KEY=VALUE, a line each; NULL:
+    /** Keys and values for the launcher with every start: KEY=VALUE, a line each; NULL:
         none. */
     const char *info;
-    /** The folder of the control socket, closed to others; NULL: the usual one. Only with control. */
+    /** Folder of the control socket, closed to other users; NULL: the default one. Only with
+        control. */
     const char *control_folder;
     /** How nodes are gained and returned with ranks in a job of Slurm; ignored elsewhere. NULL:
         without Slurm. */
     const QUO_slurm_options_t *slurm;
-    /** Not 0: the job ends when a rank has ended without QUO_world_end(): killed, crashed, or by exit().
+    /** Nonzero: the job ends when a rank has ended without QUO_world_end(): killed, crashed, or by exit().
         MPI waits for it forever in a collective call, and not every launcher ends a job with a process
-        that was started later. A thread of every process looks for it twice a second or more often; the
-        first that finds it writes the rank to standard error, and all processes of the world end by
+        that was started later. A thread of every process checks for this at least twice a second; the
+        first that detects it writes the rank to standard error, and all processes of the world end by
         _exit(3), without a call of MPI. A parked process that has ended does not end the job. */
     int abort_on_death;
-    /** Not 0: the first SIGTERM to rank 0's process is a notice that the job ends in so many
+    /** Nonzero: the first SIGTERM to rank 0's process is a notice that the job ends in this many
         seconds, or at the end of its job in Slurm (SLURM_JOB_END_TIME) if that is sooner. It is an event
-        QUO_EVENT_NOTICE with QUO_CAUSE_DEADLINE, and the world goes to the fewest ranks that it can have,
-        within that time. The first one to another process is taken and starts nothing. A handler that is
-        there before is called each time; without one, a second SIGTERM ends the process. What was there
-        before is restored at QUO_world_end(). Given on all processes. */
+        QUO_EVENT_NOTICE with QUO_CAUSE_DEADLINE, and the world shrinks to the fewest ranks that it can
+        have, within that time. The first SIGTERM to another process has no effect. An earlier handler is
+        called each time; without one, a second SIGTERM ends the process. The earlier handling is
+        restored at QUO_world_end(). Given on all processes. */
     double term_notice;
-    /** A folder of notices: files NAME.notice, renamed to that when they are whole, each with a call of
+    /** A folder of notices: files NAME.notice, renamed to that when complete, each with a call of
         the control socket such as {"call":"shrink","ranks":2,"grace_ms":30000}. The job renames them to
         NAME.claimed, and at the end to NAME.done, NAME.failed or NAME.refused with its answer. The folder
-        is made if it is not there, and has to be closed to others and one job's only; NULL: none. */
+        is created if missing, must be closed to other users, and serves one job only; NULL: none. */
     const char *notice_folder;
-    /** Order in which joiners go to hosts, for parked ones, for ones started on named hosts, and, where
+    /** Order in which hosts get joiners, for parked ones, for ones started on named hosts, and, where
         hosts are given, for all that are started: "stack" (one host after the other), "round-robin" (one to
         each in turn, from where the last growth stopped) or "least-loaded" (by the mean load of a minute).
-        NULL: parked ones as a stack, others in turn on named hosts, or as the launcher has it. */
+        NULL: parked ones as a stack, others in turn on named hosts, or in the launcher's order. */
     const char *fill;
 } QUO_world_options_t;
 
@@ -203,7 +205,7 @@ typedef struct QUO_world_options_t {
 
 /** State of a request. */
 typedef enum {
-    /** It was accepted, and has not ended. */
+    /** It was accepted and has not ended. */
     QUO_REQUEST_OPEN = 0,
     /** Its resize is done. */
     QUO_REQUEST_DONE,
@@ -213,15 +215,15 @@ typedef enum {
 
 /** Kind of a request. */
 typedef enum {
-    /** A number of ranks in all. Requests that still wait are dropped for it. */
+    /** A total number of ranks. Drops requests that still wait. */
     QUO_REQUEST_SIZE = 0,
-    /** A number of ranks more. */
+    /** A number of additional ranks. */
     QUO_REQUEST_GROW,
-    /** A number of ranks fewer. Growth that still waits is dropped for it. */
+    /** A number of ranks to remove. Drops growth that still waits. */
     QUO_REQUEST_SHRINK,
-    /** No ranks on the hosts of from. Growth that still waits is dropped for it. */
+    /** No ranks on the hosts of from. Drops growth that still waits. */
     QUO_REQUEST_LEAVE,
-    /** The same number of ranks, with those on the hosts of from on the hosts of on instead. */
+    /** The same number of ranks; ranks on the hosts of from move to the hosts of on. */
     QUO_REQUEST_MOVE
 } QUO_request_kind_t;
 
@@ -231,21 +233,21 @@ typedef struct QUO_request_spec_t {
     size_t size;
     /** One of #QUO_request_kind_t. */
     int kind;
-    /** Number of ranks, at least 1; without meaning for #QUO_REQUEST_LEAVE and #QUO_REQUEST_MOVE. */
+    /** Number of ranks, at least 1; ignored for #QUO_REQUEST_LEAVE and #QUO_REQUEST_MOVE. */
     int ranks;
-    /** Number of nodes that the job does not have yet, to be brought by its resource manager. */
+    /** Number of new nodes, which the resource manager adds to the job. */
     int nodes;
-    /** Hosts to grow on, or to move to, with commas between them; NULL: any. */
+    /** Hosts to grow on, or to move to, separated by commas; NULL: any. */
     const char *on;
-    /** Hosts to leave, with commas between them; NULL: the highest ranks leave. */
+    /** Hosts to leave, separated by commas; NULL: the highest ranks leave. */
     const char *from;
-    /** Seconds that ranks may take from the announcement on until the resize is done; 0: any time. */
+    /** Most seconds from the announcement until the resize is done; 0: any time. */
     double grace;
-    /** Origin of the request, as it stands in the log of events; NULL: application. */
+    /** Origin of the request, as in the event log; NULL: application. */
     const char *origin;
 } QUO_request_spec_t;
 
-/** Initialiser: a number of ranks that has yet to be said. */
+/** Initialiser: the number of ranks is still to be set. */
 #define QUO_REQUEST_SPEC_INIT                                                                      \
     {                                                                                              \
         sizeof(QUO_request_spec_t), QUO_REQUEST_SIZE, 0, 0, NULL, NULL, 0.0, NULL                  \
@@ -257,19 +259,19 @@ typedef struct QUO_progress_t {
     size_t size;
     /** Number of the iteration, not negative. */
     long long iteration;
-    /** Time of an iteration in seconds: of the last one, or the mean since the report before. */
+    /** Time of an iteration in seconds: of the last one, or the mean since the last report. */
     double iteration_seconds;
-    /** Time in MPI divided by the time of computing since the report before; -1: it is not measured, and rank 0's own is
-        taken where the program runs under `memprof run --time`. */
+    /** Time in MPI divided by the time of computing since the last report; -1: not measured: rank 0's ratio
+        is taken if the program runs under `memprof run --time`. */
     double mpi_ratio;
-    /** Seconds until the program ends on its present ranks; -1: unknown. */
+    /** Seconds until the program ends on its current ranks; -1: unknown. */
     double remaining_seconds;
-    /** Bytes of memory of the rank that has most, by which `quo-elastic manage --memory` shrinks only where the data
-        fit; -1: they are not measured. */
+    /** Bytes of memory of the largest rank, by which `quo-elastic manage --memory` shrinks only where the data
+        fit; -1: not measured. */
     long long bytes_per_rank;
 } QUO_progress_t;
 
-/** Initialiser: an iteration that has yet to be said. */
+/** Initialiser: the iteration is still to be set. */
 #define QUO_PROGRESS_INIT                                                                          \
     {                                                                                              \
         sizeof(QUO_progress_t), 0, 0.0, -1.0, -1.0, -1                                             \
@@ -284,11 +286,11 @@ typedef enum {
     QUO_EVENT_NOTICE,
     /** The grace time of a resize is over, and it has not ended. */
     QUO_EVENT_OVERDUE,
-    /** It was asked for. */
+    /** The resize was requested. */
     QUO_EVENT_REQUESTED,
-    /** End: it will not happen. */
+    /** End: the resize was refused. */
     QUO_EVENT_REFUSED,
-    /** It waits for its turn. */
+    /** The request waits for its turn. */
     QUO_EVENT_ACCEPTED,
     /** Processes that query learn of the resize. */
     QUO_EVENT_ANNOUNCED,
@@ -296,9 +298,9 @@ typedef enum {
     QUO_EVENT_LAUNCHED,
     /** All joiners are ready. */
     QUO_EVENT_READY,
-    /** The ranks have said in which set the joiners will be. */
+    /** The ranks have named the joiners' set. */
     QUO_EVENT_PENDING,
-    /** All joiners have read that. */
+    /** All joiners have read the set. */
     QUO_EVENT_CONFIRMED,
     /** The probe at which all enter is known. */
     QUO_EVENT_AGREED,
@@ -306,9 +308,9 @@ typedef enum {
     QUO_EVENT_BEGUN,
     /** Data are in place for the new world. */
     QUO_EVENT_MOVED,
-    /** End: the world is the new one. */
+    /** End: the resize is done. */
     QUO_EVENT_FINALIZED,
-    /** End: the world is what it was. */
+    /** End: the resize was aborted, and the world is unchanged. */
     QUO_EVENT_ABORTED
 } QUO_event_kind_t;
 
@@ -332,7 +334,7 @@ typedef enum {
     QUO_CAUSE_MEMBER_LOST,
     /** Data could not be moved. */
     QUO_CAUSE_DATA_LOST,
-    /** A rank refused it. */
+    /** A rank refused the resize. */
     QUO_CAUSE_GIVEN_UP,
     /** The grace time is over. */
     QUO_CAUSE_DEADLINE,
@@ -342,7 +344,7 @@ typedef enum {
     QUO_CAUSE_CANCELLED,
     /** The resource manager refused. */
     QUO_CAUSE_MANAGER,
-    /** Anything else: the text says what. */
+    /** Any other cause, which the text gives. */
     QUO_CAUSE_OTHER
 } QUO_cause_t;
 
@@ -350,7 +352,7 @@ typedef enum {
 typedef struct QUO_event_t {
     /** sizeof(QUO_event_t), so that fields can be appended. */
     size_t size;
-    /** Counts all events from 0 without gaps; one that is missing was too old to be kept. */
+    /** Counts all events from 0 without gaps; a missing event was too old to be kept. */
     long long number;
     /** Seconds since the job began. */
     double time;
@@ -358,31 +360,31 @@ typedef struct QUO_event_t {
     int kind;
     /** One of #QUO_cause_t. */
     int cause;
-    /** Of which request; 0: of none. */
+    /** Number of the request; 0: none. */
     long long request;
     /** The epoch from this event on. */
     long long epoch;
     /** The number of ranks from this event on. */
     long long ranks;
-    /** The number of ranks that the request leads to; -1 before that is decided. */
+    /** Number of ranks to which the request leads; -1 before that is decided. */
     long long target;
-    /** Announced: how many join; else -1. */
+    /** For announced: number of joiners; otherwise -1. */
     long long joining;
-    /** Announced: how many leave; else -1. */
+    /** For announced: number of leavers; otherwise -1. */
     long long leaving;
-    /** Agreed: the probe at which all enter; else -1. */
+    /** For agreed: the probe at which all enter; otherwise -1. */
     long long round;
-    /** Moved: how many bytes went from one rank to another; else -1. */
+    /** For moved: bytes sent from one rank to another; otherwise -1. */
     long long bytes;
-    /** The cause in words; empty without one. */
+    /** Text of the cause; empty without one. */
     const char *text;
     /** The whole event as a line of JSON, as in the log: also the late ranks, the request, and when
         each step was reached. */
     const char *json;
 } QUO_event_t;
 
-/** Is brought an event, which is good until it returns. It may call functions of this header on the
-    world, but none that is collective and not QUO_world_end(). */
+/** Receives an event, which is valid until the function returns. It may call functions of this header
+    on the world, except collective ones and QUO_world_end(). */
 typedef void (*QUO_event_handler_t)(void *data, const QUO_event_t *event);
 
 /** Operation on two process sets. */
@@ -412,7 +414,7 @@ typedef enum {
 typedef struct QUO_pset_change_t {
     /** sizeof(QUO_pset_change_t), so that fields can be appended. */
     size_t size;
-    /** 1: only the program changes the members; -1: resizes change them as well; 0: as it is. */
+    /** 1: only the program changes the members; -1: resizes change them as well; 0: unchanged. */
     int active;
     /** Hints for managers, a line each: KEY=VALUE to set one, KEY to remove it. Keys
         begin with mpi_ps_sched_. NULL: as they are. */
@@ -431,25 +433,25 @@ typedef struct QUO_pset_info_t {
     size_t size;
     /** 1: only the program changes the members; 0: resizes change them as well. */
     int active;
-    /** 1: this process joined while the job was running; else 0. */
+    /** 1: this process joined while the job was running; otherwise 0. */
     int dynamic;
-    /** 1: this process is in the set; else 0. */
+    /** 1: this process is in the set; otherwise 0. */
     int included;
     /** Number of members of the set. */
     long long members;
     /** Number of changes of its members. */
     long long version;
-    /** The resize that last altered it, counted from 1; 0: none. */
+    /** Number of the last resize that changed it, counted from 1; 0: none. */
     long long epoch;
 } QUO_pset_info_t;
 
-/** A resize that is going on, as a process is to see it. Set size to sizeof. */
+/** A current resize, as shown to a process. Set size to sizeof. */
 typedef struct QUO_pset_view_t {
     /** sizeof(QUO_pset_view_t), so that fields can be appended. */
     size_t size;
     /** One of #QUO_pset_change_kind_t. */
     int kind;
-    /** 1: this process joins or leaves; else 0. */
+    /** 1: this process joins or leaves; otherwise 0. */
     int included;
     /** #QUO_EVENT_ANNOUNCED or #QUO_EVENT_PENDING; 0 without a change. */
     int step;
@@ -459,7 +461,7 @@ typedef struct QUO_pset_view_t {
 
 /** Result of QUO_world_accept(). */
 typedef enum {
-    /** Not all is ready: compute, and accept again. */
+    /** Not everything is ready: compute, and accept again. */
     QUO_ACCEPT_PENDING = 0,
     /** All ranks have reached the resize: QUO_world_begin() is next. */
     QUO_ACCEPT_ENTERS,
@@ -479,11 +481,11 @@ typedef enum {
     QUO_WINDOW_BETWEEN
 } QUO_window_comm_t;
 
-/** Kind of an array: the way in which it is dealt out. */
+/** Kind of an array: how it is distributed. */
 typedef enum {
     /** A vector in one block for each rank. */
     QUO_ARRAY_BLOCK = 0,
-    /** A vector in blocks of block_columns elements that are dealt out in turns. */
+    /** A vector in blocks of block_columns elements, distributed round robin. */
     QUO_ARRAY_BLOCK_CYCLIC,
     /** A matrix in one block of rows for each rank. */
     QUO_ARRAY_BLOCK_ROWS,
@@ -491,9 +493,10 @@ typedef enum {
     QUO_ARRAY_BLOCK_COLUMNS,
     /** A matrix in one block for each place of a grid of ranks. */
     QUO_ARRAY_BLOCK_GRID,
-    /** A matrix in blocks of block_rows x block_columns that are dealt out over a grid of ranks. */
+    /** A matrix in blocks of block_rows x block_columns, distributed cyclically over a grid of
+        ranks. */
     QUO_ARRAY_CHECKERBOARD,
-    /** A vector of which every rank has all. */
+    /** A replicated vector: every rank has all of it. */
     QUO_ARRAY_REPLICATED
 } QUO_array_kind_t;
 
@@ -517,20 +520,21 @@ typedef struct QUO_array_spec_t {
     size_t element;
     /** Rows of a matrix; a vector has one. */
     size_t rows;
-    /** Columns of a matrix; how many elements a vector has. */
+    /** Columns of a matrix; number of elements of a vector. */
     size_t columns;
     /** Rows of a block, of #QUO_ARRAY_CHECKERBOARD. */
     size_t block_rows;
     /** Columns of a block, of #QUO_ARRAY_CHECKERBOARD; elements of one, of #QUO_ARRAY_BLOCK_CYCLIC. */
     size_t block_columns;
-    /** Rows of the grid of ranks; 0, with grid_columns: as nearly square as each number of ranks can be. */
+    /** Rows of the grid of ranks; 0, with grid_columns: as close to square as each number of
+        ranks allows. */
     size_t grid_rows;
-    /** Columns of it. With a grid the array is for as many ranks as that has places, until
-        QUO_world_array_lay_out() says how it lies on others. */
+    /** Columns of the grid. With a grid the array is for as many ranks as the grid has places, until
+        QUO_world_array_lay_out() sets another distribution. */
     size_t grid_columns;
 } QUO_array_spec_t;
 
-/** Initialiser: a vector of no doubles in one block for each rank. */
+/** Initialiser: an empty vector of doubles in one block for each rank. */
 #define QUO_ARRAY_SPEC_INIT                                                                        \
     {                                                                                              \
         sizeof(QUO_array_spec_t), QUO_ARRAY_BLOCK, QUO_ARRAY_BY_ROWS, sizeof(double), 1, 0, 1, 1,  \
@@ -553,11 +557,11 @@ typedef struct QUO_move_metrics_t {
     size_t kept;
     /** Bytes of all processes for others. */
     size_t all_sent;
-    /** Part of that which went through memory. */
+    /** Part of these bytes that went through shared memory. */
     size_t all_shared;
     /** Bytes that stayed in place, on all processes. */
     size_t all_kept;
-    /** From the beginning to when all had agreed that it is done. */
+    /** Time from the beginning until all had agreed that the move is done. */
     double seconds;
 } QUO_move_metrics_t;
 
@@ -573,8 +577,8 @@ typedef struct QUO_seats_t {
     int new_rank;
 } QUO_seats_t;
 
-/** On old ranks: calls QUO_carry_give() for each new rank that gets something, its own included. What the
-    process has stays as it is until the end of the resize. */
+/** On old ranks: calls QUO_carry_give() for each new rank that gets data, its own included. The
+    process's data stay unchanged until the end of the resize. */
 typedef int (*QUO_carry_give_t)(void *data, const QUO_seats_t *seats);
 
 /** On new ranks: data from an old rank, in the order of old ranks. Not in use until the end of the
@@ -582,22 +586,22 @@ typedef int (*QUO_carry_give_t)(void *data, const QUO_seats_t *seats);
 typedef int (*QUO_carry_take_t)(void *data, const QUO_seats_t *seats, int old_rank,
                                 const void *bytes, size_t length);
 
-/** The resize is over: what was taken is in use now (1), or forgotten (0). */
+/** The resize is over: data that were taken are now in use (1), or dropped (0). */
 typedef void (*QUO_carry_settle_t)(void *data, int committed);
 
 /** Data that the program moves itself. Each function may be NULL; give and take return 0, or the move
-    fails on all. They call no function of this header but QUO_carry_give(). Start from
+    fails on all. They must call no function of this header except QUO_carry_give(). Start from
     #QUO_CARRY_INIT. */
 typedef struct QUO_carry_t {
     /** sizeof(QUO_carry_t), so that fields can be appended. */
     size_t size;
-    /** Gives what this process has. */
+    /** Gives this process's data. */
     QUO_carry_give_t give;
-    /** Takes what others gave. */
+    /** Takes data that others gave. */
     QUO_carry_take_t take;
     /** Called with the outcome of the resize. */
     QUO_carry_settle_t settle;
-    /** Passed to them. */
+    /** Passed to the functions. */
     void *data;
 } QUO_carry_t;
 
@@ -631,7 +635,7 @@ QUO_world_create(QUO_world *w,
                  const QUO_world_options_t *options);
 
 /**
- * Ends the world: parked processes wake up and see the end. A resize that has begun is aborted.
+ * Ends the world: parked processes wake up and learn of the end. A resize that has begun is aborted.
  *
  * Collective over the ranks, and made by processes that are parked or have ended as well; before
  * MPI_Finalize. Contexts over the world are freed before it.
@@ -647,7 +651,7 @@ int
 QUO_world_end(QUO_world w);
 
 /**
- * What this process is to the world. Local.
+ * Gives the status of this process in the world. Local.
  *
  * @param[in]  w          A world.
  * @param[out] out_status One of #QUO_world_status_t.
@@ -668,7 +672,7 @@ QUO_world_rank(QUO_world w,
                int *out_rank);
 
 /**
- * Number of ranks; on a process that is no rank, as of the last resize it saw. Local.
+ * Gives the number of ranks; on a process that is no rank, as of the last resize it saw. Local.
  *
  * @param[in]  w        A world.
  * @param[out] out_size The number.
@@ -678,7 +682,7 @@ QUO_world_size(QUO_world w,
                int *out_size);
 
 /**
- * How many ranks there can be. Local.
+ * Gives the most ranks that the world can have. Local.
  *
  * @param[in]  w        A world.
  * @param[out] out_most The number.
@@ -688,7 +692,7 @@ QUO_world_capacity(QUO_world w,
                    int *out_most);
 
 /**
- * Whether this process was started for a growth, and so ends when it leaves; launched ones are parked.
+ * Returns whether this process was started for a growth, and so ends when it leaves; launched ones are parked.
  * Local.
  *
  * @param[in]  w           A world.
@@ -699,7 +703,7 @@ QUO_world_was_started(QUO_world w,
                       int *out_started);
 
 /**
- * How many resizes have been committed. Local.
+ * Gives the number of resizes that have been committed. Local.
  *
  * @param[in]  w         A world.
  * @param[out] out_epoch The number.
@@ -720,7 +724,7 @@ QUO_world_node(QUO_world w,
                int *out_node);
 
 /**
- * What the MPI can do for this world, and how that was found, in a line. Local.
+ * Gives the MPI's means to resize this world, and how they were found, in a line. Local.
  *
  * @param[in]  w        A world.
  * @param[out] out_text To be freed with free().
@@ -730,7 +734,7 @@ QUO_world_back_end(QUO_world w,
                    char **out_text);
 
 /**
- * The communicator of the world until the next commit. Local.
+ * Gives the communicator of the world until the next commit. Local.
  *
  * Contexts made over it, or over a duplicate of it, follow every resize: on a joiner QUO_create()
  * returns the contexts of the other ranks, in the order of their creation.
@@ -770,7 +774,7 @@ QUO_world_wait(QUO_world w,
                int *out_joins);
 
 /**
- * Says which iteration the program begins, for plans that count them. What rank 0 says counts. Local.
+ * Reports the iteration that the program begins, for plans that count them. Only rank 0's report counts. Local.
  *
  * @param[in] w      A world.
  * @param[in] number The iteration, not negative.
@@ -813,7 +817,7 @@ QUO_world_request(QUO_world w,
  * compute, which enter at one of their next probes; one event ends the request.
  *
  * @param[in]  w           A world.
- * @param[in]  spec        What is asked for.
+ * @param[in]  spec        The resize.
  * @param[out] out_request The number of the request, also of one that is refused; NULL is allowed.
  * @param[out] out_after   The request that must end before this one starts, 0 for none; NULL is
  *                         allowed.
@@ -828,7 +832,7 @@ QUO_world_ask(QUO_world w,
               long long *out_after);
 
 /**
- * Takes back a request that waits for its turn. Local, on rank 0.
+ * Withdraws a request that waits for its turn. Local, on rank 0.
  *
  * @param[in] w       A world.
  * @param[in] request The number of a request.
@@ -845,7 +849,7 @@ QUO_world_cancel(QUO_world w,
  *
  * @param[in] w     A world.
  * @param[in] cause One of #QUO_cause_t but #QUO_CAUSE_NONE.
- * @param[in] text  What there is to say.
+ * @param[in] text  Text of the notice.
  * @retval QUO_ERR_INVLD_ARG cause is none of them, or text is NULL.
  * @retval QUO_ERR_STATE This is not rank 0.
  */
@@ -869,7 +873,7 @@ QUO_world_request_step(QUO_world w,
                        int *out_step);
 
 /**
- * What has become of a request. Local, on rank 0.
+ * Gives the state of a request. Local, on rank 0.
  *
  * @param[in]  w         A world.
  * @param[in]  request   The number of a request.
@@ -885,13 +889,13 @@ QUO_world_request_state(QUO_world w,
                         char **out_cause);
 
 /**
- * Gives the next event that has not been given by this function yet, from the beginning of the job on;
+ * Gives the next event that this function has not given yet, from the beginning of the job on;
  * the latest 4096 are kept. Local, on rank 0.
  *
  * @param[in]     w         A world.
- * @param[in,out] out_event Set its size first. Its texts are good until the next call of this function,
+ * @param[in,out] out_event Set its size first. Its texts are valid until the next call of this function,
  *                          or the end of the world.
- * @param[out]    out_found 1, or 0 where there is none: out_event is what it was.
+ * @param[out]    out_found 1, or 0 without an event: out_event is then unchanged.
  * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
@@ -900,15 +904,15 @@ QUO_world_next_event(QUO_world w,
                      int *out_found);
 
 /**
- * Brings all events to a function, from the first that is kept on. Local; on other ranks than 0 it is
- * never called.
+ * Passes all events to a function, from the first kept event on. Local; on other ranks than 0 the function
+ * is never called.
  *
  * It is called by the thread that is in QUO_world_probe(), QUO_world_commit(), QUO_world_abort() or
- * QUO_world_end(), before these return (QUO_world_end(): before it begins), with what has happened
- * until then. With it a probe on rank 0 takes a lock.
+ * QUO_world_end(), before these return (QUO_world_end(): before it begins), with all events until
+ * then. With a handler, a probe on rank 0 takes a lock.
  *
  * @param[in] w       A world.
- * @param[in] handler The function, in the place of an earlier one; NULL: none.
+ * @param[in] handler The function, which replaces an earlier one; NULL: none.
  * @param[in] data    Passed to it.
  */
 int
@@ -917,7 +921,7 @@ QUO_world_on_event(QUO_world w,
                    void *data);
 
 /**
- * Gives the job as it is now, as an object of JSON: job, epoch, size, capacity, waiting, under_way and
+ * Gives the current state of the job, as a JSON object: job, epoch, size, capacity, waiting, under_way and
  * step (of a resize that is under way), next_event, up_us, hosts (host, slots, ranks), limits (sizes
  * that it can have), report (of QUO_world_report_progress()), log_trouble. Local, on rank 0.
  *
@@ -958,12 +962,12 @@ QUO_window_comm(QUO_world w,
                 MPI_Comm *out_comm);
 
 /**
- * How many ranks stay, leave and join. Local. Each output may be NULL.
+ * Gives the numbers of ranks that stay, leave and join. Local. Each output may be NULL.
  *
  * @param[in]  w         A world.
- * @param[out] out_stay  How many stay.
- * @param[out] out_leave How many leave.
- * @param[out] out_join  How many join.
+ * @param[out] out_stay  Number of stayers.
+ * @param[out] out_leave Number of leavers.
+ * @param[out] out_join  Number of joiners.
  * @retval QUO_ERR_STATE No resize has begun.
  */
 int
@@ -978,7 +982,7 @@ QUO_window_counts(QUO_world w,
  *
  * @param[in]     w      A world.
  * @param[in,out] data   What rank 0 gives, and the others get.
- * @param[in]     length How many bytes, the same for all.
+ * @param[in]     length Number of bytes, the same for all.
  * @retval QUO_ERR_DISAGREE  Rank 0 gives another number of bytes; nothing is written.
  * @retval QUO_ERR_STATE     No resize has begun.
  */
@@ -1073,8 +1077,8 @@ QUO_world_abort(QUO_world w,
  *
  * @param[in] w    A world.
  * @param[in] name A name that no other array or callback has.
- * @param[in] spec How it is dealt out.
- * @retval QUO_ERR_INVLD_ARG There is one of that name, or it cannot lie on the ranks like that.
+ * @param[in] spec How it is distributed.
+ * @retval QUO_ERR_INVLD_ARG The name is taken, or the distribution does not fit the ranks.
  * @retval QUO_ERR_OOR       No memory is left.
  * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
  */
@@ -1084,11 +1088,11 @@ QUO_world_array_add(QUO_world w,
                     const QUO_array_spec_t *spec);
 
 /**
- * This rank's part of an array. Local.
+ * Gives this rank's part of an array. Local.
  *
  * @param[in]  w           A world.
  * @param[in]  name        The array.
- * @param[out] out_data    Where it is, until the next commit that succeeds, or its removal.
+ * @param[out] out_data    Its address, until the next commit that succeeds, or its removal.
  * @param[out] out_rows    Its rows; NULL is allowed.
  * @param[out] out_columns Its columns, or the elements of a vector; NULL is allowed.
  * @retval QUO_ERR_NOT_FOUND There is no such array, or this process is no rank.
@@ -1101,14 +1105,14 @@ QUO_world_array(QUO_world w,
                 size_t *out_columns);
 
 /**
- * Which element of the whole array a place in this rank's part is. Local.
+ * Gives the element of the whole array at an offset in this rank's part. Local.
  *
  * @param[in]  w          A world.
  * @param[in]  name       The array.
- * @param[in]  offset     The place, in elements.
+ * @param[in]  offset     The offset, in elements.
  * @param[out] out_row    Its row; NULL is allowed.
  * @param[out] out_column Its column; NULL is allowed.
- * @retval QUO_ERR_INVLD_ARG This rank's part has no such place.
+ * @retval QUO_ERR_INVLD_ARG This rank's part has no such offset.
  * @retval QUO_ERR_NOT_FOUND There is no such array, or this process is no rank.
  */
 int
@@ -1119,12 +1123,12 @@ QUO_world_array_origin(QUO_world w,
                        size_t *out_column);
 
 /**
- * How an array is to be dealt out from the next resize on: the same elements, in another way. Local; made
+ * Sets the distribution of an array from the next resize on: the same elements, in another way. Local; called
  * alike by all ranks that have the array.
  *
  * @param[in] w    A world.
  * @param[in] name The array.
- * @param[in] spec How; its element is not looked at.
+ * @param[in] spec The distribution; its element is ignored.
  * @retval QUO_ERR_INVLD_ARG Another number of elements, or not an array.
  * @retval QUO_ERR_NOT_FOUND There is no such array, or this process is no rank.
  */
@@ -1144,8 +1148,8 @@ QUO_world_array_lay_out(QUO_world w,
  * @param[in] lines    Number of lines of the whole matrix.
  * @param[in] pointers Where the nonzeros of each line of the whole matrix begin, ascending from 0, and at the end how many
  *                     there are: lines + 1 numbers, which are copied.
- * @retval QUO_ERR_INVLD_ARG pointers descend, or there is one of that name.
- * @retval QUO_ERR_OOR       There is no memory for it.
+ * @retval QUO_ERR_INVLD_ARG pointers descend, or the name is taken.
+ * @retval QUO_ERR_OOR       No memory is left.
  * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
  */
 int
@@ -1156,7 +1160,7 @@ QUO_world_array_add_compressed(QUO_world w,
                                const size_t *pointers);
 
 /**
- * Gives the lines of a sparse matrix of which this rank has the nonzeros. Local.
+ * Gives the lines of a sparse matrix for which this rank has the nonzeros. Local.
  *
  * @param[in]  w            A world.
  * @param[in]  name         An array that was added with QUO_world_array_add_compressed().
@@ -1175,11 +1179,11 @@ QUO_world_array_lines(QUO_world w,
                       const size_t **out_pointers);
 
 /**
- * Forgets an array or callbacks. Local; made alike by all, outside of resizes.
+ * Removes an array or callbacks. Local; called alike by all, outside of resizes.
  *
  * @param[in] w    A world.
  * @param[in] name The array, or the callbacks.
- * @retval QUO_ERR_NOT_FOUND There is none of that name.
+ * @retval QUO_ERR_NOT_FOUND There is no array or callback of that name.
  */
 int
 QUO_world_array_remove(QUO_world w,
@@ -1192,7 +1196,7 @@ QUO_world_array_remove(QUO_world w,
  * @param[in] w         A world.
  * @param[in] name      A name that no other array or callback has.
  * @param[in] callbacks Called in the moves of resizes until QUO_world_array_remove().
- * @retval QUO_ERR_INVLD_ARG There is one of that name.
+ * @retval QUO_ERR_INVLD_ARG The name is taken.
  */
 int
 QUO_world_carry(QUO_world w,
@@ -1205,7 +1209,7 @@ QUO_world_carry(QUO_world w,
  *
  * @param[in] new_rank The rank.
  * @param[in] data     The bytes.
- * @param[in] length   How many.
+ * @param[in] length   Number of bytes.
  * @retval QUO_ERR_STATE Not inside such a callback.
  */
 int
@@ -1214,7 +1218,7 @@ QUO_carry_give(int new_rank,
                size_t length);
 
 /**
- * What the last committed move of arrays has moved. Local.
+ * Gives the figures of the last committed move of arrays. Local.
  *
  * @param[in]     w           A world.
  * @param[in,out] out_metrics Set its size first.
@@ -1229,13 +1233,13 @@ QUO_world_last_move(QUO_world w,
 /** @name Process sets
  *
  * A process set has a name: mpi://WORLD for all ranks, mpi://SELF for the caller, mpi://app/NAME for the job
- * of that name, and below that what the program makes. Rank 0 keeps the sets; every call is local
+ * of that name, and below that the names of the program's sets. Rank 0 keeps the sets; every call is local
  * and waits for rank 0 only, and calls of several processes have one order. They need the option
  * process_sets. A resize is a set too, of its joiners or leavers: a delta.
  *
- * Errors of all of these: QUO_ERR_STATE without process_sets, QUO_ERR_INVLD_ARG for what is no name,
+ * Errors of all of these calls: QUO_ERR_STATE without process_sets, QUO_ERR_INVLD_ARG for an invalid name,
  * QUO_ERR_NOT_FOUND for an unknown set, QUO_ERR_REFUSED for an operation that the sets do not allow
- * and in a parked process, QUO_ERR_SYS when rank 0 cannot be asked. */
+ * and in a parked process, QUO_ERR_SYS if rank 0 cannot be reached. */
 /** @{ */
 
 /**
@@ -1249,7 +1253,8 @@ QUO_pset_member(QUO_world w,
                 long long *out_member);
 
 /**
- * Gives the names of the sets that this process is shown, mpi://WORLD and mpi://SELF first. Local.
+ * Gives the names of the sets that are visible to this process, mpi://WORLD and mpi://SELF first.
+ * Local.
  *
  * @param[in]  w         A world.
  * @param[out] out_names The names, one a line, to be freed with free(); NULL on failure.
@@ -1259,7 +1264,7 @@ QUO_pset_names(QUO_world w,
                char **out_names);
 
 /**
- * Gives what is to be known of a set. Local.
+ * Gives the attributes of a set. Local.
  *
  * @param[in]     w        A world.
  * @param[in]     set      Its name.
@@ -1291,7 +1296,7 @@ QUO_pset_hint(QUO_world w,
  * @param[in]  w           A world.
  * @param[in]  set         Its name.
  * @param[out] out_members The ids, to be freed with free(); NULL for none, and on failure.
- * @param[out] out_count   How many.
+ * @param[out] out_count   Their number.
  */
 int
 QUO_pset_members(QUO_world w,
@@ -1300,14 +1305,14 @@ QUO_pset_members(QUO_world w,
                  int *out_count);
 
 /**
- * Makes a set of two, or a new version of the first. Local.
+ * Creates a set from two, or a new version of the first. Local.
  *
  * @param[in]  w          A world.
  * @param[in]  op         One of #QUO_pset_op_t.
  * @param[in]  first      A set.
  * @param[in]  second     Another one.
  * @param[in]  target     The name of the new set, or first for a new version of it; NULL: a name is made.
- * @param[in]  attributes What is not inherited from first; NULL: nothing.
+ * @param[in]  attributes Attributes that are not inherited from first; NULL: none.
  * @param[out] out_set    The name, to be freed with free(); NULL on failure. NULL is allowed.
  * @retval QUO_ERR_REFUSED The result has no member, the name is taken or not the program's.
  */
@@ -1325,7 +1330,7 @@ QUO_pset_operate(QUO_world w,
  *
  * @param[in] w          A world.
  * @param[in] set        Its name.
- * @param[in] attributes What is to be different.
+ * @param[in] attributes The changes.
  */
 int
 QUO_pset_update(QUO_world w,
@@ -1337,9 +1342,9 @@ QUO_pset_update(QUO_world w,
  *
  * @param[in]  w         A world.
  * @param[in]  set       Its name.
- * @param[in]  sizes     How many members each part has.
- * @param[in]  count     How many parts.
- * @param[in]  below     The name below which the parts have theirs.
+ * @param[in]  sizes     Number of members of each part.
+ * @param[in]  count     Number of parts.
+ * @param[in]  below     Name below which the parts are named.
  * @param[out] out_names The names, one a line, to be freed with free(); NULL is allowed.
  * @retval QUO_ERR_INVLD_ARG The parts are not the set.
  */
@@ -1352,7 +1357,7 @@ QUO_pset_split(QUO_world w,
                char **out_names);
 
 /**
- * Forgets the name of a set that has lost its last member. Local.
+ * Removes the name of a set that has lost its last member. Local.
  *
  * @param[in] w   A world.
  * @param[in] set Its name.
@@ -1369,8 +1374,8 @@ QUO_pset_prune(QUO_world w,
  * @param[in]  set         Its name; not mpi://SELF.
  * @param[in]  key         The key, of at most 255 bytes.
  * @param[in]  data        The bytes, at most 65,536, which are copied.
- * @param[in]  length      How many.
- * @param[out] out_version Which value under the key this is, from 1; NULL is allowed.
+ * @param[in]  length      Number of bytes.
+ * @param[out] out_version Number of this value under the key, from 1; NULL is allowed.
  */
 int
 QUO_pset_publish(QUO_world w,
@@ -1381,7 +1386,7 @@ QUO_pset_publish(QUO_world w,
                  long long *out_version);
 
 /**
- * Takes away what lies under a key at a set. Local.
+ * Removes the value under a key of a set. Local.
  *
  * @param[in] w   A world.
  * @param[in] set Its name.
@@ -1393,17 +1398,17 @@ QUO_pset_withdraw(QUO_world w,
                   const char *key);
 
 /**
- * Gives what lies under a key at a set, and waits until something does. Local.
+ * Gives the value under a key of a set, and waits until there is one. Local.
  *
  * @param[in]  w             A world.
  * @param[in]  set           Its name.
  * @param[in]  key           The key.
- * @param[in]  wait          For how many seconds to wait; 0: not at all.
+ * @param[in]  wait          Seconds to wait; 0: not at all.
  * @param[out] out_data      The bytes, to be freed with free(); NULL on failure.
- * @param[out] out_length    How many.
- * @param[out] out_version   Which value under the key this is; NULL is allowed.
- * @param[out] out_publisher The id of the process that left it; NULL is allowed.
- * @retval QUO_ERR_TIMEOUT Nothing came in this time.
+ * @param[out] out_length    Number of bytes.
+ * @param[out] out_version   Number of this value under the key; NULL is allowed.
+ * @param[out] out_publisher The id of the process that published it; NULL is allowed.
+ * @retval QUO_ERR_TIMEOUT No value was published in this time.
  */
 int
 QUO_pset_lookup(QUO_world w,
@@ -1433,12 +1438,12 @@ QUO_pset_query(QUO_world w,
 
 /**
  * Accepts a resize, and probes. Collective over the ranks, in the same places as probes; does not wait for
- * joiners. What others than rank 0 give as delta, set and wait does not count.
+ * joiners. Only rank 0's delta, set and wait count.
  *
  * @param[in]  w              A world.
  * @param[in]  delta          The delta of the resize.
  * @param[in]  set            The set that the new world will be.
- * @param[in]  wait           For how many seconds to accept again and again while it is pending; 0: once.
+ * @param[in]  wait           Seconds for which to repeat while the resize is pending; 0: once.
  * @param[out] out_acceptance One of #QUO_acceptance_t.
  * @param[out] out_set        The set, on all, where all enter, else empty; to be freed with free(); NULL on
  *                            failure. NULL is allowed.
@@ -1458,7 +1463,7 @@ QUO_world_accept(QUO_world w,
  * before QUO_world_begin(); waits until the ranks have accepted.
  *
  * @param[in]  w       A world.
- * @param[in]  wait    For how many seconds.
+ * @param[in]  wait    Seconds to wait.
  * @param[out] out_set The name, to be freed with free(); NULL on failure.
  * @retval QUO_ERR_STATE    This process does not join.
  * @retval QUO_ERR_ABORTED  The resize has ended, or the ranks did not accept in time.

@@ -57,15 +57,15 @@ enum {
     QUO_PROGRAM_BAD_BRANCH = -2
 };
 
-/** Makes the data of a process, which all other blocks get. Every process runs it once, also one that is parked or
-    joins later; only those with the status #QUO_WORLD_NEW add arrays. Not 0: an error, which ends the program. */
+/** Makes the data of a process, which all other blocks get. Every process runs it once, even if it is parked or
+    joins later; only processes with the status #QUO_WORLD_NEW add arrays. Nonzero: an error, which ends the program. */
 typedef int (*QUO_block_init_t)(QUO_world w, int argc, char **argv, void **data);
 
-/** A round of a phase, or the redistribution of an elastic one. Not 0: an error. That of a round ends the program, that
-    of a redistribution aborts the resize, and the program continues with the old ranks. */
+/** A round of a phase, or the redistribution of an elastic one. Nonzero: an error, which ends the program in a round;
+    in a redistribution it aborts the resize, and the program continues with the old ranks. */
 typedef int (*QUO_block_t)(QUO_world w, void *data);
 
-/** The loop condition of a phase, evaluated after each round, alike on all ranks. Not 0: another round. */
+/** The loop condition of a phase, evaluated after each round, alike on all ranks. Nonzero: another round. */
 typedef int (*QUO_block_again_t)(void *data);
 
 /** Gets the position of its branch, and returns the next one, alike on all ranks. */
@@ -82,8 +82,8 @@ typedef struct QUO_element_t {
     /** Of phases. */
     QUO_block_t compute;
     /** Of #QUO_ELEMENT_ELASTIC, run by stayers, leavers and joiners between begin and commit: with
-     * QUO_window_tell() joiners
-        learn what they need. Arrays of the world move by themselves. NULL: nothing else is moved. */
+        QUO_window_tell() joiners learn what they need. Arrays of the world move automatically. NULL: nothing
+        else is moved. */
     QUO_block_t redistribute;
     /** Of phases; NULL, only of #QUO_ELEMENT_RIGID: one round. */
     QUO_block_again_t again;
@@ -154,8 +154,8 @@ QUO_program_serial(const QUO_program_t *program,
                    char **argv);
 
 /**
- * Runs a program as its words say, from the initialisation of MPI to its end: the whole main function. Words before
- * "--" are the driver's, the rest goes to INIT after the name of the program.
+ * Runs a program as its arguments say, from the initialisation of MPI to its end: the whole main function. Arguments
+ * before "--" are the driver's, the rest is passed to INIT after the name of the program.
  *
  * - `--serial`: as QUO_program_serial(), without MPI;
  * - `--start N`: ranks at first; `--max-ranks N`: ranks that there can be; `--oversubscribe`: more than there is room for;

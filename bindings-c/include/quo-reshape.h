@@ -41,10 +41,10 @@
  * reshape_Exit();
  * @endcode
  *
- * Source: dissertation of R. Sudarsan (Virginia Tech, 2009), sections 2.3 and 3.3. What is other than there:
+ * Source: dissertation of R. Sudarsan (Virginia Tech, 2009), sections 2.3 and 3.3. Differences:
  * the redistributions get the address of the pointer and of the count, since a rank's part changes its
- * size, and the bytes of an element in place of an MPI_Datatype. In place of a communicator of the program's
- * own QUO_reshape_rearrange() gets its dimensions.
+ * size, and the bytes of an element in place of an MPI_Datatype. QUO_reshape_rearrange() gets the dimensions
+ * of the arrangement in place of a communicator of the program.
  */
 
 #ifndef QUO_RESHAPE_H_INCLUDED
@@ -56,11 +56,11 @@
 extern "C" {
 #endif
 
-/** Which numbers of processors there are, and how they grow. */
+/** Which numbers of processors are possible, and how they grow. */
 typedef enum {
-    /** Any number; it grows by increment. */
+    /** Any number, which grows by increment. */
     QUO_RESHAPE_ARBITRARY = 0,
-    /** A power of two; it doubles. */
+    /** A power of two, which doubles. */
     QUO_RESHAPE_POWER_OF_TWO,
     /** A grid of rows and columns; the smaller dimension grows. */
     QUO_RESHAPE_RECTANGULAR
@@ -98,7 +98,7 @@ typedef struct QUO_reshape_topology_t {
     int dims[2];
     /** Number of processors, if ndims is 1. */
     int total;
-    /** By how many #QUO_RESHAPE_ARBITRARY grows. */
+    /** Number by which #QUO_RESHAPE_ARBITRARY grows. */
     int increment;
 } QUO_reshape_topology_t;
 
@@ -108,34 +108,34 @@ typedef struct QUO_reshape_topology_t {
         sizeof(QUO_reshape_topology_t), QUO_RESHAPE_ARBITRARY, 1, {1, 1}, 1, 1                     \
     }
 
-/** Says how many processors the program is to have, from how many it has, the iteration it has done, and the
-    seconds that iterations took. Called on rank 0. */
+/** Returns how many processors the program should have, given its current number, the completed iteration, and
+    the seconds that iterations took. Called on rank 0. */
 typedef int (*QUO_reshape_scheduler_t)(void *data, int size, int iteration, double seconds);
 
-/** Returns 1 if the program can work with so many rows and columns of processors, else 0. */
+/** Returns 1 if the program can work with this many rows and columns of processors, otherwise 0. */
 typedef int (*QUO_reshape_valid_t)(void *data, int rows, int columns);
 
 /** @name Resize points */
 /** @{ */
 
 /**
- * Makes the world with as many ranks as the topology says, and a scheduler that grows as long as that makes
+ * Makes the world with the topology's number of ranks, and a scheduler that grows it as long as that makes
  * iterations faster. Collective over all launched processes; processes that are no ranks sleep in
  * it.
  *
- * @param[in] topology How processors are arranged at first, the same everywhere.
- * @retval QUO_ERR_INVLD_ARG topology is NULL, or cannot be.
+ * @param[in] topology Initial arrangement of the processors, the same everywhere.
+ * @retval QUO_ERR_INVLD_ARG topology is NULL or impossible.
  * @retval QUO_ERR_REFUSED   There are fewer processes.
- * @retval QUO_ERR_STATE     The program has done so already. Other codes as QUO_world_create().
+ * @retval QUO_ERR_STATE     The program already has a world. Other codes as QUO_world_create().
  */
 int
 QUO_reshape_init(const QUO_reshape_topology_t *topology);
 
 /**
- * As QUO_reshape_init(), with options of the world and a scheduler of the program's own.
+ * As QUO_reshape_init(), with options of the world and the program's own scheduler.
  *
  * @param[in] topology As there.
- * @param[in] options  NULL means #QUO_WORLD_OPTIONS_INIT; its start is not looked at.
+ * @param[in] options  NULL means #QUO_WORLD_OPTIONS_INIT; its start is ignored.
  * @param[in] decide   NULL means the scheduler of QUO_reshape_init().
  * @param[in] data     Passed to it.
  */
@@ -146,7 +146,7 @@ QUO_reshape_init_with(const QUO_reshape_topology_t *topology,
                       void *data);
 
 /**
- * Says which arrangements the program can work with: others are not chosen, and a resize to one on
+ * Sets which arrangements the program can work with: others are not chosen, and a resize to one by
  * another request is aborted. Local, and the same on all ranks.
  *
  * @param[in] valid NULL: all.
@@ -159,7 +159,7 @@ QUO_reshape_accept(QUO_reshape_valid_t valid,
 /**
  * Ends the program's world. All processes call it, before MPI_Finalize.
  *
- * @retval QUO_ERR_STATE The program has not begun. Other codes as QUO_world_end().
+ * @retval QUO_ERR_STATE The program has no world. Other codes as QUO_world_end().
  */
 int
 QUO_reshape_exit(void);
@@ -179,10 +179,10 @@ QUO_reshape_contact(double seconds,
                     int *out_decision);
 
 /**
- * Does what was decided: joiners are there afterwards, or leavers asleep. Without a decision nothing happens.
+ * Carries out the decision: afterwards joiners are ranks, or leavers are parked. Without a decision nothing happens.
  * Collective.
  *
- * @param[in] decision What the contact said. Not looked at: the library knows it.
+ * @param[in] decision The decision of the contact. Ignored: the library knows it.
  * @retval QUO_ERR_ABORTED A process refused: the ranks are the old ones, and data that have left
  *                          some of them are redistributed back where QUO_reshape_decision() returns
  *                          #QUO_RESHAPE_EXPAND.
@@ -191,7 +191,7 @@ int
 QUO_reshape_resize(int decision);
 
 /**
- * What this process is. Local.
+ * Gives the state of this process. Local.
  *
  * @param[out] out_seat One of #QUO_reshape_seat_t.
  */
@@ -199,7 +199,8 @@ int
 QUO_reshape_seat(int *out_seat);
 
 /**
- * What to do about data now: #QUO_RESHAPE_EXPAND once after the world has grown, on all ranks. Local.
+ * Gives the next action on data: #QUO_RESHAPE_EXPAND once after the world has grown, on all ranks.
+ * Local.
  *
  * @param[out] out_decision One of #QUO_reshape_decision_t.
  */
@@ -207,7 +208,7 @@ int
 QUO_reshape_decision(int *out_decision);
 
 /**
- * The iteration that is next: 0 at first, for joiners the one that the others begin. Local.
+ * Gives the next iteration: 0 at first, for joiners the one that the others begin. Local.
  *
  * @param[out] out_iteration The iteration.
  */
@@ -215,7 +216,7 @@ int
 QUO_reshape_iteration(int *out_iteration);
 
 /**
- * The arrangement before the last resize; a line has one column. Local.
+ * Gives the arrangement before the last resize; a line has one column. Local.
  *
  * @param[out] out_rows    Rows.
  * @param[out] out_columns Columns.
@@ -225,7 +226,7 @@ QUO_reshape_old_dimensions(int *out_rows,
                            int *out_columns);
 
 /**
- * The present arrangement. Local.
+ * Gives the current arrangement. Local.
  *
  * @param[out] out_rows    Rows.
  * @param[out] out_columns Columns.
@@ -235,7 +236,7 @@ QUO_reshape_new_dimensions(int *out_rows,
                            int *out_columns);
 
 /**
- * Arranges the processors that there are in another way. Local; on all ranks alike.
+ * Arranges the current processors in another way. Local; on all ranks alike.
  *
  * @param[in] rows    Rows.
  * @param[in] columns Columns.
@@ -246,7 +247,7 @@ QUO_reshape_rearrange(int rows,
                       int columns);
 
 /**
- * The communicator of the ranks there are. Local.
+ * Returns the communicator of the current ranks. Local.
  *
  * @return The world's, until the next resize and not to be freed; MPI_COMM_NULL when there is none.
  */
@@ -259,10 +260,10 @@ QUO_reshape_world(void);
 /** @{ */
 
 /**
- * Moves a vector in blocks that are dealt out in turns.
+ * Moves a vector in blocks, distributed round robin.
  *
  * @param[in,out] data    This rank's part, from malloc(); another block afterwards. NULL for joiners.
- * @param[in,out] count   How many elements are there.
+ * @param[in,out] count   Number of elements there.
  * @param[in]     element Bytes of an element: 1, 2, 4, 8 or 16.
  * @param[in]     length  Elements of the whole vector.
  * @param[in]     block   Elements of a block.

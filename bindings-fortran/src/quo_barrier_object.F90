@@ -28,8 +28,8 @@ module quo_barrier_object
 
 contains
 
-  !> Makes, or opens, a barrier among all ranks of the node. What the object stood for before is let
-  !> go. Collective over the node.
+  !> Makes, or opens, a barrier among all ranks of the node. The object's previous barrier is
+  !> released. Collective over the node.
   subroutine named_barrier_create(self, context, name, ierr)
     class(quo_named_barrier), target, intent(inout) :: self
     !> Stays in use until the barrier is freed.

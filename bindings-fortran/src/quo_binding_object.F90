@@ -1,4 +1,4 @@
-!> A binding that is undone by itself.
+!> A binding that is popped automatically.
 module quo_binding_object
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_ptr
   use quo_context_object, only: quo_context

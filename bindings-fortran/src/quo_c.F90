@@ -375,7 +375,7 @@ module quo_c
       integer(c_int) :: ierr
     end function c_get_mpi_comm_by_type
 
-    ! Members that come and go
+    ! Members that leave and rejoin
 
     function c_detach(q) result(ierr) bind(c, name="QUO_detach")
       import :: c_int, c_ptr

@@ -153,7 +153,7 @@ contains
   end subroutine context_get_integer
 
   !> Makes the object a scope of another context: the ranks that name the same part, confined to it.
-  !> What the object stood for before is let go. Collective over the other context.
+  !> The object's previous context is released. Collective over the other context.
   subroutine context_split_by_weight(self, context, obj_type, weights, part, ierr)
     class(quo_context), target, intent(inout) :: self
     !> The context to split; not the same object.

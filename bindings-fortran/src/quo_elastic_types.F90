@@ -39,7 +39,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_EVENT_NOTICE = 1
   !> The grace time of a resize is over, and it has not ended.
   integer(c_int), parameter, public :: QUO_EVENT_OVERDUE = 2
-  !> A resize was asked for.
+  !> The resize was requested.
   integer(c_int), parameter, public :: QUO_EVENT_REQUESTED = 3
   !> End: it will not happen.
   integer(c_int), parameter, public :: QUO_EVENT_REFUSED = 4
@@ -63,7 +63,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_EVENT_MOVED = 13
   !> End: the world is the new one.
   integer(c_int), parameter, public :: QUO_EVENT_FINALIZED = 14
-  !> End: the world is what it was.
+  !> End: the resize was aborted, and the world is unchanged.
   integer(c_int), parameter, public :: QUO_EVENT_ABORTED = 15
   !> There is no cause.
   integer(c_int), parameter, public :: QUO_CAUSE_NONE = 0
@@ -93,7 +93,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_CAUSE_CANCELLED = 12
   !> The resource manager refused.
   integer(c_int), parameter, public :: QUO_CAUSE_MANAGER = 13
-  !> Anything else: the text says what.
+  !> Any other cause, which the text gives.
   integer(c_int), parameter, public :: QUO_CAUSE_OTHER = 14
   !> Members of either of two process sets.
   integer(c_int), parameter, public :: QUO_PSET_UNION = 0
@@ -125,7 +125,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_WINDOW_BETWEEN = 3
   !> A vector in one block for each rank.
   integer(c_int), parameter, public :: QUO_ARRAY_BLOCK = 0
-  !> A vector in blocks that are dealt out in turns.
+  !> A vector in blocks, distributed round robin.
   integer(c_int), parameter, public :: QUO_ARRAY_BLOCK_CYCLIC = 1
   !> A matrix in one block of rows for each rank.
   integer(c_int), parameter, public :: QUO_ARRAY_BLOCK_ROWS = 2
@@ -133,7 +133,7 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_ARRAY_BLOCK_COLUMNS = 3
   !> A matrix in one block for each place of a grid of ranks.
   integer(c_int), parameter, public :: QUO_ARRAY_BLOCK_GRID = 4
-  !> A matrix in blocks that are dealt out over a grid of ranks.
+  !> A matrix in blocks, distributed cyclically over a grid of ranks.
   integer(c_int), parameter, public :: QUO_ARRAY_CHECKERBOARD = 5
   !> A vector of which every rank has all.
   integer(c_int), parameter, public :: QUO_ARRAY_REPLICATED = 6
@@ -178,12 +178,12 @@ module quo_elastic_types
   !> Options of a world. `start` and `most` are the same on all processes; of the rest, what rank 0 says
   !> counts.
   type, public :: quo_world_options_t
-    !> Ranks at first, the other processes are parked; 0: all that were launched.
+    !> Initial number of ranks, the other processes are parked; 0: all launched processes.
     integer(c_int) :: start = 0
-    !> Ranks that there can be; 0: as many as were launched. Others are started where the MPI can, which needs
+    !> Maximum number of ranks; 0: as many as were launched. Others are started if the MPI can, which needs
     !> MPI_THREAD_MULTIPLE.
     integer(c_int) :: most = 0
-    !> Processes that are started together and leave together, at most; 0: all of one growth.
+    !> Most processes that are started together and leave together; 0: all of one growth.
     integer(c_int) :: unit = 0
     !> More processes may be started than the launcher has slots for.
     logical :: crowded = .false.
@@ -201,7 +201,7 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: plan
     !> Ranks may use process sets, and rank 0 listens for them.
     logical :: process_sets = .false.
-    !> Rank 0 starts processes itself also where it stands still meanwhile.
+    !> Rank 0 starts processes itself even if that blocks it.
     logical :: without_starter = .false.
     !> The fewest ranks that the program can have; 0: one.
     integer(c_int) :: min = 0
@@ -287,13 +287,13 @@ module quo_elastic_types
     integer(c_long_long) :: ranks = 0
     !> The number of ranks that the request leads to; -1 before that is decided.
     integer(c_long_long) :: target = -1
-    !> Announced: how many join; else -1.
+    !> For announced: number of joiners; otherwise -1.
     integer(c_long_long) :: joining = -1
-    !> Announced: how many leave; else -1.
+    !> For announced: number of leavers; otherwise -1.
     integer(c_long_long) :: leaving = -1
-    !> Agreed: the probe at which all enter; else -1.
+    !> For agreed: the probe at which all enter; otherwise -1.
     integer(c_long_long) :: round = -1
-    !> Moved: how many bytes went from one rank to another; else -1.
+    !> For moved: bytes sent from one rank to another; otherwise -1.
     integer(c_long_long) :: bytes = -1
     !> The cause in words; empty without one.
     character(len=:, kind=c_char), allocatable :: text
@@ -324,7 +324,7 @@ module quo_elastic_types
 
   !> Changes of the attributes that a process set has or inherits.
   type, public :: quo_pset_change_t
-    !> 1: only the program changes the members; -1: resizes change them as well; 0: as it is.
+    !> 1: only the program changes the members; -1: resizes change them as well; 0: unchanged.
     integer(c_int) :: active = 0
     !> Hints for managers, a line each: KEY=VALUE to set one, KEY to remove it.
     character(len=:, kind=c_char), allocatable :: hints
@@ -332,7 +332,7 @@ module quo_elastic_types
 
   !> A process set, as a process sees it.
   type, public :: quo_pset_info_t
-    !> Only the program changes the members; else resizes change them as well.
+    !> Only the program changes the members; otherwise resizes change them as well.
     logical :: active = .false.
     !> This process joined while the job was running.
     logical :: dynamic = .false.
@@ -346,7 +346,7 @@ module quo_elastic_types
     integer(c_long_long) :: epoch = 0
   end type quo_pset_info_t
 
-  !> A resize that is going on, as a process is to see it.
+  !> A current resize, as shown to a process.
   type, public :: quo_pset_view_t
     !> `QUO_PSET_NO_CHANGE`, `QUO_PSET_ADD`, `QUO_PSET_SUB` or `QUO_PSET_REPLACE`.
     integer(c_int) :: kind = QUO_PSET_NO_CHANGE

@@ -68,7 +68,7 @@ contains
   subroutine quo_ncore_kinds(q, n, ierr)
     !> A context.
     type(c_ptr), value :: q
-    !> How many there are, at least 1.
+    !> Number of kinds, at least 1.
     integer(c_int), intent(out) :: n
     !> Return code.
     integer(c_int), intent(out) :: ierr

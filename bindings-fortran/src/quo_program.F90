@@ -41,7 +41,7 @@ module quo_program
   !> from 0, which is INIT, as in C.
   type, public :: quo_program_t
     private
-    !> How many were added, also beyond those there is room for.
+    !> Number of elements added, including any beyond the available room.
     integer :: count = 0
     type(c_element) :: elements(MOST_ELEMENTS)
     character(kind=c_char) :: names(LONGEST_NAME + 1, MOST_ELEMENTS)

@@ -45,7 +45,7 @@ contains
     call take_lines(found, names, ierr)
   end subroutine quo_pset_names
 
-  !> Gives what is to be known of a set. Local.
+  !> Gives the attributes of a set. Local.
   subroutine quo_pset_info(w, set, info, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -222,7 +222,7 @@ contains
     call take_lines(found, names, ierr)
   end subroutine quo_pset_split
 
-  !> Forgets the name of a set that has lost its last member. Local.
+  !> Removes the name of a set that has lost its last member. Local.
   subroutine quo_pset_prune(w, set, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -288,7 +288,7 @@ contains
     end if
   end subroutine quo_pset_withdraw
 
-  !> Gives what lies under a key at a set, and waits until something does. Local.
+  !> Gives the value under a key of a set, and waits until there is one. Local.
   subroutine quo_pset_lookup(w, set, key, wait, bytes, ierr, version, publisher)
     !> A world.
     type(c_ptr), value :: w
@@ -378,11 +378,11 @@ contains
     character(len=*, kind=c_char), intent(in) :: delta
     !> The set that the new world will be.
     character(len=*, kind=c_char), intent(in) :: set
-    !> For how many seconds to accept again and again while it is pending; 0: once.
+    !> Seconds for which to repeat while the resize is pending; 0: once.
     real(c_double), value :: wait
     !> One of `QUO_ACCEPT_...`.
     integer(c_int), intent(out) :: acceptance
-    !> The set, on all, where all enter; else empty.
+    !> The set, on all ranks, when all enter; otherwise empty.
     character(len=:, kind=c_char), allocatable, intent(out) :: told
     !> `QUO_ERR_STATE` on a process that is no rank, `QUO_ERR_REFUSED` on all.
     integer(c_int), intent(out) :: ierr

@@ -24,7 +24,7 @@ module quo_reshape
   integer(c_int), parameter, public :: RESHAPE_POWER_OF_TWO = 1
   !> A grid of rows and columns; the smaller dimension grows.
   integer(c_int), parameter, public :: RESHAPE_RECTANGULAR = 2
-  !> Nothing is to be done about data.
+  !> No action on data.
   integer(c_int), parameter, public :: REMAP_CONTINUE = 0
   !> The world has grown: redistribute to all.
   integer(c_int), parameter, public :: REMAP_EXPAND = 1
@@ -51,7 +51,7 @@ module quo_reshape
     integer(c_int) :: increment = 1
   end type processortopology
 
-  !> Moves a vector in blocks that are dealt out in turns.
+  !> Moves a vector in blocks, distributed round robin.
   interface reshape_redistribute1d
     module procedure redistribute1d_double
     module procedure redistribute1d_int
@@ -69,7 +69,7 @@ module quo_reshape
     module procedure redistribute2d_int
   end interface reshape_redistribute2d
 
-  !> The communicator of the ranks there are, an integer or of mpi_f08: RESHAPE_COMM_WORLD.
+  !> The communicator of the current ranks, an integer or of mpi_f08: RESHAPE_COMM_WORLD.
   interface reshape_comm_world
     module procedure reshape_comm_world
 #ifndef QUO_NO_MPI_F08
@@ -212,7 +212,7 @@ contains
     ierr = c_reshape_new_dimensions(rows, columns)
   end subroutine reshape_getnewprocessordimensions
 
-  !> Arranges the processors that there are in another way. Local; on all ranks alike.
+  !> Arranges the current processors in another way. Local; on all ranks alike.
   subroutine reshape_setdimensions(rows, columns, ierr)
     !> Rows of processors.
     integer(c_int), value :: rows
@@ -223,7 +223,7 @@ contains
     ierr = c_reshape_rearrange(rows, columns)
   end subroutine reshape_setdimensions
 
-  !> The communicator of the ranks there are, until the next resize and not to be freed. Local.
+  !> The communicator of the current ranks, until the next resize and not to be freed. Local.
   subroutine reshape_comm_world(comm, ierr)
     !> MPI_COMM_NULL for a process that is no rank.
     integer, intent(out) :: comm
@@ -243,7 +243,7 @@ contains
   end subroutine reshape_comm_world_f08
 #endif
 
-  !> As the interface says. Collective over the ranks there are.
+  !> As the interface says. Collective over the current ranks.
   subroutine redistribute1d_double(data, length, block, ierr)
     !> This rank's part, and its new one; not allocated for joiners.
     real(c_double), allocatable, intent(inout) :: data(:)
@@ -261,7 +261,7 @@ contains
     call take_double(place, number, data, ierr)
   end subroutine redistribute1d_double
 
-  !> As the interface says. Collective over the ranks there are.
+  !> As the interface says. Collective over the current ranks.
   subroutine uniform_double(data, length, ierr)
     !> This rank's part, and its new one; not allocated for joiners.
     real(c_double), allocatable, intent(inout) :: data(:)
@@ -277,7 +277,7 @@ contains
     call take_double(place, number, data, ierr)
   end subroutine uniform_double
 
-  !> As the interface says. Collective over the ranks there are.
+  !> As the interface says. Collective over the current ranks.
   subroutine redistribute2d_double(data, rows, columns, block, ierr)
     !> This rank's part, and its new one; not allocated for joiners.
     real(c_double), allocatable, intent(inout) :: data(:)
@@ -346,7 +346,7 @@ contains
     freed = c_ptr_free(place)
   end subroutine take_double
 
-  !> As the interface says. Collective over the ranks there are.
+  !> As the interface says. Collective over the current ranks.
   subroutine redistribute1d_int(data, length, block, ierr)
     !> This rank's part, and its new one; not allocated for joiners.
     integer(c_int), allocatable, intent(inout) :: data(:)
@@ -364,7 +364,7 @@ contains
     call take_int(place, number, data, ierr)
   end subroutine redistribute1d_int
 
-  !> As the interface says. Collective over the ranks there are.
+  !> As the interface says. Collective over the current ranks.
   subroutine uniform_int(data, length, ierr)
     !> This rank's part, and its new one; not allocated for joiners.
     integer(c_int), allocatable, intent(inout) :: data(:)
@@ -380,7 +380,7 @@ contains
     call take_int(place, number, data, ierr)
   end subroutine uniform_int
 
-  !> As the interface says. Collective over the ranks there are.
+  !> As the interface says. Collective over the current ranks.
   subroutine redistribute2d_int(data, rows, columns, block, ierr)
     !> This rank's part, and its new one; not allocated for joiners.
     integer(c_int), allocatable, intent(inout) :: data(:)

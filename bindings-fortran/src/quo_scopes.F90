@@ -58,7 +58,7 @@ contains
     type(c_ptr), value :: q
     !> Type of the objects that are not cut; the same on every rank.
     integer(c_int), value :: obj_type
-    !> What each part is in proportion to, at least 1; the same on every rank.
+    !> Weights of the parts, at least 1; the same on every rank.
     integer(c_int), contiguous, intent(in) :: weights(:)
     !> The caller's part, from 0.
     integer(c_int), value :: part
@@ -79,7 +79,7 @@ contains
     type(c_ptr), value :: q
     !> Type of the objects; the same on every rank.
     integer(c_int), value :: obj_type
-    !> How many objects each part gets, at least 1; the same on every rank.
+    !> Number of objects of each part, at least 1; the same on every rank.
     integer(c_int), contiguous, intent(in) :: counts(:)
     !> The caller's part, from 0.
     integer(c_int), value :: part

@@ -113,7 +113,7 @@ contains
     ierr = c_world_size(w, number)
   end subroutine quo_world_size
 
-  !> Number of ranks that there can be. Local.
+  !> Maximum number of ranks. Local.
   subroutine quo_world_capacity(w, most, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -232,7 +232,7 @@ contains
     ierr = c_world_report_iteration(w, number)
   end subroutine quo_world_report_iteration
 
-  !> Asks for another number of ranks. Local, on rank 0.
+  !> Requests another number of ranks. Local, on rank 0.
   subroutine quo_world_request(w, number, request, ierr)
     !> A world.
     type(c_ptr), value :: w

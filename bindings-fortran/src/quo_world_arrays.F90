@@ -127,7 +127,7 @@ contains
     end if
   end subroutine quo_world_array_origin
 
-  !> Sets the way in which an array is dealt out from the next resize on. Local; made alike by all ranks.
+  !> Sets the distribution of an array from the next resize on. Local; called alike by all ranks.
   subroutine quo_world_array_lay_out(w, name, spec, ierr)
     !> A world.
     type(c_ptr), value :: w
@@ -194,7 +194,7 @@ contains
     end if
   end subroutine quo_world_array_lines
 
-  !> Forgets an array or callbacks. Local; made alike by all.
+  !> Removes an array or callbacks. Local; called alike by all.
   subroutine quo_world_array_remove(w, name, ierr)
     !> A world.
     type(c_ptr), value :: w

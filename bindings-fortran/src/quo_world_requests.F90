@@ -25,7 +25,7 @@ module quo_world_requests
     class(*), pointer :: data => null()
   end type errand
 
-  !> One for each world there can be.
+  !> One for each world that can exist.
   type(errand), target, save :: errands(16)
 
   public :: forget_events, quo_world_ask, quo_world_cancel, quo_world_next_event, quo_world_note, &
@@ -33,7 +33,7 @@ module quo_world_requests
 
 contains
 
-  !> Asks for any resize. Local, on rank 0; answered at once.
+  !> Requests any resize. Local, on rank 0; answered at once.
   subroutine quo_world_ask(w, spec, request, ierr, after)
     !> A world.
     type(c_ptr), value :: w
@@ -135,7 +135,8 @@ contains
     if (.not. ok) ierr = out_of_memory()
   end subroutine quo_world_next_event
 
-  !> Brings all events to a procedure, from the first that is kept on. Local; on other ranks than 0 it is never called.
+  !> Passes all events to a procedure, from the first kept event on. Local; on other ranks than 0
+  !> the procedure is never called.
   !> It is called by the thread that is in quo_world_probe, quo_world_commit, quo_world_abort or quo_world_end, and
   !> may call procedures of this module that are not collective, but not quo_world_end.
   subroutine on_event(w, handler, ierr)
@@ -182,7 +183,8 @@ contains
     call forget_events(w)
   end subroutine on_no_event
 
-  !> Gives the job as it is now, as an object of JSON, which quo-elastic.h describes. Local, on rank 0.
+  !> Gives the current state of the job, as a JSON object, which quo-elastic.h describes. Local, on
+  !> rank 0.
   subroutine quo_world_report(w, json, ierr)
     !> A world.
     type(c_ptr), value :: w

@@ -57,7 +57,7 @@ program bindings
     call quo_bind_pop(bad, ierr)
     call code(ierr, expected, 'quo_bind_pop')
   end do
-  ! What is pushed still is restored.
+  ! What is still pushed is restored.
   call quo_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, 0, ierr)
   call quo_free(q, ierr)
   call done(ierr, 'quo_free')

@@ -1,4 +1,4 @@
-!> What the test programs share. A failed check is printed and counted; `finish` ends the program
+!> Shared by the test programs. A failed check is printed and counted; `finish` ends the program
 !> with a failure if there was one.
 module check
   use, intrinsic :: iso_fortran_env, only: error_unit
@@ -12,21 +12,21 @@ module check
 
 contains
 
-  !> A check that did not hold.
+  !> Records a failed check.
   subroutine failed(what, why)
     character(len=*), intent(in) :: what, why
     failures = failures + 1
     write (error_unit, '(4a)') 'FAILED: ', what, ': ', why
   end subroutine failed
 
-  !> The call succeeded.
+  !> Checks that the call succeeded.
   subroutine done(ierr, what)
     integer(c_int), intent(in) :: ierr
     character(len=*), intent(in) :: what
     if (ierr /= QUO_SUCCESS) call failed(what, quo_strerror(ierr)//' / '//quo_last_error())
   end subroutine done
 
-  !> The call gave this code.
+  !> Checks that the call returned this code.
   subroutine code(ierr, expected, what)
     integer(c_int), intent(in) :: ierr, expected
     character(len=*), intent(in) :: what
@@ -54,7 +54,7 @@ contains
     if (found /= expected) call failed(what, found//' and not '//expected)
   end subroutine same
 
-  !> The text of the last error names something.
+  !> Checks that the text of the last error names something.
   subroutine says(part)
     character(len=*), intent(in) :: part
     if (index(quo_last_error(), part) == 0) call failed('"'//part//'" is not in', quo_last_error())
@@ -64,7 +64,7 @@ contains
   subroutine bad_handles(number, handle, expected)
     integer, intent(in) :: number
     type(c_ptr), intent(out) :: handle
-    !> What a function that takes no null handle answers.
+    !> Expected answer of a function that takes no null handle.
     integer(c_int), intent(out) :: expected
     handle = transfer(NOWHERE(number), handle)
     expected = merge(QUO_ERR_INVLD_ARG, QUO_ERR_INVLD_HANDLE, number == 1)

@@ -1,4 +1,4 @@
-! Devices: what there is, what is near, and who uses which; as procedures and as methods.
+! Devices: which exist, which are near, and which ranks use which; as procedures and as methods.
 program devices
   use check
   use mpi

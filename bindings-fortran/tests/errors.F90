@@ -1,4 +1,4 @@
-! Version and error texts, and calls outside of MPI's life.
+! Version and error texts, and calls before and after MPI.
 program errors
   use check
   use mpi

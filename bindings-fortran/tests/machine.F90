@@ -1,4 +1,4 @@
-! What the machine has.
+! Contents of the machine.
 program machine
   use check
   use mpi
@@ -14,7 +14,7 @@ program machine
   call quo_create(q, MPI_COMM_WORLD, ierr)
   call done(ierr, 'quo_create')
 
-  ! The numbers that the simulated machine was made with: machine, NUMA nodes, packages, cores, PUs.
+  ! Numbers from which the simulated machine was made: machine, NUMA nodes, packages, cores, PUs.
   call get_environment_variable('QUO_TEST_EXPECT', counts)
   if (counts /= '') then
     call expect(1, QUO_OBJ_NUMANODE)

@@ -36,7 +36,7 @@ program memory
   doubles = [(100 * real(qid, c_double) + i, i=1, int(N))]
   call quo_barrier(q, ierr)
 
-  ! Another's block, and all blocks as one.
+  ! Another rank's block, and all blocks as one.
   call quo_xpm_view_by_qid(xpm, next, doubles, ierr)
   call done(ierr, 'quo_xpm_view_by_qid')
   call true(all(nint(doubles) == [(100 * next + i, i=1, int(N))]), 'what the next wrote')
@@ -118,7 +118,7 @@ program memory
   call quo_xpm_free(other, ierr)
   call done(ierr, 'quo_xpm_free')
 
-  ! Among some.
+  ! Among some ranks.
   call quo_xpm_allocate_by_qids(q, [qid], 16_c_size_t, other, ierr)
   call done(ierr, 'quo_xpm_allocate_by_qids')
   call quo_xpm_view_by_qid(other, qid, longs, ierr)

@@ -1,4 +1,4 @@
-! Memory on the NUMA nodes of bindings: policies, placed arrays, and what the kernel says of them.
+! Memory on the NUMA nodes of bindings: policies, placed arrays, and the kernel's answers.
 program memory_policy
   use, intrinsic :: iso_c_binding, only: c_double, c_long_long, c_size_t
   use check

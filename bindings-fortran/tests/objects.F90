@@ -29,7 +29,7 @@ program objects
   call done(ierr, 'create')
   call true(c_associated(node%handle()), 'a handle')
 
-  ! Questions.
+  ! Queries.
   call equal(node%nqids(), int(ranks, c_int), 'nqids')
   call equal(node%nnodes(), 1, 'nnodes')
   call equal(node%nobjs_by_type(QUO_OBJ_MACHINE), 1, 'nobjs_by_type')
@@ -54,7 +54,7 @@ program objects
   call code(ierr, QUO_ERR_INVLD_ARG, 'a core that is not there')
   call equal(n, 0, 'nobody after a failure')
 
-  ! Pushes, by hand and undone by themselves.
+  ! Pushes, popped explicitly and automatically.
   call node%bind_push(QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, 0, ierr)
   call done(ierr, 'bind_push')
   text = node%stringify_cbind()
@@ -85,7 +85,7 @@ program objects
   call binding%pop(ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'nothing pushed')
 
-  ! Together.
+  ! Collective calls.
   call node%barrier(ierr)
   call done(ierr, 'barrier')
   call node%barrier_timed(30.0_c_double, ierr)
@@ -196,7 +196,7 @@ program objects
   call memory%free(ierr)
   call done(ierr, 'free')
 
-  ! Objects that stand for nothing.
+  ! Objects that hold nothing.
   call equal(nothing%ncores(ierr), 0, 'a count of nothing')
   call code(ierr, QUO_ERR_INVLD_ARG, 'a question to nothing')
   call equal(nothing%id(), -1, 'a qid of nothing')

@@ -1,4 +1,4 @@
-! Who frees what objects stand for: copies, scopes, arrays, containers, and the end of MPI.
+! Ownership of what objects stand for: copies, scopes, arrays, containers, and the end of MPI.
 module owners
   use check
   use mpi
@@ -37,7 +37,7 @@ contains
     result = local
   end subroutine hand_out
 
-  !> Whether a handle is of a context that is not freed.
+  !> Returns true if a handle belongs to a context that is not freed.
   function lives(handle)
     type(c_ptr), intent(in) :: handle
     logical :: lives
@@ -66,7 +66,7 @@ program ownership
   call open_and_leave(handle)
   call true(.not. lives(handle), 'freed at the end of the procedure')
 
-  ! A copy is not a second context, and its end is not the end.
+  ! A copy is not a second context, and the end of the copy is not the end of the context.
   call a%create(MPI_COMM_WORLD, ierr)
   call done(ierr, 'create')
   handle = a%handle()
@@ -100,7 +100,7 @@ program ownership
   call equal(b%ncores(ierr), 0, 'a question to a copy of what was freed')
   call code(ierr, QUO_ERR_INVLD_HANDLE, 'a copy of what was freed')
 
-  ! What a variable stood for is freed when it is assigned something else.
+  ! A variable's object is freed when another one is assigned to the variable.
   call a%create(MPI_COMM_WORLD, ierr)
   handle = a%handle()
   call b%create(MPI_COMM_WORLD, ierr)
@@ -126,7 +126,7 @@ program ownership
   call true(.not. lives(handle), 'freed at the end of the block, from a constructor')
   call true(.not. lives(second), 'freed at the end of the block, from a procedure')
 
-  ! Made for a handle: somebody else frees it.
+  ! Made for a handle, which is freed elsewhere.
   call quo_create(handle, MPI_COMM_WORLD, ierr)
   block
     type(quo_context) :: guest
@@ -158,7 +158,7 @@ program ownership
   end do
   handle = many(1)%handle()
   second = many(2)%handle()
-  ! A copy bit by bit owns nothing.
+  ! A bitwise copy owns nothing.
   allocate (made, source=many(1))
   deallocate (made)
   call true(lives(handle), 'a copy bit by bit went away')
@@ -184,7 +184,7 @@ program ownership
   call same(a%stringify_cbind(), before, 'as before')
   call a%free(ierr)
 
-  ! Parts of a context: it is freed after them.
+  ! Parts of a context, which is freed after them.
   call a%create(MPI_COMM_WORLD, ierr)
   block
     type(quo_phase) :: phase, same_phase
@@ -201,7 +201,7 @@ program ownership
     same_memory = (memory)
     same_phase = (same_phase)
     call phase%begin(selected, threads, ierr)
-    ! A run that is not ended by us is ended for us.
+    ! A run that the program does not end is ended automatically.
   end block
   call a%free(ierr)
   call done(ierr, 'free after all its parts')
@@ -211,7 +211,7 @@ program ownership
   call mpi_finalize(mpierr)
   call a%free(ierr)
   call code(ierr, QUO_ERR_CALL_AFTER_FINALIZE, 'free after MPI_Finalize')
-  ! Finalisation after MPI_Finalize does nothing, quietly.
+  ! Finalisation after MPI_Finalize does nothing, without a message.
   b = a
   a = quo_context(c_null_ptr)
   b = a

@@ -142,7 +142,7 @@ program phase_work
   call quo_phase_run(phase, count_calls, ierr)
   call done(ierr, 'the next run is a good one')
 
-  ! Another wish.
+  ! Another specification.
   spec%type = QUO_OBJ_CORE
   spec%max_per_object = 2
   spec%threads = QUO_THREADS_OPENMP

@@ -1,6 +1,6 @@
-! A program as it was written for QUO 1.4, with nothing that came later: the procedures by their old
-! names and in their old order of arguments, mpif.h, and a return code that is looked at in one
-! place. It must compile without changes.
+! A program written for QUO 1.4, without anything newer: the procedures by their old names and with
+! their old order of arguments, mpif.h, and a return code that is checked in one place. It must
+! compile without changes.
       program quo_1_4
       use quo
       implicit none
@@ -49,7 +49,7 @@
       call must(ierr, 'quo_nobjs_in_type_by_type')
       if (nobjs /= nsocks) stop 5
 
-      ! Who is where.
+      ! Locations of the ranks.
       total = 0
       do sock = 0, nsocks - 1
         call quo_cpuset_in_type(quo_ctx, QUO_OBJ_SOCKET, sock, in_sock, ierr)

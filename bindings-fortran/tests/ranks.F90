@@ -1,4 +1,4 @@
-! Who is where.
+! Locations of the ranks.
 program ranks
   use check
   use mpi
@@ -24,7 +24,7 @@ program ranks
   call done(ierr, 'quo_id')
   call equal(qid, int(rank, c_int), 'qids follow ranks')
 
-  ! Bound to the first CPU, everybody is there.
+  ! Bound to the first CPU, all ranks are there.
   call quo_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, 0, ierr)
   call done(ierr, 'quo_bind_push')
   call quo_barrier(q, ierr)
@@ -72,7 +72,7 @@ program ranks
   call code(ierr, QUO_ERR_INVLD_ARG, 'a negative index')
   call says('-3')
   call equal(size(qids, kind=c_int), 0, 'no qids after a failure')
-  ! As programs do that look at no code.
+  ! As in programs that check no code.
   deallocate (qids)
   call quo_stringify_cbind_of(q, n, text, ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'a qid that is not there')

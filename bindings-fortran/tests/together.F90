@@ -1,4 +1,4 @@
-! Barriers, the choice of workers, communicators by object, members that leave and come back.
+! Barriers, the choice of workers, communicators by object, members that leave and rejoin.
 program together
   use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use check
@@ -32,7 +32,7 @@ program together
   call code(ierr, QUO_ERR_INVLD_ARG, 'not a number')
   call mpi_barrier(MPI_COMM_WORLD, mpierr)
   if (nqids > 1) then
-    ! The last rank comes late: everybody's time is up, and the next one works.
+    ! The last rank is late: the others time out, and the next barrier works.
     if (qid < nqids - 1) call quo_barrier_timed(q, 0.05_c_double, ierr)
     call mpi_barrier(MPI_COMM_WORLD, mpierr)
     if (qid == nqids - 1) call quo_barrier(q, ierr)
@@ -73,7 +73,7 @@ program together
   call quo_get_mpi_comm_by_type(q, 99, comm, ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'an unknown type')
 
-  ! Members that leave and come back.
+  ! Members that leave and rejoin.
   call quo_dead_qids(q, qids, ierr)
   call done(ierr, 'quo_dead_qids')
   call true(allocated(qids), 'a list of nobody')

@@ -100,7 +100,7 @@ def expected():
 def main():
     folders = sys.argv[1:]
     mine = expected()
-    # Without blanks in the name, so that name and number come apart.
+    # Without blanks in the name, so that name and number can be split.
     lines = [f'printf("%s %ld\\n", "{name.replace(" ", "")}", (long)({name}));' for name in mine]
     theirs = run_c(lines, folders)
     for name, value in mine.items():

@@ -1,4 +1,4 @@
-/* What both programs have: the sizes that they ask for, and their progress. */
+/* Common to both programs: the sizes that they request, and their progress. */
 
 #ifndef EPOP_H
 #define EPOP_H
@@ -14,7 +14,7 @@ enum { N = 24, SIZES = 16 };
 /* Progress of a process, which joiners receive. */
 struct progress {
     int step;
-    /* The next of the sizes, and if it has been asked for. */
+    /* Index of the next size, and nonzero if it has been requested. */
     int next, asked;
 };
 
@@ -37,7 +37,7 @@ read_sizes(struct work *work, int argc, char **argv)
     return 0;
 }
 
-/* Asks for the size of this step; sets waits until the ranks are so many. */
+/* Requests the size of this step; sets waits until there are that many ranks. */
 static int
 wait_for_size(QUO_world w, struct work *work, int *waits)
 {
@@ -60,7 +60,7 @@ wait_for_size(QUO_world w, struct work *work, int *waits)
     return 0;
 }
 
-/* The redistribution: the matrices move by themselves. */
+/* Redistribution callback: the matrices move automatically. */
 static int
 tell_progress(QUO_world w, void *data)
 {

@@ -1,5 +1,6 @@
-! Gauss's elimination as a program of elements: `mpirun -n 4 gauss` begins with one rank, has four from column 4 on and
-! two from column 13 on; `gauss serial` is the same program in one process, without MPI.
+! Gaussian elimination as a program of elements: `mpirun -n 4 gauss` begins with one rank, has four
+! from column 4 on and two from column 13 on; `gauss serial` is the same program in one process,
+! without MPI.
 module gauss
   use, intrinsic :: iso_c_binding
   use quo
@@ -10,8 +11,8 @@ module gauss
 
   integer, parameter :: N = 24, STEPS(2) = [4, 13], SIZES(2) = [4, 2]
 
-  ! Progress of this process, which joiners receive: the column, the next of the sizes, and 1 if it
-  ! has been asked for.
+  ! Progress of this process, which joiners receive: the column, the index of the next size, and 1
+  ! if it has been requested.
   integer(c_int), target :: now(3) = [1, 1, 0]
 
 contains
@@ -41,7 +42,7 @@ contains
     end do
   end function init
 
-  ! Asks for the size of this column, and waits until the ranks are so many.
+  ! Requests the size of this column, and waits until there are that many ranks.
   logical function waits(w, rank, ranks, comm)
     type(c_ptr), intent(in) :: w
     integer, intent(in) :: rank, ranks, comm
@@ -120,7 +121,7 @@ contains
     each = (N + ranks - 1) / ranks
     whole = 0
     whole(rank * each * (N + 1) + 1:rank * each * (N + 1) + size(matrix)) = matrix
-    ! Each element is of one rank, and 0 elsewhere.
+    ! Each element belongs to one rank, and is 0 elsewhere.
     if (comm /= MPI_COMM_NULL) then
       call MPI_Allreduce(MPI_IN_PLACE, whole, size(whole), MPI_DOUBLE_PRECISION, MPI_SUM, comm, ierr)
     end if

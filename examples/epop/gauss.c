@@ -1,4 +1,4 @@
-/* Gauss's elimination as a program of elements: `mpirun -n 4 gauss --start 1 -- 3:4 12:2` has four ranks from column 3
+/* Gaussian elimination as a program of elements: `mpirun -n 4 gauss --start 1 -- 3:4 12:2` has four ranks from column 3
  * on, and two from column 12 on. `gauss --serial` is the same program in one process, without MPI. */
 
 #include <stdint.h>
@@ -74,7 +74,7 @@ solve(QUO_world w, void *data)
     for (int row = rank * each; row < N && row < (rank + 1) * each; ++row) {
         memcpy(all + row * WIDTH, own + (row - rank * each) * WIDTH, WIDTH * sizeof(double));
     }
-    /* Each element is of one rank, and 0 elsewhere. */
+    /* Each element belongs to one rank, and is 0 elsewhere. */
     if (MPI_COMM_NULL != ranks) MPI_Allreduce(MPI_IN_PLACE, all, N * WIDTH, MPI_DOUBLE, MPI_SUM, ranks);
     for (int row = N - 1; row >= 0; --row) {
         double known = 0;

@@ -1,6 +1,6 @@
 ! The skeleton program of ReSHAPE (Sudarsan 2009, figures 2.3 and 2.4) in Fortran, with a matrix
-! that verifies itself: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize
-! point. Ranks beyond the launched ones are started if the MPI can.
+! that verifies itself: `mpirun -n 4 skeleton 1 4 2` changes to the next size at each resize point.
+! Ranks beyond the launched ones are started if the MPI can.
 module sizes
   use, intrinsic :: iso_c_binding
   implicit none
@@ -116,7 +116,7 @@ contains
     call MPI_Comm_rank(comm, my_rank, mpi_code)
   end function my_rank
 
-  !> How many of so many rows or columns a place of the grid has.
+  !> Returns the number of rows or columns at a place of the grid.
   integer(c_size_t) function part(whole, place, places)
     integer(c_size_t), intent(in) :: whole
     integer, intent(in) :: place, places
@@ -135,8 +135,8 @@ contains
     held = part(rows, rank / wide, high) * part(columns, mod(rank, wide), wide)
   end function held
 
-  !> What the element at a place of this rank's part is at first; each iteration adds one. Parts are stored by
-  !> columns.
+  !> Returns the initial value of the element at a place of this rank's part; each iteration adds
+  !> one. Parts are stored by columns.
   real(c_double) function first(offset)
     integer(c_size_t), intent(in) :: offset
     integer(c_int) :: high, wide

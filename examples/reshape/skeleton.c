@@ -1,5 +1,5 @@
 /* The skeleton program of ReSHAPE (Sudarsan 2009, figures 2.3 and 2.4) in C, with a matrix that
- * verifies itself: `mpirun -n 4 skeleton 1 4 2` goes to the next of the sizes at each resize point.
+ * verifies itself: `mpirun -n 4 skeleton 1 4 2` changes to the next size at each resize point.
  * Ranks beyond the launched ones are started if the MPI can. */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ need(int code)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* The sizes that are left. */
+/* The remaining sizes. */
 struct sizes {
     char **words;
 };
@@ -34,14 +34,14 @@ next_size(void *data, int size, int iteration, double seconds)
     return NULL == *left->words ? size : atoi(*left->words++);
 }
 
-/* What the element at a place of this rank's part is at first; each iteration adds one. */
+/* Returns the initial value of the element at a place of this rank's part; each iteration adds one. */
 static double
 first(size_t offset)
 {
     int rows, columns, rank;
     need(reshape_getNewProcessorDimensions(&rows, &columns));
     MPI_Comm_rank(RESHAPE_COMM_WORLD, &rank);
-    /* How many columns the ranks of this column of the grid have. */
+    /* Number of columns of the ranks in this column of the grid. */
     size_t wide = 0;
     for (int column = 0; column < COLUMNS; ++column) {
         if (column / BLOCK % columns == rank % columns) ++wide;

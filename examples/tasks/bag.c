@@ -1,6 +1,6 @@
-/* Master and workers with a bag of items, on changing ranks: `mpirun -n 4 bag finish 7` asks for
+/* Master and workers with a bag of items, on changing ranks: `mpirun -n 4 bag finish 7` requests
  * random numbers of ranks, with 7 as the seed. A worker that leaves computes its item to the end
- * with `finish`, and gives it back at once with `return`. Rank 0 is the master, and never leaves.
+ * with `finish`, and returns it at once with `return`. Rank 0 is the master, and never leaves.
  * At the end each item has been done exactly once. */
 
 #define _POSIX_C_SOURCE 200809L
@@ -47,7 +47,7 @@ resize(void)
     check(QUO_world_commit(w), "QUO_world_commit");
 }
 
-/* Returns not 0 if a resize is pending. All ranks make the call at each message of the master. */
+/* Returns nonzero if a resize is pending. All ranks make the call at each message of the master. */
 static int
 probe(void)
 {
@@ -56,7 +56,7 @@ probe(void)
     return enters;
 }
 
-/* Computes an item for some time. Returns 1 if it was given up for a resize, which is next. */
+/* Computes an item for some time. Returns 1 if it was abandoned for a resize, which is next. */
 static int
 compute(int item, int *value)
 {
@@ -109,7 +109,7 @@ take(const struct answer *answer, int is_result)
     --left;
 }
 
-/* Receives the answer of a worker: its rank. */
+/* Receives the answer of a worker, and returns the worker's rank. */
 static int
 receive(void)
 {
@@ -120,10 +120,10 @@ receive(void)
     return status.MPI_SOURCE;
 }
 
-/* Returns not 0 as long as the ranks have not changed often enough, and may. */
+/* Returns nonzero while the ranks have not changed often enough, and may change. */
 static int wants_more(int most) { return resizes < RESIZES && requests < REQUESTS && most > 1; }
 
-/* Asks for the next random number of ranks once the last request has ended. Returns not 0 while one is open. */
+/* Requests the next random number of ranks once the last request has ended. Returns nonzero while one is open. */
 static int
 ask(unsigned *random, int most)
 {
@@ -189,7 +189,7 @@ give_out(unsigned *random, int most)
     return 0;
 }
 
-/* Runs as a rank or asleep, until the end. */
+/* Runs as a rank or parked, until the end. */
 static void
 run(unsigned random)
 {

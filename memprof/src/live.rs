@@ -37,7 +37,7 @@ pub struct Options {
     /// Seconds to wait for the first rank, as while a job is in a queue
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = waiting)]
     pub wait: f64,
-    /// Show so many ranks, those that hold most
+    /// Show this many ranks, those with the most memory
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub ranks: usize,
     /// A line of JSON for each look, of all ranks

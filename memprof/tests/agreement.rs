@@ -25,7 +25,7 @@ fn said(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Makes ranks that began at different times; of long ones, only bins remain of the beginning.
+/// Generates ranks that began at different times; of long ones, only bins remain of the beginning.
 fn made(place: &Path, samples: u32) -> PathBuf {
     let folder = place.join(format!("job-{samples}"));
     let shape =
@@ -49,7 +49,7 @@ fn hold(job: &mut Job, rank: u64, time: u64, component: &str, owned: u64, reside
     }
 }
 
-/// Nanoseconds of `12.345678901`.
+/// Returns the nanoseconds of `12.345678901`.
 fn nanoseconds(seconds: &str) -> u64 {
     let (whole, part) = seconds.split_once('.').expect("a fraction");
     assert_eq!(part.len(), 9, "{seconds}");
@@ -205,7 +205,7 @@ fn every_form_agrees_with_the_traces_by_rank_time_component() {
     }
 }
 
-/// Also where the samples of that time are gone.
+/// Holds even if the samples of that time are gone.
 #[test]
 fn massif_peak_is_the_reports_peak() {
     let place = tempfile::tempdir().expect("a folder");

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const MEBI: u64 = 1 << 20;
-/// `libmpi.so.40` of made-up jobs.
+/// `libmpi.so.40` in generated jobs.
 const COMPONENT: u16 = 17;
 const NAME: &str = "mpi.core:libmpi.so.40";
-/// Their phase `solve`, which is inside `main` and has `quo push socket` inside itself.
+/// Their phase `solve`, which is inside `main` and contains `quo push socket`.
 const PHASE: usize = 4;
 const MORE: i64 = 10 * MEBI as i64;
 
@@ -27,7 +27,8 @@ fn job(place: &Path, name: &str, more: Option<More>) -> String {
     folder.to_str().expect("UTF-8").to_owned()
 }
 
-/// Two jobs, of which in the second the component holds 10 MiB more on the ranks of that node while the phase is open.
+/// Generates two jobs; in the second the component holds 10 MiB more on the ranks of that node
+/// while the phase is open.
 fn pair(place: &Path, node: u32) -> [String; 2] {
     let more = More { component: COMPONENT, phase: PHASE, node, bytes: 10 * MEBI };
     [job(place, "before", None), job(place, "after", Some(more))]
@@ -43,7 +44,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// Growth of a number in bytes.
+/// Returns the growth of a number in bytes.
 fn growth(change: &Value) -> i64 {
     let number = |side: &str| change[side].as_i64().unwrap_or_else(|| panic!("{side}: {change}"));
     number("after") - number("before")
@@ -55,7 +56,7 @@ fn listed<'a>(document: &'a Value, list: &str, key: &str, name: &str) -> &'a Val
     entries.find(|entry| entry[key] == name).unwrap_or_else(|| panic!("no {name} in {list}"))
 }
 
-/// The words of the line that begins with that name, without the name.
+/// Returns the words of the line that begins with that name, without the name.
 fn line(table: &str, name: &str) -> Vec<String> {
     let mut lines = table.lines().map(str::trim_start);
     let found = lines.find_map(|line| line.strip_prefix(name));
@@ -69,7 +70,8 @@ fn json_names_exactly_the_component_node_and_phase_that_grew() {
     let document = said(&diff(&pair(place.path(), 1), &["--json"]));
     let document: Value = serde_json::from_str(&document).expect("JSON");
     for component in document["components"].as_array().expect("components") {
-        // Half of the ranks are on the node. What is owned and not touched differs from sample to sample.
+        // Half of the ranks are on the node. Memory that is owned and not touched varies between
+        // samples.
         let (largest, mean) = if component["name"] == NAME { (MORE, MORE / 2) } else { (0, 0) };
         assert_eq!(growth(&component["resident_max"]), largest, "{component}");
         assert_eq!(growth(&component["resident_mean"]), mean, "{component}");
@@ -96,7 +98,7 @@ fn json_names_exactly_the_component_node_and_phase_that_grew() {
     let [other, node] =
         nodes.map(|host| growth(&listed(&document, "by_node", "host", host)["peak"]));
     assert_eq!(other, 0);
-    // Its ranks together, which need not be at their most at once.
+    // The node's ranks together, which need not peak at the same time.
     assert!((19 * MORE / 10..=2 * MORE).contains(&node), "{node}");
     assert_eq!(document["ranks"], serde_json::json!([4, 4]));
     assert_eq!(document["nodes"], serde_json::json!([2, 2]));
@@ -134,7 +136,7 @@ fn changes_below_the_floor_are_noise_and_no_growth() {
     let before = job(place.path(), "before", None);
     let (below, above) = (pages(200 << 10), pages(300 << 10));
     let jobs = [before.clone(), job(place.path(), "below", Some(below))];
-    // What is owned grew as well, and is exact: only what is resident can be noise.
+    // Owned memory grew as well, and is exact: only resident memory can be noise.
     let table = said(&diff(&jobs, &["--all"]));
     assert_eq!(line(&table, NAME)[2..4], ["+200 KiB", "noise"], "{table}");
     assert_eq!(line(&table, "node0001")[3], "noise", "{table}");

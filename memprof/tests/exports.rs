@@ -1,4 +1,4 @@
-//! Export, comparison and sweep on jobs that were made up, read back by other means than they were written.
+//! Export, comparison and sweep of generated jobs, read back by independent means.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod protobuf;
@@ -202,7 +202,7 @@ fn pprof_profile_has_every_stack_with_allocated_and_live_bytes() {
         sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
         for label in parts.iter().filter(|part| part.0 == 3).map(|part| part.2) {
             let key = string(number(label, 1).unwrap());
-            // Readers take a label of the number 0 for none.
+            // Readers take a label of the number 0 for no label.
             labels.insert((key, string(number(label, 2).unwrap())));
         }
     }
@@ -290,7 +290,7 @@ fn a_job_does_not_differ_from_itself() {
 
 fn growth_above_the_limit_fails_and_names_what_grew() {
     let place = tempfile::tempdir().unwrap();
-    // The problem is shared out: fewer ranks hold more each.
+    // The problem is divided: fewer ranks hold more each.
     let (small, large) = (job(place.path(), "small", 8), job(place.path(), "large", 2));
     let error = refused(&["diff", path(&small), path(&large), "--fail-above", "5"], 1);
     assert!(error.contains("mpi.shm") && error.contains("grew by"), "{error}");
@@ -372,7 +372,7 @@ fn wrong_sweeps_are_refused() {
     }
 }
 
-/// Cuts traces off where only the header and a few rows are left.
+/// Truncates traces to the header and a few rows.
 fn cut(folder: &Path, which: impl Fn(usize) -> bool) {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).expect("a job").flatten().map(|entry| entry.path()).collect();
@@ -403,7 +403,7 @@ fn what_is_left_of_damaged_traces_is_no_measurement() {
     assert_eq!(notes, "[]");
     cut(&folders[1], |at| at == 0);
     let (left, notes) = points(&said(&sweep()));
-    // Ranks of a made-up job differ by a few in a hundred.
+    // Ranks of a generated job differ by a few per cent.
     assert!((left[1] / whole[1] - 1.0).abs() < 0.1, "{left:?} {whole:?}");
     assert!(notes.contains("1 trace damaged") && notes.contains("9000 of"), "{notes}");
     cut(&folders[1], |_| true);

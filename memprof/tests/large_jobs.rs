@@ -1,4 +1,4 @@
-//! A thousand ranks: each command takes hardly more memory than at fifty.
+//! A thousand ranks: each command takes hardly more memory than with fifty.
 #![allow(unsafe_code)] // Asks the kernel for the peak of one process.
 
 use memprof_trace::generate::{self, JobShape};
@@ -11,7 +11,8 @@ const MANY: u32 = 1000;
 const SAMPLES: u32 = 48;
 const MIB: u64 = 1 << 20;
 
-/// Makes a job whose ranks each leave far more than the memory allowed here: none may be kept.
+/// Generates a job in which each rank has far more data than the memory allowed here: no trace may
+/// be kept in memory.
 fn job(place: &Path, ranks: u32) -> PathBuf {
     let folder = place.join(format!("ranks-{ranks}"));
     let shape = JobShape {
@@ -27,7 +28,7 @@ fn job(place: &Path, ranks: u32) -> PathBuf {
     folder
 }
 
-/// Runs the command, bounded in processor time, and says how many bytes were resident at most.
+/// Runs the command with limited processor time, and returns its peak of resident bytes.
 #[allow(clippy::zombie_processes)] // Reaped by hand, for its usage.
 fn peak(place: &Path, arguments: &[&str]) -> u64 {
     let said = place.join("said");
@@ -53,7 +54,7 @@ fn peak(place: &Path, arguments: &[&str]) -> u64 {
     u64::try_from(usage.ru_maxrss).expect("a size") << 10
 }
 
-/// A command on a folder, its output if any, and the bytes it may take more for the larger job.
+/// A command on a folder, its output if any, and the bytes by which the larger job may take more.
 struct Case {
     words: &'static str,
     output: Option<&'static str>,
@@ -64,7 +65,8 @@ const fn case(words: &'static str, output: Option<&'static str>, more: u64) -> C
     Case { words, output, more: more * MIB }
 }
 
-/// In the words `JOB` is the folder. A report as JSON is of all that is known of each rank, and a comparison of two jobs.
+/// `JOB` stands for the folder. A JSON report contains all data of each rank, and a comparison two
+/// jobs.
 const CASES: &[Case] = &[
     case("diff JOB JOB --json", None, 48),
     case("export JOB --format json -o", Some("json"), 32),

@@ -11,11 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// What the profiler holds of 5 MiB in ranks of these tests.
+/// The profiler's own part of the 5 MiB in ranks of these tests.
 const TOOL: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A rank on another machine, whose end cannot be detected; with or without a sample.
+/// Generates a rank on another machine, whose end cannot be detected; with or without a sample.
 fn rank(folder: &Path, number: i32, size: i32, is_sampled: bool) {
     let bytes = Geometry::SMALLEST_FILE;
     let mut memory = Buffer::new(bytes);
@@ -53,7 +53,7 @@ fn rank(folder: &Path, number: i32, size: i32, is_sampled: bool) {
     std::fs::write(folder.join(format!("rank-{number}.memprof")), memory.bytes()).expect("written");
 }
 
-/// Waits for the end of a command, which has to be a good one.
+/// Waits for the command to end successfully.
 fn ends_well(child: &mut Child) {
     let end = Instant::now() + LIMIT;
     loop {
@@ -66,7 +66,7 @@ fn ends_well(child: &mut Child) {
             let _ = child.wait();
             panic!("it does not end");
         }
-        // Sleeps: another process works meanwhile.
+        // Sleeps: another process works in the meantime.
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -127,7 +127,7 @@ fn ranks_without_a_sample_are_left_out_of_figures() {
     assert_eq!(sum.matches("5.00 MiB").count(), 3, "{report}");
 }
 
-/// A display on a terminal of so many lines, until it has shown so many frames.
+/// Runs a display on a terminal of this many lines, until it has shown this many frames.
 fn on_a_terminal(folder: &Path, lines: u32, frames: usize) -> Option<String> {
     // A user who starts tests in the background makes processes ignore the key.
     let command = format!(
@@ -157,7 +157,7 @@ fn on_a_terminal(folder: &Path, lines: u32, frames: usize) -> Option<String> {
     while !is_enough(&said) {
         said.extend(receiver.recv_timeout(LIMIT).expect("a frame"));
     }
-    // As a person ends it.
+    // As a user ends it.
     let mut keys = child.stdin.take().expect("piped");
     keys.write_all(b"\x03").expect("a key");
     while let Ok(more) = receiver.recv_timeout(LIMIT) {
@@ -178,7 +178,7 @@ fn display_on_a_terminal_does_not_scroll() {
     let (_, rest) = said.split_once("\x1b[?1049h").expect("the second screen");
     let (screen, _) = rest.split_once("\x1b[?1049l").expect("the first screen comes back");
     let mut frames: Vec<&str> = screen.split("\x1b[H").skip(1).collect();
-    // The last may have been cut off by the end.
+    // The last frame may have been cut off by the end.
     frames.pop();
     assert!(frames.len() >= 2, "{said:?}");
     for frame in frames {

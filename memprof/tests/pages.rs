@@ -1,4 +1,4 @@
-//! The page of a job: which timelines it has, what they are of, and where they mark peaks and phases.
+//! The page of a job: which timelines it has, of what, and where they mark peaks and phases.
 
 use memprof_trace::generate::{self, JobShape};
 use quo_tests::suite::skip;
@@ -27,7 +27,7 @@ fn made(ranks: u32, nodes: u32) -> Made {
     }
 }
 
-/// The page of times of a job.
+/// Returns the page of times of a generated job.
 fn times(ranks: u32, nodes: u32) -> String {
     let place = tempfile::tempdir().expect("a folder");
     let (folder, file) = (place.path().join("job"), place.path().join("page.html"));
@@ -41,7 +41,7 @@ fn times(ranks: u32, nodes: u32) -> String {
     std::fs::read_to_string(file).expect("the page")
 }
 
-/// Returns the text between two words, behind the first place of the first.
+/// Returns the text between two words, after the first occurrence of the first.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from}")).1;
     rest.split_once(to).unwrap_or_else(|| panic!("no {to}")).0
@@ -90,7 +90,7 @@ impl Figure<'_> {
         words.map(|word| word.parse().expect("a number")).collect()
     }
 
-    /// The bytes and the time that the mark of the peak stands at, by the scales of the figure.
+    /// Returns bytes and time of the peak's mark, by the scales of the figure.
     fn mark(&self) -> (f64, f64) {
         let mark = between(self.drawing, "<g class=\"peak\">", "</g>");
         let at = |name: &str| -> f64 {
@@ -105,15 +105,15 @@ impl Figure<'_> {
         )
     }
 
-    /// It is a timeline of components with the names of phases, its peak is marked where the report says that it
-    /// was, and is named.
+    /// Checks that this is a timeline of components with the names of phases, and that its peak is
+    /// marked at the time in the report and labelled.
     fn check(&self, peak: &Value, offset: u64, least_components: usize) {
         assert!(self.drawing.contains("class=\"memprof-timeline\""), "{}", self.id);
         let number = |name: &str| peak[name].as_u64().expect("a number");
         let (bytes, time) = (number("bytes") as f64, (number("time_ns") + offset) as f64);
         let ((marked, at), span) = (self.mark(), self.numbers("data-time"));
         assert!((marked / bytes - 1.0).abs() < 0.01, "{}: {marked} for {bytes}", self.id);
-        // Before the middle of the first bin, or after that of the last, there is no place.
+        // Times before the middle of the first bin, or after that of the last, have no position.
         let near = (at - time.clamp(span[0], span[1])).abs();
         assert!(near < 0.01 * (span[1] - span[0]), "{}: {at} for {time}", self.id);
         let mark = between(self.drawing, "<g class=\"peak\">", "</g>");
@@ -171,7 +171,7 @@ fn check_job_and_nodes(made: &Made, shown: usize) {
         assert_eq!(choices[number], (figure.id, host));
         figure.check(&node["timeline"]["peak"], 0, 8);
     }
-    // The pointer finds its numbers under the same names.
+    // The pointer's data use the same names.
     let data = between(&made.page, "const charts = ", ";\n");
     let data: Value = serde_json::from_str(data).expect("JSON");
     let known: BTreeSet<&str> =
@@ -179,7 +179,7 @@ fn check_job_and_nodes(made: &Made, shown: usize) {
     assert_eq!(known, figures.iter().map(|figure| figure.id).collect());
 }
 
-/// The figures of ranks, in this order.
+/// Checks the figures of ranks, in this order.
 fn check_ranks(made: &Made, expected: &[(u64, &str)]) {
     let figures = made.figures();
     let of_ranks: Vec<_> = figures.iter().filter(|one| one.id.starts_with("rank-")).collect();
@@ -234,7 +234,7 @@ fn page_of_many_ranks_shows_four_nodes_and_four_ranks() {
         (order[last / 2].1, "median peak, "),
         (order[0].1, "smallest peak, "),
     ];
-    // The first reads for all, and is often the largest.
+    // Rank 0 reads for all, and is often the largest.
     if expected.iter().all(|(rank, _)| *rank != 0) {
         expected.push((0, ""));
     }
@@ -246,7 +246,7 @@ fn page_of_many_ranks_shows_four_nodes_and_four_ranks() {
 fn page_of_times_has_all_ranks_axis_and_legend() {
     let page = times(100, 10);
     let bars: Vec<&str> = page.split("class=\"memprof-bars\"").skip(1).collect();
-    // The whole run, and six phases; its longest phase is open in addition to the whole run.
+    // The whole run, and six phases; the longest phase is open as well as the whole run.
     assert_eq!(bars.len(), 7);
     assert_eq!(page.matches("<details open>").count(), 2);
     assert!(page.contains("<details open><summary><h2>solve</h2>"));
@@ -260,8 +260,8 @@ fn page_of_times_has_all_ranks_axis_and_legend() {
     assert!(page.contains("class=legend") && page.contains("id=theme"), "its script needs it");
 }
 
-/// What is wider than its place on a page in a window so wide, by the browser, and errors of its script; nothing where
-/// there is no browser.
+/// Returns what is wider than its place on a page in a window of this width, by the browser, and
+/// errors of its script; `None` without a browser.
 fn cut_at(page: &std::path::Path, width: u32) -> Option<String> {
     let place = tempfile::tempdir().expect("a folder");
     let probe = place.path().join("probe.html");
@@ -304,7 +304,7 @@ fn nothing_on_a_page_is_cut_in_a_narrow_window() {
             Some(cut) => assert_eq!(cut, "", "page {index}"),
             None => skip("there is no chromium that shows pages"),
         }
-        // On a phone pictures scroll, so that their letters stay readable.
+        // On a phone pictures scroll, so that their text stays readable.
         if let Some(cut) = cut_at(&page, 400) {
             let others: Vec<&str> =
                 cut.split("; ").filter(|part| !part.starts_with("scroll")).collect();

@@ -23,26 +23,26 @@ fn job(place: &Path, ranks: u32) -> String {
     folder.to_str().expect("UTF-8").to_owned()
 }
 
-/// Stops the process most of the time, for so many turns or until `done`: work of a moment is long work then, on
-/// whatever machine.
+/// Stops the process most of the time, for this many turns or until `done`: this makes short work
+/// long on any machine.
 fn hold_back(process: Pid, turns: usize, done: &AtomicBool) {
     for _ in 0..turns {
         if done.load(Ordering::Relaxed) || kill_process(process, Signal::STOP).is_err() {
             break;
         }
-        // Sleeps: the time in which the process is stopped has to pass.
+        // Sleeps: the process must be stopped for some time.
         std::thread::sleep(Duration::from_millis(50));
         let _ = kill_process(process, Signal::CONT);
-        // Sleeps: a moment for the process.
+        // Sleeps: gives the process some time.
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Returns the standard error of a command of memprof, a terminal or not, while it is held back for so many turns or
-/// until it has said that word.
+/// Returns the standard error of a command of memprof, on a terminal or not, while it is held back
+/// for this many turns or until it has printed a word.
 fn said(words: &str, terminal: bool, turns: usize, until: &str) -> String {
     let memprof = env!("CARGO_BIN_EXE_memprof");
-    // The shell stays between them, for `script` stops when its child is stopped.
+    // The shell stays between them, because `script` stops when its child is stopped.
     let script = format!(
         "ulimit -t 60; {memprof} {words} >/dev/null & echo process $!. >&2; wait $!; echo status $? >&2"
     );
@@ -86,7 +86,7 @@ fn said(words: &str, terminal: bool, turns: usize, until: &str) -> String {
     said.to_owned()
 }
 
-/// Returns the content of a screen on which that was written.
+/// Returns the content of a screen after this output.
 fn screen(text: &str) -> String {
     let mut lines = vec![Vec::new()];
     let mut column = 0;
@@ -111,7 +111,7 @@ fn screen(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// The numbers that were said to be done of `total`, in their order.
+/// Returns the completed numbers out of `total`, in order.
 fn done_of(said: &str, total: usize) -> Vec<usize> {
     let end = format!("/{total}");
     let parts = said.split('\r').filter_map(|part| part.split_once(&*end));
@@ -163,7 +163,7 @@ fn long_work_shows_and_clears_its_progress_on_a_terminal() {
             let end = parts.get(at + 1).and_then(|(next, _)| rest.find(&format!("\r{next} ")));
             let numbers = done_of(&rest[..end.unwrap_or(rest.len())], *total);
             assert!(numbers.is_sorted() && numbers.iter().all(|done| done <= total), "{numbers:?}");
-            // Each percent once at most.
+            // Each per cent at most once.
             assert!(!numbers.is_empty() && numbers.len() <= 101, "{words}: {numbers:?}");
         }
         let screen = screen(&said);

@@ -1,4 +1,4 @@
-//! The command on jobs that were made up: its output, and its errors on wrong input.
+//! The command on generated jobs: its output, and its errors on wrong input.
 
 use memprof_trace::generate::{self, JobShape};
 use memprof_trace::layout::IDENTITY;
@@ -50,11 +50,11 @@ impl Made {
         files
     }
 
-    /// The same as processes that have no rank.
+    /// Changes the processes to ones without a rank.
     fn without_ranks(self) -> Made {
         for file in self.files() {
             let mut bytes = fs::read(&file).expect("read");
-            // Rank and size of the identity.
+            // Rank and size in the identity.
             bytes[IDENTITY..IDENTITY + 8].fill(0xff);
             generate::reseal(&mut bytes);
             fs::write(&file, bytes).expect("written");
@@ -79,7 +79,7 @@ fn fails(arguments: &[&str], code: i32, says: &str) {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// Set MEMPROF_GOLDEN=write to accept the present output.
+/// Set MEMPROF_GOLDEN=write to accept the current output.
 #[test]
 fn the_table_of_a_job_is_as_it_was() {
     let made = Made::new(6, 2);
@@ -125,7 +125,7 @@ fn every_table_of_components_has_one_line_on_its_columns() {
     }
 }
 
-/// The largest number of processes that a table of call stacks names.
+/// Returns the largest number of processes in a table of call stacks.
 fn most_processes(sites: &str) -> u32 {
     let counts = sites.lines().filter_map(|line| {
         let (before, _) = line.split_once(" process")?;
@@ -151,7 +151,7 @@ fn json_goes_into_a_file_as_a_page_does() {
     assert_eq!(made.report(&["--json", path]), "");
     let written = fs::read_to_string(&file).expect("the file");
     assert_eq!(written, made.report(&["--json"]));
-    // Before the folder, too: a folder is no file to write.
+    // Options before the folder, too: a folder cannot be written as a file.
     let before = run(&["report", "--json", made.path()]);
     assert_eq!(text(&before.stdout), written, "{}", text(&before.stderr));
     fails(&["report", "--json", path], 1, "no folder of a job is named");
@@ -217,7 +217,7 @@ fn folder_without_a_job_is_refused_with_the_reason() {
     fails(&["report", &path("junk")], 1, "not a trace of memprof");
 }
 
-/// Whatever stands in a folder: the traces among it are read, nothing is followed, nothing waits.
+/// Any files in a folder: the traces among them are read, no link is followed, no read blocks.
 #[test]
 fn names_of_files_cannot_steer_the_terminal_from_errors_either() {
     let place = tempfile::tempdir().expect("a folder");
@@ -255,7 +255,7 @@ fn a_rank_without_a_trace_is_missed() {
     assert!(shown.contains("1 rank left no trace"), "{shown}");
 }
 
-/// As a script leaves them that calls mpirun twice.
+/// As left by a script that calls mpirun twice.
 #[test]
 fn several_jobs_of_one_folder_are_told_apart() {
     let made = Made::new(4, 1);
@@ -295,7 +295,7 @@ fn several_jobs_of_one_folder_are_told_apart() {
     assert!(text(&exported.stderr).contains("2 jobs in this folder"));
 }
 
-/// Sizes that a trace never has: nothing waits, and nothing takes the memory that a file claims.
+/// Sizes that a trace never has: no read blocks, and the claimed memory is not allocated.
 #[test]
 fn large_sparse_files_take_neither_time_nor_memory() {
     let made = Made::new(2, 1);

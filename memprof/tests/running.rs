@@ -1,5 +1,5 @@
-//! `memprof run`: its work around a command. Recording inside is tested with the profiler itself; here any object can
-//! be loaded in its place.
+//! `memprof run`: its work around a command. The end-to-end suites test recording; here any object
+//! can be loaded instead.
 
 use memprof_trace::layout::{Geometry, Identity};
 use memprof_trace::write::{Buffer, Writer};
@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// An object every process has anyhow: loading it changes nothing.
+/// Returns an object that every process has anyway: loading it changes nothing.
 fn harmless() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").expect("maps");
     let line = maps.lines().find(|line| line.contains("/libc.so")).expect("a C library");
@@ -242,7 +242,7 @@ fn existing_empty_folder_stays_when_nothing_was_recorded() {
 #[test]
 fn ranks_without_a_trace_are_named_with_the_reason() {
     let place = tempfile::tempdir().expect("a folder");
-    // What a rank leaves that finds no room.
+    // Files left by ranks without room for a trace.
     let script = "for rank in 0 2; do : >\"$MEMPROF_DIR/node.1$rank.99.$rank.28.missing\"; done";
     let said = text(&run(place.path(), &["-o", "out", "--", "sh", "-c", script]).stderr);
     assert!(said.contains("in rank 0, 2: No space left on device"), "{said}");
@@ -266,13 +266,13 @@ fn a_display_that_nobody_looks_at_any_more_ends() {
     let place = tempfile::tempdir().expect("a folder");
     let made = memprof(place.path()).args(["generate", "-o", "job", "--ranks", "2"]).output();
     assert!(made.expect("memprof runs").status.success());
-    // Something that never becomes a trace does not keep the display up either.
+    // A file that never becomes a trace does not delay the display either.
     fs::write(place.path().join("job/empty.memprof"), "").expect("written");
     let live = ["live", "job", "--every", "0.05"];
     let output = memprof(place.path()).args(live).output().expect("memprof runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("cannot be read yet"), "{}", text(&output.stdout));
-    // One rank that still runs on another machine, according to what is known here.
+    // One rank that still runs on another machine, as far as is known here.
     let mut open = Buffer::new(1 << 20);
     let geometry = Geometry::for_file(1 << 20).expect("it fits");
     Writer::create(open.bytes_mut(), &Identity::default(), &geometry).expect("a trace");
@@ -298,7 +298,7 @@ fn an_unwritable_folder_is_an_error_before_the_command_runs() {
 #[test]
 fn a_request_to_end_reaches_the_command() {
     let place = tempfile::tempdir().expect("a folder");
-    // The command says that it is ready, and what it was asked.
+    // The command prints that it is ready, and that it was asked to end.
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let mut child = memprof(place.path())
         .args(["run", "--", "sh", "-c", script])

@@ -1,5 +1,5 @@
-//! A service that runs for a month, in simulated time: its trace stays as large as it was, and the resolution of what is long
-//! ago coarsens.
+//! A service that runs for a month, in simulated time: its trace keeps its size, and the resolution
+//! of the distant past coarsens.
 
 use memprof::model::Job;
 use memprof_trace::Text;
@@ -14,12 +14,13 @@ const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3600 * SECOND;
 const DAY: u64 = 24 * HOUR;
 const MIB: u64 = 1 << 20;
-/// Between two samples: one that something has changed for.
+/// Time between two samples for which something has changed.
 const STEP: u64 = 60 * SECOND;
 /// One request of the third day is large.
 const LARGE: u64 = 3 * DAY + 7 * HOUR;
 
-/// A service that keeps 1 MiB more each day, and works on a request from time to time.
+/// Returns the memory of a service that keeps 1 MiB more each day, and works on a request from time
+/// to time.
 fn held(time: u64) -> u64 {
     match (time, time / STEP % 10) {
         (LARGE, _) => 900 * MIB,
@@ -39,12 +40,12 @@ fn step(writer: &mut Writer<'_>, time: u64) {
     writer.phase_edge(time + STEP / 2, 0, false);
 }
 
-/// What is known at this time of all time before.
+/// Checks what is known at this time of all time before.
 fn check(bytes: &[u8], now: u64) {
     let trace = Trace::from_bytes(bytes).expect("a trace");
     assert_eq!((bytes.len(), &trace.faults[..]), (SIZE, &[][..]));
     let bins = &trace.timeline;
-    // From half of all bins on they fold: a day has as many as a month.
+    // Once half of all bins are used, they fold: a day has as many as a month.
     assert!((128..=256).contains(&bins.len()), "{} bins after {} h", bins.len(), now / HOUR);
     assert!(bins.iter().all(|bin| bin.width <= now / 64), "{} ns wide", bins[0].width);
     assert_eq!(bins[0].start, 0);
@@ -54,7 +55,7 @@ fn check(bytes: &[u8], now: u64) {
         let times =
             (bin.start.div_ceil(STEP)..bin.end().min(now + 1).div_ceil(STEP)).map(|n| n * STEP);
         let most = times.map(held).max();
-        // A bin begins with what held before.
+        // A bin begins with the state before it.
         let before = held(bin.start.saturating_sub(1) / STEP * STEP);
         let most = most.map_or(before, |most| most.max(before));
         assert_eq!(
@@ -64,13 +65,13 @@ fn check(bytes: &[u8], now: u64) {
             bin.start / SECOND
         );
     }
-    // The last stretch is there sample by sample.
+    // The last period has every sample.
     let recent: Vec<u64> = trace.history.samples().map(|(sample, _)| sample.time).collect();
     assert!(recent.len() > 1000 && recent.last() == Some(&now), "{} samples", recent.len());
     assert!(recent.windows(2).all(|pair| pair[1] - pair[0] == STEP));
 }
 
-/// The trace of so long a run.
+/// Returns the trace of a run of this length.
 fn run(length: u64) -> Buffer {
     let mut memory = Buffer::new(SIZE);
     let geometry = Geometry::for_file(SIZE).expect("it fits");
@@ -111,7 +112,7 @@ fn peak_of_day_three_is_in_the_months_report() {
     let high = &timeline.series[0].high;
     let width = timeline.bin_ns;
     assert!(width < 6 * HOUR, "{width} ns wide");
-    // What is in one bin of the trace may be in two or three of the report.
+    // A bin of the trace may extend over two or three of the report.
     let bin = ((LARGE - timeline.start_ns) / width) as usize;
     assert_eq!((high[bin], high.iter().max()), (900 * MIB, Some(&(900 * MIB))));
     assert!(high.iter().filter(|bytes| **bytes == 900 * MIB).count() <= 3, "{high:?}");

@@ -22,7 +22,7 @@ fn succeeded(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// A coefficient of the law of a component.
+/// Returns a coefficient of a component's law.
 fn per_rank(document: &Value, component: &str) -> f64 {
     let growths = document["growths"].as_array().expect("components");
     let found = growths.iter().find(|growth| growth["name"] == component);
@@ -64,15 +64,15 @@ fn what_ranks_keep_for_each_of_their_peers_is_found() {
     }
 }
 
-/// An object every process has anyhow: loading it changes nothing.
+/// Returns an object that every process has anyway: loading it changes nothing.
 fn harmless() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").expect("maps");
     let line = maps.lines().find(|line| line.contains("/libc.so")).expect("a C library");
     line.split_ascii_whitespace().last().expect("its path").into()
 }
 
-/// A launcher that makes up the traces of the ranks. Each start is a line of `starts`; the first with four ranks waits
-/// for the end of its input when the traces are there.
+/// A launcher that generates the traces of the ranks. Each start adds a line to `starts`; the first
+/// start with four ranks waits for the end of its input once the traces exist.
 const LAUNCHER: &str = r#"
 echo "$1" >>starts
 "$MEMPROF" generate -o "$MEMPROF_DIR" --ranks "$1" --samples 20 --file-size 524288 2>generated
@@ -104,7 +104,7 @@ fn launcher_help_shows_place_of_the_rank_count() {
     assert!(!help.lines().any(|line| line.trim_start().starts_with("becomes")), "{help}");
 }
 
-/// The study without where it is.
+/// Returns the study without its folders.
 fn study(output: &Output) -> Value {
     let mut document: Value = serde_json::from_str(&succeeded(output)).expect("JSON");
     document.as_object_mut().expect("a study").remove("folders");

@@ -125,7 +125,7 @@ fn batched(mut act: impl FnMut()) -> f64 {
     median(&mut times)
 }
 
-/// Describes both populations of single calls: those that slept and those that did not.
+/// Describes both populations of single calls: calls that slept and calls that did not.
 fn populations(mut act: impl FnMut()) -> String {
     let times: Vec<f64> = (0..SINGLES)
         .map(|_| {

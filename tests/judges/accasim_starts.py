@@ -34,7 +34,7 @@ class Easy(EASYBackfilling):
 
 
 class Gap(FirstFit):
-    """First fit that holds jobs against the reservation, if there is one."""
+    """First fit that checks jobs against the reservation, if there is one."""
 
     def _compute_reservation_overlaps(self, e, cur_time, reserved_time, reserved_nodes):
         if reserved_time is not None and cur_time + e.expected_duration > reserved_time:
@@ -43,7 +43,7 @@ class Gap(FirstFit):
 
 
 class Conservative(SchedulerBase):
-    """Conservative backfilling in AccaSim's engine, which has none of its own.
+    """Conservative backfilling in AccaSim's engine, which has none.
 
     Each job has a reservation from its arrival on. After an early end, jobs move forward in order of arrival, each to its
     earliest instant beside all other reservations, in passes until none moves.
@@ -61,7 +61,7 @@ class Conservative(SchedulerBase):
         return self.name
 
     def earliest(self, now, job, at_most=None):
-        """The earliest start of a job beside the running ones and all reservations but its own."""
+        """Returns the earliest start of a job, given the running jobs and all reservations but its own."""
         changes = collections.Counter()
         free = self.processors
         for end, count in self.running.values():

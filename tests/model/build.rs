@@ -1,4 +1,4 @@
-//! Tells the shared sources that they are compiled for the model checker.
+//! Compiles the shared sources for the model checker.
 
 fn main() {
     println!("cargo:rustc-cfg=loom");

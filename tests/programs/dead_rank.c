@@ -1,5 +1,6 @@
-/* A rank is killed; the others have to get an error that names it. The survivors leave without
- * MPI_Finalize, which would wait for the dead. Usage: dead_rank barrier|between|create|unannounced */
+/* A rank is killed; the others must get an error that names it. The survivors leave without
+ * MPI_Finalize, which would wait for the dead rank.
+ * Usage: dead_rank barrier|between|create|unannounced */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -38,7 +39,7 @@ kill_when_asleep(void *unused)
     return NULL;
 }
 
-/* Kills the process as soon as a segment stands in the directory: create is half done then. */
+/* Kills the process as soon as a segment is in the directory: create is half done then. */
 static void *
 kill_when_segment_is_made(void *directory)
 {
@@ -86,7 +87,7 @@ main(int argc, char **argv)
         if (0 == rank) start(kill_when_segment_is_made);
         since = now();
         code = QUO_create(&q, MPI_COMM_WORLD);
-        /* Rank 0 is killed in its create or, rarely, lives on: then there is nothing to report. */
+        /* Rank 0 is killed in its create or, rarely, survives: then there is nothing to report. */
         if (QUO_SUCCESS == code) {
             printf("rank %d: lived on\n", rank);
             fflush(stdout);
@@ -105,12 +106,12 @@ main(int argc, char **argv)
     if (1 == rank) {
         if (0 == strcmp(where, "between")) raise(SIGKILL);
         start(kill_when_asleep);
-        /* Rank 2 keeps away from this barrier until rank 1 is gone, see below. */
+        /* Rank 2 does not enter this barrier until rank 1 is dead, see below. */
         QUO_barrier(q);
         abort();
     }
     if (0 == strcmp(where, "barrier") && 2 == rank) {
-        /* Comes only when rank 1 is no more: it cannot complete the barrier with it. */
+        /* Arrives only after rank 1 is dead, which therefore cannot complete the barrier. */
         int count = 0, *qids = NULL;
         do {
             if (QUO_SUCCESS != QUO_dead_qids(q, &count, &qids)) abort();

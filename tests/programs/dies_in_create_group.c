@@ -1,5 +1,5 @@
-/* Preloaded into a job, kills ranks in the middle of a collective call that makes a communicator: each rank of
- * MPI_COMM_WORLD whose number is in the file that DIES_IN_CREATE_GROUP names, as soon as there is one. */
+/* Preloaded into a job, kills ranks in the middle of a collective call that creates a communicator: each rank of
+ * MPI_COMM_WORLD that is listed in the file named by DIES_IN_CREATE_GROUP, as soon as the file exists. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A joiner is killed some microseconds after it has entered a resize: elastic_begin_death MICROSECONDS, on four processes
- * of which three are ranks. Each rank then ends the world and says how long that took, and the error. */
+/* A joiner is killed some microseconds after it has entered a resize: elastic_begin_death MICROSECONDS, on four
+ * processes, three of them ranks. Each rank then ends the world and prints how long that took, and the error. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -64,6 +64,6 @@ main(int argc, char **argv)
     code = QUO_world_end(world);
     printf("rank %d ends after %.3f s: %d %s\n", rank, now() - begin, code, QUO_last_error());
     fflush(stdout);
-    /* MPI would wait in MPI_Finalize for the one that is missing. */
+    /* MPI would wait in MPI_Finalize for the missing process. */
     _exit(0);
 }

@@ -1,4 +1,4 @@
-! A sparse matrix in compressed columns goes from each number of ranks to each other one and back:
+! A sparse matrix in compressed columns moves from each number of ranks to each other number and back:
 ! `mpirun -n 8 elastic_compressed`. Each rank checks its values and column pointers after each resize.
 module matrix
   use, intrinsic :: iso_c_binding
@@ -10,7 +10,7 @@ module matrix
   integer, parameter :: COLUMNS = 29
 
   integer, allocatable :: sizes(:)
-  ! The next of the sizes, and 1 if it has been asked for.
+  ! Index of the next size, and 1 if it has been requested.
   integer(c_int), target :: now(2) = [1, 0]
   integer(c_size_t) :: starts(COLUMNS + 1)
 

@@ -1,5 +1,5 @@
-! Does iterations until somebody ends it, and is told from outside to change its size, in a job of Slurm also onto
-! nodes of another one: `controlled NAME START FOLDER MOST`. In C: bindings-c/tests/elastic/controlled.c.
+! Iterates until it is told to stop, and takes requests from outside to change its size, in a Slurm job also onto
+! nodes of another job: `controlled NAME START FOLDER MOST`. In C: bindings-c/tests/elastic/controlled.c.
 program elastic_controlled
   use, intrinsic :: iso_c_binding
   use mpi
@@ -16,7 +16,7 @@ program elastic_controlled
   character(len=:), allocatable :: folder
 
   interface
-    ! Of C's library.
+    ! From the C library.
     function sched_yield() bind(c)
       import :: c_int
       integer(c_int) :: sched_yield
@@ -75,7 +75,7 @@ program elastic_controlled
       print '(a)', 'ready'
       flush (6)
     end if
-    ! Stands for the computation of an iteration, which leaves the cores to others here.
+    ! Stands for the computation of an iteration, without using a core.
     status = sched_yield()
     if (own_rank == 0) inquire (file=folder//'/stop', exist=over)
     call MPI_Bcast(over, 1, MPI_LOGICAL, 0, comm, mpi_code)

@@ -1,5 +1,5 @@
 /* A rank is killed before the world is made, or some microseconds after it has begun to make it:
- * elastic_create_death MICROSECONDS. Each of the others says how long the call took, and the error. */
+ * elastic_create_death MICROSECONDS. Each of the others prints how long the call took, and the error. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -51,6 +51,6 @@ main(int argc, char **argv)
     printf("rank %d creates for %.3f s: %d %s\n", rank, now() - begin, code, code ? QUO_last_error() : "");
     fflush(stdout);
     if (rank == VICTIM) pause();
-    /* MPI would wait in MPI_Finalize for the one that is missing. */
+    /* MPI would wait in MPI_Finalize for the missing rank. */
     _exit(0);
 }

@@ -1,20 +1,23 @@
-//! A world to which something happens: `mpirun -n 2 faults START MOST SECONDS FOLDER`. It does iterations until there
-//! is a file `stop` in FOLDER, and is told to change its size through the control socket in `sockets` there; events go
-//! to `events`. The program started for a growth is FOLDER/joiner with the same words, and has so many seconds to be
-//! ready; it is to come with `FAULTS_JOINER` in its environment.
+//! A world for fault injection: `mpirun -n 2 faults START MOST SECONDS FOLDER`. It iterates until
+//! there is a file `stop` in FOLDER, and takes requests to change its size through the control
+//! socket in `sockets` there; events go to `events`. A growth starts the program FOLDER/joiner with
+//! the same arguments, and its processes have SECONDS seconds to be ready; they must be started
+//! with `FAULTS_JOINER` in their environment.
 //!
-//! Each process says its number when it begins, so that others know which one to kill, and a started process puts its
-//! own into the file `started`. It waits as long as there is a file
+//! Each process prints its PID when it begins, so that a test knows which one to kill, and a
+//! started process writes its PID to the file `started`. A process waits while there is a file
 //!
 //! | file | where |
 //! |---|---|
-//! | `hold-start` | a process that was started, before it comes to its ready point |
+//! | `hold-start` | a started process, before it reaches its ready point |
 //! | `hold-R` | rank R, between two probes |
-//! | `hold-move` | a process that leaves, when its data are on their way |
-//! | `hold-joiner` | a process that joins, in the window |
+//! | `hold-move` | a leaver, while its data are being moved |
+//! | `hold-joiner` | a joiner, in the window |
 //!
-//! and says so. While there is a file `push-R`, rank R has a binding pushed in the world's context. With a file `slots` no more are started than the launcher has room for; with a file `alone` ranks probe without a word to each other. Whatever cannot go on says why, once,
-//! and ends the process.
+//! and prints that it waits. While there is a file `push-R`, rank R has a binding pushed in the
+//! world's context. With a file `slots` no more processes are started than the launcher has slots
+//! for; with a file `alone` the ranks probe without communication. A process that cannot continue
+//! prints why, once, and exits.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -32,7 +35,7 @@ use quo_mpi::communicator::ThreadLevel;
 
 type Failed = Box<dyn Error>;
 
-/// Elements of the array that goes along.
+/// Elements of the array that the world moves.
 const ELEMENTS: usize = 100_003;
 
 fn main() -> Result<(), Failed> {
@@ -43,7 +46,7 @@ fn main() -> Result<(), Failed> {
     let (start, most, seconds) = (start.parse()?, most.parse()?, seconds.parse()?);
     let folder = PathBuf::from(folder);
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
-    // A starter is not held: it is no joiner.
+    // A starter does not wait: it is no joiner.
     if std::env::var_os("FAULTS_JOINER").is_some() {
         std::fs::write(folder.join("started"), std::process::id().to_string())?;
         hold("start", &folder);
@@ -63,7 +66,7 @@ fn main() -> Result<(), Failed> {
     let ended = ended.and_then(|()| world.end().map_err(Failed::from));
     if let Err(error) = ended {
         println!("process {} ends with: {error}", std::process::id());
-        // MPI does not end without those who are missing.
+        // MPI does not end without the missing processes.
         std::process::exit(3);
     }
     drop(mpi);
@@ -113,7 +116,7 @@ fn lives(world: &mut World, folder: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A binding is pushed as long as there is a file.
+/// Keeps a binding pushed while there is a file.
 fn push_or_pop(world: &World, context: &Context, folder: &Path) -> Result<(), Failed> {
     let is_wanted = folder.join(format!("push-{}", world.rank())).exists();
     match (is_wanted, context.push_depth()) {
@@ -153,7 +156,7 @@ fn change(world: &mut World, folder: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// One line, so that lines of several processes do not mix.
+/// Prints one line, so that lines of several processes do not mix.
 fn say(world: &World, what: &str, more: impl std::fmt::Display) {
     let place = match world.communicator() {
         Some(all) => format!("rank {} of {}", all.rank(), all.size()),
@@ -162,7 +165,8 @@ fn say(world: &World, what: &str, more: impl std::fmt::Display) {
     println!("process {} {what}: {place}, epoch {}, {more}", std::process::id(), world.epoch());
 }
 
-/// A step of the program: rank 0 tells all ranks the orders that it sees, and no rank waits for one that has ended.
+/// Does one step of the program: rank 0 tells all ranks the requests that it sees, and no rank
+/// waits for a rank that has ended.
 fn goes_on(world: &World, context: Option<&Context>, folder: &Path) -> Result<bool, Failed> {
     let all = world.communicator().ok_or("no rank")?;
     let watch = || match context.map(Context::dead_node_ranks).unwrap_or_default() {
@@ -173,7 +177,7 @@ fn goes_on(world: &World, context: Option<&Context>, folder: &Path) -> Result<bo
         WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(Duration::from_secs(30)) };
     let stops = all.rank() == 0 && folder.join("stop").exists();
     let told = all.broadcast(vec![u8::from(!stops)], 0, &limits)?;
-    // Everybody's word, so that no rank runs ahead of others by more than an iteration.
+    // A barrier, so that no rank runs ahead of another by more than one iteration.
     all.barrier(&limits)?;
     Ok(told == [1])
 }
@@ -184,7 +188,7 @@ fn hold(where_it_is: &str, folder: &Path) {
         println!("process {} waits: {where_it_is}", std::process::id());
     }
     while file.exists() {
-        // Sleeps: another process removes the file, and tells nobody.
+        // Sleeps: another process removes the file, without notification.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

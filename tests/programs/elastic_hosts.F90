@@ -1,6 +1,6 @@
-! Goes from host to host, step by step: `hosts MOST HOSTS STEP...`. HOSTS is the option of that name, a step a kind of
+! Moves from host to host, step by step: `hosts MOST HOSTS STEP...`. HOSTS is the option of that name, a step a kind of
 ! request, a number of ranks, hosts to grow on and hosts to leave, '-' for none: 'grow 2 n2 -'. After each step rank 0
-! says on which node each rank is. In C: bindings-c/tests/elastic/hosts.c.
+! prints the node of each rank. In C: bindings-c/tests/elastic/hosts.c.
 program elastic_hosts
   use, intrinsic :: iso_c_binding
   use mpi

@@ -1,8 +1,8 @@
 /* An elastic job whose processes may be killed at any time: elastic_kills START MOST SEED STOP GUARD. Every step has a
- * collective call of MPI: a bare one where GUARD is 1 and the job has abort_on_death, else one that is given up after
- * 2 s. Rank 0 asks for a random size every few steps (for MOST where SEED is 0), until there is a file STOP.
- * Each process says "process NUMBER begins" first, "process NUMBER has MPI", "process NUMBER is there: RANK", "process NUMBER joins", and how it ends where something has gone
- * wrong. */
+ * collective call of MPI: without a limit where GUARD is 1 and the job has abort_on_death, otherwise with a limit of
+ * 2 s. Rank 0 requests a random size every few steps (MOST where SEED is 0), until there is a file STOP.
+ * Each process prints "process NUMBER begins" first, "process NUMBER has MPI", "process NUMBER is there: RANK",
+ * "process NUMBER joins", and how it ends after an error. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "quo-elastic.h"
 
-/* Whatever cannot go on ends the process: MPI would wait in MPI_Finalize for those who are missing. */
+/* Ends a process that cannot continue: MPI would wait in MPI_Finalize for the missing processes. */
 static void
 gives_up(const char *call, int code)
 {
@@ -33,7 +33,7 @@ draw(unsigned *state)
     return *state >> 16;
 }
 
-/* The maximum over the ranks, waited for without end only where the death of a rank ends the job. */
+/* Returns the maximum over the ranks; waits without a limit only where the death of a rank ends the job. */
 static int
 agree(MPI_Comm all, int own, int guard)
 {
@@ -48,14 +48,14 @@ agree(MPI_Comm all, int own, int guard)
     for (int begin = (int)time(NULL); (int)time(NULL) - begin <= 2;) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (done) return result;
-        // Sleeps: MPI tells of no event that a wait with a limit could take.
+        // Sleeps: MPI has no event on which to wait with a limit.
         nanosleep(&pause, NULL);
     }
     gives_up("MPI_Iallreduce", -1);
     return 1;
 }
 
-/* One step of the ranks; 0 at the end. */
+/* Does one step of the ranks; returns 0 at the end. */
 static int
 step(QUO_world world, unsigned *state, int most, const char *stop, int guard)
 {
@@ -70,7 +70,7 @@ step(QUO_world world, unsigned *state, int most, const char *stop, int guard)
         ends = access(stop, F_OK) == 0;
         if (++steps % 16 == 0) {
             const int size = *state ? 1 + (int)(draw(state) % (unsigned)most) : most;
-            /* One that is refused changes nothing. */
+            /* A refused request changes nothing. */
             (void)QUO_world_request(world, size, &request);
         }
     }
@@ -117,7 +117,7 @@ main(int argc, char **argv)
             int code;
             CHECK(QUO_world_begin(world));
             code = QUO_world_commit(world);
-            /* Given up by all, it has changed nothing. */
+            /* A resize aborted by all ranks has changed nothing. */
             if (code != QUO_SUCCESS && code != QUO_ERR_ABORTED) gives_up("commit", code);
             if (status == QUO_WORLD_JOINING) {
                 printf("process %ld joins\n", (long)getpid());

@@ -1,5 +1,5 @@
 ! The elastic world as one program in Rust, C and Fortran, which prints the same in each: options, requests, events,
-! a move beside other work, process sets, and resizes by them. Four processes, two of them parked at first.
+! a move in the background, process sets, and resizes by them. Four processes, two of them parked at first.
 ! In C: bindings-c/tests/elastic/languages.c; in Rust: elastic/examples/languages.rs.
 module languages_events
   use quo_elastic
@@ -159,7 +159,7 @@ contains
     one = merge(1, 0, truth)
   end function one
 
-  ! The procedure for events is replaced by another one, with data; nothing goes by unheard.
+  ! The event procedure is replaced by another one, with data; no event is lost.
   subroutine heard_events()
     call quo_world_probe(w, enters, ierr)
     call need(ierr)
@@ -191,7 +191,7 @@ contains
     own_sum = sum(vector)
   end function own_sum
 
-  ! What every rank says after a resize.
+  ! What every rank prints after a resize.
   subroutine say_world()
     real(c_double) :: mine, all
     integer(c_int) :: ranks
@@ -216,7 +216,7 @@ contains
       info%members, ':', members
   end subroutine say_set
 
-  ! On rank 0: the algebra of sets, hints, and values that lie at them.
+  ! On rank 0: the algebra of sets, hints, and values stored with them.
   subroutine sets()
     character(len=*), parameter :: others = 'mpi://app/parity/others', parts = 'mpi://app/parity/parts'
     integer(c_long_long) :: member, version, publisher
@@ -264,7 +264,7 @@ contains
     call right(ierr == QUO_ERR_TIMEOUT, 'what was withdrawn is there')
   end subroutine sets
 
-  ! On rank 0, while nobody probes.
+  ! On rank 0, while no rank probes.
   subroutine ask()
     type(quo_request_spec_t) :: spec
     integer(c_long_long) :: request, after
@@ -305,7 +305,7 @@ contains
     call right(ierr == QUO_ERR_NOT_FOUND, 'no such request')
   end subroutine ask
 
-  ! The window of a resize; in the first one the arrays move beside other work.
+  ! The window of a resize; in the first one the arrays move in the background.
   subroutine change(is_first, is_old)
     logical, intent(in) :: is_first, is_old
     integer(c_int) :: stay, leave, join, turn, node
@@ -413,7 +413,7 @@ contains
       .and. index(report, '"remaining_seconds"') == 0)
     print '(a,i0)', 'limits: ', &
       one(index(report, '"limits":{"min":2,"max":4,"allowed":{"one_of":[2,4]}}') > 0)
-    ! Is a notice.
+    ! A notice.
     call right(c_raise(SIGTERM) == 0, 'a signal')
     print '(a,i0)', 'reported: ', one(index(report, '"job":"parity"') > 0 .and. index(report, '"size":4') > 0)
   end subroutine events

@@ -1,7 +1,7 @@
 /* A loop in an elastic world, which the profiler looks for: `elastic_loops FOLDER common|apart`. Rank 0 computes for 2 ms
- * and the others for 6, then all meet: at one place in the program, or rank 0 at another than the others, so that no loop is
- * common to all. They go on until there is a file `stop` in the folder, where the control socket is, too. Each rank prints
- * the nanoseconds from the first meeting to the last, and those in meetings. */
+ * and the others for 6, then all meet: at one place in the program, or rank 0 at a different place, so that no loop is
+ * common to all. They continue until there is a file `stop` in the folder, where the control socket is, too. Each rank
+ * prints the nanoseconds from the first meeting to the last, and those in meetings. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdint.h>
@@ -37,7 +37,7 @@ static double compute(uint64_t nanoseconds)
     return sum;
 }
 
-/* A place of its own also where the compiler would join equal calls. */
+/* A separate place even where the compiler would merge equal calls. */
 static __attribute__((noinline)) void meet_elsewhere(const int *own, int *all, MPI_Comm comm)
 {
     MPI_Allreduce(own, all, 1, MPI_INT, MPI_MAX, comm);

@@ -1,6 +1,6 @@
 /* Reports its iterations and leaves the ratio of MPI to computing to the profiler: `elastic_measured FOLDER`. Rank 0
- * computes for 20 ms, the others three times as long, then all meet. Each ten iterations rank 0 reports, and prints what
- * it has read from the clock itself since the report before: nanoseconds in MPI and outside. After the third report it
+ * computes for 20 ms, the others three times as long, then all meet. Every ten iterations rank 0 reports, and prints what
+ * it has read from the clock since the report before: nanoseconds in MPI and outside. After the third report it
  * waits for a file `stop` in the folder, where its control socket is. */
 #define _GNU_SOURCE
 #include <mpi.h>

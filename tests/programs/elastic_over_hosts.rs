@@ -1,10 +1,12 @@
-//! Goes from host to host: `mpirun -n 1 over_hosts 8 "grow 2 on host1" "grow 2 on host2" "leave host1"`.
+//! Moves a world from host to host: `mpirun -n 1 over_hosts 8 "grow 2 on host1" "grow 2 on host2"
+//! "leave host1"`.
 //!
-//! The first word is how many ranks there may be, the others are steps as in a plan; `host NAME SLOTS` before them says
-//! how many processes a host takes, `listen FOLDER` opens a control socket there for the job `over_hosts`, and
-//! `hold FILE` waits until there is no such file on the first host. Rank 0 asks for one step after the other, and goes
-//! past one that cannot be had; `told` is whatever is asked for from outside. After each, every rank looks at its
-//! context, at its binding, and at its part of an array; rank 0 prints the places of the ranks.
+//! The first word is the maximum number of ranks, the others are steps as in a plan; before them,
+//! `host NAME SLOTS` sets how many processes a host takes, `listen FOLDER` opens a control socket
+//! there for the job `over_hosts`, and `hold FILE` waits while this file exists on the first host.
+//! Rank 0 requests one step after the other, and skips a step that is refused; `told` waits for a
+//! request from outside. After each step every rank checks its context, its binding, and its part
+//! of an array; rank 0 prints the hosts of the ranks.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
@@ -32,9 +34,9 @@ const ELEMENTS: usize = 100_003;
 /// One word of the list.
 enum Step {
     Ask(Request),
-    /// Others ask.
+    /// A request from outside.
     Told,
-    /// As long as there is such a file.
+    /// Waits while this file exists.
     Hold(PathBuf),
 }
 
@@ -108,7 +110,7 @@ fn main() -> Result<(), Failed> {
         if world.rank() == 0 {
             ask(&world, &steps, &mut step, &mut asked, &mut since);
         }
-        // A step of the program.
+        // One step of the program.
         let told = (step as u64).to_ne_bytes().to_vec();
         let told = world.communicator().ok_or("no rank")?.broadcast(told, 0, &limits())?;
         step = told.try_into().map_or(0, u64::from_ne_bytes) as usize;
@@ -128,7 +130,7 @@ fn limits() -> WaitLimits<'static> {
     WaitLimits::for_at_most(Duration::from_secs(60))
 }
 
-/// Rank 0 asks for the next step, and goes past one that cannot be had.
+/// Requests the next step on rank 0, and skips a step that is refused.
 fn ask(
     world: &World,
     steps: &[Step],
@@ -152,7 +154,7 @@ fn ask(
             Step::Hold(file) if file.exists() => {
                 println!("holds");
                 while file.exists() {
-                    // Sleeps: somebody removes the file; the other ranks wait for this one.
+                    // Sleeps: the file is removed from outside; the other ranks wait for this one.
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 continue;
@@ -172,7 +174,7 @@ fn ask(
     }
 }
 
-/// The ranks of each host, after all have looked.
+/// Returns the ranks of each host, after the checks of all ranks.
 fn check(world: &mut World, context: &Context, step: usize) -> Result<String, Failed> {
     let group = world.communicator().ok_or("no rank")?.group()?;
     let mut own = [0; NAME];
@@ -204,7 +206,7 @@ fn check(world: &mut World, context: &Context, step: usize) -> Result<String, Fa
     Ok(hosts.iter().map(tell).collect::<Vec<_>>().join(", "))
 }
 
-/// Every rank of the node is where it went.
+/// Checks that every rank of the node is bound to the core that it has pushed.
 fn bind(context: &Context) -> Result<(), Failed> {
     let topology = context.topology();
     let cores = topology.count(ObjectType::Pu);
@@ -219,7 +221,7 @@ fn bind(context: &Context) -> Result<(), Failed> {
     }
     for binding in &told.ranks {
         let right = topology.object(ObjectType::Pu, binding.node_rank % cores)?;
-        // Where there is one processor alone a rank is bound to it as launched.
+        // On a single processor the launcher already binds a rank to it.
         let why = matches!(binding.reason, Reason::Pushed | Reason::Launched(_));
         if binding.cpus.as_ref() != Some(&right.cpuset) || !why {
             return Err(format!("explain tells of another binding:\n{told}").into());
@@ -234,7 +236,7 @@ fn bind(context: &Context) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Returns the right value at a step, at an index.
+/// Returns the correct value of an element at a step.
 fn right(index: usize, step: usize) -> f64 {
     index as f64 * 0.5 + step as f64
 }
@@ -251,7 +253,7 @@ fn fill(world: &mut World, step: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-/// It has all its data from before the step, and gets those of after it.
+/// Checks that the rank has all its data from before the step, and sets the data of the next one.
 fn array(world: &mut World, step: usize) -> Result<(), Failed> {
     let array = world.data().array::<f64>(ARRAY)?;
     let lies = world.data().distribution(ARRAY)?;
@@ -260,7 +262,7 @@ fn array(world: &mut World, step: usize) -> Result<(), Failed> {
     for (offset, value) in world.data().local(array)?.iter().enumerate() {
         let Some((index, _)) = lies.origin(world.rank(), offset) else { continue };
         count += 1;
-        // The last step that was done; others were refused or failed.
+        // The last completed step; later steps were refused or failed.
         let found = value - right(index, 0);
         if *age.get_or_insert(found) != found || found > step as f64 {
             return Err(format!("element {index} is {value} at step {step}").into());

@@ -1,7 +1,8 @@
-//! Memory of a rank when it leaves, and while it sleeps: `mpirun -n 2 parked_memory 64`. Rank 1 has so many MiB of an
-//! array of the world, has freed as much again in small blocks, and is then parked. Rank 0 looks at its memory until
-//! that is much less, for half a minute at most, and calls it back. With `mpirun -n 2 parked_memory 64 300` all rest
-//! for so many milliseconds before it leaves, while it sleeps, and when it is back.
+//! Memory of a rank when it leaves, and while it is parked: `mpirun -n 2 parked_memory 64`. Rank 1
+//! has 64 MiB of an array of the world, has freed as much again in small blocks, and is then
+//! parked. Rank 0 watches its memory until it is much less, for half a minute at most, and calls it
+//! back. With `mpirun -n 2 parked_memory 64 300` all ranks rest for 300 ms before rank 1 leaves,
+//! while it is parked, and when it is back.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -20,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 fn main() -> Result<()> {
     let mebibytes: usize = std::env::args().nth(1).ok_or("how many MiB?")?.parse()?;
     let rest = std::env::args().nth(2).map_or(Ok(0), |word| word.parse())?;
-    // Sleeps: whoever looks at it from outside is to see it as it is then.
+    // Sleeps: an observer from outside must see the memory of this moment.
     let rest = || std::thread::sleep(Duration::from_millis(rest));
     let mpi = Mpi::initialize()?;
     let mut world = World::create(WorldOptions::new())?;
@@ -60,13 +61,14 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Frees so many MiB in blocks of 1 kB, but for the last, above which the allocator has nothing.
+/// Frees this many MiB in blocks of 1 kB, except the last block, above which the allocator has
+/// nothing.
 fn last_of_many(mebibytes: usize) -> Result<Vec<u8>> {
     let mut blocks: Vec<Vec<u8>> = (0..mebibytes << 10).map(|_| vec![1; 1000]).collect();
     Ok(blocks.pop().ok_or("no blocks")?)
 }
 
-/// A leaver, and its memory before.
+/// A leaver, and its memory before it leaves.
 struct Leaver {
     process: u64,
     held: usize,
@@ -98,14 +100,14 @@ fn change(world: &mut World) -> Result<Leaver> {
     Ok(Leaver { process: leaver[0], held: leaver[1] as usize })
 }
 
-/// Memory of a process.
+/// Returns the memory of a process.
 fn held(process: u64) -> Result<usize> {
     let pages = fs::read_to_string(format!("/proc/{process}/statm"))?;
     let resident: usize = pages.split(' ').nth(1).ok_or("no such column")?.parse()?;
     Ok(resident * rustix::param::page_size())
 }
 
-/// Returns its memory once that is no more than so much, or when the time is over.
+/// Returns the memory of a process once it is at most `enough`, or when the time is up.
 fn watch(process: u64, enough: usize) -> Result<usize> {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -113,7 +115,7 @@ fn watch(process: u64, enough: usize) -> Result<usize> {
         if holds <= enough || Instant::now() > deadline {
             return Ok(holds);
         }
-        // Sleeps: another process gives its memory back at a time of its own.
+        // Sleeps: another process returns its memory at an unknown time.
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,4 @@
-/* An array of 256 MiB over two ranks goes to four and back to two: `memprof run -- mpirun -n 4 elastic_peak`. */
+/* An array of 256 MiB moves from two ranks to four and back: `memprof run -- mpirun -n 4 elastic_peak`. */
 
 #include <mpi.h>
 #include <sched.h>
@@ -12,7 +12,7 @@ extern const memprof_hooks_t *memprof_hooks(uint32_t version) __attribute__((wea
 
 enum { ELEMENTS = 1 << 25 };
 
-/* The number of ranks now and the next one, and 1 if that has been asked for. */
+/* The current number of ranks and the next one, and 1 if that has been requested. */
 static struct state {
     int size, next, asked;
 } state = {0, 4, 0};
@@ -36,7 +36,7 @@ init(QUO_world w, int argc, char **argv, void **data)
     return 0;
 }
 
-/* On all ranks that there are; says what the profiler finds, as a program reports it. The next number is another one. */
+/* Runs on all ranks; reports what the profiler finds, as a program does. Then sets the next number. */
 static int
 hold(QUO_world w, void *data)
 {

@@ -1,4 +1,4 @@
-! A program of elements in one process without MPI, whose block asks for the communicator of the world: an error.
+! A program of elements in one process without MPI, whose block requests the world's communicator: an error.
 module asking
   use, intrinsic :: iso_c_binding
   use quo

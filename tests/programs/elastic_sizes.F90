@@ -1,5 +1,5 @@
-! A world goes through sizes, in Fortran: `elastic_sizes MOST START SIZE...`. After each change the content of its
-! arrays and the context that went along are checked on every rank.
+! A world works through sizes, in Fortran: `elastic_sizes MOST START SIZE...`. After each change the contents of its
+! arrays and the context that followed the change are checked on every rank.
 program elastic_sizes
   use, intrinsic :: iso_c_binding
 #ifdef USE_MPI_F08
@@ -129,7 +129,7 @@ contains
     print '(2a)', 'FAILED: ', what
   end subroutine right
 
-  !> What does not fit is refused with its code, and the world works on.
+  !> Invalid arguments are refused with the right code, and the world still works.
   subroutine refused()
     type(quo_array_spec_t) :: spec
     call quo_world_was_started(w, enters, ierr)

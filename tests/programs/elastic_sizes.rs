@@ -1,14 +1,17 @@
-//! Goes through a list of sizes: `mpirun -n 4 sizes 1 2 4 2 1`. For each it says how long the change took; `3!` is
-//! given up by its highest rank. At the end rank 0 prints the resources of the process, and those after the first two
-//! round trips, or after as many sizes as `ELASTIC_HELD` says.
+//! Works through a list of sizes: `mpirun -n 4 sizes 1 2 4 2 1`. For each size it prints how long
+//! the change took; `3!` is aborted by its highest rank. At the end rank 0 prints the resources of
+//! the process, and those after the first two round trips, or after the number of sizes in
+//! `ELASTIC_HELD`.
 //!
-//! With `ELASTIC_MOST=8` processes are started beyond those that were launched, up to eight, each growth as a unit;
-//! `ELASTIC_UNIT=1` makes a unit of each. With Open MPI 4, put `PMIX_MCA_gds=hash` before `mpirun` then.
+//! With `ELASTIC_MOST=8` processes are started beyond the launched ranks, up to eight, each growth
+//! as one spawn; `ELASTIC_UNIT=1` starts each process separately. With Open MPI 4, put
+//! `PMIX_MCA_gds=hash` before `mpirun` then.
 //! With `ELASTIC_EXACT=1` no more than the launcher has slots for.
-//! With `ELASTIC_HOST=NAME` they are started there.
+//! With `ELASTIC_HOST=NAME` processes are started on that host.
 //! With `ELASTIC_STARTER=0` rank 0 starts them itself on every MPI.
-//! With `ELASTIC_SAY=NAME` each process that was started says the value of this variable.
-//! With `ELASTIC_KEEP=1` every rank keeps a communicator of its own making in each world, and takes it along to its end.
+//! With `ELASTIC_SAY=NAME` each started process prints the value of this variable.
+//! With `ELASTIC_KEEP=1` every rank creates a communicator in each world, and keeps it to the end
+//! of the rank.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -101,7 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         if world.rank() == 0 {
             ask(&world, &turns, &mut turn, &mut asked, &mut since);
         }
-        // A step of the program.
+        // One step of the program.
         turn = step(&world, turn)?;
         if turn == turns.len() {
             break;
@@ -126,7 +129,7 @@ fn number(variable: &str) -> Result<Option<usize>, Box<dyn Error>> {
     Ok(std::env::var(variable).ok().map(|text| text.parse()).transpose()?)
 }
 
-/// Rank 0 asks for the next size, and goes past one that cannot be had.
+/// Requests the next size on rank 0, and skips a size that is refused.
 fn ask(
     world: &World,
     turns: &[Turn],
@@ -137,7 +140,7 @@ fn ask(
     let Some(requests) = world.requests() else { return };
     let of_it = |event: &Event| event.is_end() && event.request.map(|id| id.0) == *asked;
     if let Some(end) = asked.and_then(|_| requests.events(0).into_iter().find(of_it)) {
-        // No rank has seen anything of it.
+        // No rank has noticed the failed request.
         println!("failed: {}", end.cause.map_or(String::new(), |cause| cause.to_string()));
         (*asked, *turn) = (None, *turn + 1);
     }
@@ -153,7 +156,7 @@ fn ask(
     }
 }
 
-/// All ranks have the turn of rank 0 afterwards.
+/// Gives all ranks the turn of rank 0.
 fn step(world: &World, turn: usize) -> Result<usize, Box<dyn Error>> {
     let current = world.communicator().ok_or("no rank")?;
     let limits = WaitLimits::for_at_most(Duration::from_secs(30));
@@ -161,15 +164,15 @@ fn step(world: &World, turn: usize) -> Result<usize, Box<dyn Error>> {
     Ok(told.try_into().map_or(0, u64::from_ne_bytes) as usize)
 }
 
-/// A launcher may collect ended processes only with the job (Hydra does): such a one is no process
-/// any more.
+/// Returns true if a process has not ended. A zombie has ended: some launchers reap processes only
+/// at the end of the job (Hydra does).
 fn is_alive(process: u64) -> bool {
     let state = fs::read_to_string(format!("/proc/{process}/stat"));
-    // Behind the name, which may have anything in it.
+    // After the name, which may contain any text.
     state.is_ok_and(|text| !text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
 }
 
-/// Waits until started processes that left are gone, while the others are still here.
+/// Waits until started processes that left are gone, while the others are still running.
 fn wait_for_ends(ended: &[u64]) -> Result<(), Box<dyn Error>> {
     let limit = Instant::now() + Duration::from_secs(30);
     for process in ended {
@@ -177,7 +180,7 @@ fn wait_for_ends(ended: &[u64]) -> Result<(), Box<dyn Error>> {
             if Instant::now() > limit {
                 return Err(format!("process {process} has left and not ended").into());
             }
-            // Sleeps: a process that ends tells nobody.
+            // Sleeps: the end of a process is not announced.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -185,7 +188,7 @@ fn wait_for_ends(ended: &[u64]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The processes that end with it.
+/// Changes the size; returns the processes that end with the change.
 fn change(
     world: &mut World,
     turns: &[Turn],
@@ -227,7 +230,7 @@ fn change(
     }
 }
 
-/// All ranks are there, in order, also in the context that went along.
+/// Checks that all ranks are there in order, also in the context that followed the change.
 fn check(world: &World, context: &Context) -> Result<(), Box<dyn Error>> {
     if (context.rank(), context.size()) != (world.rank(), world.size()) {
         return Err("the context has other ranks than the world".into());
@@ -240,7 +243,7 @@ fn check(world: &World, context: &Context) -> Result<(), Box<dyn Error>> {
     if all == right { Ok(()) } else { Err("ranks are missing".into()) }
 }
 
-/// Open files, mappings, threads, resident KiB, and the number of the world's communicator.
+/// Returns open files, mappings, threads, resident KiB, and the number of the world's communicator.
 fn holdings(world: &World) -> Result<String, Box<dyn Error>> {
     let count = |folder: &str| fs::read_dir(folder).map(Iterator::count);
     let (files, threads) = (count("/proc/self/fd")?, count("/proc/self/task")?);

@@ -1,4 +1,4 @@
-/* A program of elements that grows to two ranks; the one that joins is killed while its parent waits for it. */
+/* A program of elements that grows to two ranks; the joiner is killed while its parent waits for it. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -62,6 +62,6 @@ main(int argc, char **argv)
     code = QUO_program_run(&program, &options, argc, argv);
     printf("ended with %d after %d steps: %s\n", code, steps, QUO_last_error());
     fflush(stdout);
-    /* MPI_Finalize would wait for the dead. */
+    /* MPI_Finalize would wait for the dead joiner. */
     _exit(QUO_SUCCESS != code);
 }

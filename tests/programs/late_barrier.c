@@ -1,5 +1,5 @@
-/* Preloaded: rank 0 leaves no barrier of MPI between the begin of the world's event log, the file LATE_BARRIER_LOG, and the
- * event that a resize has been granted. So the first probe of the program is one that finds a resize. */
+/* Preloaded: rank 0 leaves no MPI barrier between the beginning of the world's event log, the file LATE_BARRIER_LOG, and
+ * the event that a resize has been granted. So the program's first probe finds a resize. */
 
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
@@ -10,7 +10,7 @@
 
 enum { MOST_TRIES = 30000 };
 
-/* 1 if there is no log yet, or one with the event. */
+/* Returns 1 if there is no log yet, or one with the event. */
 static int
 may_go_on(const char *path)
 {
@@ -30,7 +30,7 @@ MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
     const char *path = getenv("LATE_BARRIER_LOG");
     int rank, tries = 0;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    // Sleeps: the event is a line in a file, which tells nobody.
+    // Sleeps: the event is a line in a file, without notification.
     while (0 == rank && NULL != path && !may_go_on(path) && ++tries < MOST_TRIES) nanosleep(&millisecond, NULL);
     return PMPI_Ibarrier(comm, request);
 }

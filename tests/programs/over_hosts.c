@@ -1,9 +1,9 @@
-/* A context over several hosts: each rank tells what it sees, on one line.
+/* A context over several hosts: each rank prints what it sees on one line.
  *
  * over_hosts facts [COLOURS]   of the ranks with the same character, '-' for none
- * over_hosts meet FILE         the same, when FILE is there
- * over_hosts create FILE       what create answers when FILE is there; also written to FILE.RANK
- * over_hosts barriers FILE     barriers until FILE is there, then more; told in FILE.RANK
+ * over_hosts meet FILE         the same, when FILE exists
+ * over_hosts create FILE       the result of create when FILE exists; also written to FILE.RANK
+ * over_hosts barriers FILE     barriers until FILE exists, then more; result in FILE.RANK
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -40,12 +40,12 @@ wait_for(const char *file)
 {
     const struct timespec moment = {0, 5 * 1000 * 1000};
     while (0 != access(file, F_OK)) {
-        // Sleeps: between two looks for a file that another process makes.
+        // Sleeps: between two looks for a file that another process creates.
         nanosleep(&moment, NULL);
     }
 }
 
-/* For whoever looks at this host from outside: the launcher may be gone by then. */
+/* Leaves a note for observers from outside: the launcher may be gone by then. */
 static void
 leave_note(const char *file, const char *text)
 {
@@ -60,7 +60,7 @@ leave_note(const char *file, const char *text)
     if (0 != rename(hidden, name)) abort();
 }
 
-/* Each node passes its barrier while all nodes after it are kept away from theirs. */
+/* Each node passes its barrier before any later node enters its own. */
 static void
 barriers_one_node_after_the_other(QUO_context q, MPI_Comm comm, int qid)
 {
@@ -79,7 +79,7 @@ barriers_one_node_after_the_other(QUO_context q, MPI_Comm comm, int qid)
     MPI_Comm_free(&leaders);
 }
 
-/* Whether what each rank of the node writes is what every other one reads. */
+/* Returns true if every rank of the node reads what each other rank writes. */
 static int
 memory_is_shared(QUO_context q, int qid, int nqids)
 {
@@ -176,7 +176,7 @@ go_on(const char *file)
     volatile int *seen;
     int qid, code = QUO_SUCCESS;
     char text[1024];
-    /* A launcher that loses a host ends the ranks of the others; these want to be seen first. */
+    /* A launcher that loses a host ends the ranks of the others; these must leave their notes first. */
     signal(SIGTERM, SIG_IGN);
     require(QUO_create(&q, MPI_COMM_WORLD), "create");
     require(QUO_id(q, &qid), "id");
@@ -193,7 +193,7 @@ go_on(const char *file)
     for (int i = 0; i < 1000 && QUO_SUCCESS == code; ++i) code = QUO_barrier_timed(q, 20.0);
     snprintf(text, sizeof(text), "barriers: %d: %s\n", code, QUO_last_error());
     leave_note(file, text);
-    /* Their other host may be gone: nothing of MPI would come to an end. */
+    /* The other host may be gone: no call of MPI would end. */
     require(QUO_xpm_free(xpm), "xpm_free");
     require(QUO_free(q), "free");
     leave_note(file, text);

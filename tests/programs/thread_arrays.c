@@ -1,11 +1,11 @@
 /*
- * A sum by threads that have a place each in an array, on rank 0, while rank 1 waits in MPI_Barrier: for `quo-run`, of
- * which the program knows nothing. As many programs do, it sizes the array by omp_get_max_threads and adds all places up:
- * with more or fewer threads than that the sum is another one.
+ * A sum by threads with one array element each, on rank 0, while rank 1 waits in MPI_Barrier: an unmodified program for
+ * `quo-run`. Like many programs, it sizes the array by omp_get_max_threads and adds all elements: with more or fewer
+ * threads the sum differs.
  *
  *     thread_arrays THREADS
  *
- * Rank 0 prints the sum, the number that it was told, the fewest and the most threads of its teams, and the most CPUs
+ * Rank 0 prints the sum, the number returned by OpenMP, the fewest and the most threads of its teams, and the most CPUs
  * that a thread could use.
  */
 #define _GNU_SOURCE

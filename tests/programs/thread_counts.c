@@ -1,14 +1,13 @@
 /*
- * Numbers of threads of regions on rank 0, while rank 1 waits in MPI_Barrier: for `quo-run`, of which the program knows
- * nothing.
+ * Numbers of threads of regions on rank 0, while rank 1 waits in MPI_Barrier: an unmodified program for `quo-run`.
  *
- *     thread_counts asks     asks for its number of threads first, as programs do that cut their work by it
- *     thread_counts clause   gives each region its number
+ *     thread_counts asks     queries its number of threads first, like programs that divide their work by it
+ *     thread_counts clause   sets the number of each region
  *     thread_counts free     leaves the number to OpenMP, until a region has more than one thread
  *     thread_counts dies     as free, and then ends by a signal
- *     thread_counts thread   as free, and rank 1 begins MPI in another thread, without the variable of quo-run
+ *     thread_counts thread   as free, and rank 1 initialises MPI on another thread, without the variable of quo-run
  *
- * Rank 0 prints the fewest and the most threads of all regions, and the number that it was told.
+ * Rank 0 prints the fewest and the most threads of all regions, and the number returned by OpenMP.
  */
 #include <mpi.h>
 #include <omp.h>
@@ -57,7 +56,7 @@ static void *begin(void *unused)
     return unused;
 }
 
-/* Of Open MPI, or of another. */
+/* By Open MPI's variable, or by other MPIs'. */
 static int is_rank_1(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");

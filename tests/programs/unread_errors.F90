@@ -1,5 +1,5 @@
-! A phase that is never ended, or a phase and a context that their owners free, without a code that is read; the first
-! argument says which.
+! A phase that is never ended, or a phase and a context that their owners free, without reading any code; the first
+! argument selects one.
 program unread_errors
   use mpi
   use quo

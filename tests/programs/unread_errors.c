@@ -1,4 +1,4 @@
-/* Programs that are wrong without noticing, and programs that are right; the first argument says which. */
+/* Programs that do not notice their errors, and correct programs; the first argument selects one. */
 #include "quo.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Meets a libquo that was built for the MPI of this program (`which_mpi works`) or for another one
- * (`which_mpi refused`). Every rank prints one line, `ok` first when all is as it should be. */
+/* Calls a libquo that was built for the MPI of this program (`which_mpi works`) or for another one
+ * (`which_mpi refused`). Every rank prints one line, which begins with `ok` if all results are right. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ refused(void)
     expect("QUO_free", QUO_free(NULL), QUO_SUCCESS);
 }
 
-/* The communicator as a whole register: where it is an int, with rubbish beside it. */
+/* The communicator as a whole register: where it is an int, with garbage in the upper half. */
 typedef int create_by_register(QUO_context *, uint64_t);
 
 static void

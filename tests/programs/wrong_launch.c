@@ -1,4 +1,4 @@
-/* Contexts over one rank and over all, and in a process that was spawned alone; the first argument says which. */
+/* Contexts over one rank and over all, and in a process that was spawned alone; the first argument selects one. */
 #include "quo.h"
 
 #include <stdio.h>

@@ -10,28 +10,28 @@ use memprof_trace::write::ComponentSample;
 
 const MEBI: f64 = 1024.0 * 1024.0;
 
-/// A trace and where it was read.
+/// A trace and its path.
 #[derive(Debug)]
 pub struct Books {
-    /// As read.
+    /// The trace as read.
     pub trace: Trace,
     name: String,
 }
 
-/// Which components a sum is over.
+/// Selects the components of a sum.
 pub type Which = fn(Class) -> bool;
 
-/// Memory of the application, and of MPI.
+/// Memory of the application.
 pub const APPLICATION: Which = |class| class.group() == "application";
-/// See [`APPLICATION`].
+/// Memory of MPI.
 pub const MPI: Which = |class| class.group() == "mpi";
 
 impl Books {
-    /// Reads a trace, in which nothing may be damaged.
+    /// Reads a trace that must be undamaged.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or not all of it.
+    /// The trace cannot be read completely.
     pub fn open(path: &Path) -> Result<Books> {
         let trace = Trace::open(path).with_context(|| path.display().to_string())?;
         let name = path.display().to_string();
@@ -39,51 +39,52 @@ impl Books {
         Ok(Books { trace, name })
     }
 
-    /// The last summary.
+    /// Returns the last summary.
     ///
     /// # Errors
     ///
-    /// The process ended before there was one.
+    /// The process ended before its first summary.
     pub fn summary(&self) -> Result<&Summary> {
         self.trace.summary.as_ref().with_context(|| format!("{}: no summary", self.name))
     }
 
-    /// Class of a component, by its number.
+    /// Returns the class of a component, by its number.
     #[must_use]
     pub fn class(&self, component: u16) -> Class {
         self.trace.component(usize::from(component)).map_or(Class::Unattributed, |row| row.class())
     }
 
-    /// Samples that looked at everything.
+    /// Returns the samples that looked at everything.
     pub fn full(&self) -> impl Iterator<Item = (&Sample, &[ComponentSample])> {
         self.trace.history.samples().filter(|(sample, _)| sample.flags & sample::FULL != 0)
     }
 
-    /// Resident bytes of some components in one sample.
+    /// Returns the resident bytes of some components in one sample.
     #[must_use]
     pub fn resident(&self, rows: &[ComponentSample], which: Which) -> u64 {
         let those = rows.iter().filter(|row| which(self.class(row.component)));
         those.map(|row| row.resident).sum()
     }
 
-    /// The most that the kernel said to be resident at any sample, also at those that looked at nothing else.
+    /// Returns the most that the kernel reported as resident at any sample, including samples that
+    /// looked at nothing else.
     #[must_use]
     pub fn seen(&self) -> u64 {
         let samples = self.trace.history.samples();
         samples.map(|(sample, _)| sample.kernel_resident).max().unwrap_or(0)
     }
 
-    /// The greatest sum of the resident memory of some components, over all samples.
+    /// Returns the greatest sum of the resident memory of some components over all samples.
     #[must_use]
     pub fn peak(&self, which: Which) -> u64 {
         self.full().map(|(_, rows)| self.resident(rows, which)).max().unwrap_or(0)
     }
 
-    /// The greatest that some components owned, and had resident, during a phase.
+    /// Returns the most that some components owned, and had resident, during a phase.
     ///
     /// # Errors
     ///
-    /// There is no such phase, or nothing is known of it.
+    /// There is no such phase, or it has no figures.
     pub fn phase_peaks(&self, name: &str, which: Which) -> Result<(u64, u64)> {
         let phases = &self.trace.phases;
         let phase = phases.iter().find(|phase| phase.row.name.to_string() == name);
@@ -96,7 +97,7 @@ impl Books {
         Ok(those.fold((0, 0), |sum, (_, peak)| (sum.0 + peak.owned, sum.1 + peak.resident)))
     }
 
-    /// Bytes of the objects of some components.
+    /// Returns the bytes of the objects of some components.
     #[must_use]
     pub fn image(&self, which: Which) -> u64 {
         let objects = self.trace.objects.iter().map(|object| &object.row);
@@ -104,7 +105,7 @@ impl Books {
         those.map(|object| object.size).sum()
     }
 
-    /// The sum of the most that each of some components ever owned.
+    /// Returns the sum of the owned peaks of some components.
     ///
     /// # Errors
     ///
@@ -114,13 +115,13 @@ impl Books {
         Ok(rows.filter(|row| which(self.class(row.0 as u16))).map(|row| row.1.owned_peak).sum())
     }
 
-    /// Texts of the notes.
+    /// Returns the texts of the notes.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.trace.notes.iter().map(|note| note.row.text.to_string()).collect()
     }
 
-    /// All components, for a failure message.
+    /// Returns a table of all components, for a failure message.
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!("{}\n", self.name);
@@ -144,7 +145,7 @@ impl Books {
         text + &format!("  notes {:?}\n", self.notes())
     }
 
-    /// The run went through its end: MPI began and ended, the process said goodbye.
+    /// Checks that the run is complete: MPI began and ended, and the process closed its trace.
     ///
     /// # Errors
     ///
@@ -161,9 +162,10 @@ impl Books {
         Ok(self)
     }
 
-    /// Until a process ended, at `end` by the clock of the machine, there was never more than a second without a
-    /// sample, and the summary is no older. `excused` gives the time between two moments of that clock in which the
-    /// profiler's thread could not run: it counts in gaps that it lies in, and in no other.
+    /// Checks that until a process ended, at `end` by the machine's clock, there was never more
+    /// than a second without a sample, and that the summary is no older. `excused` returns the time
+    /// between two moments of that clock in which the profiler's thread could not run, and counts
+    /// only within the gap.
     ///
     /// # Errors
     ///
@@ -192,12 +194,13 @@ impl Books {
         Ok(self)
     }
 
-    /// Samples that the program asked for.
+    /// Returns the samples that the program requested.
     pub fn asked(&self) -> impl Iterator<Item = (&Sample, &[ComponentSample])> {
         self.full().filter(|(sample, _)| sample.flags & sample::ASKED != 0)
     }
 
-    /// Functions of MPI that the main thread was in at the peak of the process or of a component.
+    /// Returns the functions of MPI in which the main thread was at the peak of the process or of a
+    /// component.
     #[must_use]
     pub fn functions_at_peaks(&self) -> Vec<String> {
         let Some(summary) = &self.trace.summary else { return Vec::new() };
@@ -206,7 +209,7 @@ impl Books {
         fields.filter_map(|field| self.trace.function(field)).collect()
     }
 
-    /// The profiler itself has 8 MiB at most, beside its bytes at each block.
+    /// Checks that the profiler itself has 8 MiB at most, not counting its bytes at each block.
     ///
     /// # Errors
     ///
@@ -220,11 +223,12 @@ impl Books {
         Ok(self)
     }
 
-    /// In every sample all bytes found have an owner, and nearly none of them is nobody.
+    /// Checks that in every sample the owners add up to all bytes found, and nearly no byte is
+    /// unattributed.
     ///
     /// # Errors
     ///
-    /// The first sample in which that does not hold.
+    /// The first sample that violates this.
     pub fn expect_closed_books(&self) -> Result<&Books> {
         let mut gaps = Vec::new();
         for (sample, rows) in self.full() {
@@ -248,18 +252,18 @@ impl Books {
             gaps.push(gap as f64 / sample.kernel_resident.max(1) as f64);
         }
         ensure!(!gaps.is_empty(), "no full sample\n{}", self.table());
-        // The process runs on while it is looked at, so single samples may be off.
+        // The process runs during a look, so single samples may be off.
         gaps.sort_by(f64::total_cmp);
         let median = gaps[gaps.len() / 2];
         ensure!(median < 0.01, "{:.2} % off the kernel's total\n{}", median * 100.0, self.table());
         self.expect_small_tool()?.expect_phases_within_the_process()?.expect_no_more_than_owned()
     }
 
-    /// No phase had more resident than the process, or than its components together; the phase in which the
-    /// process had most had all of that.
+    /// Checks that no phase had more resident than the process, or than its components together,
+    /// and that the phase of the process's peak had all of that.
     fn expect_phases_within_the_process(&self) -> Result<&Books> {
         let head = &self.summary()?.head;
-        // Of who was killed, rows and peaks may be of different moments.
+        // Rows and peaks of a killed process may be of different moments.
         let phases = if self.trace.has(flags::CLOSED) { &self.trace.phases[..] } else { &[] };
         for phase in phases {
             let total = u64::from(phase.row.resident_kib) << 10;
@@ -280,9 +284,9 @@ impl Books {
         Ok(self)
     }
 
-    /// In no sample is more resident than was owned at most: in blocks, in mappings, or as code and data of objects;
-    /// and in the last one no more than is owned then. Blocks of one page may be counted up to whole pages, by the
-    /// error that the trace names.
+    /// Checks that no sample has more resident than the owned peak: in blocks, in mappings, and as
+    /// code and data of objects; and that the last one has no more than is owned then. Blocks of
+    /// one page may be counted as whole pages, within the error that the trace states.
     fn expect_no_more_than_owned(&self) -> Result<&Books> {
         let summary = self.summary()?;
         for (sample, rows) in self.full() {
@@ -292,15 +296,16 @@ impl Books {
                 let objects = self.trace.objects.iter().map(|object| &object.row);
                 let images = objects.filter(|object| object.component as usize == index);
                 let images: u64 = images.map(|object| object.size).sum();
-                // A library that was closed while it was being looked at has no row that says how large it was.
+                // A library that was closed during the look has no row with its size.
                 if images == 0 && matches!(class, Class::AppLibrary | Class::MpiDependency) {
                     continue;
                 }
                 let last = sample.flags & sample::LAST != 0;
                 let owned = if last { found.owned } else { row.owned_peak };
-                // Blocks count by the byte, and their pages by the bytes that blocks have there; all else
-                // is whole pages in both. Only a peak is owned at every moment: at the end, threads that MPI
-                // leaves may free between the walk and the sums, which is what they have at hand.
+                // Blocks count by the byte, and their pages by the bytes of blocks in them;
+                // everything else is whole pages on both sides. Only a peak is an upper bound at
+                // every moment: at the end, threads that MPI leaves may free pending amounts
+                // between the walk and the sums.
                 let between = if last { 64 * 1024 } else { 0 };
                 let allowed = owned + images + row.error + between;
                 ensure!(

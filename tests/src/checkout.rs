@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::library::{HOW_TO_BUILD, Library};
 
-/// The checkout and the build folder this test program lies in.
+/// The checkout, and the build folder that contains this test program.
 #[derive(Clone, Debug)]
 pub struct Checkout {
     root: PathBuf,
@@ -15,8 +15,8 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// Finds both. The variable `QUO_TESTS_BUILD` names another build folder: one for another MPI, which
-    /// makes no difference to test programs.
+    /// Finds the checkout and the build folder. The variable `QUO_TESTS_BUILD` names another build
+    /// folder: one for another MPI, on which test programs do not depend.
     ///
     /// # Errors
     ///
@@ -33,26 +33,26 @@ impl Checkout {
         Ok(Checkout { root, build })
     }
 
-    /// The folder of the workspace.
+    /// Returns the folder of the workspace.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder that cargo builds into.
+    /// Returns the folder that cargo builds into.
     #[must_use]
     pub fn build_folder(&self) -> &Path {
         &self.build
     }
 
-    /// A program that cargo has built.
+    /// Returns a program that cargo has built.
     ///
     /// # Errors
     ///
-    /// It has not.
+    /// The program is not built.
     pub fn program(&self, name: &str) -> Result<PathBuf> {
         let mut file = self.build.join(name);
-        // What knows no MPI is built once, beside the test programs.
+        // Programs without MPI are built once, next to the test programs.
         if let Ok(executable) = std::env::current_exe()
             && let Some(own) = executable.ancestors().nth(2)
             && !file.exists()
@@ -65,10 +65,10 @@ impl Checkout {
         Ok(file)
     }
 
-    /// Copies a program that cargo has built to `place`, where another user may start it.
+    /// Copies a program that cargo has built to `place`, where another user can start it.
     ///
-    /// Another process writes the copy: a child that another test forks meanwhile would keep a file of this
-    /// process open for writing, and nobody could execute it.
+    /// Another process writes the copy: a child that another test forks in the meantime would keep
+    /// a file of this process open for writing, and the file could not be executed.
     ///
     /// # Errors
     ///
@@ -81,21 +81,21 @@ impl Checkout {
         Ok(())
     }
 
-    /// The libquo that cargo has built.
+    /// Returns the libquo that cargo has built.
     ///
     /// # Errors
     ///
-    /// It has not.
+    /// libquo is not built.
     pub fn library(&self) -> Result<Library> {
         Library::as_built(&self.root.join("bindings-c/include"), &self.build.join("libquo_c.so"))
     }
 
     /// Compiles a C program of the checkout against its own libquo, into `folder`. All warnings are
-    /// errors; `flags` come last, so that libraries can be among them.
+    /// errors; `flags` are last, so that they may include libraries.
     ///
     /// # Errors
     ///
-    /// libquo is not built, or the compiler complains: all it said is in the error.
+    /// libquo is not built, or the compilation fails; the error has the compiler's output.
     pub fn compile_c(&self, source: &str, folder: &Path, flags: &[&str]) -> Result<PathBuf> {
         let source = self.root.join(source);
         let program = folder.join(source.file_stem().context("a source without a name")?);

@@ -3,28 +3,29 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The C compiler wrapper: the one that `MPICC` names, else that of `MPI_HOME`, else `mpicc`.
+/// Returns the C compiler wrapper: the one that `MPICC` names, else that of `MPI_HOME`, else
+/// `mpicc`.
 #[must_use]
 pub fn mpicc() -> OsString {
     let of_home = || Some(Path::new(&named("MPI_HOME")?).join("bin/mpicc").into_os_string());
     named("MPICC").or_else(of_home).unwrap_or_else(|| "mpicc".into())
 }
 
-/// The C++ compiler wrapper of the same MPI: the one that `MPICXX` names, else the sibling of
-/// [`mpicc`].
+/// Returns the C++ compiler wrapper of the same MPI: the one that `MPICXX` names, else the sibling
+/// of [`mpicc`].
 #[must_use]
 pub fn mpicxx() -> OsString {
     named("MPICXX").unwrap_or_else(|| sibling(&mpicc(), "mpicxx"))
 }
 
-/// The Fortran compiler wrapper of the same MPI: the one that `MPIFC` names, else the sibling of
-/// [`mpicc`]. Some installations have none.
+/// Returns the Fortran compiler wrapper of the same MPI: the one that `MPIFC` names, else the
+/// sibling of [`mpicc`]. Some installations have none.
 #[must_use]
 pub fn mpifort() -> OsString {
     named("MPIFC").unwrap_or_else(|| sibling(&mpicc(), "mpifort"))
 }
 
-/// The launcher of the same MPI: the one that `QUO_TESTS_MPIRUN` names, else the sibling of
+/// Returns the launcher of the same MPI: the one that `QUO_TESTS_MPIRUN` names, else the sibling of
 /// [`mpicc`].
 #[must_use]
 pub fn mpirun() -> OsString {
@@ -35,8 +36,8 @@ fn named(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// `mpicc.mpich` has the siblings `mpicxx.mpich` and `mpifort.mpich`. Beside a compiler of another
-/// name lie the others under their usual ones.
+/// Returns a sibling of a compiler wrapper: `mpicc.mpich` has the siblings `mpicxx.mpich` and
+/// `mpifort.mpich`. A compiler of another name has siblings with the usual names in its folder.
 fn sibling(mpicc: &OsStr, name: &str) -> OsString {
     let file = Path::new(mpicc).file_name().unwrap_or_default().to_string_lossy();
     let file = match file.contains("mpicc") {
@@ -46,8 +47,8 @@ fn sibling(mpicc: &OsStr, name: &str) -> OsString {
     Path::new(mpicc).with_file_name(file).into_os_string()
 }
 
-/// The Python interpreter of `cargo xtask setup`, with mpi4py and NumPy: in the build folder that the test program lies
-/// in, or in one above it. None where it was not fetched.
+/// Returns the Python interpreter of `cargo xtask setup`, with mpi4py and NumPy: in the build
+/// folder of the test program, or in one above it. Returns `None` if it was not fetched.
 #[must_use]
 pub fn python_tools() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;

@@ -1,4 +1,4 @@
-//! C++ programs against a libquo: with the MPI's wrapper, around the compiler that a test asks for.
+//! C++ programs against a libquo: with the MPI's wrapper around the compiler of a test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +9,11 @@ use crate::checkout::Checkout;
 use crate::compilers::mpicxx;
 use crate::library::{Library, run_compiler};
 
-/// Warnings that our C++ has to pass.
+/// Warnings that the project's C++ has to pass.
 pub const CXX_WARNINGS: &[&str] =
     &["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"];
 
-/// Variables that tell the wrappers of Open MPI, MPICH and Intel MPI which compiler to call.
+/// Variables by which the wrappers of Open MPI, MPICH and Intel MPI select the compiler.
 const COMPILER_VARIABLES: [&str; 3] = ["OMPI_CXX", "MPICH_CXX", "I_MPI_CXX"];
 
 /// Returns true if a compiler is on this machine.
@@ -22,12 +22,12 @@ pub fn has_compiler(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The MPI's C++ wrapper around a compiler, with [`CXX_WARNINGS`] for everything but MPI's own
-/// headers: they may hold C++ bindings of another age.
+/// Returns the MPI's C++ wrapper around a compiler, with [`CXX_WARNINGS`] for everything except
+/// MPI's own headers, which may contain outdated C++ bindings.
 ///
 /// # Errors
 ///
-/// The wrapper does not tell its compiler.
+/// The wrapper does not show its compiler's options.
 pub fn cxx_compiler(compiler: &str) -> Result<Command> {
     let mut command = Command::new(mpicxx());
     command.envs(COMPILER_VARIABLES.map(|variable| (variable, compiler)));
@@ -36,25 +36,25 @@ pub fn cxx_compiler(compiler: &str) -> Result<Command> {
 
     let mut command = Command::new(mpicxx());
     command.envs(COMPILER_VARIABLES.map(|variable| (variable, compiler)));
-    // A folder that is named both ways is a system folder.
+    // A folder given by both options is a system folder.
     for folder in shown.split_whitespace().filter_map(|word| word.strip_prefix("-I")) {
         command.args(["-isystem", folder.trim_matches('"')]);
     }
     command.args(CXX_WARNINGS);
     if compiler.contains("clang") {
-        // The wrapper names libraries also when nothing is linked.
+        // The wrapper names libraries even when nothing is linked.
         command.arg("-Wno-unused-command-line-argument");
     }
     Ok(command)
 }
 
 impl Library {
-    /// As [`Library::compile`], for C++ and with a compiler such as `g++` or `clang++`. The standard
-    /// is C++17 unless `flags` name another; more sources can be among the flags.
+    /// As [`Library::compile`], for C++ and with a compiler such as `g++` or `clang++`. The
+    /// standard is C++17 unless `flags` name another; more sources can be among the flags.
     ///
     /// # Errors
     ///
-    /// The compiler complains: all it said is in the error.
+    /// The compilation fails; the error has the compiler's output.
     pub fn compile_cxx(
         &self,
         source: &Path,
@@ -75,7 +75,7 @@ impl Checkout {
     ///
     /// # Errors
     ///
-    /// libquo is not built, or the compiler complains: all it said is in the error.
+    /// libquo is not built, or the compilation fails; the error has the compiler's output.
     pub fn compile_cxx(
         &self,
         source: &str,

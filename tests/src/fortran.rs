@@ -1,5 +1,5 @@
-//! Fortran programs of the checkout: the modules of bindings-fortran compiled once, and programs
-//! against them and the libquo that cargo has built.
+//! Fortran programs of the checkout: the modules of bindings-fortran, compiled once, and programs
+//! compiled against them and the libquo that cargo has built.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +20,7 @@ pub const STRICT: [&str; 8] = [
     "-std=f2018",
     "-Wall",
     "-Wextra",
-    // A wrapper may optimise (Debian's of MPICH does); a query may be left out then.
+    // A wrapper may optimise (Debian's for MPICH does); the compiler may then drop a query.
     "-Wno-function-elimination",
     "-Werror",
     "-g",
@@ -36,16 +36,16 @@ const ARCHIVE: &str = "libquo_fortran.a";
 /// Capabilities of the Fortran side of the MPI in use.
 #[derive(Clone, Debug)]
 pub struct FortranSupport {
-    /// It has the module `mpi_f08`, and this compiler can read it.
+    /// The module `mpi_f08` exists, and this compiler can read it.
     pub mpi_f08: bool,
 }
 
-/// Returns the capabilities of the Fortran wrapper of the MPI in use, asked once.
+/// Returns the capabilities of the Fortran wrapper of the MPI in use, determined once.
 ///
 /// # Errors
 ///
-/// Why no Fortran program can be made here: there is no wrapper, as in the Python packages of the
-/// MPIs, or no compiler below it.
+/// The reason why no Fortran program can be compiled here: there is no wrapper, as in the Python
+/// packages of the MPIs, or no compiler behind it.
 pub fn fortran_support() -> Result<&'static FortranSupport> {
     static SUPPORT: OnceLock<Result<FortranSupport, String>> = OnceLock::new();
     let support = SUPPORT.get_or_init(|| {
@@ -53,7 +53,7 @@ pub fn fortran_support() -> Result<&'static FortranSupport> {
             let name = mpifort();
             let is_missing = |cause: &std::io::Error| cause.kind() == ErrorKind::NotFound;
             if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_missing) {
-                // The same words for every suite: the reasons of skips are counted.
+                // The same text in every suite: the reasons of skips are counted.
                 return "this MPI has no Fortran compiler (mpifort)".to_owned();
             }
             format!("{} compiles no Fortran program: {error:#}", name.to_string_lossy())
@@ -72,7 +72,7 @@ fn understands(line: &str) -> Result<()> {
     run_compiler(compiler.current_dir(&folder).arg("-c").arg(&source))
 }
 
-/// The module sources in the order in which they are compiled.
+/// Returns the module sources in the order in which they are compiled.
 ///
 /// # Errors
 ///
@@ -84,11 +84,11 @@ pub fn module_sources(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(text.lines().filter(|line| !line.is_empty()).map(|line| folder.join(line)).collect())
 }
 
-/// Compiles the modules into a folder, which gets their .mod and .o files.
+/// Compiles the modules into a folder, with their .mod and .o files.
 ///
 /// # Errors
 ///
-/// The compiler complains.
+/// The compilation fails.
 pub fn compile_modules(root: &Path, folder: &Path, flags: &[&str]) -> Result<Vec<PathBuf>> {
     let mut objects = Vec::new();
     for source in module_sources(root)? {
@@ -106,8 +106,8 @@ pub fn compile_modules(root: &Path, folder: &Path, flags: &[&str]) -> Result<Vec
 }
 
 impl Checkout {
-    /// The folder with the compiled modules and an archive of them. It is named after everything
-    /// that goes into it, so it is made once, and another process may have made it.
+    /// Returns the folder with the compiled modules and an archive of them. It is named after
+    /// everything that goes into it, so it is created once, possibly by another process.
     fn fortran_modules(&self) -> Result<PathBuf> {
         static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         let made = MADE.get_or_init(|| self.make_modules().map_err(|error| format!("{error:#}")));
@@ -136,7 +136,8 @@ impl Checkout {
         let objects = compile_modules(self.root(), making.path(), &STRICT)?;
         let archive = making.path().join(ARCHIVE);
         run_compiler(Command::new("ar").arg("rcs").arg(archive).args(objects))?;
-        // Whoever is second finds the folder there, with the same in it; its own goes away.
+        // A process that is second finds the folder with the same contents; its own folder is
+        // removed.
         match fs::rename(making.path(), &folder) {
             Err(error) if !folder.join(ARCHIVE).exists() => {
                 return Err(error).context("naming the modules");
@@ -147,14 +148,14 @@ impl Checkout {
         Ok(folder)
     }
 
-    /// Compiles a Fortran module that programs share, into `folder`, where [`compile_fortran`]
-    /// finds it. Gives its object, which is to be among the flags of the program.
+    /// Compiles a shared Fortran module into `folder`, where [`compile_fortran`] finds it. Returns
+    /// its object, which must be among the flags of the program.
     ///
     /// [`compile_fortran`]: Self::compile_fortran
     ///
     /// # Errors
     ///
-    /// There is no Fortran here, or the compiler complains.
+    /// There is no Fortran here, or the compilation fails.
     pub fn compile_fortran_module(&self, source: &str, folder: &Path) -> Result<PathBuf> {
         let source = self.root().join(source);
         let name = source.file_stem().context("a source without a name")?;
@@ -166,13 +167,13 @@ impl Checkout {
     }
 
     /// Compiles a Fortran program of the checkout against the module `quo` and its own libquo, into
-    /// `folder`. All warnings are errors; `flags` come after the source and before libquo, so that
-    /// objects and libraries can be among them.
+    /// `folder`. All warnings are errors; `flags` are placed after the source and before libquo, so
+    /// that they may include objects and libraries.
     ///
     /// # Errors
     ///
-    /// There is no Fortran here ([`fortran_support`]), libquo is not built, or the compiler
-    /// complains: all it said is in the error.
+    /// There is no Fortran here ([`fortran_support`]), libquo is not built, or the compilation
+    /// fails; the error has the compiler's output.
     pub fn compile_fortran(&self, source: &str, folder: &Path, flags: &[&str]) -> Result<PathBuf> {
         fortran_support()?;
         let source = self.root().join(source);
@@ -182,7 +183,7 @@ impl Checkout {
         let program = folder.join(source.file_stem().context("a source without a name")?);
         let modules = self.fortran_modules()?;
         let mut compiler = Command::new(mpifort());
-        // Modules of the program itself go into its own folder.
+        // Modules of the program itself are written to its own folder.
         compiler.current_dir(folder).args(STRICT).arg("-I").arg(&modules).arg(&source);
         compiler.arg("-o").arg(&program).args(flags).arg(modules.join(ARCHIVE));
         compiler.args(self.library()?.link_arguments());

@@ -1,4 +1,5 @@
-//! The page frames that processes have, as the kernel numbers them: a frame that several share has one number.
+//! Page frames of processes, by the kernel's numbers: a frame shared by several processes has one
+//! number.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -11,25 +12,25 @@ const PAGE: u64 = 4096;
 /// Entries of a table read at once.
 const AT_ONCE: u64 = 8192;
 
-/// Frames in use by processes that stand still.
+/// Frames in use by stopped processes.
 #[derive(Debug, Default)]
 pub struct Frames {
     numbers: HashSet<u64>,
 }
 
-/// The frame of a page that is present, from its entry in `pagemap`; 0 where that is not told.
+/// Returns the frame of a present page, from its entry in `pagemap`; 0 where the kernel hides it.
 fn frame(entry: u64) -> Option<u64> {
     (entry >> 63 == 1).then_some(entry & ((1 << 55) - 1))
 }
 
 impl Frames {
-    /// None where the kernel does not tell us the numbers.
+    /// Returns `None` where the kernel hides frame numbers.
     ///
     /// # Errors
     ///
     /// The kernel's files cannot be read.
     pub fn new() -> Result<Option<Frames>> {
-        let here = PAGE; // Something of ours that is surely present.
+        let here = PAGE; // A page of this process that is certainly present.
         let address = (&raw const here).addr() as u64;
         let told = read(&File::open("/proc/self/pagemap")?, address / PAGE, 1)?;
         let told = told.first().copied().and_then(frame).is_some_and(|number| number != 0);
@@ -37,16 +38,16 @@ impl Frames {
         Ok((told && flags).then(Frames::default))
     }
 
-    /// Adds those of a process.
+    /// Adds the frames of a process.
     ///
     /// # Errors
     ///
-    /// It is gone.
+    /// The process is gone.
     pub fn add(&mut self, process: u32) -> Result<()> {
         let table = File::open(format!("/proc/{process}/pagemap"))?;
         for line in fs::read_to_string(format!("/proc/{process}/maps"))?.lines() {
             let (start, end) = addresses(line).with_context(|| line.to_owned())?;
-            // The one mapping of the kernel's half, which the table does not have.
+            // The vsyscall mapping lies in the kernel's half, which the table does not cover.
             if start >> 63 == 1 {
                 continue;
             }
@@ -60,7 +61,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Bytes of the frames that the kernel counts as somebody's: all but its page of zeroes and its own.
+    /// Returns the bytes of the frames that the kernel counts for some process: all except the zero
+    /// page and its own.
     ///
     /// # Errors
     ///
@@ -84,7 +86,7 @@ fn addresses(line: &str) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
 }
 
-/// `count` words of a file from word `first` on, or fewer where it ends.
+/// Returns `count` words of a file from word `first` on, or fewer at its end.
 fn read(file: &File, first: u64, count: u64) -> Result<Vec<u64>> {
     let mut bytes = vec![0; usize::try_from(count)? * 8];
     let mut filled = 0;

@@ -7,18 +7,18 @@ use crate::running::Outcome;
 /// Free numbers may be taken in another order: fewer than one communicator for each of ten changes.
 const NUMBERS: u64 = 8;
 
-/// Counted in `/proc/self`, but for the communicator.
+/// Resources counted in `/proc/self`, except the communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holdings {
     /// Open files.
     pub files: u64,
-    /// Mappings, those of shared memory among them.
+    /// Mappings, including those of shared memory.
     pub mappings: u64,
     /// Threads.
     pub threads: u64,
     /// Resident memory in KiB.
     pub resident: u64,
-    /// The number of the world's communicator, as Fortran knows it.
+    /// Fortran handle of the world's communicator.
     pub communicator: u64,
 }
 
@@ -26,7 +26,7 @@ impl Holdings {
     /// Reads the resources of rank 0 after some changes, and at the end.
     ///
     /// # Errors
-    /// It did not say so.
+    /// The output does not have them.
     pub fn of(outcome: &Outcome) -> Result<(Holdings, Holdings)> {
         let line = outcome.stdout.lines().find_map(|line| line.strip_prefix("rank 0 held "));
         let line = line.with_context(|| format!("no word of it: {}", outcome.report()))?;
@@ -43,10 +43,10 @@ impl Holdings {
         Ok((then, Holdings { files, mappings, threads, resident, communicator }))
     }
 
-    /// Checks that `now` is no more, but for so many files, mappings and KiB.
+    /// Checks that `now` is no more, except for this many files, mappings and KiB.
     ///
     /// # Errors
-    /// It is, and both are in the error.
+    /// It is more; the error has both.
     pub fn expect_no_more(&self, now: &Holdings, slack: (u64, u64, u64)) -> Result<()> {
         let (files, mappings, resident) = slack;
         ensure!(
@@ -61,11 +61,12 @@ impl Holdings {
     }
 }
 
-/// Checks that the example's lines on its changes are so many times a growth from one rank to two, and back.
+/// Checks that the example's lines on its changes alternate between a growth from one rank to two
+/// and a shrink back, this many times.
 ///
 /// # Errors
 ///
-/// The first that is another, or how many there are.
+/// The first wrong line, or the wrong number of lines.
 pub fn expect_cycles<T: AsRef<str>>(changes: &[T], cycles: usize) -> Result<()> {
     ensure!(changes.len() == 2 * cycles, "{} changes in {cycles} cycles", changes.len());
     for (number, change) in changes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Installations that suites make for themselves.
+//! Installations that suites create.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The one at a prefix.
+    /// Returns the installation at a prefix.
     #[must_use]
     pub fn at(prefix: &Path) -> Installation {
         Installation { prefix: prefix.to_path_buf() }
     }
 
-    /// The one that all tests of a program share, made by the first that asks. `folder` is Cargo's for
-    /// the program's temporary files.
+    /// Returns the installation shared by all tests of a program, created by the first caller.
+    /// `folder` is Cargo's for the program's temporary files.
     ///
     /// # Errors
     ///
-    /// It cannot be made; every test is told why.
+    /// The installation cannot be created; every test gets the reason.
     pub fn shared(folder: &str, name: &str) -> Result<Installation> {
         static MADE: OnceLock<Result<Installation, String>> = OnceLock::new();
         let made = MADE.get_or_init(|| {
             let prefix = Path::new(folder).join(name);
-            // The first installation must not live on what an earlier run left.
+            // The first installation must not use what an earlier run left.
             let _absent = std::fs::remove_dir_all(&prefix);
             match Installation::xtask("install", &prefix, &[]) {
                 Ok(output) if output.status.success() => Ok(Installation { prefix }),
@@ -46,7 +46,7 @@ impl Installation {
         }
     }
 
-    /// Options of `xtask install` that spare an optimised build where none is wanted.
+    /// Returns options of `xtask install` that avoid an optimised build where none is wanted.
     ///
     /// # Errors
     ///
@@ -60,15 +60,15 @@ impl Installation {
         Ok(vec!["--built".into(), folder.into()])
     }
 
-    /// Returns true if installations are of optimised builds, as users have them.
+    /// Returns true if installations are optimised builds, as users have them.
     #[must_use]
     pub fn is_optimised() -> bool {
         let wanted = ["QUO_TESTS_LONG", "QUO_TESTS_RELEASE"];
         wanted.into_iter().any(|name| std::env::var_os(name).is_some())
     }
 
-    /// Runs `xtask install` or `xtask uninstall` with further options. The installed build is the one that the tests
-    /// run; with `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE` an optimised one.
+    /// Runs `xtask install` or `xtask uninstall` with further options. The installed build is the
+    /// build under test; with `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE` an optimised one.
     ///
     /// # Errors
     ///
@@ -83,19 +83,19 @@ impl Installation {
         call.output().context("starting xtask")
     }
 
-    /// The folder.
+    /// Returns the prefix.
     #[must_use]
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
 
-    /// A path below the prefix.
+    /// Returns a path below the prefix.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.prefix.join(name)
     }
 
-    /// Returns true if libquo has its Fortran part: some MPIs come without modules for gfortran.
+    /// Returns true if libquo has its Fortran part: some MPIs have no modules for gfortran.
     #[must_use]
     pub fn has_fortran(&self) -> bool {
         self.path("include/quo/fortran/quo.mod").exists()
@@ -105,7 +105,7 @@ impl Installation {
     ///
     /// # Errors
     ///
-    /// It does not know the package, or cannot be started.
+    /// pkg-config does not know the package, or cannot be started.
     pub fn pkg_config(&self, package: &str, arguments: &[&str]) -> Result<Vec<String>> {
         let mut command = Command::new("pkg-config");
         command.args(arguments).arg(package);
@@ -116,10 +116,10 @@ impl Installation {
         Ok(text.split_whitespace().map(String::from).collect())
     }
 
-    /// Returns the linker's option by which a program finds the library in its place.
+    /// Returns the linker option by which a program finds the library in the prefix.
     #[must_use]
     pub fn run_path(&self) -> String {
-        // The old kind: the new one yields to LD_LIBRARY_PATH.
+        // DT_RPATH: DT_RUNPATH yields to LD_LIBRARY_PATH.
         format!("-Wl,--disable-new-dtags,-rpath,{}", self.path("lib").display())
     }
 }

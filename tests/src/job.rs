@@ -11,7 +11,7 @@ use crate::launcher::{BindTo, Launcher};
 use crate::leftovers;
 use crate::running::{Outcome, Running};
 
-/// One job at a time in this test program.
+/// Allows one job at a time in this test program.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A program to run under the launcher.
@@ -27,7 +27,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job of `ranks` ranks, unbound, that may take a minute.
+    /// Creates a job of `ranks` ranks, unbound, with a limit of one minute.
     pub fn new(ranks: usize, program: impl Into<PathBuf>) -> Job {
         Job {
             ranks,
@@ -60,28 +60,29 @@ impl Job {
         self.env("QUO_TOPOLOGY", description)
     }
 
-    /// Has the launcher bind the ranks.
+    /// Lets the launcher bind the ranks.
     #[must_use]
     pub fn bind_to(mut self, bind_to: BindTo) -> Job {
         self.bind_to = bind_to;
         self
     }
 
-    /// Lets the other ranks go on when one is killed.
+    /// Keeps the other ranks running when one is killed.
     #[must_use]
     pub fn survives(mut self) -> Job {
         self.survives = true;
         self
     }
 
-    /// Allows the job another time than a minute.
+    /// Sets the time limit of the job, instead of one minute.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Job {
         self.limit = limit;
         self
     }
 
-    /// Runs the job to its end, or ends it. Only one job runs at a time in a test program.
+    /// Runs the job to its end, or ends it when its time is up. Only one job runs at a time in a
+    /// test program.
     ///
     /// # Errors
     ///
@@ -99,7 +100,7 @@ impl Job {
         let mut outcome =
             Running::start(&mut command, &self.description(), self.limit)?.finish()?;
         let segments = leftovers::orphaned_segments(Path::new("/dev/shm"));
-        // They stay for whoever looks into it.
+        // The segments stay for analysis.
         outcome.leftovers.extend(segments.iter().map(|path| format!("segment {}", path.display())));
         Ok(outcome)
     }
@@ -109,7 +110,7 @@ impl Job {
     }
 }
 
-/// A job in words, for a failure message.
+/// Describes a job, for a failure message.
 #[must_use]
 pub fn describe(
     ranks: usize,

@@ -1,4 +1,4 @@
-//! The program that starts ranks, and the words for our wishes.
+//! The MPI launcher, and its options for what the tests need.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -12,40 +12,40 @@ use crate::compilers::mpirun;
 /// Objects to which the launcher binds each rank.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum BindTo {
-    /// One core each; ranks share cores when there are too few.
+    /// One core each; ranks share cores if there are too few.
     Core,
-    /// All ranks may run everywhere.
+    /// Ranks may run anywhere.
     #[default]
     None,
 }
 
-/// MPIs whose launchers understand the same words.
+/// MPIs whose launchers take the same options.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Open MPI up to 4, whose launcher is its own runtime.
+    /// Open MPI up to 4, whose launcher belongs to its own runtime.
     OpenMpi4,
     /// Open MPI from 5 on, whose launcher is PRRTE.
     OpenMpi5,
     /// MPICH with its launcher Hydra.
     Mpich,
-    /// Intel's MPI, which has a Hydra of its own.
+    /// Intel MPI, which has its own Hydra.
     Intel,
 }
 
-/// The words of a family of launchers. Words go on the command line, variables into the
-/// environment.
+/// Options and environment variables of a family of launchers.
 struct Manner {
     bind_core: Told,
     bind_none: Told,
-    /// When there are more ranks than processors.
+    /// For more ranks than processors.
     crowded: Told,
-    /// To let a job go on without a rank that was killed.
+    /// To keep a job running without a rank that was killed.
     survive: Told,
-    /// The command that each rank is started by for that.
+    /// Command that starts each rank for that purpose.
     guard: &'static [&'static str],
-    /// Always.
+    /// For every launch.
     always: Told,
-    /// Word that gives ranks on other hosts a variable: as `NAME=VALUE` behind this word, or as two words.
+    /// Option that passes a variable to ranks on other hosts: as `NAME=VALUE` after it, or as two
+    /// words.
     pass: &'static str,
     pass_in_one_word: bool,
 }
@@ -73,10 +73,10 @@ static OPEN_MPI_4: Manner = Manner {
     survive: words(&["--mca", "orte_enable_recovery", "1"]),
     guard: &[],
     always: variables(&[
-        // It refuses root, which is who runs in a container, until asked twice.
+        // Open MPI refuses root, the usual user in a container, unless both variables are set.
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-        // In a container its single-copy transport may be forbidden, and then it says so.
+        // A container may forbid the single-copy transport, which then prints a warning.
         ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
         // With PMIx's shared store each start of a process leaves mappings in the ranks.
         ("PMIX_MCA_gds", "hash"),
@@ -98,7 +98,8 @@ static OPEN_MPI_5: Manner = Manner {
         // where there is none.
         ("OMPI_MCA_pml", "ob1"),
         ("OMPI_MCA_btl", "self,sm,tcp"),
-        // With addresses of both families some versions find no way to processes that are started later.
+        // With addresses of both families some versions find no route to processes that are started
+        // later.
         ("OMPI_MCA_btl_tcp_disable_family", "6"),
         ("OMPI_MCA_osc", "^ucx"),
     ]),
@@ -106,9 +107,9 @@ static OPEN_MPI_5: Manner = Manner {
     pass_in_one_word: true,
 };
 
-/// Hydra tells the other ranks of a death by a signal, as the option promises, or kills them, as it
-/// promises not to: whether it sees the closed connection or the exit status first decides. So it is
-/// not shown that a rank was killed.
+/// Hydra announces a death to the other ranks by a signal, as the option promises, or kills them,
+/// which it promises not to: it depends on whether it sees the closed connection or the exit status
+/// first. This guard hides that a rank was killed.
 const GUARD: &[&str] = &[
     "sh",
     "-c",
@@ -118,10 +119,10 @@ const GUARD: &[&str] = &[
 
 static MPICH: Manner = Manner {
     bind_core: words(&["-bind-to", "core"]),
-    // It binds only when told to, and told not to, it cannot spawn any more.
+    // Hydra binds only on request; with an explicit "none" it cannot spawn.
     bind_none: NOTHING,
-    // Its ranks spin while they wait. A hundred barriers of eight ranks on two processors take
-    // seconds, unless they sleep for a moment now and then. MPICH 4 knows no such setting.
+    // Waiting ranks spin. A hundred barriers of eight ranks on two processors take seconds unless
+    // the ranks sleep for a moment at times. MPICH 4 has no such setting.
     crowded: variables(&[
         ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
         ("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "16"),
@@ -134,20 +135,20 @@ static MPICH: Manner = Manner {
 };
 
 static INTEL: Manner = Manner {
-    // Its own pinning comes after what Hydra binds, and wins.
+    // Intel MPI's own pinning is applied after Hydra's binding and overrides it.
     bind_core: variables(&[("I_MPI_PIN", "on"), ("I_MPI_PIN_DOMAIN", "core")]),
     bind_none: variables(&[("I_MPI_PIN", "off")]),
     crowded: NOTHING,
     survive: words(&["-disable-auto-cleanup"]),
     guard: GUARD,
-    // Without it nothing can be started while the program runs.
+    // Without this variable nothing can be started while the program runs.
     always: variables(&[("I_MPI_SPAWN", "on")]),
     pass: "-genv",
     pass_in_one_word: false,
 };
 
 impl Family {
-    /// Recognises it by a launcher's words on its version.
+    /// Recognises a family by the launcher's version text.
     #[must_use]
     pub fn of_version(text: &str) -> Option<Family> {
         if text.contains("Intel(R) MPI") {
@@ -174,20 +175,20 @@ impl Family {
     }
 }
 
-/// The way to start ranks on other hosts.
+/// Network for starting ranks on other hosts.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// The hosts, as the launcher can reach them, each with the number of its ranks.
+    /// Host names as the launcher can reach them, each with its number of ranks.
     pub hosts: Vec<(String, usize)>,
-    /// The program to call in place of `ssh`.
+    /// Program to call in place of `ssh`.
     pub remote_shell: String,
-    /// The network that all hosts are in, as address and prefix length.
+    /// Subnet of all hosts, as address and prefix length.
     pub subnet: String,
-    /// The address of the host that the launcher runs on.
+    /// Address of the host that the launcher runs on.
     pub front: String,
 }
 
-/// The launcher of the MPI in use, see [`mpirun`].
+/// Launcher of the MPI in use, see [`mpirun`].
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: OsString,
@@ -199,12 +200,12 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// There is none, or it is of an MPI we do not know how to talk to.
+    /// There is no launcher, or its MPI is not known here.
     pub fn find() -> Result<Launcher> {
         Launcher::of(mpirun())
     }
 
-    /// The same for a launcher that is known by its file.
+    /// Creates the launcher from its file or name.
     ///
     /// # Errors
     ///
@@ -222,19 +223,19 @@ impl Launcher {
         Ok(Launcher { program, family })
     }
 
-    /// The file or the name it is started by.
+    /// Returns the file or the name that starts the launcher.
     #[must_use]
     pub fn program(&self) -> &OsStr {
         &self.program
     }
 
-    /// Returns the family whose words it understands.
+    /// Returns the family whose options the launcher takes.
     #[must_use]
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// A launch of `ranks` ranks, still without the program.
+    /// Returns a launch of `ranks` ranks, still without the program.
     #[must_use]
     pub fn command(&self, ranks: usize, bind_to: BindTo) -> Command {
         let mut command = Command::new(&self.program);
@@ -251,19 +252,20 @@ impl Launcher {
         command
     }
 
-    /// Lets the job go on when one of its ranks is killed. The words returned come before the program.
+    /// Keeps the job running when one of its ranks is killed. The words returned go before the
+    /// program.
     pub fn survive(&self, command: &mut Command) -> &'static [&'static str] {
         let manner = self.family.manner();
         tell(command, manner.survive);
         manner.guard
     }
 
-    /// Has a command that launches jobs by itself find this launcher as `mpirun`, with the variables that more ranks than
-    /// processors need.
+    /// Lets a command that launches jobs itself find this launcher as `mpirun`, with the variables
+    /// needed for more ranks than processors.
     ///
     /// # Errors
     ///
-    /// The launcher has a path that cannot be in `PATH`.
+    /// The launcher's path cannot be in `PATH`.
     pub fn for_others(&self, command: &mut Command) -> Result<()> {
         let manner = self.family.manner();
         command.envs(manner.always.variables.iter().chain(manner.crowded.variables).copied());
@@ -276,7 +278,7 @@ impl Launcher {
         Ok(())
     }
 
-    /// The same over several hosts. Variables of the environment reach the ranks only by
+    /// Returns a launch over several hosts. Environment variables reach the ranks only by
     /// [`Launcher::pass`].
     #[must_use]
     pub fn command_over(&self, network: &Network, bind_to: BindTo) -> Command {
@@ -303,13 +305,13 @@ impl Launcher {
         let file = folder.join("one-slot");
         std::fs::write(&file, "localhost slots=1\n")
             .with_context(|| format!("writing {}", file.display()))?;
-        // Open MPI 4's name and Open MPI 5's. Other launchers take any number of ranks.
+        // The names of Open MPI 4 and 5. Other launchers take any number of ranks.
         command.env("OMPI_MCA_orte_default_hostfile", &file);
         command.env("PRTE_MCA_prte_default_hostfile", &file);
         Ok(())
     }
 
-    /// Gives every rank a variable.
+    /// Passes a variable to every rank.
     pub fn pass(&self, command: &mut Command, name: &OsStr, value: &OsStr) {
         let manner = self.family.manner();
         command.arg(manner.pass);
@@ -333,14 +335,14 @@ fn over(family: Family, network: &Network) -> Vec<String> {
     let hosts = slots.collect::<Vec<_>>().join(",");
     let (shell, subnet) = (&*network.remote_shell, &*network.subnet);
     let words: Vec<&str> = match family {
-        // Each host is reached from where the launcher runs, not from one another.
+        // Each host is reached from the launcher's host, not from another host.
         Family::OpenMpi4 => [
             ["--mca", "plm_rsh_agent", shell],
             ["--mca", "plm_rsh_no_tree_spawn", "1"],
             ["--mca", "oob_tcp_if_include", subnet],
             ["--mca", "btl_tcp_if_include", subnet],
             ["--mca", "btl_vader_single_copy_mechanism", "none"],
-            // Its daemons are not given what the launcher has in its environment.
+            // The daemons do not get the launcher's environment.
             ["--mca", "orte_launch_agent", "env PMIX_MCA_gds=hash orted"],
         ]
         .concat(),
@@ -377,7 +379,7 @@ mod tests {
         Launcher { program: "mpirun".into(), family }
     }
 
-    /// A command as words, its variables first.
+    /// Returns a command as words, its variables first.
     fn said(command: &Command) -> String {
         let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
         let variables = variables

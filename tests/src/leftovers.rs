@@ -1,4 +1,4 @@
-//! Leftovers of a job: processes that carry its mark, segments that no process holds.
+//! What a job leaves behind: processes that carry its mark, segments that no process holds.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,10 +9,11 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::wait::ends_within;
 
-/// Time that a process may take to end after its launcher has.
+/// Time within which a process must end after its launcher.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
-/// The living processes whose environment holds the mark, wherever they have moved in the tree.
+/// Returns the living processes whose environment has the mark, even after they have changed
+/// parents.
 pub fn marked_processes(mark: &str) -> Vec<Pid> {
     process_folders()
         .into_iter()
@@ -24,7 +25,7 @@ pub fn marked_processes(mark: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// The marked processes that do not end by themselves, with their commands.
+/// Returns the marked processes that do not end by themselves, with their commands.
 pub fn lingering(mark: &str) -> Vec<String> {
     let end = Instant::now() + LAST_STEPS;
     let left = || end.saturating_duration_since(Instant::now());
@@ -36,9 +37,9 @@ pub fn lingering(mark: &str) -> Vec<String> {
     marked_processes(mark).into_iter().filter(lingers).map(names).collect()
 }
 
-/// Ends every marked process and sees each of them go.
+/// Ends every marked process and waits for its end.
 pub fn end_marked(mark: &str) {
-    // A process born while we look has its parent's mark and is found by the next round.
+    // A process started during the search has its parent's mark and is found in the next round.
     for _ in 0..10 {
         let living = marked_processes(mark);
         if living.is_empty() {
@@ -53,19 +54,18 @@ pub fn end_marked(mark: &str) {
     }
 }
 
-/// This user's segments that no process has mapped or open. Those of a job that runs elsewhere on
-/// the machine are held by it, and those of other users we could not judge.
+/// Returns this user's segments that no process has mapped or open. A job that runs elsewhere on
+/// the machine holds its segments, and other users' segments cannot be judged.
 pub fn orphaned_segments(folder: &Path) -> Vec<PathBuf> {
     let prefix = format!("quo-{}-", geteuid().as_raw());
     orphans(folder, |name, _| name.starts_with(&prefix))
 }
 
-/// Names of segments of MPIs, and of our programs that are killed at any point.
+/// Names of segments of MPIs, and of this project's programs that are killed at any moment.
 const OF_KILLED: &[&str] =
     &["vader_segment.", "sm_segment.", "mpich_shm_", "ucx_shm_posix_", "memprof-test-"];
 
-/// Removes files that killed jobs have left since then: an MPI that is killed cannot remove its
-/// segments.
+/// Removes files that killed jobs have left since then: a killed MPI cannot remove its segments.
 pub fn sweep(folder: &Path, since: SystemTime) {
     let user = geteuid().as_raw();
     let killed = |name: &str, file: &fs::Metadata| {
@@ -93,7 +93,7 @@ fn orphans(folder: &Path, chosen: impl Fn(&str, &fs::Metadata) -> bool) -> Vec<P
         return candidates;
     }
     let held = held_files(folder);
-    // One that vanished meanwhile was held by its job after all.
+    // A segment that vanished in the meantime was held by its job after all.
     candidates.into_iter().filter(|path| !held.contains(path) && path.exists()).collect()
 }
 
@@ -135,7 +135,7 @@ mod tests {
             .env(name, value)
             .spawn()
             .unwrap();
-        // It echoes: whatever was executed on the way to it is done.
+        // It echoes: everything executed before the echo is done.
         std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
         let mut line = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();

@@ -1,9 +1,9 @@
 //! Harness of the end-to-end suites: real launcher, real ranks, nothing left behind.
 //!
 //! A suite compiles or finds a program ([`Checkout`]), runs it under the launcher ([`Job`]) and
-//! judges the [`Outcome`], which also knows the processes and shared-memory segments that the job
-//! forgot. Every job is bounded in time, and jobs take turns within one test program, since two at
-//! once on a small machine only slow each other down.
+//! judges the [`Outcome`], which also lists the processes and shared-memory segments that the job
+//! left behind. Every job is limited in time, and jobs take turns within one test program, since
+//! two at once on a small machine only slow each other down.
 //!
 //! ```no_run
 //! use quo_tests::{Checkout, Job};

@@ -1,4 +1,4 @@
-//! A libquo to compile C programs against: the checkout's, an installed one, or another's.
+//! A libquo to compile C programs against: the checkout's, an installed one, or a foreign one.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::compilers::mpicc;
 
-/// Headers and a library that go together.
+/// Headers and the library that belongs to them.
 #[derive(Clone, Debug)]
 pub struct Library {
     include: PathBuf,
@@ -16,11 +16,11 @@ pub struct Library {
 }
 
 impl Library {
-    /// The one installed below a prefix.
+    /// Returns the library installed below a prefix.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no library below the prefix.
     pub fn in_prefix(prefix: &Path) -> Result<Library> {
         let library = Library { include: prefix.join("include"), folder: prefix.join("lib") };
         for file in [library.include.join("quo.h"), library.folder.join("libquo.so")] {
@@ -31,12 +31,12 @@ impl Library {
         Ok(library)
     }
 
-    /// Gives the shared library that cargo built the names that the linker and the loader ask for,
-    /// in a folder beside it.
+    /// Gives the shared library that cargo built the names that the linker and the loader look for,
+    /// in a folder next to it.
     ///
     /// # Errors
     ///
-    /// It is not built, or the folder cannot be written.
+    /// The library is not built, or the folder cannot be written.
     pub fn as_built(include: &Path, built: &Path) -> Result<Library> {
         if !built.exists() {
             bail!("{} is not built; {HOW_TO_BUILD}", built.display());
@@ -54,12 +54,12 @@ impl Library {
         Ok(Library { include: include.to_path_buf(), folder })
     }
 
-    /// Compiles one C program against this library and no other, whatever the environment says when
-    /// it runs. All warnings are errors; `flags` come last, so that libraries can be among them.
+    /// Compiles one C program against this library and no other, whatever the environment at run
+    /// time. All warnings are errors; `flags` are last, so that they may include libraries.
     ///
     /// # Errors
     ///
-    /// The compiler complains: all it said is in the error.
+    /// The compilation fails; the error has the compiler's output.
     pub fn compile(&self, source: &Path, program: &Path, flags: &[&str]) -> Result<()> {
         let mut compiler = Command::new(mpicc());
         compiler.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g"]);
@@ -68,20 +68,20 @@ impl Library {
         run_compiler(&mut compiler)
     }
 
-    /// The folder that `libquo.so` is in.
+    /// Returns the folder of `libquo.so`.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Folder of the headers.
+    /// Returns the folder of the headers.
     pub(crate) fn include(&self) -> &Path {
         &self.include
     }
 
-    /// Arguments by which a compiler links against this library and no other.
+    /// Returns arguments by which a compiler links against this library and no other.
     pub(crate) fn link_arguments(&self) -> [OsString; 4] {
-        // The old kind of run path: the new kind yields to LD_LIBRARY_PATH.
+        // DT_RPATH: DT_RUNPATH yields to LD_LIBRARY_PATH.
         let run_path = format!("-Wl,--disable-new-dtags,-rpath,{}", self.folder.display());
         ["-L".into(), self.folder.clone().into(), "-lquo".into(), run_path.into()]
     }
@@ -94,7 +94,7 @@ pub(crate) const HOW_TO_BUILD: &str =
 ///
 /// # Errors
 ///
-/// It cannot be started or is not content; the error shows the call and the complaint.
+/// The compiler cannot be started or fails; the error shows the call and the output.
 pub fn run_compiler(compiler: &mut Command) -> Result<()> {
     let output = compiler.output().with_context(|| format!("starting {compiler:?}"))?;
     if !output.status.success() {

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Collects a stream on a thread of its own, which ends with the stream.
+/// Collects a stream on a separate thread, which ends with the stream.
 #[derive(Debug)]
 pub(crate) struct Listener {
     shared: Arc<(Mutex<Heard>, Condvar)>,
@@ -45,7 +45,7 @@ impl Listener {
         Listener { shared }
     }
 
-    /// Returns true if `text` comes so many times before the limit or the end.
+    /// Returns true if `text` appears this many times before the limit or the end.
     pub(crate) fn heard(&self, text: &str, times: usize, limit: Duration) -> bool {
         let missing = |heard: &Heard| heard.text().matches(text).count() < times;
         let heard = self.wait(limit, |heard| missing(heard) && !heard.ended);

@@ -1,20 +1,21 @@
-//! A limit on the memory of processes, beyond which the kernel ends one of them.
+//! A memory limit for processes, beyond which the kernel ends one of them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A control group of either version with a limit on its memory. Dropping it removes it.
+/// A control group of either version with a memory limit, removed when dropped.
 #[derive(Debug)]
 pub struct MemoryGroup {
     folder: PathBuf,
-    /// The file that takes the numbers of processes that are to be in it.
+    /// File that takes the PIDs of the group's processes.
     pub tasks: PathBuf,
 }
 
 impl MemoryGroup {
-    /// One with this limit in bytes; none where that needs more rights, or nothing counts memory.
+    /// Creates a group with this limit in bytes; returns `None` where that needs more rights, or no
+    /// controller exists.
     #[must_use]
     pub fn new(limit: u64) -> Option<MemoryGroup> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -23,7 +24,7 @@ impl MemoryGroup {
         let one = Path::new("/sys/fs/cgroup/memory");
         let two = Path::new("/sys/fs/cgroup");
         if !one.exists() {
-            // Of version 2 groups count what those above them say.
+            // In version 2 a group counts memory only if its parent enables that.
             let _already_so = write(&two.join("cgroup.subtree_control"), "+memory");
         }
         for (base, file) in [(one, "memory.limit_in_bytes"), (two, "memory.max")] {
@@ -33,7 +34,7 @@ impl MemoryGroup {
             }
             let group = MemoryGroup { tasks: folder.join("cgroup.procs"), folder };
             if write(&group.folder.join(file), &limit.to_string()).is_ok() {
-                // Whoever may not hold more shall not go on in swap space.
+                // No swap space, or a process beyond the limit would continue there.
                 let _there_is_none = write(&group.folder.join("memory.swap.max"), "0");
                 return Some(group);
             }
@@ -42,7 +43,7 @@ impl MemoryGroup {
     }
 }
 
-/// Opened, not made: where there is no controller, the folder is one as any other.
+/// Writes to an existing file: without a controller, the folder is an ordinary one.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! The memory profiler around a program, and the fake MPI that it is held against.
+//! The memory profiler around a program, and the fake MPI used to check it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -20,21 +20,21 @@ use crate::wait::ends_within;
 /// Folder of the programs of the profiler's tests, relative to the checkout.
 pub const PROGRAMS: &str = "memprof/tests/programs";
 
-/// The object that is loaded into ranks.
+/// Returns the library that is preloaded into ranks.
 ///
 /// # Errors
 ///
-/// It is not built.
+/// The library is not built.
 pub fn preload() -> Result<PathBuf> {
     Checkout::find()?.program("libmemprof_preload.so")
 }
 
-/// A folder with the fake MPI, the libraries around it and the interpreter of random programs, made
-/// anew where a source is newer.
+/// Returns a folder with the fake MPI, the libraries around it and the interpreter of random
+/// programs, rebuilt where a source is newer.
 ///
 /// # Errors
 ///
-/// There is no make, or a compiler complains.
+/// There is no make, or a compilation fails.
 pub fn fake_mpi() -> Result<PathBuf> {
     let checkout = Checkout::find()?;
     let folder = checkout.build_folder().join("fakempi");
@@ -42,7 +42,8 @@ pub fn fake_mpi() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes the files of [`fake_mpi`] in another folder. Several may ask for it at once.
+/// Builds the files of [`fake_mpi`] in another folder. Threads and processes may call this
+/// concurrently.
 ///
 /// # Errors
 ///
@@ -52,14 +53,14 @@ pub fn make_fake_mpi(checkout: &Path, folder: &Path) -> Result<()> {
     let _one_at_a_time = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     fs::create_dir_all(folder)?;
     let lock = File::create(folder.join("lock"))?;
-    // Test programs may run beside each other.
+    // Several test programs may run at once.
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
     let mut make = Command::new("make");
     make.arg("-s").arg("-C").arg(checkout.join(PROGRAMS).join("fakempi"));
     run_compiler(make.arg(format!("OUT={}", folder.display())))
 }
 
-/// A command that is run as a rank of a job of one, under the profiler.
+/// A command that runs as the only rank of a job, under the profiler.
 #[derive(Debug)]
 pub struct Profiled {
     command: Command,
@@ -67,14 +68,14 @@ pub struct Profiled {
 }
 
 impl Profiled {
-    /// `program`, whose trace comes into `traces`.
+    /// Runs `program`, with its trace in `traces`.
     ///
     /// # Errors
     ///
     /// The profiler is not built.
     pub fn new(program: impl AsRef<OsStr>, traces: &Path) -> Result<Profiled> {
         let mut command = Command::new(program);
-        // Whoever runs the tests may be a rank, or profiled.
+        // The tests themselves may run in a rank, or profiled.
         let others = ["MEMPROF_", "PMIX_", "PMI_", "OMPI_COMM_WORLD_", "SLURM_"];
         for (name, _) in std::env::vars_os() {
             if others.iter().any(|other| name.to_string_lossy().starts_with(other)) {
@@ -104,7 +105,7 @@ impl Profiled {
         Ok(profiled)
     }
 
-    /// Samples as often as asked for, and never says to be too busy.
+    /// Samples at the requested rate, and never reports being too busy.
     #[must_use]
     pub fn eager(self) -> Profiled {
         self.env("MEMPROF_INTERVAL_MS", "1").env("MEMPROF_DUTY", "100")
@@ -131,16 +132,16 @@ impl Profiled {
         self
     }
 
-    /// Anything else about the command.
+    /// Returns the command, for any other setting.
     pub fn command(&mut self) -> &mut Command {
         &mut self.command
     }
 
-    /// Starts it; its output goes into files, so that it need not be read along.
+    /// Starts the command with its output in files, which need not be read as it runs.
     ///
     /// # Errors
     ///
-    /// It cannot be started.
+    /// The command cannot be started.
     pub fn start(mut self, input: &str) -> Result<Started> {
         let (stdout, stderr, mut stdin) =
             (tempfile::tempfile()?, tempfile::tempfile()?, tempfile::tempfile()?);
@@ -152,17 +153,17 @@ impl Profiled {
         Ok(Started { child, description, stdout, stderr, traces: self.traces })
     }
 
-    /// Runs it to its end, which has to come within `limit`.
+    /// Runs the command to its end, at most for `limit`.
     ///
     /// # Errors
     ///
-    /// It cannot be started, or does not end.
+    /// The command cannot be started, or does not end.
     pub fn run(self, limit: Duration) -> Result<Finished> {
         self.start("")?.finish(limit)
     }
 }
 
-/// A profiled process that runs. Dropping it ends it.
+/// A running profiled process, ended when dropped.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
@@ -173,13 +174,13 @@ pub struct Started {
 }
 
 impl Started {
-    /// The process.
+    /// Returns the PID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns its output so far.
+    /// Returns the output so far.
     ///
     /// # Errors
     ///
@@ -188,29 +189,29 @@ impl Started {
         all(&mut self.stdout)
     }
 
-    /// Returns true if it still runs.
+    /// Returns true if the process still runs.
     ///
     /// # Errors
     ///
-    /// The kernel does not tell.
+    /// The kernel cannot be asked.
     pub fn runs(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Kills it.
+    /// Kills the process.
     ///
     /// # Errors
     ///
-    /// The kernel does not let us.
+    /// The kernel refuses.
     pub fn kill(&mut self) -> Result<()> {
         Ok(self.child.kill()?)
     }
 
-    /// Waits for its end.
+    /// Waits for the process to end.
     ///
     /// # Errors
     ///
-    /// It does not end in time.
+    /// The process does not end in time.
     pub fn finish(mut self, limit: Duration) -> Result<Finished> {
         if !ends_within(Pid::from_child(&self.child), limit)? {
             bail!("{}\n  still runs after {} s", self.description, limit.as_secs());
@@ -233,36 +234,36 @@ impl Drop for Started {
     }
 }
 
-/// End of a profiled process, and the traces in its folder.
+/// Ending of a profiled process, and the traces in its folder.
 #[derive(Debug)]
 pub struct Finished {
     description: String,
-    /// Its exit status.
+    /// Exit status.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: String,
-    /// The traces that are there now.
+    /// Traces in the folder after the end.
     pub traces: Vec<PathBuf>,
 }
 
 impl Finished {
-    /// It ended with 0.
+    /// Checks that the process ended with 0.
     ///
     /// # Errors
     ///
-    /// It did not.
+    /// The process did not end with 0.
     pub fn expect_success(&self) -> Result<&Finished> {
         ensure!(self.status.success(), "{}", self.report());
         Ok(self)
     }
 
-    /// The only trace.
+    /// Returns the only trace.
     ///
     /// # Errors
     ///
-    /// There is another number of them.
+    /// There is no trace, or more than one.
     pub fn trace(&self) -> Result<&Path> {
         match self.traces.as_slice() {
             [one] => Ok(one),
@@ -270,13 +271,13 @@ impl Finished {
         }
     }
 
-    /// The signal that ended it.
+    /// Returns the signal that ended the process.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
 
-    /// All that is known.
+    /// Returns everything known about the process, for a failure message.
     #[must_use]
     pub fn report(&self) -> String {
         let Finished { description, status, stdout, stderr, .. } = self;
@@ -284,11 +285,11 @@ impl Finished {
     }
 }
 
-/// The traces in a folder, sorted; none if it is no folder.
+/// Returns the traces in a folder, sorted; none if there is no such folder.
 ///
 /// # Errors
 ///
-/// It cannot be read.
+/// The folder cannot be read.
 pub fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut traces = Vec::new();
     let entries = match fs::read_dir(folder) {
@@ -308,7 +309,7 @@ pub fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn all(file: &mut File) -> Result<String> {
-    // Opened again, since the child writes at the offset of the one it has.
+    // Opened again, since the child writes at the offset of the shared handle.
     let mut bytes = Vec::new();
     let mut copy = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     copy.read_to_end(&mut bytes)?;

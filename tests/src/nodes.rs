@@ -1,4 +1,5 @@
-//! Several nodes on one host: ranks whose segments lie in different folders cannot reach each other's memory.
+//! Several nodes on one host: ranks whose segments lie in different folders cannot reach each
+//! other's memory.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
-/// Folders that are as good as nodes, and a program that runs on the node of its rank.
+/// Folders that act as nodes, and a program that runs on the node of its rank.
 #[derive(Debug)]
 pub struct Nodes {
     segments: TempDir,
@@ -16,7 +17,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// So many nodes, for jobs of `program` with `each` consecutive ranks on each node.
+    /// Creates nodes for jobs of `program` with `each` consecutive ranks on each node.
     pub fn new(count: usize, each: usize, program: &Path) -> Result<Self> {
         let segments = tempfile::Builder::new().prefix("quo-nodes-").tempdir_in("/dev/shm")?;
         for node in 0..count {
@@ -35,7 +36,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// The program that the launcher starts.
+    /// Returns the program that the launcher starts.
     #[must_use]
     pub fn program(&self) -> PathBuf {
         self.programs.path().join("on-its-node")

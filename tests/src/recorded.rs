@@ -1,4 +1,4 @@
-//! A job that has run under the memory profiler as people start it, and conditions on its traces.
+//! A job run under the memory profiler as users run it, and checks of its traces.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,35 +25,35 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The folder of the traces.
+    /// Returns the folder of the traces.
     #[must_use]
     pub fn traces(&self) -> PathBuf {
         self.folder.path().join(TRACES)
     }
 }
 
-/// See above.
+/// A job that has run under the memory profiler.
 #[derive(Debug)]
 pub struct Recorded {
-    /// End of the command, and its output.
+    /// Outcome of the command, with its output.
     pub outcome: Outcome,
-    /// The trace of each rank, in their order.
+    /// Trace of each rank, in rank order.
     pub books: Vec<Books>,
     folder: tempfile::TempDir,
 }
 
 impl Recorded {
-    /// `memprof run -- mpirun -n RANKS PROGRAM ...` with the launcher of the MPI in use, which has to
-    /// succeed and to record every rank.
+    /// Runs `memprof run -- mpirun -n RANKS PROGRAM ...` with the launcher of the MPI in use; it
+    /// must succeed and record every rank.
     ///
     /// # Errors
     ///
-    /// It does not.
+    /// The run fails, or a rank is not recorded.
     pub fn run(ranks: usize, program: &Path, arguments: &[&str]) -> Result<Recorded> {
         Recorded::run_with(&[], ranks, program, arguments)
     }
 
-    /// The same with options of `memprof run`.
+    /// Does the same with options of `memprof run`.
     ///
     /// # Errors
     ///
@@ -68,11 +68,11 @@ impl Recorded {
         Recorded::started(options, &launch, program, arguments)?.expect_ranks(ranks)
     }
 
-    /// `memprof run -- LAUNCH PROGRAM ...`, which has to succeed.
+    /// Runs `memprof run -- LAUNCH PROGRAM ...`, which must succeed.
     ///
     /// # Errors
     ///
-    /// It does not, or a trace cannot be read.
+    /// The run fails, or a trace cannot be read.
     pub fn under(launch: &Command, program: &Path, arguments: &[&str]) -> Result<Recorded> {
         Recorded::started(&[], launch, program, arguments)
     }
@@ -106,11 +106,11 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// `memprof run OPTIONS -- LAUNCH PROGRAM ...`, however it ends.
+    /// Runs `memprof run OPTIONS -- LAUNCH PROGRAM ...`, however it ends.
     ///
     /// # Errors
     ///
-    /// It does not start, or a trace cannot be read.
+    /// The command does not start, or a trace cannot be read.
     pub fn ended(
         options: &[&str],
         launch: &Command,
@@ -120,11 +120,11 @@ impl Recorded {
         Recorded::of_job(Recorded::begun(options, launch, program, arguments)?)
     }
 
-    /// As [`ended`](Self::ended), while it runs.
+    /// Starts what [`ended`](Self::ended) runs, and returns while it runs.
     ///
     /// # Errors
     ///
-    /// It does not start.
+    /// The command does not start.
     pub fn begun(
         options: &[&str],
         launch: &Command,
@@ -143,7 +143,7 @@ impl Recorded {
         Recorded::of(recording.running.finish()?, recording.folder)
     }
 
-    /// A job that has ended, whose traces are in `traces` in this folder.
+    /// Takes an ended job whose traces are in `traces` in this folder.
     ///
     /// # Errors
     ///
@@ -157,11 +157,12 @@ impl Recorded {
         Ok(Recorded { outcome, books, folder })
     }
 
-    /// Checks that there is one trace of each rank, and drops those of processes around the ranks, such as a script.
+    /// Checks that there is one trace of each rank, and drops the traces of processes around the
+    /// ranks, such as a script.
     ///
     /// # Errors
     ///
-    /// The traces found.
+    /// Another number of traces; the error lists them.
     pub fn expect_ranks(mut self, ranks: usize) -> Result<Recorded> {
         self.books.retain(|one| one.trace.identity.rank >= 0);
         let Recorded { outcome, books, .. } = &self;
@@ -176,7 +177,7 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// The first rank whose books are not in order.
+    /// The first rank whose trace is not in order.
     pub fn expect_good_books(&self) -> Result<&Recorded> {
         for one in &self.books {
             one.expect_whole_run()?.expect_closed_books()?;
@@ -187,34 +188,34 @@ impl Recorded {
         Ok(self)
     }
 
-    /// The program said this.
+    /// Checks that the program printed this text.
     ///
     /// # Errors
     ///
-    /// Its output.
+    /// The text is missing; the error has the output.
     pub fn expect_said(&self, text: &str) -> Result<&Recorded> {
         ensure!(self.outcome.stdout.contains(text), "{}", self.outcome.report());
         Ok(self)
     }
 
-    /// In the run of `fresh_buffers.c` the program has 80 MiB at most, and MPI's memory does not change by more than a
-    /// MiB once it has sent the first message.
+    /// Checks for a run of `fresh_buffers.c` that the program has 80 MiB at most, and that MPI's
+    /// memory changes by less than a MiB after the first message.
     ///
     /// # Errors
     ///
-    /// The first rank where that is not so.
+    /// The first rank that violates this.
     pub fn expect_fresh_buffers(&self) -> Result<&Recorded> {
         self.expect_said("received")?.expect_good_books()?;
         for one in &self.books {
             let of_blocks = |class| class == Class::AppExecutable;
-            // In a file that holds MPI too, code and data of both are the program's.
+            // In a static program, code and data of MPI belong to the program.
             let peak = match one.trace.has(flags::STATIC) {
                 true => one.owned_peak(of_blocks)?,
                 false => one.peak(of_blocks),
             };
             let off = peak.abs_diff(80 * MEBI);
             ensure!(off * 100 <= 80 * MEBI, "the peak is {peak} B\n{}", one.table());
-            // From the end of the first exchange on.
+            // After the end of the first exchange.
             let of_mpi: Vec<u64> = one
                 .full()
                 .skip_while(|(_, rows)| one.resident(rows, of_blocks) < 79 * MEBI)
@@ -228,11 +229,11 @@ impl Recorded {
         Ok(self)
     }
 
-    /// There are phases of these names.
+    /// Checks that there are phases of these names.
     ///
     /// # Errors
     ///
-    /// The first that is missing.
+    /// The first phase that is missing.
     pub fn expect_phases(&self, wanted: &[&str]) -> Result<&Recorded> {
         for one in &self.books {
             let phases = &one.trace.phases;
@@ -248,7 +249,7 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// It cannot.
+    /// The report fails.
     pub fn report(&self) -> Result<String> {
         let output = Command::new(Checkout::find()?.program("memprof")?)
             .arg("report")
@@ -258,7 +259,7 @@ impl Recorded {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The folder of the traces.
+    /// Returns the folder of the traces.
     #[must_use]
     pub fn traces(&self) -> PathBuf {
         self.folder.path().join(TRACES)

@@ -18,10 +18,10 @@ use crate::wait::ends_within;
 /// Time for a launcher that was told to stop to stop its ranks.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The variable by which the processes of one job are told from all others.
+/// Variable that marks all processes of one job.
 pub const MARK: &str = "QUO_TESTS_MARK";
 
-/// A job that has been started. Dropping it ends it.
+/// A started job, ended when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -35,8 +35,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a launch, which is to end within `limit`. The command is given a variable, [`MARK`],
-    /// by which all processes of the job are found, wherever they have moved in the tree.
+    /// Starts a launch with a time limit. The command is given a variable, [`MARK`], by which all
+    /// processes of the job are found, even after they have changed parents.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Running {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let value = format!("{}-{number}", std::process::id());
         command.env(MARK, &value);
-        // A file, since nobody reads it before the end.
+        // A file, since nothing reads it before the end.
         let stderr = tempfile::tempfile()?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
         let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
@@ -63,11 +63,11 @@ impl Running {
         })
     }
 
-    /// Waits until the ranks have printed `text` so many times.
+    /// Waits until the ranks have printed `text` a number of times.
     ///
     /// # Errors
     ///
-    /// The job ended without, or its time is up; the error shows the output.
+    /// The job ended first, or its time is up; the error shows the output.
     pub fn wait_for(&self, text: &str, times: usize) -> Result<()> {
         let left = self.end.saturating_duration_since(Instant::now());
         if !self.stdout.heard(text, times, left) {
@@ -87,11 +87,11 @@ impl Running {
         self.stdout.text()
     }
 
-    /// Waits for the end of the job, or ends it when its time is up.
+    /// Waits for the end of the job, and ends it when its time is up.
     ///
     /// # Errors
     ///
-    /// The kernel does not let us watch it. A job that fails is an [`Outcome`].
+    /// The kernel does not let this process watch the job. A job that fails is an [`Outcome`].
     pub fn finish(self) -> Result<Outcome> {
         let left = self.end.saturating_duration_since(Instant::now());
         let out_of_time = !ends_within(Pid::from_child(&self.child), left)?;
@@ -108,7 +108,7 @@ impl Running {
         let leftovers = leftovers::lingering(&self.mark);
         leftovers::end_marked(&self.mark);
         self.finished = true;
-        // A forgotten process of another kind could hold the pipe open for ever.
+        // A forgotten process of another kind could hold the pipe open indefinitely.
         self.stdout.ended_within(FAREWELL);
         Ok(Outcome {
             description: std::mem::take(&mut self.description),
@@ -122,7 +122,7 @@ impl Running {
         })
     }
 
-    /// Ends the job now, for one that would not end by itself.
+    /// Ends the job now, as it would not end by itself.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Running {
         leftovers::end_marked(&self.mark);
     }
 
-    /// Politely first, so that the launcher removes its own files.
+    /// Sends SIGTERM first, so that the launcher removes its own files.
     fn stop(&self) -> Result<()> {
         let launcher = Pid::from_child(&self.child);
         kill_process(launcher, Signal::TERM)?;
@@ -158,12 +158,12 @@ impl Drop for Running {
     }
 }
 
-/// End of a job, its output, and its leftovers.
+/// End of a job, its output, and what it left behind.
 #[derive(Debug)]
 pub struct Outcome {
     description: String,
     limit: Duration,
-    /// The launcher's exit status.
+    /// Exit status of the launcher.
     pub status: ExitStatus,
     /// The job was ended because its time was up.
     pub out_of_time: bool,
@@ -171,18 +171,18 @@ pub struct Outcome {
     pub stdout: String,
     /// Standard error of the ranks and the launcher.
     pub stderr: String,
-    /// The stacks of the processes of a job whose time was up.
+    /// Stacks of the processes of a job whose time was up.
     pub stacks: String,
     /// Processes and shared-memory segments that the job left behind.
     pub leftovers: Vec<String>,
 }
 
 impl Outcome {
-    /// The job succeeded in time and left nothing behind.
+    /// Checks that the job succeeded in time and left nothing behind.
     ///
     /// # Errors
     ///
-    /// It did not; the error shows everything known about it.
+    /// The job failed, or left something; the error shows everything known about it.
     pub fn expect_success(&self) -> Result<&Outcome> {
         if !self.status.success() || self.out_of_time {
             bail!("the job failed\n{}", self.report());
@@ -190,11 +190,11 @@ impl Outcome {
         self.expect_clean()
     }
 
-    /// The job left nothing behind, however it ended.
+    /// Checks that the job left nothing behind, however it ended.
     ///
     /// # Errors
     ///
-    /// It left something.
+    /// The job left something.
     pub fn expect_clean(&self) -> Result<&Outcome> {
         if !self.leftovers.is_empty() {
             bail!("the job left something behind\n{}", self.report());
@@ -202,7 +202,7 @@ impl Outcome {
         Ok(self)
     }
 
-    /// All that is known, for a failure message.
+    /// Returns everything known about the job, for a failure message.
     #[must_use]
     pub fn report(&self) -> String {
         let mut text = self.description.clone();

@@ -1,7 +1,7 @@
-//! Which tests are asked for, for test programs that have a runner of their own.
+//! The selection of tests, for test programs with their own runner.
 
-/// The names on the command line of a test program, read as the usual runner reads them: filters,
-/// `--exact`, `--skip NAME` and `--list`; other options mean nothing here.
+/// The names on the command line of a test program, parsed like the standard runner's: filters,
+/// `--exact`, `--skip NAME` and `--list`; other options are ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     filters: Vec<String>,
@@ -34,13 +34,13 @@ impl Selection {
         selection
     }
 
-    /// Returns true if the tests are to be named and not run.
+    /// Returns true if the tests should be listed and not run.
     #[must_use]
     pub fn is_listing(&self) -> bool {
         self.list
     }
 
-    /// Returns true if a test is asked for.
+    /// Returns true if a test is selected.
     #[must_use]
     pub fn wants(&self, name: &str) -> bool {
         let matches = |text: &String| match self.exact {

@@ -1,14 +1,14 @@
-//! The stacks of processes that hang, as gdb shows them.
+//! Stacks of hanging processes, as gdb shows them.
 
 use std::process::Command;
 
 use rustix::process::Pid;
 
-/// Processes that are looked at, and the seconds that one may take.
+/// Maximum number of processes shown, and the limit in seconds for each.
 const MOST: usize = 12;
 const SECONDS: &str = "20";
 
-/// Returns the stacks of all threads of the processes. Where there is no gdb, the text says so.
+/// Returns the stacks of all threads of the processes. Without gdb, the text says so.
 pub fn of(processes: &[Pid]) -> String {
     let stack = |process: &Pid| {
         let number = process.to_string();

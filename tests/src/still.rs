@@ -1,4 +1,4 @@
-//! Processes that are held still, so that all who look at them see the same.
+//! Stopped processes, so that all observers see the same.
 
 use std::fs;
 use std::thread;
@@ -9,18 +9,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Stopped until it is dropped.
+/// Processes that are stopped until this is dropped.
 #[derive(Debug)]
 pub struct Still {
     processes: Vec<Pid>,
 }
 
 impl Still {
-    /// Stops them, each with all its threads.
+    /// Stops processes, each with all its threads.
     ///
     /// # Errors
     ///
-    /// One is gone, or does not stop.
+    /// A process is gone, or does not stop.
     pub fn hold(processes: &[u32]) -> Result<Still> {
         let mut still = Still { processes: Vec::new() };
         for &process in processes {
@@ -32,7 +32,7 @@ impl Still {
         for process in &still.processes {
             while !stands(*process)? {
                 ensure!(Instant::now() < end, "process {process} does not stop");
-                // Sleeps: who is not its parent is not told.
+                // Sleeps: only the parent is notified.
                 thread::sleep(Duration::from_millis(2));
             }
         }
@@ -44,7 +44,7 @@ impl Still {
 fn stands(process: Pid) -> Result<bool> {
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
         let text = fs::read_to_string(thread?.path().join("stat"))?;
-        // The name of the program is in parentheses, and may hold any.
+        // The program's name is in parentheses, and may contain parentheses.
         if !text.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")) {
             return Ok(false);
         }

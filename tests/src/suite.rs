@@ -1,8 +1,9 @@
-//! A runner for test programs in which a test may find that it cannot be made here.
+//! A runner for test programs in which a test may find that it cannot run here.
 //!
-//! The usual runner cannot say that a test was skipped. This one takes names to run, `--exact`,
-//! `--skip NAME` and `--list` as the usual one does, runs one test after the other, and bounds each.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+//! The standard runner cannot report a test as skipped. This one takes names to run, `--exact`,
+//! `--skip NAME` and `--list` like the standard one, runs one test after the other, and limits the
+//! time of each.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -12,16 +13,16 @@ use anyhow::{Result, anyhow};
 
 use crate::selection::Selection;
 
-/// Time that a test may take: much longer than any does.
+/// Time limit of a test: much longer than any test takes.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
-/// The same for tests that may build an installation.
+/// Time limit of tests that may build an installation.
 pub const LONG_LIMIT: Duration = Duration::from_secs(1800);
 
-/// The name of a test, which states its promise, and the test.
+/// A test: its name, which states its promise, and its function.
 pub type Test = (&'static str, fn() -> Result<()>);
 
-/// The error of a test that cannot be made on this machine, with the reason. It counts as skipped.
+/// Error of a test that cannot run on this machine, with the reason. The test counts as skipped.
 #[derive(Debug)]
 pub struct Skipped(pub String);
 
@@ -33,15 +34,15 @@ impl std::fmt::Display for Skipped {
 
 impl std::error::Error for Skipped {}
 
-/// Ends the test that calls it, in its own thread: it cannot be made on this machine, for this reason. It counts as
-/// skipped.
+/// Ends the calling test, on its own thread: it cannot run on this machine, for this reason. The
+/// test counts as skipped.
 pub fn skip(reason: impl Into<String>) -> ! {
     std::panic::resume_unwind(Box::new(Skipped(reason.into())))
 }
 
-/// The verdict of a test by what its function returns.
+/// Verdict of a test, from what its function returns.
 pub trait Verdict {
-    /// The verdict.
+    /// Returns the verdict.
     fn verdict(self) -> Result<()>;
 }
 
@@ -57,7 +58,8 @@ impl Verdict for Result<()> {
     }
 }
 
-/// Makes a test program of these functions, without arguments, for tests that may find out that they cannot be made.
+/// Defines a test program of these functions, without arguments, for tests that may find that they
+/// cannot run.
 ///
 /// ```no_run
 /// fn sums_are_right() {
@@ -79,13 +81,13 @@ macro_rules! suite {
     };
 }
 
-/// Returns true in the full suite, which shortens nothing and judges times (`QUO_TESTS_LONG`).
+/// Returns true in the full suite, which shortens nothing and checks times (`QUO_TESTS_LONG`).
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("QUO_TESTS_LONG").is_some()
 }
 
-/// Runs the tests whose names are wanted. For the reason in `obstacle`, all are skipped.
+/// Runs the selected tests. With a reason in `obstacle`, all are skipped.
 #[must_use]
 pub fn run(tests: &[Test], obstacle: Option<String>) -> ExitCode {
     run_and_look(LIMIT, tests, obstacle, || Ok(()))
@@ -97,7 +99,7 @@ pub fn run_within(limit: Duration, tests: &[Test]) -> ExitCode {
     run_bounded(limit, tests, None, || Ok(()))
 }
 
-/// As [`run`]; a test that passes fails all the same when the check after it fails.
+/// As [`run`]; a test that passes still fails if the check after it fails.
 #[must_use]
 pub fn run_and_look(
     limit: Duration,

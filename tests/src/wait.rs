@@ -1,4 +1,4 @@
-//! Waiting, for so long and no longer: for processes that may never end, and for events that no message tells of.
+//! Waits with a limit: for processes that may never end, and for events without notification.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Returns true if the process ends before the limit. One that is not there has ended.
+/// Returns true if the process ends before the limit. A process that does not exist has ended.
 ///
 /// # Errors
 ///
-/// The kernel does not let us watch it.
+/// The kernel does not let this process watch the other one.
 pub fn ends_within(pid: Pid, limit: Duration) -> Result<bool> {
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => process,
@@ -29,19 +29,19 @@ pub fn ends_within(pid: Pid, limit: Duration) -> Result<bool> {
     }
 }
 
-/// Asks again and again until the state is reached that only another process can bring about, which the errors call by
-/// the given name. For events that nobody is told of.
+/// Polls until another process has reached a state, which the errors call by the given name. For
+/// events without notification.
 ///
 /// # Errors
 ///
-/// It is not so within the limit, or cannot be asked.
+/// The state is not reached within the limit, or polling fails.
 pub fn until(limit: Duration, what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + limit;
     while !is_so()? {
         if Instant::now() > end {
             bail!("waited for {} s: {what}", limit.as_secs());
         }
-        // Sleeps: so that whoever brings it about gets the processor.
+        // Sleeps: so that the other process gets the processor.
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())

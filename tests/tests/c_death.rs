@@ -1,4 +1,4 @@
-//! A rank is killed under a C program; the others learn of it, expel it and go on.
+//! A rank is killed under a C program; the others learn of it, expel it and continue.
 
 use anyhow::Result;
 use quo_tests::{Checkout, Job};

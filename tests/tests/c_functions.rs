@@ -1,6 +1,6 @@
-//! Every C function: good use, bad input, wrong handles, ranks that disagree; on this machine with
-//! one to eight ranks, and on simulated ones. The programs are bindings-c/tests/*.c; each counts its
-//! own failures and prints them.
+//! Every C function: correct use, bad input, wrong handles, ranks that disagree; on this machine
+//! with one to eight ranks, and on simulated ones. The programs are bindings-c/tests/*.c; each
+//! counts its own failures and prints them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use quo_tests::{BindTo, Checkout, Job, suite};
 
-/// A simulated machine, and how many objects of each `QUO_obj_type_t` it has.
+/// A simulated machine, with its number of objects of each `QUO_obj_type_t`.
 struct Machine {
     description: &'static str,
     counts: &'static str,
@@ -23,7 +23,7 @@ const MACHINES: [Machine; 5] = [
     Machine { description: "quo/tests/machines/memory-without-cpus.xml", counts: "0=1", ranks: 2 },
 ];
 
-/// A machine with devices, and the programs that ask for them.
+/// A machine with devices, and the programs that need them.
 const DEVICES: Machine =
     Machine { description: "quo/tests/machines/gpus.xml", counts: "0=1,2=2,4=8,5=8", ranks: 4 };
 const OF_DEVICES: [&str; 2] = ["devices", "split"];
@@ -38,7 +38,8 @@ const LIVE: [(usize, BindTo); 6] = [
     (8, BindTo::None),
 ];
 
-/// Set when the same programs run on one MPI after the other: then two of each are enough.
+/// Variable set when the same programs run on one MPI after the other: then two places for each are
+/// enough.
 const BRIEF: &str = "QUO_TESTS_BRIEF";
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -48,8 +49,8 @@ fn passes(name: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = format!("bindings-c/tests/{name}.c");
     let program = checkout.compile_c(&source, folder.path(), &["-pthread"])?;
-    // In the full suite every program runs everywhere. Otherwise each program gets every second of the places, in turns,
-    // so that each place meets half of the programs.
+    // In the full suite every program runs in every place. Otherwise each program runs in every
+    // second place, alternating, so that each place gets half of the programs.
     let (brief, long) = (std::env::var_os(BRIEF).is_some(), suite::is_long());
     let number = PROGRAMS.iter().position(|it| *it == name).context("an unknown program")?;
     let in_turn = |index: usize| long || (index + number).is_multiple_of(2);
@@ -76,7 +77,7 @@ fn passes(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// One test per program, and the list of all of them.
+/// Defines one test per program, and the list of all programs.
 macro_rules! programs {
     ($($name:ident)*) => {
         const PROGRAMS: &[&str] = &[$(stringify!($name)),*];

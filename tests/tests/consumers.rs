@@ -1,4 +1,4 @@
-//! Programs of strangers use an installation, from outside the checkout: in C, C++ and Fortran; with
+//! Third-party programs use an installation, from outside the checkout: in C, C++ and Fortran; with
 //! pkg-config, CMake, make and fpm; with the shared library and the static one; with a modulefile.
 
 #[path = "consumers/spack.rs"]
@@ -17,7 +17,7 @@ use quo_tests::{
     mpifort, run_compiler,
 };
 
-/// For one call of a tool that builds.
+/// Limit for one call of a build tool.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The machine of the expected output.
@@ -52,8 +52,8 @@ const TESTS: [Test; 18] = [
 
 fn main() -> ExitCode {
     if !Selection::of_this_program().is_listing() {
-        // Outside the time that a test may take, since it may have to compile everything. Every test
-        // that needs it tells why it failed.
+        // Outside the time limit of a test, since it may have to compile everything. Every test
+        // that needs the installation reports the reason for a failure.
         let _told_by_the_tests = installed();
     }
     run(&TESTS, None)
@@ -63,7 +63,7 @@ fn installed() -> Result<Installation> {
     Installation::shared(env!("CARGO_TARGET_TMPDIR"), "consumed")
 }
 
-/// One whose library has a Fortran part, where `use mpi` can be compiled.
+/// Returns an installation whose library has a Fortran part, where `use mpi` can be compiled.
 fn installed_with_fortran() -> Result<Installation> {
     let installed = installed()?;
     let folder = tempfile::tempdir()?;
@@ -77,7 +77,7 @@ fn installed_with_fortran() -> Result<Installation> {
     Ok(installed)
 }
 
-/// A program on the path, or the test is skipped.
+/// Skips the test if a program is not on the path.
 fn need(name: &str) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|folder| folder.join(name).is_file()) {
@@ -107,7 +107,7 @@ fn expect_widened(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the example in one language into a folder of its own and runs it.
+/// Compiles the example in one language into its own folder and runs it.
 fn consume(compiler: Command, end: &str, before: &[String], after: &[String]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = installed()?.path(&format!("share/quo/examples/widen.{end}"));
@@ -123,7 +123,7 @@ fn with_run_path(installed: &Installation, mut flags: Vec<String>) -> Vec<String
     flags
 }
 
-/// The MPI's own classes for C++ are not ours to have warnings about.
+/// Returns flags for C++, without the MPI's C++ classes and their warnings.
 fn cxx(mut flags: Vec<String>) -> Vec<String> {
     flags.extend(["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"].map(String::from));
     flags
@@ -151,7 +151,7 @@ fn pkg_config_serves_fortran() -> Result<()> {
     let variable = installed.pkg_config("libquo", &["--variable=fflags"])?;
     let same = flags.iter().all(|flag| variable.contains(flag) || flag.ends_with("include"));
     ensure!(same, "{variable:?} and {flags:?}");
-    // The same with the handles of mpi_f08, where there are any.
+    // The same with the handles of mpi_f08, if there are any.
     let example = fs::read_to_string(installed.path("share/quo/examples/widen.f90"))?;
     let (folder, probe) = (tempfile::tempdir()?, "program p\n  use mpi_f08\nend program\n");
     let (source, program) = (folder.path().join("f08.f90"), folder.path().join("f08"));
@@ -187,7 +187,7 @@ fn pkg_config_serves_static_programs() -> Result<()> {
     consume(Command::new(mpifort()), "f90", &flags, &link)
 }
 
-/// With the archive, the header and the command of the installation, and no file of cargo's builds.
+/// Uses the installed archive, header and command, and no file of cargo's builds.
 fn memprof_flags_serves_static_programs() -> Result<()> {
     let found = tool(Command::new("cc").arg("-print-file-name=libc.a"))?.stdout;
     if Path::new(found.trim()).is_relative() {
@@ -243,7 +243,7 @@ fn configure(project: &Path, prefix: &Path, options: &[&str]) -> Command {
     cmake
 }
 
-/// A project with the example's sources and this text.
+/// Creates a project with the example's sources and this text.
 fn project(text: &str) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     for end in ["c", "cpp", "f90"] {
@@ -301,7 +301,7 @@ fn cmake_serves_three_languages_after_a_move() -> Result<()> {
 fn cmake_compiles_modules_for_another_compiler() -> Result<()> {
     need("cmake")?;
     let installed = installed_with_fortran()?;
-    // Whoever asks gets the answer of another compiler.
+    // The project claims another version of the Fortran compiler.
     let project = project(
         "cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES Fortran)\n\
          set(CMAKE_Fortran_COMPILER_VERSION 99.1.0)\n\
@@ -364,7 +364,7 @@ fn cmake_explains_what_is_missing() -> Result<()> {
     Ok(())
 }
 
-/// The one that set-up fetched, or the machine's.
+/// Returns the fpm that set-up fetched, or the machine's.
 fn fpm() -> Result<PathBuf> {
     let program = Checkout::find()?.program("xtask")?;
     for folder in program.ancestors().skip(1).map(|folder| folder.join("fpm/lib")) {
@@ -467,7 +467,7 @@ fn ctest_checks_the_installed_examples_with_one_slot() -> Result<()> {
         ("MPI_Fortran_COMPILER", mpifort()),
     ];
     let mut configure = configure(&copy, installed.prefix(), &[]);
-    // CMake finds those on the path by itself.
+    // CMake finds programs on the path by itself.
     for (name, program) in programs.iter().filter(|(_, program)| Path::new(program).is_absolute()) {
         configure.arg(format!("-D{name}={}", program.to_string_lossy()));
     }
@@ -526,7 +526,7 @@ fn a_library_without_fortran_says_so() -> Result<()> {
     let mut call = Command::new(checkout.program("xtask")?);
     call.arg("install").arg("--no-static").arg("--prefix").arg(&prefix);
     call.args(Installation::options(&checkout)?);
-    // A wrapper that is not there.
+    // A wrapper that does not exist.
     let outcome = tool(call.env("MPIFC", "no-such-mpifort"))?;
     let word = "no-such-mpifort is not there; the sources are installed";
     ensure!(outcome.stdout.contains(word), "{}", outcome.stdout);

@@ -1,6 +1,6 @@
 //! quo.hpp: every class and function under a real launcher, with g++ as C++17 and clang++ as C++20;
-//! sources that must not compile; nothing of the C interface left out; examples that compile. The
-//! programs are bindings-c/tests/cxx/*.cpp; each counts its own failures and prints them.
+//! sources that must not compile; no function of the C interface missing; examples that compile.
+//! The programs are bindings-c/tests/cxx/*.cpp; each counts its own failures and prints them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,12 +16,13 @@ use quo_tests::{BindTo, Checkout, Job, Selection, cxx_compiler, has_compiler, ru
 
 const FOLDER: &str = "bindings-c/tests/cxx";
 
-/// The main compiler, and the standard that the header asks for.
+/// Main compiler, with the standard that the header requires.
 const GNU: (&str, &str) = ("g++", "-std=c++17");
-/// The other.
+/// The other compiler.
 const CLANG: (&str, &str) = ("clang++", "-std=c++20");
 
-/// A test program as one compiler makes it; made ahead while others run, since that takes longest.
+/// A test program built by one compiler; it is built ahead while others run, as building takes
+/// longest.
 struct Build {
     test: &'static str,
     name: &'static str,
@@ -29,7 +30,7 @@ struct Build {
     program: OnceLock<Result<PathBuf, String>>,
 }
 
-/// One test per program and compiler, and the list of all builds.
+/// Defines one test per program and compiler, and the list of all builds.
 macro_rules! programs {
     ($($name:ident)*) => {
         const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
@@ -83,7 +84,7 @@ const PARTS: &[&str] = &["linked_other"];
 
 const STANDARDS: [&str; 2] = ["-std=c++17", "-std=c++20"];
 
-/// Simulated machines and how many ranks run on them.
+/// Simulated machines, with the number of ranks on each.
 const MACHINES: [(&str, usize); 3] =
     [("pack:2 core:4 pu:1", 6), ("pack:2 numa:2 core:2 pu:2", 4), ("pack:1 core:2 pu:4", 3)];
 
@@ -111,7 +112,7 @@ fn main() -> ExitCode {
 }
 
 impl Build {
-    /// The program, made by whoever asks first.
+    /// Returns the program, built by the first caller.
     fn program(&self, place: &Path) -> Result<&Path> {
         let made = self.program.get_or_init(|| self.make(place).map_err(|e| format!("{e:#}")));
         made.as_deref().map_err(|text| anyhow!("{text}"))
@@ -144,7 +145,7 @@ fn passes(name: &str, compiler: (&str, &str)) -> Result<()> {
     for (description, ranks) in MACHINES {
         let job = Job::new(ranks, program).topology(description).limit(LIMIT);
         job.run()?.expect_success().with_context(|| description)?;
-        // One compiler is enough to see what machines and numbers of ranks change.
+        // One compiler suffices for the effect of machines and numbers of ranks.
         if compiler == CLANG {
             return Ok(());
         }
@@ -165,8 +166,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The first line of each file names the compiler's complaint, in the words of any compiler. All are compiled as one,
-/// each in a namespace and under its own name, which is much faster.
+/// The first line of each file gives the expected complaint, in words that all compilers use. All
+/// files are compiled as one, each in a namespace and under its own name, which is much faster.
 fn misuse_is_refused(compiler: &str) -> Result<()> {
     need(compiler)?;
     STANDARDS.iter().try_for_each(|standard| misuse_is_refused_by(compiler, standard))
@@ -190,7 +191,7 @@ fn misuse_is_refused_by(compiler: &str, standard: &str) -> Result<()> {
     fs::write(&source, text)?;
     let said = complaints(&checkout, compiler, &[standard], &source)?;
     for (name, expected) in expectations {
-        // An error inside the header says at another line who asked for it.
+        // For an error inside the header, another line names the place of use.
         let blamed = said.lines().any(|line| {
             let words = ["error: ", "required from", "requested here"];
             line.contains(&format!("{name}.cpp:")) && words.iter().any(|word| line.contains(word))
@@ -223,7 +224,7 @@ fn complaints(
     Ok(format!("{error:#}"))
 }
 
-/// Each example in a comment is the body of a function, or a program if it has a main of its own.
+/// Each example in a comment is the body of a function, or a program if it has a main.
 fn examples_compile(compiler: &str) -> Result<()> {
     need(compiler)?;
     STANDARDS.iter().try_for_each(|standard| examples_compile_by(compiler, standard))
@@ -242,7 +243,7 @@ fn examples_compile_by(compiler: &str, standard: &str) -> Result<()> {
         text += &if body.contains("int main(") {
             body
         } else {
-            // Examples show values without using them.
+            // Examples declare values without using them.
             let line = format!("\nvoid example_{count}(const quo::Context &ctx);\n");
             format!(
                 "{line}void example_{count}([[maybe_unused]] const quo::Context &ctx) {{{body}}}\n"
@@ -272,7 +273,7 @@ fn names(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The code of the two C headers, and all names of C that the C++ header uses.
+/// Returns the code of the two C headers, and all C names that the C++ header uses.
 fn headers() -> Result<(String, BTreeSet<String>)> {
     let checkout = Checkout::find()?;
     let read = |name: &str| -> Result<String> {
@@ -282,7 +283,7 @@ fn headers() -> Result<(String, BTreeSet<String>)> {
     Ok((read("quo.h")? + &read("quo-xpm.h")?, names(&read("quo.hpp")?)))
 }
 
-/// Functions for objects of Fortran that free themselves; those of C++ know what they hold.
+/// Functions for Fortran objects that are finalised automatically; C++ objects know what they hold.
 const OF_FORTRAN: [&str; 2] = ["QUO_handle_in_use_f2c", "QUO_phase_release_f2c"];
 
 fn no_function_of_c_is_left_out() -> Result<()> {

@@ -1,4 +1,5 @@
-//! Arrays that move when a world changes its size, looked at element by element by the program itself.
+//! Arrays that move when a world changes its size, checked element by element by the program
+//! itself.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ fn lines(outcome: &Outcome) -> Vec<&str> {
     outcome.stdout.lines().filter(said).collect()
 }
 
-/// The sizes, and of each change the bytes that went to other ranks, and those of them that went through memory.
+/// Returns the sizes, and for each change the bytes sent to other ranks, and the part of them that
+/// went through shared memory.
 fn moves(outcome: &Outcome) -> Result<(Vec<usize>, Vec<usize>, Vec<usize>)> {
     let (mut sizes, mut sent, mut shared) = (Vec::new(), Vec::new(), Vec::new());
     for line in lines(outcome) {
@@ -40,7 +42,7 @@ fn every_distribution_is_right_after_growing_and_shrinking() -> Result<()> {
     let outcome = arrays(4, &["shared", "1", "4", "2", "3", "1"])?;
     let (sizes, sent, shared) = moves(&outcome)?;
     ensure!(sizes == [4, 2, 3, 1], "{}", outcome.report());
-    // Only what callbacks carry is sent between ranks of a node.
+    // Between ranks of a node only the data of callbacks is sent as messages.
     let few = sent.iter().zip(&shared).all(|(sent, shared)| sent - shared < 1000);
     ensure!(few && shared.iter().all(|&bytes| bytes > 500_000), "{}", outcome.report());
     Ok(())

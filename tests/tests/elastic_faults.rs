@@ -1,5 +1,6 @@
-//! Failed growths and killed processes of a world: it lives on unchanged, or ends with one error that names the event,
-//! and never hangs. Which of the two depends on the MPI and its launcher; docs/limitations.md has the table.
+//! Failed growths and killed processes of a world: the world stays unchanged and keeps running, or
+//! ends with one error that names the event, and never hangs. The outcome depends on the MPI and
+//! its launcher; docs/limitations.md has the table.
 
 #[path = "elastic_faults/job.rs"]
 mod job;
@@ -48,7 +49,7 @@ fn refused() -> Result<()> {
     ensure!(said.contains("No such file"), "{said}");
     job.joins("exit 0", 0o644)?;
     let said = job.tell(&["grow", "test", "1", "--wait"])?;
-    // Who may do anything may not execute that.
+    // Not even root may execute this file.
     ensure!(said.contains("ermission denied"), "{said}");
     let said = job.tell(&["grow", "test", "9", "--wait"])?;
     ensure!(said.contains("there can be 1 to 4"), "{said}");
@@ -59,7 +60,7 @@ fn refused() -> Result<()> {
     let failed = end("aborted", "spawn-failed");
     let right = [failed.clone(), failed, end("refused", "no-capacity"), end("finalized", "")];
     ensure!(ends(&events)? == right, "{events:?}");
-    // What was moved is in the log.
+    // The log says what was moved.
     let moved = events.iter().find(|event| event["event"] == "moved").context("nothing moved")?;
     ensure!(moved["bytes"].as_u64().is_some_and(|bytes| bytes >= 50_000 * 8), "{moved}");
     Ok(())
@@ -116,21 +117,22 @@ fn never() -> Result<()> {
     let said = job.tell(&["grow", "test", "2", "--wait"])?;
     ensure!(said.contains("has not come back from the start"), "{said}");
     let became = match job.family {
-        // Killing it would end the job there, as nobody told the launcher otherwise.
+        // Killing it would end the job there, as the launcher is not set to survive a death.
         Family::OpenMpi4 => "until the job ends",
         Family::OpenMpi5 => "was killed",
-        // By a starter, which hangs with it.
+        // A starter spawned it, and hangs with it.
         Family::Mpich | Family::Intel => "or hangs",
     };
     ensure!(said.contains(became), "{said}");
-    // A parked rank can be called in, and others be started while MPI waits for that one.
+    // A parked rank can be called in, and other ranks can be started, while MPI waits for the
+    // hanging one.
     let said = job.tell(&["grow", "test", "1", "--wait"])?;
     ensure!(said.contains("is done: 2 ranks, epoch 1"), "{said}");
     fs::rename(job.file("right"), job.file("joiner"))?;
     job.grows_again(3)?;
     let said = job.tell(&["shrink", "test", "1", "--wait"])?;
     ensure!(said.contains("is done: 2 ranks, epoch 3"), "{said}");
-    // What hangs still does not keep the job.
+    // The process that still hangs does not keep the job from ending.
     let (events, outcome) = job.stop()?;
     ensure!(!outcome.stdout.contains(" ends with: "), "{}", outcome.report());
     let ends = ends(&events)?;
@@ -168,7 +170,7 @@ fn again() -> Result<()> {
     hangs_once(Launch { files: &["slots"], ..ALONE }, "was killed; the start is tried once more", 2)
 }
 
-/// A job of two ranks, and a process that hangs in its start, whose number is in the file `hangs`.
+/// A job of two ranks, and a process that hangs in its start, whose PID is in the file `hangs`.
 fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
     if Launcher::find()?.family() == Family::Mpich {
         return Err(Skipped("MPICH gives what is started nothing to be found by".to_owned()).into());
@@ -182,7 +184,7 @@ fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
         job.file("right").display()
     );
     job.joins(&script, 0o755)?;
-    // The second attempt of a loaded machine may be slower than a start may be.
+    // On a loaded machine the second attempt may exceed the limit of a start.
     for _ in 0..4 {
         let said = job.tell(&["grow", "test", "1", "--wait"])?;
         if said.contains("is done: 2 ranks, epoch 1") {
@@ -200,7 +202,7 @@ fn outlived() -> Result<()> {
     let status = PathBuf::from(format!("/proc/{hangs}/status"));
     ensure!(fs::read_to_string(&status)?.contains("State:\tT"), "{hangs} does not hang");
     job.kill("is there: rank 0 of 1")?;
-    // Nobody who could end in order has an end to arrange.
+    // No process that could end in order is left to arrange the end.
     let Faulted { folder, job, .. } = job;
     let outcome = job.finish()?;
     ensure!(!outcome.out_of_time && !status.exists(), "it hangs: {}", outcome.report());
@@ -213,7 +215,7 @@ fn hangs_once(launch: Launch, wanted: &str, most: usize) -> Result<()> {
     (3..=most).try_for_each(|size| job.grows_again(size))?;
     let family = job.family;
     let (events, outcome) = job.stop()?;
-    // Open MPI 5's launcher tells by its status that one was killed.
+    // Open MPI 5's launcher reports by its status that a process was killed.
     ensure!(family == Family::OpenMpi5 || outcome.status.success(), "{}", outcome.report());
     ensure!(!outcome.stdout.contains(" ends with: "), "{}", outcome.report());
     let grown = ends(&events)?.into_iter().find(|(event, _)| event != "aborted");
@@ -223,10 +225,10 @@ fn hangs_once(launch: Launch, wanted: &str, most: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks that this MPI lets a world live on whose joiner was killed before it has joined.
+/// Checks that with this MPI a world survives the death of a joiner that has not joined yet.
 fn lives_on(job: Faulted, cause: &str) -> Result<()> {
     if job.family == Family::OpenMpi5 && !job.tell(&["status", "test"])?.contains("1 of 4 ranks") {
-        // It ends every process that had a connection to the killed one.
+        // Open MPI 5 ends every process that had a connection to the killed one.
         return ended_with_one_error(job, cause, 1);
     }
     let grown = job.grows_again(2);
@@ -252,8 +254,8 @@ fn before_ready() -> Result<()> {
 }
 
 fn when_ready() -> Result<()> {
-    // With MPICH the next process that is started crashes in MPI_Init now and then, in UCX, and the job ends: 2 of 76
-    // times on a busy machine, 14 of 169 when rank 0 starts it.
+    // With MPICH the next process that is started sometimes crashes in MPI_Init, in UCX, and the
+    // job ends: 2 of 76 times on a busy machine, 14 of 169 when rank 0 starts it.
     let attempts = if Launcher::find()?.family() == Family::Mpich { 3 } else { 1 };
     for _ in 1..attempts {
         match killed_when_ready() {
@@ -297,7 +299,7 @@ fn probing() -> Result<()> {
     job.kill("is there: rank 1 of 3")?;
     let said = job.tell(&["shrink", "test", "1", "--wait"])?;
     ensure!(said.contains("a process of the job is lost"), "{said}\n{}", job.job.said());
-    // It is what it was, as far as it can be.
+    // The world is unchanged, apart from the dead process.
     let said = job.tell(&["status", "test"])?;
     if !said.contains("3 of 4 ranks, epoch 0") {
         bail!("{said}\n{}", job.stop()?.1.report());
@@ -344,7 +346,7 @@ fn asleep() -> Result<()> {
     Ok(())
 }
 
-/// A job of two ranks and sleepers, of which one has been killed.
+/// Starts a job of two ranks and parked processes, one of which has been killed.
 fn with_a_dead_sleeper(processes: usize) -> Result<Faulted> {
     if Launcher::find()?.family() == Family::OpenMpi5 {
         let reason = "it ends every process that was connected to one that is killed";
@@ -357,7 +359,7 @@ fn with_a_dead_sleeper(processes: usize) -> Result<Faulted> {
     Ok(job)
 }
 
-/// All that are there say at the end who is not.
+/// Checks that at the end every survivor names the dead process.
 fn ends_without_the_dead(job: Faulted, survivors: usize) -> Result<()> {
     let (events, outcome) = job.stop()?;
     let said = outcome.stdout.lines().filter(|line| line.contains(" ends with: "));
@@ -375,7 +377,7 @@ fn struck_off() -> Result<()> {
     for (words, said) in [
         (["shrink", "test", "1"], "is done: 1 ranks, epoch 1"),
         (["grow", "test", "1"], "is done: 2 ranks, epoch 2"),
-        // With this one nobody sleeps any more, and the dead one is not counted from here on.
+        // After this growth no process is parked, and the dead one is no longer counted.
         (["grow", "test", "1"], "is done: 3 ranks, epoch 3"),
         (["shrink", "test", "2"], "is done: 1 ranks, epoch 4"),
         (["grow", "test", "2"], "is done: 3 ranks, epoch 5"),

@@ -1,5 +1,6 @@
-//! Processes of an elastic C program are killed at random moments, between steps, in resizes, asleep, while others start
-//! and while they end: every job ends soon, by the option `abort_on_death` where others wait in a collective call of MPI.
+//! Processes of an elastic C program are killed at random moments (between steps, in resizes, while
+//! parked, while others start and while they end), and every job ends soon, by the option
+//! `abort_on_death` where others wait in a collective call of MPI.
 #![allow(clippy::print_stdout)] // The times are a result.
 
 use std::fs;
@@ -21,30 +22,32 @@ const TESTS: &[Test] = &[
     ("random_kills_from_main_on_end_every_job_soon", from_main),
 ];
 
-/// Rounds of the gate; `QUO_TESTS_KILL_ROUNDS` sets another number, `QUO_TESTS_LONG` means those of the full suite.
+/// Rounds of the gate; `QUO_TESTS_KILL_ROUNDS` overrides the number, and `QUO_TESTS_LONG` selects
+/// the rounds of the full suite.
 const ROUNDS: u64 = 20;
 const ROUNDS_OF_FULL: u64 = 1_000;
 const ROUNDS_FROM_MAIN: u64 = 12;
 
-/// Seconds in which create ends with an error where a rank has ended.
+/// Seconds within which create fails where a rank has ended.
 const LONGEST_CREATE: f64 = 2.0;
 
-/// Seconds in which every job ends.
+/// Seconds within which every job ends.
 const LONGEST_END: f64 = 10.0;
 
-/// For a job that hangs. A loaded machine makes many processes slow; the measured times are in the output.
+/// Limit for a job that hangs. A loaded machine slows many processes; the output has the measured
+/// times.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     suite::run_within(Duration::from_secs(3_600), TESTS)
 }
 
-/// A number in a variable.
+/// Returns the number in a variable.
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// The next number of a sequence, below `limit` (splitmix64).
+/// Returns the next number of a sequence, below `limit` (splitmix64).
 fn draw(state: &mut u64, limit: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -53,13 +56,13 @@ fn draw(state: &mut u64, limit: u64) -> u64 {
     (mixed ^ (mixed >> 31)) % limit
 }
 
-/// Rounds of a test: as many as asked for, or those of the full suite.
+/// Returns the number of rounds of a test: the requested one, or the full suite's, or the gate's.
 fn rounds(of_gate: u64) -> u64 {
     let otherwise = if suite::is_long() { ROUNDS_OF_FULL } else { of_gate };
     number("QUO_TESTS_KILL_ROUNDS").unwrap_or(otherwise)
 }
 
-/// Skips a test where the launcher does not go on in order without a process that was killed.
+/// Skips a test where the launcher does not keep running in order without a killed process.
 fn needs_survival() -> Result<()> {
     if Launcher::find()?.family() == Family::OpenMpi4 {
         return Ok(());
@@ -80,11 +83,11 @@ fn program() -> Result<(tempfile::TempDir, PathBuf)> {
 struct Killed {
     folder: tempfile::TempDir,
     job: Running,
-    /// Said by the processes that have to end.
+    /// Text printed by each process that has to end.
     concerned: &'static str,
 }
 
-/// Options of its launch.
+/// Options of a job's launch.
 #[derive(Clone, Copy, Debug)]
 struct Launch {
     processes: usize,
@@ -92,7 +95,7 @@ struct Launch {
     most: usize,
     seed: u64,
     survives: bool,
-    /// The job ends at the death of a rank, by `abort_on_death`.
+    /// `abort_on_death` ends the job at the death of a rank.
     guards: bool,
 }
 
@@ -100,7 +103,7 @@ impl Killed {
     /// Starts a job that has made its world.
     fn start(program: &Path, launch: Launch) -> Result<Killed> {
         let this = Self::begin(program, launch)?;
-        // Who is killed before leaves the others in MPI_Init, where the launcher goes on.
+        // A process killed earlier leaves the others in MPI_Init, if the launcher keeps running.
         this.job.wait_for(" is there", launch.processes)?;
         Ok(this)
     }
@@ -117,24 +120,27 @@ impl Killed {
         command.env_remove("QUO_TOPOLOGY");
         command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
         command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
-        // A job that is killed while a segment is made leaves it for a minute: not where other suites look.
+        // A job killed while it creates a segment leaves the segment for a minute: keep it out of
+        // the other suites' folder.
         command.env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
         let job = Running::start(&mut command, &format!("{launch:?}"), LIMIT)?;
         Ok(Killed { folder, job, concerned: " begins" })
     }
 
-    /// The processes that have made or joined the world and have not ended. One that is killed in MPI_Init may hold all
-    /// calls of rank 0 with Open MPI 4, which looks for a name that it has not published.
+    /// Returns the processes that have made or joined the world and have not ended. With Open MPI 4
+    /// a process killed in MPI_Init may block all calls of rank 0, which looks up a name that the
+    /// process never published.
     fn living(&self) -> Vec<Pid> {
         with_word(&self.job.said(), " is there: ").into_iter().filter(is_there).collect()
     }
 
-    /// Tells it to stop, and waits for the end of its processes: how long that took. The launcher is ended: Open MPI 4's
-    /// hangs now and then when all that it has started has ended.
+    /// Tells the job to stop, and returns the time until its processes had ended. The launcher is
+    /// ended too: Open MPI 4's sometimes hangs after all its processes have ended.
     fn stop(self) -> Result<Duration> {
         let begun = Instant::now();
         fs::write(self.folder.path().join("stop"), "")?;
-        // When another is killed in MPI_Finalize, Open MPI 4 leaves the others there: their world has ended.
+        // When a process is killed in MPI_Finalize, Open MPI 4 leaves the others in it: their world
+        // has ended.
         let concerned = self.concerned;
         let live = |job: &Running| {
             let said = job.said();
@@ -143,14 +149,14 @@ impl Killed {
             others.into_iter().any(|process| is_there(&process))
         };
         while live(&self.job) && begun.elapsed() < LIMIT {
-            // Sleeps: the end of a process that is nobody's child here is told to nobody.
+            // Sleeps: there is no event for the end of a process that is not a child of the test.
             std::thread::sleep(Duration::from_millis(5));
         }
         let (hangs, took) = (live(&self.job), begun.elapsed());
-        // By now the time of one that hangs is up, too: its stacks are in the report.
+        // By now a hanging process has reached its own time limit, too: the report has its stacks.
         let outcome = if hangs { self.job.finish()? } else { self.job.end()? };
         ensure!(!hangs, "it hangs: {}", outcome.report());
-        // The launcher may crash itself (Open MPI 4 does, in PMIx_server_finalize).
+        // The launcher itself may crash (Open MPI 4 does, in PMIx_server_finalize).
         let crashed = |process: &Pid| {
             let line = format!(":{:05}] Signal: ", process.as_raw_nonzero());
             outcome.stderr.contains(&line)
@@ -168,7 +174,7 @@ fn is_there(process: &Pid) -> bool {
     text.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The processes that have said something.
+/// Returns the processes that have printed a word.
 fn with_word(said: &str, word: &str) -> Vec<Pid> {
     let lines = said.lines().filter(|line| line.contains(word));
     let numbers = lines.filter_map(|line| line.split("process ").nth(1)?.split(' ').next());
@@ -189,10 +195,10 @@ fn spawned_rank() -> Result<()> {
         said.lines().find_map(|line| line.strip_suffix(" joins")?.strip_prefix("process "));
     let victim = joined.and_then(|number| Pid::from_raw(number.parse().ok()?)).context(said)?;
     kill_process(victim, Signal::KILL)?;
-    // The other one waits in a collective call before it looks for the file.
+    // The other rank waits in a collective call before it looks for the file.
     let outcome = job.job.finish()?;
     ensure!(!outcome.out_of_time && !outcome.status.success(), "{}", outcome.report());
-    // A launcher may end the job before anybody else sees it.
+    // A launcher may end the job before another rank detects the death.
     let is_named = outcome.stderr.contains("rank 1 has ended without a word")
         || outcome.stderr.contains("exited on signal 9");
     let is_alone = Launcher::find()?.family() == Family::OpenMpi4;
@@ -255,7 +261,8 @@ fn with_a_death(folder: &Path, program: &Path, microseconds: u64) -> Result<Outc
     Running::start(&mut command, &format!("a death after {microseconds} µs"), LIMIT)?.finish()
 }
 
-/// A joiner is killed at some moment of its `begin` or `commit`: the ranks end the world with its name.
+/// Kills a joiner at some moment of its `begin` or `commit`: the ranks end the world with an error
+/// that names it.
 fn in_begin() -> Result<()> {
     needs_survival()?;
     let folder = tempfile::tempdir()?;
@@ -278,7 +285,7 @@ fn in_begin() -> Result<()> {
     Ok(())
 }
 
-/// A rank is killed before the world is made, or while that is being done: the others get an error that names it.
+/// Kills a rank before or during the creation of the world: the others get an error that names it.
 fn in_create() -> Result<()> {
     needs_survival()?;
     let folder = tempfile::tempdir()?;
@@ -287,7 +294,7 @@ fn in_create() -> Result<()> {
     let rounds = if suite::is_long() { 200 } else { 8 };
     let mut named = 0;
     for round in 0..rounds {
-        // The first times before create; then it takes some milliseconds.
+        // The first rounds kill before create, which then takes some milliseconds.
         let microseconds = if round < 2 { 0 } else { round * 1_009 % 12_000 };
         let outcome = with_a_death(folder.path(), &program, microseconds)?;
         let ends = outcome.stdout.lines().filter(|line| !line.starts_with("rank 2 "));
@@ -296,7 +303,8 @@ fn in_create() -> Result<()> {
         for end in ends {
             let text = end.split(" creates for ").nth(1).unwrap_or_default();
             let (seconds, error) = text.split_once(" s: ").context(end.to_owned())?;
-            // Killed later, it has taken part. One that is slow may see the others end first, and names them as well.
+            // A rank killed later has taken part. A slow rank may see the others end first, and
+            // names them as well.
             let has_death = error.starts_with("13 ") && error.contains('2');
             let is_right = has_death || (microseconds > 0 && error == "0 ");
             ensure!(seconds.parse::<f64>()? < LONGEST_CREATE && is_right, "{}", outcome.report());
@@ -307,8 +315,8 @@ fn in_create() -> Result<()> {
     Ok(())
 }
 
-/// Processes are killed at any moment from their `main` on: the others end soon, but where one was killed inside of
-/// `MPI_Init`, in which MPI leaves the others.
+/// Kills processes at any moment from the start of `main`: the others end soon, except where a
+/// process was killed inside `MPI_Init`, in which MPI leaves the others.
 fn from_main() -> Result<()> {
     needs_survival()?;
     let rounds = rounds(ROUNDS_FROM_MAIN);
@@ -327,10 +335,10 @@ fn from_main() -> Result<()> {
             guards: round.is_multiple_of(2),
         };
         let job = Killed::begin(&program, launch)?;
-        // MPI_Init takes most of the time before create: most rounds begin behind it.
+        // MPI_Init takes most of the time before create: most rounds begin after it.
         let (word, most) = if round % 4 == 3 { (" begins", 600_000) } else { (" has MPI", 80_000) };
         job.job.wait_for(word, 1)?;
-        // Sleeps: when it is killed is what is drawn.
+        // Sleeps: the moment of the kill is random.
         std::thread::sleep(Duration::from_micros(draw(&mut state, most)));
         let begun = with_word(&job.job.said(), " begins");
         let mut living: Vec<Pid> = begun.into_iter().filter(is_there).collect();
@@ -338,16 +346,16 @@ fn from_main() -> Result<()> {
             continue;
         }
         let victim = living.swap_remove(draw(&mut state, living.len() as u64) as usize);
-        // It may be on its way to say so.
+        // The process may be about to report it.
         let had_mpi = with_word(&job.job.said(), " has MPI").contains(&victim);
-        // One that ends just now is not there any more.
+        // A process that ends at this moment no longer exists.
         let _ = kill_process(victim, Signal::KILL);
         if !had_mpi {
             inside += 1;
             job.job.end()?;
             continue;
         }
-        // Those that it, or its death, has left in MPI_Init stay there.
+        // Processes that the victim or its death has left in MPI_Init stay there.
         let job = Killed { concerned: " has MPI", ..job };
         let end = job.stop().with_context(|| format!("seed {seed}, round {round}"))?;
         worst = worst.max((end, round));
@@ -362,7 +370,7 @@ fn from_main() -> Result<()> {
     Ok(())
 }
 
-/// One round: how long the job took to end.
+/// Runs one round, and returns the time the job took to end.
 fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
     let mut state = seed.wrapping_mul(1_000_003).wrapping_add(round);
     let processes = 1 + draw(&mut state, 4) as usize;
@@ -376,7 +384,7 @@ fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
     };
     let job = Killed::start(program, launch)?;
     let pause = |state: &mut u64, most| Duration::from_millis(draw(state, most));
-    // Sleeps: when it is killed is what is drawn.
+    // Sleeps: the moment of the kill is random.
     std::thread::sleep(pause(&mut state, 1_500));
     let (kills, stops_before) = (1 + draw(&mut state, 2), draw(&mut state, 4) == 0);
     let stop = job.folder.path().join("stop");
@@ -388,7 +396,7 @@ fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
     let mut living = job.living();
     for _ in 0..kills.min(living.len() as u64) {
         let victim = living.swap_remove(draw(&mut state, living.len() as u64) as usize);
-        // One that ends just now is not there any more.
+        // A process that ends at this moment no longer exists.
         let _ = kill_process(victim, Signal::KILL);
     }
     // Sleeps: as above.

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A program of `bindings-c/tests/elastic`.
+/// Runs a program of `bindings-c/tests/elastic`.
 fn in_c(name: &str, ranks: usize, words: &[&str]) -> Result<Outcome> {
     let folder = tempfile::tempdir()?;
     let source = format!("bindings-c/tests/elastic/{name}.c");
@@ -44,13 +44,13 @@ fn in_c(name: &str, ranks: usize, words: &[&str]) -> Result<Outcome> {
 
 fn run(ranks: usize, program: &std::path::Path, words: &[&str]) -> Result<Outcome> {
     let job = words.iter().fold(Job::new(ranks, program), |job, word| job.arg(word));
-    // Growing, it has more ranks than processors; the launcher sees only the first.
+    // A growing world has more ranks than processors, but the launcher sees only the first ranks.
     let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     job.limit(LIMIT).run()
 }
 
-/// The program said so of each change, and found nothing wrong.
+/// Checks that the program reported each change, and found nothing wrong.
 fn went_through(outcome: &Outcome, right: &[&str]) -> Result<()> {
     outcome.expect_success()?;
     let said: Vec<&str> =
@@ -120,7 +120,7 @@ fn c_skeleton() -> Result<()> {
     goes_like_the_skeleton(&run(SKELETON.0, &program, SKELETON.1)?)
 }
 
-/// Sizes at the resize points: kept after a growth, grown twice, shrunk, gone and come back.
+/// Sizes at the resize points: kept after a growth, grown twice, shrunk, shrunk and grown again.
 const SCHEDULES: &[&[&str]] = &[
     &["1", "2"],
     &["1", "4", "4", "4", "4"],
@@ -129,7 +129,8 @@ const SCHEDULES: &[&[&str]] = &[
     &["2", "4", "1", "2", "2"],
 ];
 
-/// The shipped skeletons; that in Fortran where there is a compiler for it. In C and Fortran they have one name.
+/// Compiles the shipped skeletons, the Fortran one if there is a compiler for it. In C and Fortran
+/// they have one name.
 fn reshape_programs() -> Result<(tempfile::TempDir, Vec<std::path::PathBuf>)> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let fortran = folder.path().join("fortran");
@@ -162,7 +163,7 @@ fn reshape_schedules() -> Result<()> {
 }
 
 fn reshape_spawned() -> Result<()> {
-    // What the MPI can do is told by another program.
+    // Another program shows what the MPI can do.
     let (ranks, words, _) = SPAWNED;
     unless_it_cannot(&in_c("sizes", ranks, words)?)?;
     let (_folder, programs) = reshape_programs()?;
@@ -174,7 +175,7 @@ fn reshape_spawned() -> Result<()> {
     Ok(())
 }
 
-/// A program in Fortran with these handles of MPI, where there is a compiler for it.
+/// Runs a Fortran program with these MPI handles, if there is a compiler for it.
 fn in_fortran(source: &str, handles: &[&str], ranks: usize, words: &[&str]) -> Result<Outcome> {
     let support = fortran_support().map_err(|reason| Skipped(format!("{reason:#}")))?;
     let handles = if support.mpi_f08 { handles } else { &[] };
@@ -241,8 +242,8 @@ fn languages() -> Result<()> {
     Ok(())
 }
 
-/// The example `grow` does as `docs/elastic.md` tells of it, and stands there word for word. Its program in C is run with
-/// the rest of the guide.
+/// Checks that the example `grow` does what `docs/elastic.md` says, and is quoted there verbatim.
+/// The page's C program is run with the rest of the guide.
 fn guide() -> Result<()> {
     let checkout = Checkout::find()?;
     let read = |name: &str| std::fs::read_to_string(checkout.root().join(name));
@@ -283,7 +284,7 @@ fn c_dead() -> Result<()> {
     let source = "bindings-c/tests/elastic/dead.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
     let outcome = Job::new(2, program).survives().limit(LIMIT).run()?;
-    // What the launcher makes of the one that was killed is its own affair.
+    // The launcher's reaction to the killed process does not matter.
     ensure!(outcome.stdout.lines().any(|line| line == "told"), "{}", outcome.report());
     Ok(())
 }

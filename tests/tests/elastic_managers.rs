@@ -1,4 +1,5 @@
-//! Jobs that are told to change their size while they run: by a plan, by the command, by clients that behave badly.
+//! Jobs that change their size while they run: by a plan, by the command, and under clients that
+//! misbehave.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A job of the example `controlled`, and the folder through which it is told when to stop.
+/// A job of the example `controlled`, and the folder through which the test stops it.
 struct Controlled {
     folder: tempfile::TempDir,
     job: Running,
@@ -59,7 +60,7 @@ impl Controlled {
         Ok(command)
     }
 
-    /// Runs the command, which is to have this status, and returns its output.
+    /// Runs the command, expects this exit status, and returns the output.
     fn tell(&self, words: &[&str], status: i32) -> Result<String> {
         let output = self.command(words)?.output()?;
         let said = said(&output);
@@ -67,7 +68,7 @@ impl Controlled {
         Ok(said)
     }
 
-    /// Lets it end, and gives the events it logged.
+    /// Lets the job end, and returns the events it logged.
     fn stop(self) -> Result<(Vec<Value>, Outcome)> {
         fs::write(self.file("stop"), "")?;
         let Controlled { folder, job } = self;
@@ -114,7 +115,8 @@ fn lines(text: &str) -> Result<Vec<Value>> {
     text.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
 }
 
-/// The one event that ended each request, in the order of the requests; fails if one has none, or more.
+/// Returns the one event that ended each request, in the order of the requests; fails if a request
+/// has none or several.
 fn ends(events: &[Value]) -> Result<Vec<&Value>> {
     let is_end = |event: &&Value| {
         matches!(event["event"].as_str(), Some("refused" | "finalized" | "aborted"))
@@ -140,7 +142,7 @@ fn told() -> Result<()> {
         job.command(&["events", "test", "--follow"])?.stdout(Stdio::piped()).spawn()?;
     let grown = job.tell(&["grow", "test", "2", "--wait", "--grace", "60s"], 0)?;
     ensure!(grown == "request 1 is done: 4 ranks, epoch 1\n", "{grown}");
-    // What cannot be is refused, and changes nothing.
+    // Impossible requests are refused and change nothing.
     for words in [
         &["grow", "test", "1"][..],
         &["size", "test", "4"],
@@ -176,7 +178,7 @@ fn told() -> Result<()> {
     let words: Vec<&str> = ends.iter().filter_map(|end| end["event"].as_str()).collect();
     ensure!(words[0] == "finalized" && words[6] == "finalized", "{words:?}");
     ensure!(words[1..6].iter().all(|word| *word == "refused"), "{words:?}");
-    // Times for each step, in their order.
+    // Times of the steps, in order.
     let steps = &ends[0]["steps"];
     let times: Option<Vec<u64>> = [
         "requested",
@@ -200,7 +202,7 @@ fn told() -> Result<()> {
 fn planned() -> Result<()> {
     let growing =
         "at iteration 3: grow 2 grace 60s\nat iteration 3: size 9\nafter 1ms: grow 1 on nowhere\n";
-    // In a job of its own: a shrink cancels a growth that has not begun yet.
+    // In a separate job: a shrink cancels a growth that has not begun yet.
     let shrinking = "at iteration 6: shrink 1\n";
     for (ranks, plan, last, right) in
         [(1, growing, "epoch 1 size 3", (1, 2)), (2, shrinking, "epoch 1 size 1", (1, 0))]
@@ -227,10 +229,10 @@ fn hostile() -> Result<()> {
         b"{\"call\":\"grow\",\"ranks\":1}",
         b"GET / HTTP/1.1\r\n\r\n",
     ] {
-        // Says this, and goes.
+        // Sends this and disconnects.
         connect()?.write_all(bytes)?;
     }
-    // Wrong lines are answered, and the connection goes on.
+    // Wrong lines are answered, and the connection stays open.
     let mut client = BufReader::new(connect()?);
     client
         .get_mut()
@@ -242,13 +244,13 @@ fn hostile() -> Result<()> {
     let answers = lines(&answers)?;
     ensure!(answers[0]["wrong"]["reason"].is_string() && answers[1]["wrong"]["reason"].is_string());
     ensure!(answers[2]["status"]["size"] == 1, "{answers:?}");
-    // A line without an end is cut off. What the job did not read any more fails to be sent.
+    // A line without an end is rejected. Sending what the job no longer reads fails.
     let mut endless = connect()?;
     let _ = (0..64).try_for_each(|_| endless.write_all(&[b'x'; 16 << 10]));
     let mut answer = String::new();
     let _ = endless.read_to_string(&mut answer);
     ensure!(answer.is_empty() || answer.contains("at most 65536 bytes"), "{answer}");
-    // Many who say nothing, and some who never read what they asked for.
+    // Many clients that send nothing, and some that never read the events they requested.
     let limit = rustix::process::Resource::Nofile;
     let mut files = rustix::process::getrlimit(limit);
     files.current = files.maximum.map_or(Some(4096), |most| Some(most.min(4096)));
@@ -256,7 +258,7 @@ fn hostile() -> Result<()> {
     let mut many = (0..1000).map(|_| connect()).collect::<std::io::Result<Vec<_>>>()?;
     for deaf in many.iter_mut().skip(960) {
         for _ in 0..200 {
-            // It may have been let go.
+            // The job may have dropped this client.
             let _ = deaf.set_nonblocking(true);
             let _ = deaf.write(b"{\"call\":\"events\"}\n");
         }
@@ -272,7 +274,7 @@ fn hostile() -> Result<()> {
 
 fn vanishing() -> Result<()> {
     let job = Controlled::start(3, 2, None)?;
-    // A rank that does not come keeps the resize from ending before its client has gone.
+    // A rank that does not enter the resize keeps it from ending before its client is gone.
     fs::write(job.file("hold-1"), "")?;
     let mut client =
         job.command(&["grow", "test", "1", "--wait", "--json"])?.stdout(Stdio::piped()).spawn()?;
@@ -282,7 +284,8 @@ fn vanishing() -> Result<()> {
     ensure!(answer.contains("accepted"), "{answer}");
     client.kill()?;
     client.wait()?;
-    // One that comes meanwhile waits, and is taken back; another one waits and is done.
+    // A request that arrives in the meantime waits, and is withdrawn; another one waits and is
+    // done.
     let waits = job.tell(&["shrink", "test", "1"], 0)?;
     ensure!(waits == "request 2 is accepted, after request 1\n", "{waits}");
     job.tell(&["cancel", "test", "1"], 3)?;
@@ -305,7 +308,7 @@ fn strangers() -> Result<()> {
     }
     let job = Controlled::start(2, 1, None)?;
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-    // Where the other user finds the command.
+    // The other user must be able to read the command.
     let program = job.file("quo-elastic");
     Checkout::find()?.copy_program("quo-elastic", &program)?;
     mode(job.folder.path(), 0o755)?;
@@ -323,7 +326,7 @@ fn strangers() -> Result<()> {
     ensure!((closed, own) == (0o700, 0o600), "{closed:o} {own:o}");
     let refused = ask()?;
     ensure!(refused.contains("Permission denied"), "{refused}");
-    // Also where somebody has opened what was closed, the kernel says who comes.
+    // Even if the closed modes have been opened, the kernel identifies the client.
     mode(&job.file("sockets"), 0o755)?;
     mode(&socket, 0o666)?;
     let refused = ask()?;
@@ -361,7 +364,7 @@ fn killed() -> Result<()> {
         command.env_remove("QUO_ELASTIC_DIR").env("XDG_RUNTIME_DIR", runtime);
         let output = command.arg("list").output()?;
         ensure!(output.status.success(), "{}", said(&output));
-        // Other jobs of this user may be there, too.
+        // The user may have other jobs as well.
         anyhow::Ok(said(&output).lines().any(|line| line == job))
     };
     let socket = runtime.join("quo-elastic/test.sock");
@@ -380,7 +383,7 @@ fn late() -> Result<()> {
     let job = Controlled::start(2, 2, None)?;
     fs::write(job.file("hold-1"), "")?;
     job.tell(&["shrink", "test", "1", "--grace", "300ms"], 0)?;
-    // Told by an event; nothing else happens to the job.
+    // An event reports it; nothing else happens to the job.
     let mut follower =
         job.command(&["events", "test", "--follow"])?.stdout(Stdio::piped()).spawn()?;
     let told = BufReader::new(follower.stdout.take().context("no output")?);

@@ -20,7 +20,7 @@ const TESTS: &[Test] = &[
 
 /// Rounds of the full suite, and of the gate.
 const ROUNDS: (usize, usize) = (50, 3);
-/// Time between a notice and the kill: much longer than anything takes on a machine with other work.
+/// Time between a notice and the kill: much longer than anything takes on a busy machine.
 const GRACE: Duration = Duration::from_secs(100);
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -55,14 +55,14 @@ impl Noticed {
         self.folder.path().join(name)
     }
 
-    /// Puts a notice there as a resource manager does.
+    /// Delivers a notice as a resource manager does.
     fn put(&self, name: &str, call: &str) -> Result<()> {
         let new = self.file(&format!("notices/.{name}"));
         fs::write(&new, call)?;
         Ok(fs::rename(new, self.file(&format!("notices/{name}.notice")))?)
     }
 
-    /// Waits for an acknowledgement, which has to be of this kind.
+    /// Waits for an acknowledgement, which must be of this kind.
     fn acknowledged(&self, name: &str, end: &str) -> Result<Value> {
         let mut said = None;
         until(GRACE, &format!("{name} is acknowledged"), || {
@@ -79,7 +79,7 @@ impl Noticed {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// The process of a rank, when it is another one than before.
+    /// Returns the process of a rank, once it differs from the one before.
     fn process(&self, rank: usize, before: Option<Pid>) -> Result<Pid> {
         let mut process = before;
         until(GRACE, &format!("rank {rank} has a process"), || {
@@ -140,7 +140,7 @@ fn leavers() -> Result<()> {
         if ends_within(leaver, GRACE)? {
             in_time += 1;
         } else {
-            // As whoever needs the node does.
+            // As the new user of the node would.
             let _ = kill_process(leaver, Signal::KILL);
         }
         before = Some(leaver);
@@ -154,7 +154,7 @@ fn leavers() -> Result<()> {
 fn terminated() -> Result<()> {
     for round in 0..rounds() {
         let grace = GRACE.as_secs().to_string();
-        // One process sleeps.
+        // One process is parked.
         let job = Noticed::start(4, 3, &[("ELASTIC_TERM", &grace)])?;
         for rank in 0..3 {
             // As Slurm does before preemption: to all, in any order.

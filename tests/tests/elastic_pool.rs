@@ -1,4 +1,4 @@
-//! `quo-elastic manage --pool`: a queue of elastic and rigid jobs is worked through on slots of this machine.
+//! `quo-elastic manage --pool`: runs a queue of elastic and rigid jobs on slots of this machine.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, Launcher::find().err().map(|error| format!("{error:#}")))
 }
 
-/// A folder with a queue, and the files by which its jobs are told to end.
+/// A folder with a queue, and the files that end its jobs.
 struct Pool {
     folder: tempfile::TempDir,
 }
@@ -63,7 +63,7 @@ impl Pool {
         ))
     }
 
-    /// The script of a rigid job that runs until there is a file.
+    /// Returns the script of a rigid job that runs until a file exists.
     fn until_file(&self, name: &str) -> String {
         format!("while [ ! -e {} ]; do sleep 0.02; done", self.file(name).display())
     }
@@ -71,7 +71,7 @@ impl Pool {
     fn append(&self, entry: &str) -> Result<()> {
         let path = self.file("queue");
         let text = fs::read_to_string(&path).unwrap_or_default();
-        // In one step, so that nobody reads half of it.
+        // In one step, so that the manager never reads half of it.
         fs::write(self.file("new"), format!("{text}\n[[job]]\n{entry}"))?;
         Ok(fs::rename(self.file("new"), path)?)
     }
@@ -80,7 +80,7 @@ impl Pool {
         self.manager_with(words, &[])
     }
 
-    /// A manager whose jobs have more variables.
+    /// Starts a manager whose jobs have more variables.
     fn manager_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Result<Manager> {
         let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
         command.envs(variables.iter().copied());
@@ -127,7 +127,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let jobs = fs::read_dir(self.file("queue.run")).into_iter().flatten().flatten();
         let status = |job: &fs::DirEntry| fs::read_to_string(job.path().join("status"));
-        // `begun`, and a line more at the end.
+        // A running job has `begun`; an ended job has one more line.
         for job in jobs.filter(|job| status(job).is_ok_and(|text| text.lines().count() < 2)) {
             let text = fs::read_to_string(job.path().join("pid")).unwrap_or_default();
             if let Some(shell) = text.trim().parse().ok().and_then(Pid::from_raw) {
@@ -137,14 +137,14 @@ impl Drop for Pool {
     }
 }
 
-/// A manager, which its jobs survive.
+/// A manager, which its jobs outlive.
 struct Manager {
     child: Child,
     out: File,
     err: File,
 }
 
-/// The end of a manager.
+/// Ending of a manager.
 #[derive(Debug)]
 struct Ended {
     status: ExitStatus,
@@ -185,7 +185,7 @@ fn all(mut file: &File) -> Result<String> {
 }
 
 impl Ended {
-    /// Returns the report, after a manager of this exit status.
+    /// Returns the report of a manager that ended with this status.
     fn report(&self, status: i32) -> Result<Value> {
         ensure!(self.status.code() == Some(status), "{self:?}");
         let line = self.out.lines().last().with_context(|| format!("{self:?}"))?;
@@ -198,7 +198,8 @@ fn fills() -> Result<()> {
     pool.rigid("first", 2, &pool.until_file("first-ends"))?;
     pool.elastic("a", 4)?;
     let mut manager = pool.manager(&[])?;
-    // It starts on what is left, grows when the other one has ended, and gives back for the next one.
+    // The job starts on the remaining slots, grows when the other job has ended, and gives slots
+    // back for the next job.
     pool.logged("a", "ready")?;
     fs::write(pool.file("first-ends"), "")?;
     pool.logged("a", "epoch 1 size 4")?;
@@ -219,7 +220,7 @@ fn fills() -> Result<()> {
         report["use_of_slots"].as_f64().is_some_and(|used| (0.5..=1.0).contains(&used)),
         "{report}"
     );
-    // The job's own log of events has the reasons.
+    // The job's own event log has the reasons.
     let events = fs::read_to_string(pool.file("a/events"))?;
     let reasons: Vec<String> = events
         .lines()
@@ -246,7 +247,7 @@ fn fails() -> Result<()> {
     let report = pool.manager(&[])?.finish()?.report(1)?;
     ensure!(report["failed"] == 1 && report["jobs"][1]["status"] == 3, "{report}");
     pool.logged("bad", "no such input")?;
-    // A queue that was begun is not begun again by mistake.
+    // A queue that has begun is not begun again by mistake.
     let again = pool.manager(&[])?.finish()?;
     ensure!(again.status.code() == Some(1) && again.err.contains("--resume"), "{again:?}");
     Ok(())
@@ -261,7 +262,7 @@ fn own_session() -> Result<()> {
     fs::create_dir(&scratch)?;
     let host = uname().nodename().to_string_lossy().into_owned();
     let host = host.split('.').next().unwrap_or_default().to_owned();
-    // As if it were removed between the two steps in which a launcher makes it and the next one in it.
+    // As if the folder were removed between its creation by one launcher and its use by the next.
     fs::write(scratch.join(format!("ompi.{host}.{}", getuid().as_raw())), "")?;
     let alone =
         Launcher::find()?.command(1, BindTo::None).arg("true").env("TMPDIR", &scratch).output()?;
@@ -334,7 +335,7 @@ fn too_large() -> Result<()> {
     fs::write(pool.file("a/stop"), "")?;
     manager.finish()?.report(0)?;
     ensure!(!pool.decisions().contains("\"shrink\""), "{}", pool.decisions());
-    // The record has both jobs, one after the other.
+    // The record has both jobs, in sequence.
     let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
     let output = command.arg("--json").arg("simulate").arg(&record).output()?;
     let report: Value = serde_json::from_slice(&output.stdout).context("the record")?;

@@ -1,4 +1,5 @@
-//! Programs of elements: Cannon and Gauss give the same bits on ranks that come and go as in one process.
+//! Programs of elements: Cannon and Gauss give the same bits while ranks join and leave as in one
+//! process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -30,7 +31,8 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// Sizes of Cannon, which needs squares, and of Gauss. Processes that were started together leave together.
+/// Sizes of Cannon, which needs squares, and of Gauss. Processes that were started together leave
+/// together.
 const CANNON: [&str; 3] = ["2:4", "5:1", "7:4"];
 const GAUSS: [&str; 5] = ["1:2", "6:4", "11:2", "15:1", "20:3"];
 
@@ -46,7 +48,7 @@ fn job(ranks: usize, program: &Path, words: &[&str]) -> Job {
     words.iter().fold(Job::new(ranks, program), |job, word| job.arg(*word))
 }
 
-/// Standard output of a program that runs without a launcher.
+/// Returns the standard output of a program that runs without a launcher.
 fn alone(program: &Path, words: &[&str]) -> Result<String> {
     let output = Command::new(program).args(words).output();
     let output = output.with_context(|| format!("running {}", program.display()))?;
@@ -55,7 +57,7 @@ fn alone(program: &Path, words: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The job had the sizes that were asked for, and the result of the serial run.
+/// Checks that the job had the requested sizes, and the result of the serial run.
 fn is_as_serial(outcome: &Outcome, serial: &str, sizes: &[&str]) -> Result<()> {
     let right = sizes.iter().map(|word| {
         let (step, size) = word.split_once(':').unwrap_or((word, ""));
@@ -82,7 +84,7 @@ fn rust_parked() -> Result<()> {
     rust(4)
 }
 
-/// Skips where the MPI cannot start processes.
+/// Skips the test where the MPI cannot start processes.
 fn spawns() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "bindings-c/tests/elastic/sizes.c";
@@ -185,7 +187,7 @@ fn killed_joiner() -> Result<()> {
     let source = "tests/programs/killed_joiner.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
     let starts = spawns();
-    // Parked at first, and started.
+    // The joiner is parked at first, or started.
     for ranks in [2, 1].into_iter().filter(|&ranks| ranks == 2 || starts.is_ok()) {
         let job = job(ranks, &program, &[]).survives().limit(LIMIT);
         let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");

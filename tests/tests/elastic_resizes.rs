@@ -13,7 +13,7 @@ fn sizes(ranks: usize, words: &[&str]) -> Result<Outcome> {
     job.limit(LIMIT).run()
 }
 
-/// Returns the lines on each change, without the time.
+/// Returns the line on each change, without the time.
 fn changes(outcome: &Outcome) -> Vec<String> {
     let said = outcome.stdout.lines().filter(|line| line.starts_with("epoch "));
     said.map(|line| line.rsplit_once(", ").map_or(line, |(change, _)| change).to_owned()).collect()
@@ -80,7 +80,7 @@ fn what_cannot_be_is_refused_before_anything_happens() -> Result<()> {
 
 #[test]
 fn two_hundred_cycles_of_growing_and_shrinking_leave_nothing_behind() -> Result<()> {
-    // On MPIs beside the default, fifty.
+    // On MPIs other than the default, fifty.
     let cycles = if std::env::var_os("QUO_TESTS_BRIEF").is_some() { 50 } else { 200 };
     let program = Checkout::find()?.program("examples/sizes")?;
     let job = Job::new(2, program).arg("1").env("ELASTIC_HELD", "20").limit(2 * LIMIT);
@@ -88,7 +88,8 @@ fn two_hundred_cycles_of_growing_and_shrinking_leave_nothing_behind() -> Result<
     outcome.expect_success()?;
     expect_cycles(&changes(&outcome), cycles).with_context(|| outcome.report())?;
     let (held, now) = Holdings::of(&outcome)?;
-    // The allocator may take another arena, and events stay in memory; 380 worlds would not go unnoticed.
+    // The allocator may use another arena, and events stay in memory; 380 leaked worlds would be
+    // noticed.
     held.expect_no_more(&now, (0, 8, 4096))
 }
 
@@ -101,7 +102,7 @@ fn sleeping_rank_gives_back_arrays_and_freed_memory() -> Result<()> {
     let [_, held, asleep] = numbers.collect::<Vec<_>>()[..] else {
         anyhow::bail!("{}", outcome.report());
     };
-    // 64 MiB of the array, and 64 that were freed below a block that is in use.
+    // 64 MiB of the array, and 64 that were freed below a block in use.
     ensure!(held - asleep > 112.0, "{}", outcome.report());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Process sets over a world that changes, and the synthetic benchmark that goes by them.
+//! Process sets over a changing world, and the synthetic benchmark that resizes by them.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
 fn example(ranks: usize, name: &str, words: &[&str]) -> Result<Outcome> {
     let program = Checkout::find()?.program(&format!("examples/{name}"))?;
     let job = words.iter().fold(Job::new(ranks, program), |job, word| job.arg(word));
-    // Growing, it has more ranks than processors; the launcher sees only the first.
+    // A growing world has more ranks than processors, but the launcher sees only the first ranks.
     let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     let outcome = job.limit(LIMIT).run()?;
@@ -48,7 +48,7 @@ fn started() -> Result<()> {
     Ok(())
 }
 
-/// The changes of a run, as `ADD 4`, without the times.
+/// Returns the changes of a run, as `ADD 4`, without the times.
 fn changes(outcome: &Outcome) -> Vec<String> {
     let lines = outcome.stdout.lines().filter(|line| line.contains(" | "));
     let words = lines.map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "));
@@ -59,7 +59,7 @@ fn steps() -> Result<()> {
     let words = ["mode=step", "start=2", "limit=4", "every=3", "iterations=60", "elements=20000"];
     let outcome = example(4, "synthetic", &words)?;
     ensure!(changes(&outcome) == ["ADD 3", "SUB 2", "ADD 4", "SUB 2"], "{}", outcome.report());
-    // The same hits in every iteration, whoever computed them.
+    // The same hits in every iteration, whichever ranks computed them.
     ensure!(outcome.stdout.contains("hits in each of 60 iterations"), "{}", outcome.report());
     Ok(())
 }
@@ -67,7 +67,8 @@ fn steps() -> Result<()> {
 fn increments() -> Result<()> {
     for (start, limit, right) in [("1", "3", ["ADD 2", "ADD 3"]), ("3", "1", ["SUB 2", "SUB 1"])] {
         let (start, limit) = (format!("start={start}"), format!("limit={limit}"));
-        // Enough that each change is announced before the last, also where ranks wait for a processor.
+        // Enough for each change to be announced before the last iteration, even where ranks wait
+        // for a processor.
         let words = [&start, &limit, "every=2", "blocking=1", "iterations=1000", "elements=20000"];
         let outcome = example(3, "synthetic", &words)?;
         ensure!(changes(&outcome) == right, "{}", outcome.report());

@@ -1,5 +1,5 @@
-//! Tasks over ranks: the same results as sequential ones by all policies, errors on all ranks, and no task lost or
-//! doubled where ranks come and go; a master and workers with a bag in C.
+//! Tasks over ranks: the same results as sequential ones by all policies, errors on all ranks, and
+//! no task lost or duplicated while ranks join and leave; a master and workers with a bag in C.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn failing() -> Result<()> {
     Ok(())
 }
 
-/// Number of resizes that a line of output tells, at its end.
+/// Returns the number of resizes at the end of a line of output.
 fn resizes(outcome: &Outcome, beginning: &str) -> Result<usize> {
     let line = outcome.stdout.lines().find_map(|line| line.trim().strip_prefix(beginning));
     let line = line.with_context(|| outcome.report())?;
@@ -67,7 +67,7 @@ fn resizes(outcome: &Outcome, beginning: &str) -> Result<usize> {
 }
 
 fn resized() -> Result<()> {
-    // Tasks are finished with even seeds and interrupted with odd ones.
+    // Even seeds finish the tasks and odd ones interrupt them.
     for seed in ["2", "3", "11"] {
         let outcome = tasks(4, &["resizes", seed, "8"])?;
         let count = resizes(&outcome, "each number once in each run")?;
@@ -98,7 +98,7 @@ fn returning() -> Result<()> {
     bag(4, &["return"], &["1", "2", "3"], None)
 }
 
-/// Skips where the MPI cannot start processes.
+/// Skips the test where the MPI cannot start processes.
 fn spawned() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "bindings-c/tests/elastic/sizes.c";

@@ -1,4 +1,4 @@
-//! A rank is killed under a real launcher: the others get an error that names it, soon, and nothing
+//! A rank is killed under a real launcher: the others soon get an error that names it, and nothing
 //! is left behind.
 
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ fn program() -> Result<PathBuf> {
     }
 }
 
-/// Runs three ranks of which one is killed, and the launcher is told not to end the others with it.
+/// Runs three ranks, one of which is killed; the launcher is told not to end the others with it.
 fn run(place: &str, environment: &[(&str, &str)]) -> Result<(Outcome, tempfile::TempDir)> {
     let directory = tempfile::Builder::new().prefix("faults-").tempdir_in("/dev/shm")?;
     let mut job = Job::new(3, program()?)
@@ -45,14 +45,13 @@ fn run(place: &str, environment: &[(&str, &str)]) -> Result<(Outcome, tempfile::
     Ok((outcome, directory))
 }
 
-/// Each survivor said that `dead` died. A survivor that was late may name those who left before it
-/// as well.
+/// Checks that each survivor named `dead`. A late survivor may also name ranks that left before it.
 fn survivors_name(outcome: &Outcome, dead: usize) -> Result<()> {
     for rank in (0..3).filter(|rank| *rank != dead) {
         let said = outcome
             .stdout
             .lines()
-            // Launchers put what one rank says into the middle of another's line.
+            // Launchers may insert one rank's output into another rank's line.
             .find_map(|line| line.find(&format!("rank {rank}: ")).map(|at| &line[at..]))
             .with_context(|| format!("rank {rank} said nothing\n{}", outcome.report()))?;
         let named = said
@@ -78,8 +77,8 @@ fn a_rank_killed_between_two_barriers_is_named() -> Result<()> {
 
 #[test]
 fn leader_killed_inside_create_is_named_and_its_segment_removed() -> Result<()> {
-    // The kill is aimed at a window of microseconds and may come late; then create succeeds, on all
-    // ranks or, when it comes in the middle of the last exchange, on some.
+    // The kill aims at a window of microseconds and may be late; then create succeeds on all ranks
+    // or, if the kill falls in the middle of the last exchange, on some.
     for _attempt in 0..20 {
         let (outcome, _directory) = run("create", &[])?;
         if !outcome.stdout.contains("lived on") {

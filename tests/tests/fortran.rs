@@ -1,5 +1,5 @@
-//! The Fortran interface: every procedure and every method under a real launcher, and the promises
-//! of the modules about themselves. The programs are bindings-fortran/tests/*.F90; each counts its
+//! The Fortran interface: every procedure and every method under a real launcher, and what the
+//! modules promise about themselves. The programs are bindings-fortran/tests/*.F90; each counts its
 //! own failures and prints them.
 
 use std::collections::BTreeSet;
@@ -12,22 +12,22 @@ use quo_tests::suite::{Skipped, Test};
 use quo_tests::{BINDINGS, BindTo, Checkout, Job};
 use quo_tests::{STRICT, compile_modules, fortran_support, module_sources, mpifort, run_compiler};
 
-/// Simulated machines: their description, how many NUMA nodes, packages, cores and PUs they have,
-/// and how many ranks run on them.
+/// Simulated machines: their description, their numbers of NUMA nodes, packages, cores and PUs, and
+/// the number of ranks.
 const MACHINES: [(&str, &str, usize); 2] =
     [("pack:2 numa:2 core:2 pu:2", "4 2 8 16", 4), ("pack:1 numa:1 core:2 pu:4", "1 1 2 8", 3)];
 
-/// A machine with devices, and the programs that ask for them.
+/// A machine with devices, and the programs that need them.
 const WITH_GPUS: &str = "quo/tests/machines/gpus.xml";
 const OF_DEVICES: [&str; 2] = ["devices", "scopes"];
 
 /// Runs for which the real machine matters: number of ranks, and their binding.
 const LIVE: [(usize, BindTo); 2] = [(1, BindTo::None), (2, BindTo::Core)];
 
-/// mpif.h is not of the newest standard, and nobody uses all of it.
+/// mpif.h does not follow the newest standard, and no program uses all of it.
 const MPIF: [&str; 3] = ["-std=gnu", "-Wno-unused-parameter", "-Wno-unused-variable"];
 
-/// Symbols that the objects of the modules may need: these of C's library, libquo, and each other.
+/// Symbols that the modules' objects may need: these of the C library, libquo's, and each other's.
 const NEEDED: [&str; 9] = [
     "free",
     "malloc",
@@ -64,7 +64,7 @@ fn passes(name: &str, flags: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// One test per program, and the list of all of them.
+/// Defines one test per program, and the list of all programs.
 macro_rules! programs {
     ($($name:ident)*) => {
         const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
@@ -129,12 +129,12 @@ fn no_source_is_forgotten() -> Result<()> {
     Ok(())
 }
 
-/// The headers of module quo, without their comments.
+/// Returns the headers of module quo without comments.
 fn headers() -> Result<String> {
     code_of(&["quo.h", "quo-xpm.h"])
 }
 
-/// The code of headers, without comments.
+/// Returns the code of headers without comments.
 fn code_of(headers: &[&str]) -> Result<String> {
     let mut code = String::new();
     for header in headers {
@@ -150,7 +150,7 @@ fn code_of(headers: &[&str]) -> Result<String> {
     Ok(code)
 }
 
-/// The names in the headers that `is_one` says yes to, given the text behind them.
+/// Returns the names in the headers that `is_one` accepts, given the text after each name.
 fn names(code: &str, is_one: impl Fn(&str, &str) -> bool) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -176,7 +176,8 @@ fn is_constant(name: &str) -> bool {
         && !name.ends_with("_INCLUDED")
 }
 
-/// Every function of the headers has a procedure of its name in the module for the header.
+/// Checks that every function of the headers has a procedure of its name in the corresponding
+/// module.
 fn every_function_has_a_procedure() -> Result<()> {
     have_procedures(&headers()?, "quo", 50)?;
     have_procedures(&code_of(&["quo-elastic.h"])?, "quo_elastic", 50)
@@ -185,7 +186,7 @@ fn every_function_has_a_procedure() -> Result<()> {
 fn have_procedures(code: &str, module: &str, least: usize) -> Result<()> {
     let functions = names(code, |name, rest| {
         let ours = name.starts_with("QUO_") && !is_constant(name);
-        // What only helps this module.
+        // Without functions that only serve this module.
         ours && rest.starts_with('(') && !name.ends_with("_f2c") && name != "QUO_set_last_error"
     });
     ensure!(functions.len() > least, "only {} functions for {module}", functions.len());
@@ -202,7 +203,7 @@ fn have_procedures(code: &str, module: &str, least: usize) -> Result<()> {
     Ok(())
 }
 
-/// Every constant of the headers has the same value in both languages.
+/// Checks that every constant of the headers has the same value in both languages.
 fn constants_are_those_of_the_headers() -> Result<()> {
     have_constants(&headers()?, "quo-xpm.h", "quo", 40)?;
     have_constants(&code_of(&["quo-elastic.h"])?, "quo-elastic.h", "quo_elastic", 60)
@@ -240,7 +241,7 @@ fn said(program: &Path) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// libquo is linked into programs of C, too.
+/// libquo is also linked into C programs.
 fn the_modules_need_no_runtime_library_of_fortran() -> Result<()> {
     let checkout = Checkout::find()?;
     for optimisation in ["-O0", "-O2"] {
@@ -273,16 +274,16 @@ fn the_modules_do_without_mpi_f08() -> Result<()> {
     run_compiler(compiler.current_dir(&folder).args(STRICT).arg("-c").arg(&source))
 }
 
-/// Eight-byte default integers are for those who compile the modules with them, too.
+/// The modules can also be compiled with eight-byte default integers.
 fn the_modules_compile_with_wide_default_integers() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    // The handles inside mpi_f08 are not made for it.
+    // The handles of mpi_f08 do not support this option.
     let wide = ["-std=f2018", "-fdefault-integer-8", "-DQUO_NO_MPI_F08"];
     compile_modules(Checkout::find()?.root(), folder.path(), &wide)?;
     Ok(())
 }
 
-/// LLVM's compiler shares nothing with GNU's: its .mod files and its run-time library are others.
+/// LLVM's compiler shares neither .mod files nor a run-time library with GNU's.
 fn another_compiler_takes_the_sources() -> Result<()> {
     let names =
         ["flang", "flang-new", "flang-23", "flang-22", "flang-21", "flang-new-19", "flang-new-16"];
@@ -305,7 +306,7 @@ fn another_compiler_takes_the_sources() -> Result<()> {
     Ok(())
 }
 
-/// The Fortran program of the guide.
+/// Returns the Fortran program of the guide.
 fn example_of_the_guide(checkout: &Checkout) -> Result<String> {
     let page = fs::read_to_string(checkout.root().join("docs/languages.md"))?;
     let (_, rest) =
@@ -314,7 +315,7 @@ fn example_of_the_guide(checkout: &Checkout) -> Result<String> {
     Ok(example.to_owned())
 }
 
-/// The program compiles, and runs with a worker of two threads on each of two packages.
+/// Checks that the program compiles, and runs with a worker of two threads on each of two packages.
 fn expect_two_workers(checkout: &Checkout, program: &str, flags: &[&str]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("example.f90");
@@ -334,7 +335,7 @@ fn the_example_of_the_guide_compiles_and_runs() -> Result<()> {
     expect_two_workers(&checkout, &example_of_the_guide(&checkout)?, &[])
 }
 
-/// The guide's example with a parallel region in the worker, and one after the phase.
+/// Runs the guide's example with a parallel region in the worker, and one after the phase.
 fn openmp_follows_the_phase_in_the_guide_example() -> Result<()> {
     let checkout = Checkout::find()?;
     let example = example_of_the_guide(&checkout)?;

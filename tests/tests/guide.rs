@@ -1,8 +1,8 @@
-//! The guide (`docs/`) followed as its readers would, page by page, against an installed quo: each
-//! file is written, each command is run, and its output is the one on the page.
+//! The guide (`docs/`) followed as by its readers, page by page, against an installed quo: each
+//! file is written, each command is run, and its output is as on the page.
 //!
-//! `QUO_TESTS_PREFIX` names an installation to use; else one is made. Blocks for Slurm are
-//! `guide_on_slurm`'s.
+//! `QUO_TESTS_PREFIX` names an installation to use; otherwise one is created. Blocks for Slurm are
+//! run by `guide_on_slurm`.
 
 #![allow(clippy::print_stdout)] // It is the runner.
 
@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns true if all wanted pages are right. The usual runner knows neither pages nor skipped
-/// blocks.
+/// Returns true if all selected pages are right. The standard runner knows neither pages nor
+/// skipped blocks.
 fn pages_in_turn() -> Result<bool> {
     let checkout = Checkout::find()?;
     let pages = Page::all(checkout.root())?;

@@ -1,4 +1,4 @@
-//! The harness judges jobs rightly: jobs that fail, hang or forget something do not pass.
+//! The harness judges jobs correctly: jobs that fail, hang or leave something behind do not pass.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,7 +48,8 @@ fn a_job_that_hangs_is_ended_and_says_so() -> Result<()> {
 
 #[test]
 fn a_forgotten_process_is_found_and_ended() -> Result<()> {
-    // Hydra leaves its own descriptors open in its ranks, and waits as long as somebody has them.
+    // Hydra leaves its own descriptors open in its ranks, and waits as long as any process has them
+    // open.
     let close = "for n in {3..99}; do eval \"exec $n>&-\"; done";
     let forget = "setsid cat /dev/zero > /dev/null 2>&1 < /dev/null & exit 0";
     let script = format!("{close}; {forget}");

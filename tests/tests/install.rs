@@ -1,5 +1,5 @@
-//! An installation by `cargo xtask install` is usable by strangers: outside the checkout, through pkg-config, shared
-//! and static, after the folder has moved, and gone without a trace when it is removed.
+//! An installation by `cargo xtask install` is usable from outside the checkout: through
+//! pkg-config, shared and static, after the folder has moved; uninstalling removes it completely.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use quo_tests::suite::skip;
@@ -49,12 +49,12 @@ fn uninstall(prefix: &Path, options: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// One installation for all tests of this file.
+/// Returns one installation for all tests of this file.
 fn installed() -> Result<Installation> {
     Installation::shared(env!("CARGO_TARGET_TMPDIR"), "prefix")
 }
 
-/// A copy of it, to be changed.
+/// Returns a copy of the installation, to be changed.
 fn copied(name: &str) -> Result<(tempfile::TempDir, PathBuf)> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join(name);
@@ -63,7 +63,7 @@ fn copied(name: &str) -> Result<(tempfile::TempDir, PathBuf)> {
     Ok((folder, copy))
 }
 
-/// Compiles the program in a folder of its own and runs it with two ranks.
+/// Compiles the program in its own folder and runs it with two ranks.
 fn consume(installed: &Installation, link: &[String]) -> Result<PathBuf> {
     let folder = tempfile::tempdir()?.keep();
     let (source, program) = (folder.join("program.c"), folder.join("program"));
@@ -126,7 +126,8 @@ fn the_library_shows_its_interface_and_nothing_else() -> Result<()> {
     if installed.has_fortran() {
         assert!(names.iter().any(|name| name.ends_with("_MOD_quo_create")), "{names:?}");
     }
-    // The static library is one object with the same names, so that it goes with others in Rust.
+    // The static library is one object with the same names, so that it can be linked with other
+    // Rust libraries.
     let archive = printed(
         Command::new("nm").args(["-g", "-P", "--defined-only"]).arg(installed.path("lib/libquo.a")),
     )?;
@@ -173,11 +174,11 @@ fn library_needs_only_expected_objects_and_finds_its_mpi() -> Result<()> {
     Ok(())
 }
 
-/// The library is swapped under a program that was linked with another of the same name.
+/// The library is replaced under a program that was linked with another library of the same name.
 fn a_program_that_was_linked_before_runs_with_ours() -> Result<()> {
     let installed = installed()?;
     let folder = tempfile::tempdir()?;
-    // As little of another library as the linker wants to see.
+    // The other library has only the symbols that the linker needs.
     let mut names = String::new();
     for line in PROGRAM.lines().filter(|line| line.contains("QUO_SUCCESS !=")) {
         let call = line.split("QUO_SUCCESS != ").nth(1).and_then(|rest| rest.split('(').next());
@@ -227,7 +228,7 @@ fn the_folder_may_move() -> Result<()> {
     let told = printed(Command::new(moved.join("bin/quo-info")).args(["--prefix", "--libs"]))?;
     let moved = moved.canonicalize()?;
     assert_eq!(told, format!("{0}\n-L{0}/lib -lquo\n", moved.display()));
-    // Nothing but the wrappers of the MPI may be named by its full path.
+    // Only the wrappers of the MPI may appear with a full path.
     for (name, bytes) in contents(&moved)? {
         let is_text = !name.starts_with("lib")
             || name.starts_with("lib/cmake")
@@ -241,7 +242,7 @@ fn the_folder_may_move() -> Result<()> {
     Ok(())
 }
 
-/// With `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE`: builds for tests are left as cargo makes them.
+/// With `QUO_TESTS_LONG` or `QUO_TESTS_RELEASE` only: cargo's plain builds name such folders.
 fn optimised_files_name_no_folder_of_the_build() -> Result<()> {
     if !Installation::is_optimised() {
         return Ok(());
@@ -249,7 +250,7 @@ fn optimised_files_name_no_folder_of_the_build() -> Result<()> {
     let home = PathBuf::from(std::env::var_os("HOME").context("there is no HOME")?);
     let root = Checkout::find()?.root().to_owned();
     let folders = [root.clone(), home.join(".cargo"), home.join(".rustup")];
-    // Where an MPI from there is used, it is found by its folder.
+    // An MPI in that folder is found by its path.
     let mpi = root.join("target/mpi").display().to_string();
     for (name, bytes) in contents(installed()?.prefix())? {
         let is_binary = name.starts_with("bin") || name.starts_with("lib");
@@ -279,7 +280,7 @@ fn the_tool_works_where_it_is_installed() -> Result<()> {
     assert!(config.contains("1.4.1"), "{config}");
     assert_eq!(config.contains("for GNU "), installed.has_fortran(), "{config}");
 
-    // Where jobs are told something there may be no MPI: on the node where people log in.
+    // On a login node, where users send requests to jobs, there may be no MPI.
     let teller = installed.path("bin/quo-elastic");
     assert!(!dynamic(&teller)?.contains("libmpi"), "quo-elastic needs an MPI");
     assert!(printed(Command::new(&teller).arg("--version"))?.contains(env!("CARGO_PKG_VERSION")));
@@ -479,7 +480,7 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
         ("quo-elastic", "status we", "weather"),
         ("quo-elastic", "simulate --policy conserv", "conservative"),
     ];
-    // A job is there as long as its socket is.
+    // A job exists as long as its socket does.
     let sockets = tempfile::tempdir()?;
     fs::set_permissions(sockets.path(), fs::Permissions::from_mode(0o700))?;
     let _weather = UnixListener::bind(sockets.path().join("weather.sock"))?;
@@ -488,7 +489,7 @@ fn manual_pages_are_well_formed_and_completions_are_scripts() -> Result<()> {
     let search = format!("{}:{search}", installed.path("bin").display());
     for (program, typed, expected) in completed {
         let script = installed.path("share/bash-completion/completions").join(program);
-        // As the shell calls it when somebody presses the key.
+        // As the shell calls it when a user presses the key.
         let asked = format!(
             "source {}; COMP_WORDS=({program} {typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
              function=$(complete -p {program} | sed 's/.* -F \\([^ ]*\\).*/\\1/'); \
@@ -509,7 +510,7 @@ fn printed(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Every file below a folder with its bytes.
+/// Returns every file below a folder with its bytes.
 fn contents(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];

@@ -1,9 +1,10 @@
-//! The profiler's books against those that programs keep themselves: owned to the byte, resident to
-//! the page, over random programs in which everything that owns memory gets some in every way there is.
+//! The profiler's figures against figures that the programs keep themselves: owned memory to the
+//! byte, resident memory to the page, over random programs in which every owner of memory allocates
+//! in every possible way.
 //!
-//! `MEMPROF_TESTS_PROGRAMS` says how many programs (10000, and 100000 with `QUO_TESTS_LONG`),
-//! `MEMPROF_TESTS_SEED` the first seed (1): a program follows from its seed, which a failure prints.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+//! `MEMPROF_TESTS_PROGRAMS` sets the number of programs (10000, or 100000 with `QUO_TESTS_LONG`),
+//! `MEMPROF_TESTS_SEED` the first seed (1): a seed determines a program, and a failure prints it.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -66,8 +67,8 @@ impl Interpreter {
         Ok(arguments.iter().fold(profiled, Profiled::arg))
     }
 
-    /// `count` programs, shared out over the processors; by few a process, since where memory is differs from start to
-    /// start.
+    /// Runs `count` programs spread over the processors, a few per process, since addresses differ
+    /// from start to start.
     fn agree(&self, count: u64, length: u32, more: &[&str]) -> Result<()> {
         self.agree_with(count, length, more, &[])
     }
@@ -113,7 +114,8 @@ impl Interpreter {
         running.into_iter().try_for_each(|process| self.expect_agreement(process))
     }
 
-    /// `count` programs in one process: the kernel takes memory that several have mapped from none of them.
+    /// Runs `count` programs in one process: the kernel reclaims no memory that several processes
+    /// have mapped.
     fn agree_one(&self, count: u64, more: &[&str]) -> Result<()> {
         let count = count.to_string();
         let arguments = [&["--programs", &*count, "--length", "20"], more].concat();
@@ -135,7 +137,7 @@ impl Interpreter {
         Ok((!finished.status.success()).then_some(finished.stdout))
     }
 
-    /// The least of the steps of a failed program with which it still fails.
+    /// Returns the fewest steps of a failed program with which it still fails.
     fn smallest(&self, failed: &Finished) -> Result<String> {
         let steps = failed.stdout.lines().skip_while(|line| !line.starts_with("seed "));
         let mut steps: Vec<&str> = steps.filter(|line| line.starts_with("op ")).collect();
@@ -160,7 +162,7 @@ impl Interpreter {
     }
 }
 
-/// Half of the random programs; all together would come near the limit of one test.
+/// Runs half of the random programs; all of them would come close to the limit of one test.
 fn short() -> Result<()> {
     half(0)
 }
@@ -169,7 +171,7 @@ fn others() -> Result<()> {
     half(1)
 }
 
-/// Each is looked at once, or twice.
+/// Each program is sampled once or twice.
 fn half(which: u64) -> Result<()> {
     let is_long = suite::is_long();
     let all = number("MEMPROF_TESTS_PROGRAMS", if is_long { 100_000 } else { 10_000 });
@@ -186,12 +188,12 @@ fn reclaimed() -> Result<()> {
     Interpreter::new()?.agree_one(1000, &["--looks", "1", "--reclaim"])
 }
 
-/// A program's own figures of its memory while it rested: by owner, in the order of `owner_names`.
+/// A program's own figures of its memory during a rest, by owner, in the order of `owner_names`.
 struct Rest {
     from: u64,
-    /// `None`: it was killed meanwhile.
+    /// `None` if the program was killed during the rest.
     until: Option<u64>,
-    /// Owned, and the least and the most that may be resident.
+    /// Owned bytes, and the range of resident bytes.
     amounts: Vec<(u64, RangeInclusive<i64>)>,
 }
 
@@ -208,7 +210,7 @@ const OWNERS: [&str; 10] = [
     "mpi.for_user",
 ];
 
-/// Reads the output of `rests.cpp`: the number of rests, then the latest.
+/// Reads the output of `rests.cpp`: the number of rests, then the latest rests.
 fn rests(file: &Path) -> Result<Vec<Rest>> {
     let bytes = std::fs::read(file)?;
     let words =
@@ -228,13 +230,13 @@ fn rests(file: &Path) -> Result<Vec<Rest>> {
         .collect())
 }
 
-/// Compares each sample that was taken within a rest with it. Says how many were.
+/// Compares each sample that was taken within a rest with it. Returns the number of such samples.
 fn agree_with_rests(books: &Books, rests: &[Rest]) -> Result<usize> {
     let began = books.trace.identity.monotonic_ns;
     let longest = books.summary()?.head.longest_sample_ns;
     let mut compared = 0;
     for (sample, rows) in books.full() {
-        // It was begun before that, and a block more is read after it.
+        // The sample begins before its time, and one more block is read after it.
         let time = began + sample.time;
         let within = |rest: &&Rest| {
             rest.from + longest <= time && rest.until.is_none_or(|until| time + longest <= until)
@@ -274,7 +276,7 @@ fn killed() -> Result<()> {
             ensure!(started.runs()?, "it ended: {}", started.said()?);
             Ok(started.said()?.contains("running"))
         })?;
-        // Sleeps: the kill is to land anywhere.
+        // Sleeps: the kill may hit any moment.
         std::thread::sleep(Duration::from_micros(round * round * 997 % 160_000));
         started.kill()?;
         let finished = started.finish(LIMIT)?;
@@ -292,7 +294,7 @@ fn killed() -> Result<()> {
 fn forks() -> Result<()> {
     let interpreter = Interpreter::new()?;
     interpreter.agree(1500, 40, &["--fork", "5"])?;
-    // With traces of their own what is resident is compared as well.
+    // With one trace per process, resident memory is compared as well.
     interpreter.agree_with(
         1500,
         20,
@@ -309,8 +311,8 @@ fn threads() -> Result<()> {
     Ok(())
 }
 
-/// MPI's plugin is loaded again while the sampler looks at the objects, and then gives back the program's mappings.
-/// Said step by step, as the interpreter's `--print` does.
+/// MPI's plugin is loaded again while the sampler looks at the objects, and then releases the
+/// program's mappings. The steps are spelled out as by the interpreter's `--print`.
 fn reloads() -> Result<()> {
     let round = ["op 9 0 0 0 0 0 0 0", "op 0 0 17 1 0 0 90000 2", "op 1 6 0 1 0 0 0 0"];
     let script = round.repeat(170);
@@ -323,7 +325,7 @@ fn reloads() -> Result<()> {
     Ok(())
 }
 
-/// Does something while the kernel has 64 MiB set aside for huge pages.
+/// Runs `work` while the kernel has 64 MiB reserved for huge pages.
 fn with_huge_pages(work: impl FnOnce() -> Result<()>) -> Result<()> {
     const POOL: &str = "/proc/sys/vm/nr_hugepages";
     let before = std::fs::read_to_string(POOL).context("reading the number of huge pages")?;
@@ -371,7 +373,7 @@ fn shared_huge() -> Result<()> {
     })
 }
 
-/// A disk of huge pages, for as long as this lives.
+/// A file system of huge pages, unmounted when dropped.
 struct HugeDisk {
     folder: tempfile::TempDir,
 }
@@ -388,12 +390,12 @@ impl HugeDisk {
 
 impl Drop for HugeDisk {
     fn drop(&mut self) {
-        // Nobody is to be told: the folder that is left would say it.
+        // No result is needed: a remaining folder would show the failure.
         let _result = Command::new("umount").arg(self.folder.path()).status();
     }
 }
 
-/// Two ranks have so much in huge pages each, and their node has it once.
+/// Checks that two ranks have this much in huge pages each, and that their node counts it once.
 fn are_shared_once(traces: &Path, shared: u64) -> Result<()> {
     let mut report = Command::new(Checkout::find()?.program("memprof")?);
     let output = report.arg("report").arg("--json").arg(traces).output()?;
@@ -407,18 +409,18 @@ fn are_shared_once(traces: &Path, shared: u64) -> Result<()> {
     }
     let balance = &report["balance"];
     let (ranks, node) = (number(&balance["ranks"])?, number(&balance["nodes"])?);
-    // Pages of files are shared as well, but fewer.
+    // Pages of files are shared as well, but they are fewer.
     let once = (shared..2 * shared).contains(&ranks.saturating_sub(node));
     ensure!(once, "ranks have {ranks} B, the node {node}");
     Ok(())
 }
 
-/// Runs a program in C that asks the profiler itself.
+/// Runs a C program that queries the profiler itself.
 fn asking(source: &str, variables: &[(&str, &str)]) -> Result<Finished> {
     run_c(source, tempfile::tempdir()?.path(), variables)
 }
 
-/// The same; its trace comes into `folder`.
+/// Does the same, with the trace in `folder`.
 fn run_c(source: &str, folder: &Path, variables: &[(&str, &str)]) -> Result<Finished> {
     let program = compiled_c(source, folder)?;
     let profiled = Profiled::new(program, folder)?.env("MEMPROF_RECORD", "all");
@@ -438,15 +440,16 @@ fn compiled_c(source: &str, folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The numbers in each line that it has printed.
+/// Returns the numbers in each line that the program printed.
 fn numbers(finished: &Finished) -> Vec<Vec<i64>> {
     let words = |line: &str| line.split(' ').filter_map(|word| word.parse().ok()).collect();
     finished.stdout.lines().map(words).collect()
 }
 
-/// Eight threads take turns, so that there is one order of all they do, and the program knows its peak.
+/// Eight threads take turns, so that all their operations have one order, and the program knows its
+/// peak.
 fn exact_peaks() -> Result<()> {
-    // They hold eight times as much, and more.
+    // The threads hold more than eight times as much.
     const KEPT: i64 = 8 * (256 << 10);
     for (exact, off) in [("1", 0), ("0", KEPT)] {
         let finished = asking("threads_peak.c", &[("MEMPROF_EXACT", exact)])?;
@@ -461,8 +464,8 @@ fn exact_peaks() -> Result<()> {
     Ok(())
 }
 
-/// Three threads take turns at everything. How far off peaks may be is what threads keep to themselves; in exact mode
-/// and with one thread nothing is off.
+/// Three threads take turns at everything. Peaks may be off by what the threads keep uncounted; in
+/// exact mode, and with one thread, they are exact.
 fn turns() -> Result<()> {
     const KEPT: i64 = 3 * (256 << 10);
     let folder = tempfile::tempdir()?;
@@ -515,7 +518,8 @@ fn given_stacks() -> Result<()> {
     Ok(())
 }
 
-/// Whatever a program holds, the profiler itself stays within its 8 MiB, and tells its bytes at the blocks.
+/// However many blocks a program holds, the profiler itself stays within its 8 MiB, and reports the
+/// bytes of its tags at the blocks.
 fn many() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let finished = run_c("many_blocks.c", folder.path(), &[])?;
@@ -524,7 +528,8 @@ fn many() -> Result<()> {
         bail!("{}", finished.report())
     };
     let (bytes, tags) = (bytes as u64, 8 * blocks as u64);
-    // It grows as fast as it can, so the kernel's own count is of another moment than a sample.
+    // The program grows as fast as it can, so the kernel's count and the sample are of different
+    // moments.
     let books = Books::open(finished.trace()?)?;
     let summary = books.summary()?;
     ensure!(summary.head.unattributed * 100 < summary.head.walked, "{}", books.table());
@@ -566,7 +571,7 @@ fn moving() -> Result<()> {
     let mut seen = 0;
     for (sample, rows) in books.full() {
         let row = of_program(&books, rows);
-        // Once it has grown; and what it has just grown by, it may not have touched.
+        // Only samples after the growth count; the part added last may be untouched.
         if row.owned > (8 << 20) + (32 << 10) {
             seen += 1;
             ensure!(
@@ -583,7 +588,7 @@ fn moving() -> Result<()> {
     Ok(())
 }
 
-/// From where a walk has not been to where it has been, and the other way round.
+/// A block moves from where a walk has not been to where it has been, and the other way round.
 fn crossing() -> Result<()> {
     const BLOCK: u64 = 8 << 20;
     let folder = tempfile::tempdir()?;
@@ -599,7 +604,7 @@ fn crossing() -> Result<()> {
         let mut seen = 0;
         for (sample, rows) in books.full() {
             let row = of_program(&books, rows);
-            // Before it is written to it has no pages.
+            // The block has no pages before it is written to.
             seen += usize::from(seen > 0 || row.resident >= BLOCK);
             ensure!(
                 seen == 0 || (BLOCK..BLOCK + (1 << 20)).contains(&row.resident),
@@ -610,7 +615,7 @@ fn crossing() -> Result<()> {
                 books.table()
             );
         }
-        // On a machine that has much to do, some of them were met while they waited for a processor.
+        // On a busy machine some samples were taken while the program waited for a processor.
         ensure!(seen >= 5, "{direction}: only {seen} samples\n{}", books.table());
     }
     Ok(())

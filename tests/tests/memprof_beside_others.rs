@@ -1,5 +1,6 @@
-//! The memory profiler's figures of a program beside those of the kernel, the C library and heaptrack of the same one.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+//! The memory profiler's figures of a program compared with those of the kernel, the C library and
+//! heaptrack.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::collections::HashMap;
 use std::fs;
@@ -39,7 +40,7 @@ fn compile(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The numbers that the program prints, by the words before them.
+/// Returns the numbers that the program prints, by the words before them.
 fn numbers(said: &str) -> Result<HashMap<String, u64>> {
     let line = said.lines().find(|line| line.starts_with("asked")).context("it says nothing")?;
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -59,9 +60,9 @@ fn kernel() -> Result<()> {
         rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
         0,
     )?;
-    // Both ends at once, so that neither opening waits.
+    // Both ends are opened at once, so that neither open blocks.
     let mut gate = fs::File::options().read(true).write(true).open(&gate)?;
-    // What it reads before it is sampled.
+    // Input that the program reads before it is sampled.
     gate.write_all(b"\n")?;
     let mut profiled = Profiled::new(compile(folder.path())?, &traces)?
         .env("MEMPROF_RECORD", "all")
@@ -77,7 +78,7 @@ fn kernel() -> Result<()> {
     })?;
     let pid = Pid::from_child(&child.0);
     kill_process(pid, Signal::STOP)?;
-    // Comes back when all threads stand still.
+    // Returns when all threads are stopped.
     waitpid(Some(pid), WaitOptions::UNTRACED)?;
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", child.0.id()))?;
     let line = text.lines().find(|line| line.starts_with("Rss:")).context("no line")?;
@@ -85,11 +86,11 @@ fn kernel() -> Result<()> {
     let file = traces_in(&traces)?.pop().context("no trace")?;
     let books = Books::open(&file)?;
     let (last, rows) = books.full().last().context("no sample")?;
-    // Page tables are the kernel's, and no part of what it says is resident.
+    // Page tables belong to the kernel, which does not count them as resident.
     let found = last.walked - books.resident(rows, |class| class == Class::Kernel);
     let off = found.abs_diff(kernel);
     println!("{found} B found, {kernel} B in smaps_rollup");
-    // The profiler's own: pages of its file that it writes to after it has looked.
+    // The profiler's own memory: pages of its file that it writes to after a look.
     ensure!(off <= 4 * PAGE, "{found} B found, {kernel} B in smaps_rollup\n{}", books.table());
     kill_process(pid, Signal::CONT)?;
     gate.write_all(b"\n")?;
@@ -106,7 +107,8 @@ impl Drop for Guard {
     }
 }
 
-/// A block of the C library is as long as was asked, with our eight bytes and its own, in sixteens.
+/// A block of the C library has the requested length, the profiler's eight bytes and the library's
+/// own, rounded to sixteen.
 fn c_library() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let traces = folder.path().join("traces");
@@ -117,8 +119,8 @@ fn c_library() -> Result<()> {
     let with = numbers(&finished.expect_success()?.stdout)?;
     ensure!(with["owned"] == with["asked"], "{}", finished.report());
     let overhead = with["mallinfo"].checked_sub(with["owned"]).context("less than owned")?;
-    // 8 of ours, 8 or 16 of its own, up to 15 of rounding and 16 that are too few for a block; the large
-    // ones are whole pages.
+    // 8 bytes of the profiler, 8 or 16 of the library, up to 15 of rounding and 16 that are too few
+    // for a block; large blocks are whole pages.
     let most = (with["blocks"] - 4) * (8 + 16 + 15 + 16) + 4 * (PAGE + 24);
     ensure!(
         (with["blocks"] * 16..=most).contains(&overhead),
@@ -130,12 +132,13 @@ fn c_library() -> Result<()> {
     let without = numbers(std::str::from_utf8(&plain.stdout)?)?;
     let more = with["mallinfo"].abs_diff(without["mallinfo"]);
     println!("{overhead} B beside what is owned; {more} B more than without the profiler");
-    // The tags, as far as rounding shows them.
+    // The tags, as visible after rounding.
     ensure!(more <= with["blocks"] * 16 + 4 * PAGE, "{more} B more than without the profiler");
     Ok(())
 }
 
-/// The peak in the output of `heaptrack_print`, in bytes. It prints powers of a thousand with two digits.
+/// Returns the peak in the output of `heaptrack_print`, in bytes. It is printed in powers of a
+/// thousand with two digits.
 fn peak_of(said: &str) -> Result<f64> {
     let line = said.lines().find(|line| line.starts_with("peak heap memory consumption:"));
     let text = line.and_then(|line| line.split_whitespace().last()).context("no peak")?;
@@ -177,7 +180,8 @@ fn heaptrack() -> Result<()> {
     let books = Books::open(finished.expect_success()?.trace()?)?;
     let ours = books.owned_peak(|_| true)? as f64;
     println!("{ours} B, and {theirs} B by heaptrack");
-    // Two digits of theirs, and what we count besides: mappings, what libraries have at their start.
+    // heaptrack prints two digits, and memprof also counts mappings and what libraries have at
+    // their start.
     ensure!((ours - theirs).abs() < 0.01 * theirs, "{ours} B and {theirs} B\n{}", books.table());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Memory that a process has for a moment only: seen before it goes, or named as unseen.
+//! Memory that a process has only for a moment: seen before it is gone, or reported as unseen.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn report(folder: &Path, options: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The only rank, and the peak of its node at least and at most.
+/// Returns the only rank, and the lower and upper bound of its node's peak.
 fn rank(folder: &Path) -> Result<(Value, u64, u64)> {
     let job: Value = serde_json::from_str(&report(folder, &["--json"])?)?;
     let node = &job["nodes"][0];
@@ -70,7 +70,7 @@ fn rank(folder: &Path) -> Result<(Value, u64, u64)> {
     Ok((node["ranks"][0].clone(), least, most))
 }
 
-/// The resident peak of a component, and its group.
+/// Returns the resident peak of a component, and its group.
 fn held<'a>(rank: &'a Value, component: &str) -> Result<(u64, &'a Value)> {
     let held = rank["held"].as_array().context("no components")?;
     let found = held.iter().find(|one| one["name"] == component);
@@ -105,7 +105,8 @@ fn stacks() -> Result<()> {
     Ok(())
 }
 
-/// The sample is asked for by the next `free`: the block has left the ledger, its pages are there.
+/// The next `free` requests the sample: the block has left the ledger, but its pages are still
+/// there.
 fn freed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let asking = folder.path().join("asking_free.so");
@@ -133,7 +134,7 @@ fn paused() -> Result<()> {
     let number = |name: &str| rank[name].as_u64().context(name.to_owned());
     let (kernel, unseen) = (number("kernel_peak")?, number("unseen")?);
     ensure!((64 * MEBI..80 * MEBI).contains(&kernel), "the kernel's peak is {kernel} B");
-    // The node counts a page once that the process has mapped twice.
+    // A page that the process has mapped twice counts once for the node.
     let beyond = (kernel - least).abs_diff(unseen);
     ensure!(beyond < MEBI / 16 && unseen >= 56 * MEBI, "{unseen} B unseen of {kernel}");
     ensure!(most == kernel, "the node had at most {most} B, not {kernel}");
@@ -156,7 +157,7 @@ fn job_of(folder: &Path, program: &Path, arguments: &[&str]) -> Result<Value> {
     Ok(serde_json::from_str(&report(folder, &["--json"])?)?)
 }
 
-/// Compiles a program that has no MPI.
+/// Compiles a program without MPI.
 fn plain(folder: &Path, name: &str) -> Result<PathBuf> {
     let program = folder.join(name);
     let source = Checkout::find()?.root().join(PROGRAMS).join(format!("{name}.c"));
@@ -187,8 +188,8 @@ fn left() -> Result<()> {
     Ok(())
 }
 
-/// Runs a program without MPI under `memprof run`. Returns the kernel's own peak of each program of it, and the peak that
-/// samples have seen.
+/// Runs a program without MPI under `memprof run`. Returns for each of its programs the kernel's
+/// own peak, and the peak that samples have seen.
 fn peaks_of(folder: &Path, program: &Path, arguments: &[&str]) -> Result<Vec<(u64, u64)>> {
     let job = job_of(folder, program, arguments)?;
     fs::remove_dir_all(folder.join("traces"))?;

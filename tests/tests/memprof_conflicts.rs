@@ -27,7 +27,7 @@ fn skip(why: &str) -> anyhow::Error {
     Skipped(why.to_owned()).into()
 }
 
-/// A program of the MPICH that comes with UCX.
+/// Compiles a program for the MPICH that includes UCX.
 fn compile(source: &str, folder: &Path) -> Result<PathBuf> {
     if Command::new("mpicc.mpich").arg("--version").output().is_err() {
         return Err(skip("there is no mpicc.mpich"));
@@ -76,7 +76,7 @@ fn emulated() -> Result<()> {
     Ok(())
 }
 
-/// A program with 20 MiB that does nothing wrong.
+/// Compiles a correct program with 20 MiB.
 fn plain(folder: &Path) -> Result<PathBuf> {
     let program = folder.join("plain");
     let mut compiler = Command::new("cc");

@@ -1,7 +1,7 @@
-//! Cost of the profiler for the commonest operations of programs, in instructions, which no noise of a machine changes:
-//! a change that makes them dearer is seen here, and not only where time is measured. And its cost in memory, and that
-//! measuring rates adds to it.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+//! Cost of the profiler for the most frequent operations of programs, in instructions, which are
+//! independent of the load of the machine: a change that makes them more expensive fails here, not
+//! only where time is measured. Also its cost in memory, and the memory that measuring rates adds.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,22 +26,22 @@ const TESTS: &[Test] = &[
 
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// The compiler that the budgets were measured with. Another one's code differs by more than they leave.
+/// Compiler used to measure the budgets. Another compiler's code differs by more than their margin.
 const MEASURED_WITH: &str = "rustc version 1.95.0";
 
-/// Instructions that the profiler may add to one operation: measured 227, 227, 226, 256 and 13, and half of what a
-/// tenth more would be. The fast path of malloc and free is two plain functions: a ladder of jumps without frames, of
-/// 143 to 257 instructions a pair, was 2 to 4 ns faster, and both keep to the 15 ns that a pair may take. A branch
-/// that processors foretell badly is worth twenty instructions.
+/// Instructions that the profiler may add to one operation: measured 227, 227, 226, 256 and 13,
+/// plus 5 %. malloc and free have a fast path of two plain functions: a chain of jumps without
+/// frames takes 143 to 257 instructions a pair and is 2 to 4 ns faster, but both stay within the 15
+/// ns of a pair. A badly predicted branch costs as much as twenty instructions.
 const PAIR: f64 = 238.0;
 const PAIR_LIVE: f64 = 238.0;
 const PAIR_LARGE: f64 = 238.0;
 const PAIR_LARGER: f64 = 269.0;
 const CALL: f64 = 13.6;
 
-/// Bytes that are allocated before all else. Which blocks share a page with which others, and which reach into the
-/// next, is a matter of addresses, and of the other memory of the process; from one of these to the next it is worth
-/// one instruction of a hundred.
+/// Bytes that are allocated first. Addresses, and the other memory of the process, decide which
+/// blocks share a page and which extend into the next; the effect of these shifts is one
+/// instruction in a hundred.
 const SHIFTS: [&str; 3] = ["0", "1000", "70000"];
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn call() -> Result<()> {
     within("call", CALL)
 }
 
-/// Refuses to judge a profiler that another compiler has built: in the full suite an error.
+/// Skips the test for a profiler built by another compiler; in the full suite that is an error.
 fn expect_compiler() -> Result<()> {
     let object = fs::read(preload()?)?;
     let built_with = compiler_of(&object).context("the profiler does not say who compiled it")?;
@@ -76,7 +76,7 @@ fn expect_compiler() -> Result<()> {
     if suite::is_long() { bail!(why) } else { bail!(Skipped(why)) }
 }
 
-/// The name and version that the compiler has left in an object it made.
+/// Returns the name and version that the compiler has left in an object.
 fn compiler_of(object: &[u8]) -> Option<String> {
     const NAME: &[u8] = b"rustc version ";
     let start = object.windows(NAME.len()).position(|window| window == NAME)?;
@@ -127,8 +127,8 @@ fn compile(name: &str, folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Instructions of one operation of the main thread; others sample meanwhile. Nothing is counted of how
-/// the process starts and ends, which differs from one run to the next.
+/// Returns the instructions of one operation of the main thread; other threads sample in the
+/// meantime. The start and the end of the process, which vary between runs, are not counted.
 fn instructions(
     program: &Path,
     kind: &str,
@@ -155,7 +155,7 @@ fn instructions(
     Ok(sum / (FIRST + COUNT))
 }
 
-/// The greatest number of bytes that the program had by the kernel's count.
+/// Returns the greatest number of bytes that the program had by the kernel's count.
 fn most(said: &str) -> Result<u64> {
     let number = said.lines().find_map(|line| line.strip_prefix("most ")).context("no number")?;
     Ok(number.parse()?)
@@ -184,7 +184,7 @@ fn small() -> Result<()> {
     books.expect_small_tool()?;
     let tags = books.owned_peak(|class| class == Class::Tool)?;
     println!("{with} B, {without} B without the profiler; {tags} B of it in blocks");
-    // The C library rounds sizes up to sixteens, and keeps a little otherwise.
+    // The C library rounds sizes up to sixteen, and needs a little more elsewhere.
     let allowed = 8 * MEBI + tags + MEBI;
     ensure!(with <= without + allowed, "{with} B, {without} B without\n{}", books.table());
     Ok(())

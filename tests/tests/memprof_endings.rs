@@ -1,5 +1,5 @@
-//! However a profiled process ends and wherever its trace cannot go: the program runs as it does
-//! without, the written part can be read, and the missing part is reported.
+//! However a profiled process ends and wherever its trace cannot be written: the program runs as
+//! without the profiler, the written part can be read, and the missing part is reported.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -48,7 +48,7 @@ fn interpreter(traces: &Path) -> Result<Profiled> {
     Profiled::new(fake_mpi()?.join("interpreter"), traces)
 }
 
-/// An interpreter that runs until it is ended, once it has said so.
+/// Starts an interpreter that runs until it is ended, and waits until it reports itself ready.
 fn forever(traces: &Path) -> Result<Started> {
     let profiled = interpreter(traces)?.args(&["--forever", "--programs", "20", "--blind"]);
     let mut started = profiled.start("")?;
@@ -59,7 +59,7 @@ fn forever(traces: &Path) -> Result<Started> {
     Ok(started)
 }
 
-/// Whole and plausible.
+/// Checks that the figures are complete and plausible.
 fn expect_good(trace: &Path) -> Result<Books> {
     let books = Books::open(trace)?;
     let summary = books.summary()?;
@@ -71,11 +71,11 @@ fn expect_good(trace: &Path) -> Result<Books> {
 }
 
 fn killed() -> Result<()> {
-    // A few hundred milliseconds in all; where exactly, the scheduler decides.
+    // A few hundred milliseconds in all; the scheduler decides the exact moment.
     for round in 0..20_u64 {
         let folder = tempfile::tempdir()?;
         let mut started = forever(folder.path())?;
-        // Sleeps: the kill is to land anywhere.
+        // Sleeps: the kill may hit any moment.
         thread::sleep(Duration::from_micros(round * round * 997 % 60_000));
         started.kill()?;
         let finished = started.finish(LIMIT)?;
@@ -86,7 +86,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-/// Time that the profiler's thread was ready to run and had no processor.
+/// Returns the time for which the profiler's thread was ready to run and had no processor.
 fn waited(process: u32) -> Result<Duration> {
     for task in fs::read_dir(format!("/proc/{process}/task"))? {
         let task = task?.path();
@@ -99,16 +99,18 @@ fn waited(process: u32) -> Result<Duration> {
     bail!("the profiler has no thread")
 }
 
-/// The time of the last summary of a trace, by the trace's own clock.
+/// Returns the time of the last summary of a trace, by the trace's own clock.
 fn written(traces: &Path) -> Result<Option<u64>> {
     let [trace] = &traces_in(traces)?[..] else { return Ok(None) };
     Ok(Books::open(trace)?.trace.summary.map(|summary| summary.head.time))
 }
 
 fn renewed() -> Result<()> {
-    // Far fewer than what is written anew each second within the limit, and more than an interval of a minute gives.
+    // Far fewer than the renewals within the limit at one per second, and more than an interval of
+    // a minute gives.
     const RENEWALS: u32 = 4;
-    // Idle ones, whose looks are far apart, with intervals of all kinds; and one that never rests.
+    // Idle processes, whose looks are far apart, with intervals of all kinds; and one that is never
+    // idle.
     let folder = tempfile::tempdir()?;
     let program = ending(folder.path())?;
     let mut started = Vec::new();
@@ -169,7 +171,7 @@ fn state_of(traces: &Path, wrapper: &[&str]) -> Result<String> {
     Ok(look["ranks"][0]["state"].as_str().context("no state")?.to_owned())
 }
 
-/// Neither has a name space above the other's where one container looks at another.
+/// Neither container's namespace contains the other's when one looks at the other.
 fn name_spaces() -> Result<()> {
     let apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let made = Command::new(apart[0]).args(&apart[1..]).arg("true").output();
@@ -188,7 +190,7 @@ fn name_spaces() -> Result<()> {
         let state = state_of(folder.path(), of_reader)?;
         ensure!(state == "running", "{state}: {of_process:?} seen from {of_reader:?}");
         started.kill()?;
-        // The process goes a moment after what its name space was made by.
+        // The process ends a moment after the creator of its namespace.
         until(LIMIT, "it is known to be killed", || {
             Ok(state_of(folder.path(), of_reader)? == "killed")
         })?;
@@ -196,7 +198,7 @@ fn name_spaces() -> Result<()> {
     Ok(())
 }
 
-/// A program of this source, with all its libraries from the machine.
+/// Compiles this source with no other libraries than the system's.
 fn compile(source: &str, folder: &Path, compiler_flags: &[&str]) -> Result<PathBuf> {
     let source = Checkout::find()?.root().join(PROGRAMS).join(source);
     let program = folder.join(source.file_stem().context("a source without a name")?);
@@ -206,7 +208,7 @@ fn compile(source: &str, folder: &Path, compiler_flags: &[&str]) -> Result<PathB
     Ok(program)
 }
 
-/// The program `ending.c`, linked with the fake MPI.
+/// Compiles the program `ending.c` with the fake MPI.
 fn ending(folder: &Path) -> Result<PathBuf> {
     let mpi = fake_mpi()?;
     let (path, run_path) =
@@ -217,7 +219,7 @@ fn ending(folder: &Path) -> Result<PathBuf> {
     compile("ending.c", folder, &[&[&*include, &path, &run_path], &linked[..]].concat())
 }
 
-/// Returns the numbers that the program has printed behind these words.
+/// Returns the numbers that the program has printed after these words.
 fn told(finished: &Finished, words: &str) -> Result<[u64; 2]> {
     let line = finished.stdout.lines().find_map(|line| line.strip_prefix(words));
     let numbers = line.with_context(|| finished.report())?.split(' ');
@@ -225,8 +227,9 @@ fn told(finished: &Finished, words: &str) -> Result<[u64; 2]> {
     numbers.try_into().map_err(|numbers| anyhow!("{numbers:?}"))
 }
 
-/// The most that any sample of the trace in a folder found resident, 0 where there is none. A full sample may be over
-/// the budget of so short a run; the totals that every look writes are not.
+/// Returns the most that any sample of the trace in a folder found resident, 0 without a trace. A
+/// full sample may exceed the time budget of so short a run; the totals written at every look do
+/// not.
 fn resident_at_most(traces: &Path) -> Result<u64> {
     let [trace] = &traces_in(traces)?[..] else { return Ok(0) };
     Ok(Books::open(trace)?.seen())
@@ -235,7 +238,7 @@ fn resident_at_most(traces: &Path) -> Result<u64> {
 fn other_ends() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = ending(folder.path())?;
-    // How, the signal, whether it said goodbye.
+    // How it ends, the signal, and whether the trace is closed.
     for (how, signal, closed) in [
         ("abort", Some(6), false),
         ("fault", Some(11), false),
@@ -247,7 +250,7 @@ fn other_ends() -> Result<()> {
         let traces = folder.path().join(how);
         fs::create_dir(&traces)?;
         let go = traces.join("go");
-        // However seldom it is looked at otherwise.
+        // However rare the looks are otherwise.
         let profiled = Profiled::new(&program, &traces)?.env("MEMPROF_INTERVAL_MS", "60000");
         let mut started = profiled.arg(how).arg(&go).start("")?;
         until(LIMIT, "its memory is written", || {
@@ -288,7 +291,7 @@ fn out_of_memory() -> Result<()> {
     let profiled = Profiled::through(&["sh", "-c", &enter, "sh"], &program, &traces)?;
     let go = folder.path().join("go");
     let mut started = profiled.arg("hoard").arg(&go).start("")?;
-    // What it takes after that it may take faster than samples come.
+    // Later memory may grow faster than samples are taken.
     until(LIMIT, "its memory is written", || {
         ensure!(started.runs()?, "it ended");
         Ok(resident_at_most(&traces)? >= 50 << 20)
@@ -313,7 +316,8 @@ fn modes() -> Result<()> {
     Ok(())
 }
 
-/// Checks that it ran as without the profiler, and that the profiler printed these messages once.
+/// Checks that the program ran as without the profiler, and that the profiler printed these
+/// messages once.
 fn expect_aside(finished: &Finished, words: &[&str]) -> Result<()> {
     finished.expect_success()?;
     ensure!(finished.stdout.contains("agreed"), "{}", finished.report());
@@ -338,7 +342,8 @@ fn full_disk() -> Result<()> {
     if !mounted.is_ok_and(|status| status.success()) {
         return Err(Skipped("only root can mount a small disk".to_owned()).into());
     }
-    // In name space of its own, so nothing has to be unmounted. What a report says of it is said there, too.
+    // In a separate namespace nothing needs to be unmounted. The report's output is made there,
+    // too.
     let report =
         format!("{} report {}", Checkout::find()?.program("memprof")?.display(), disk.display());
     let mount = format!("mount -t tmpfs -o size=64k none {}", disk.display());
@@ -351,7 +356,7 @@ fn full_disk() -> Result<()> {
     for word in ["no trace could be made in rank 0: No space left", "code 1"] {
         ensure!(finished.stdout.contains(word), "no `{word}`\n{}", finished.report());
     }
-    // Another rank finds room: its report says who did not.
+    // Another rank finds room: its report names the rank without room.
     let mount = format!("mount -t tmpfs -o size=6m none {}", disk.display());
     let script =
         format!("{mount} && \"$@\" && PMI_RANK=1 \"$@\"; ended=$?; {report} 2>&1; exit $ended");
@@ -366,7 +371,7 @@ fn full_disk() -> Result<()> {
     Ok(())
 }
 
-/// A file system of a few MiB at `disk`, in a name space of its own, and the command to run in it.
+/// Mounts a file system of a few MiB at `disk`, in a separate namespace, and runs a command there.
 fn on_small_disk(mount: &str, disk: &Path, then: &str) -> Result<String> {
     fs::create_dir(disk)?;
     let mounted = Command::new("unshare").args(["--mount", "sh", "-c", mount]).output();
@@ -385,7 +390,7 @@ fn filled_disk() -> Result<()> {
     if !formatted.is_ok_and(|output| output.status.success()) {
         return Err(Skipped("there is no mkfs.ext2".to_owned()).into());
     }
-    // The second promises no room, so that the profiler has to take it.
+    // The second file system reserves no room, so the profiler must allocate it.
     for (kind, options) in [("tmpfs", "-t tmpfs -o size=6m none"), ("ext2", "-o loop")] {
         let disk = folder.path().join(kind);
         let device = if kind == "ext2" { image.display().to_string() } else { String::new() };
@@ -449,7 +454,7 @@ fn taken_name() -> Result<()> {
     let program = fake_mpi()?.join("interpreter");
     let victim = folder.path().join("victim");
     fs::write(&victim, "kept")?;
-    // A process knows what the name of its trace will be; that in a container has the name space in it.
+    // A process can predict the name of its trace; in a container the name includes the namespace.
     for take in [&*format!("ln -s {}", victim.display()), "mkfifo", "mkdir"] {
         let traces = folder.path().join("traces");
         fs::create_dir(&traces)?;
@@ -472,7 +477,7 @@ fn taken_name() -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the trace that are changed in memory and not yet on the disk.
+/// Returns the bytes of the trace that are changed in memory and not yet on the disk.
 fn changed(process: u32) -> Result<u64> {
     let maps = fs::read_to_string(format!("/proc/{process}/smaps"))?;
     let mapping = maps.split_once(".memprof\n").context("the trace is not mapped")?.1;
@@ -488,7 +493,7 @@ fn on_disk() -> Result<()> {
     }
     let program = ending(folder.path())?;
     let profiled = Profiled::new(&program, folder.path())?.arg("wait");
-    // Looks are seldom, so that there are times at which nothing has changed since the last writing.
+    // Looks are rare, so that at times nothing has changed since the last write.
     let profiled = profiled.env("MEMPROF_MSYNC", "0.1").env("MEMPROF_INTERVAL_MS", "60000");
     let mut started = profiled.start("")?;
     until(LIMIT, "all of it is on the disk", || {
@@ -507,7 +512,7 @@ fn no_folder() -> Result<()> {
     let file = folder.path().join("a-file");
     fs::write(&file, "")?;
     expect_aside(&blind(&file)?.run(LIMIT)?, &["folder"])?;
-    // /proc takes no files, whoever asks.
+    // No user can create files in /proc.
     expect_aside(&blind(Path::new("/proc"))?.run(LIMIT)?, &["folder"])
 }
 
@@ -536,7 +541,8 @@ fn own_allocator() -> Result<()> {
     Ok(())
 }
 
-/// Without position independence that address is one in the program, as in the Python of distributions.
+/// Without position independence that address lies in the program, as in the Python of
+/// distributions.
 fn address_of_malloc() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("takes_malloc.c", folder.path(), &["-fno-pie", "-no-pie"])?;
@@ -562,7 +568,7 @@ fn sanitizer() -> Result<()> {
         return Err(Skipped("the compiler has no AddressSanitizer".to_owned()).into());
     }
     let profiled = Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all");
-    // Without, it refuses any preloaded object, ours or not.
+    // Without this option AddressSanitizer refuses any preloaded object.
     let finished = profiled.env("ASAN_OPTIONS", "verify_asan_link_order=0").run(LIMIT)?;
     finished.expect_success()?;
     ensure!(finished.stdout == "clean\n", "{}", finished.report());
@@ -580,7 +586,8 @@ fn other_preload() -> Result<()> {
         finished.expect_success()?;
         ensure!(finished.stdout.contains("agreed"), "{}", finished.report());
         let books = Books::open(finished.trace()?)?;
-        // Behind us it sees what we ask for, and nothing is lost.
+        // The other library, behind the profiler, sees the profiler's requests, and nothing is
+        // lost.
         let named = books.notes().iter().any(|note| note.contains("other_preload"));
         ensure!(named == before, "{}\n{}", books.table(), finished.report());
         fs::remove_file(finished.trace()?)?;
@@ -609,7 +616,7 @@ fn bad_settings() -> Result<()> {
 fn replaced_by_exec() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = fake_mpi()?.join("interpreter");
-    // A shell with a rank's variables, as wrappers are.
+    // A shell with a rank's variables, as wrappers have.
     let script = format!("true; exec {} --blind --programs 50", program.display());
     let finished = Profiled::new("sh", folder.path())?.args(&["-c", &script]).run(LIMIT)?;
     finished.expect_success()?;

@@ -1,5 +1,5 @@
-//! `memprof live` beside processes that run: who runs and for how long, who was killed, and when it ends; and what a
-//! process has that nobody recorded.
+//! `memprof live` next to running processes: which ranks run and for how long, which were killed,
+//! and when the display ends; and the contents of a process that is not recorded.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One of two ranks, which runs until it is ended, once it has said so.
+/// Starts one of two ranks, which runs until it is ended, and waits until it reports itself ready.
 fn forever(traces: &Path, rank: &str) -> Result<Started> {
     let profiled = Profiled::new(fake_mpi()?.join("interpreter"), traces)?;
     let profiled = profiled.env("PMI_RANK", rank).env("PMI_SIZE", "2");
@@ -29,22 +29,22 @@ fn forever(traces: &Path, rank: &str) -> Result<Started> {
     Ok(started)
 }
 
-/// A display that runs. Dropping it ends it.
+/// A running display, ended when dropped.
 struct Display {
     child: Child,
     shown: PathBuf,
 }
 
 impl Display {
-    /// Starts the display; its output goes into a file, so that it need not be read along.
+    /// Starts the display with its output in a file, which need not be read as it grows.
     fn start(traces: &Path, options: &[&str]) -> Result<Display> {
         Display::of(&[traces.to_str().context("path")?], options, traces)
     }
 
-    /// Of a job or of a process; `beside` is where the file is.
+    /// Starts a display of a job or of a process; its output file is next to `beside`.
     fn of(what: &[&str], options: &[&str], beside: &Path) -> Result<Display> {
         let shown = beside.with_extension(format!("shown-{}", options.len()));
-        // Who starts the tests in the background has processes ignore SIGINT, which stays so.
+        // Tests started in the background pass an ignored SIGINT on to their processes.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,TERM").arg(Checkout::find()?.program("memprof")?);
         command.arg("live").args(what).args(["--every", "0.05"]).args(options);
@@ -60,14 +60,14 @@ impl Display {
         Ok(fs::read_to_string(&self.shown)?)
     }
 
-    /// The looks that are there as a whole, each a line of JSON.
+    /// Returns the looks that are complete, one line of JSON each.
     fn looks(&self) -> Result<Vec<Value>> {
         let shown = self.shown()?;
         let whole = shown.rsplit_once('\n').map_or("", |(whole, _)| whole);
         Ok(whole.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
     }
 
-    /// Waits for its end, which has to be a good one.
+    /// Waits for the display to end successfully.
     fn end(&mut self) -> Result<()> {
         ensure!(ends_within(Pid::from_child(&self.child), LIMIT)?, "it does not end");
         let status = self.child.wait()?;
@@ -83,7 +83,7 @@ impl Drop for Display {
     }
 }
 
-/// The states of the ranks at a look, in their order.
+/// Returns the states of the ranks at a look, in rank order.
 fn states(look: &Value) -> Result<Vec<&str>> {
     let mut ranks: Vec<_> = look["ranks"].as_array().context("no ranks")?.iter().collect();
     ranks.sort_by_key(|rank| rank["rank"].as_u64());
@@ -127,7 +127,7 @@ fn each_look_tells_the_running_ranks_and_finally_the_killed() -> Result<()> {
         let looks = display.looks()?;
         Ok(states(looks.last().context("no look")?)? == ["killed", "running"])
     })?;
-    // It goes on beside the other.
+    // The display continues with the other rank.
     let before = display.looks()?.len();
     until(LIMIT, "it looks again", || Ok(display.looks()?.len() > before + 2))?;
     ensure!(display.runs()?, "it ended though a rank runs");
@@ -142,13 +142,13 @@ fn each_look_tells_the_running_ranks_and_finally_the_killed() -> Result<()> {
 fn screen_counts_running_ranks_and_names_the_killed() -> Result<()> {
     let (_folder, traces) = traces()?;
     let mut display = Display::start(&traces, &["--ranks", "8"])?;
-    // It may be started before the job.
+    // The display may be started before the job.
     ensure!(display.runs()?, "it does not wait for ranks");
     let mut first = forever(&traces, "0")?;
     let mut second = forever(&traces, "1")?;
     let last = |display: &Display| -> Result<String> {
         let shown = display.shown()?;
-        // An empty line parts a screen from the next.
+        // An empty line separates two screens.
         let screens = shown.split("\n\ninterpreter  ").collect::<Vec<_>>();
         Ok(screens.last().context("no screen")?.trim_start_matches("interpreter  ").to_owned())
     };
@@ -190,7 +190,7 @@ fn request_to_end_ends_the_display_not_the_job() -> Result<()> {
 
 const MEBI: u64 = 1 << 20;
 
-/// A process that nobody records, once it has all it holds. Dropping it ends it.
+/// A process that is not recorded, once it holds all its memory. It is ended when dropped.
 struct Held {
     child: Child,
     folder: tempfile::TempDir,
@@ -224,7 +224,7 @@ impl Drop for Held {
     }
 }
 
-/// `memprof live --pid`, once.
+/// Runs `memprof live --pid` once.
 fn look(pid: &str, options: &[&str]) -> Result<Output> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     Ok(command.args(["live", "--once", "--pid", pid]).args(options).output()?)
@@ -259,7 +259,7 @@ fn unrecorded_process_is_shown_by_component_to_the_page() -> Result<()> {
     });
     let kernel = kernel.sum::<Result<u64>>()?;
     let all = seen["resident"].as_u64().context("no sum")?;
-    // The kernel counts what is in memory roughly, by so many pages for each processor.
+    // The kernel's count of resident pages is rough, off by a number of pages per processor.
     ensure!(all.abs_diff(kernel) < MEBI / 2, "{all} B, by the kernel {kernel} B");
     ensure!(seen["threads"] == 2 && seen.get("recorded_in").is_none(), "{seen}");
     Ok(())
@@ -297,7 +297,8 @@ fn recorded_process_has_the_components_of_its_trace() -> Result<()> {
     for part in seen["components"].as_array().context("no components")? {
         let name = part["name"].as_str().context("no name")?;
         let (class, object) = name.split_once(':').unwrap_or((name, ""));
-        // Plugins come and go between the look and the samples, and who opened one is known only to who was there.
+        // Plugins are opened and closed between the look and the samples, and which object opened
+        // one is known only to a profiler that was loaded then.
         let is_fixed = !object.is_empty() && !object.contains("_plugin.so");
         if !matches!(class, "stack" | "tool") && is_fixed {
             ensure!(known.iter().any(|one| one["name"] == name), "the trace has no {name}");
@@ -312,7 +313,7 @@ fn recorded_process_has_the_components_of_its_trace() -> Result<()> {
 #[test]
 fn unreadable_processes_are_refused_with_the_reason() -> Result<()> {
     let held = Held::start()?;
-    // Nobody may look at what belongs to root.
+    // A process of root may not be inspected by other users.
     let is_root = rustix::process::getuid().is_root();
     let target = if is_root { held.pid() } else { "1".to_owned() };
     let program = held.folder.path().join("memprof");

@@ -1,6 +1,7 @@
-//! A job of several ranks in which one comes to grief, in any way: the recorded part of every rank can be read, and the
-//! report names the rank that was ended and its memory. In the full suite (`QUO_TESTS_LONG`) also: it is at most a
-//! second old, but for the time in which the kernel kept the profiler's thread from running.
+//! A job of several ranks in which one rank ends badly, in any way: the recorded part of every rank
+//! can be read, and the report names the ended rank and its memory. In the full suite
+//! (`QUO_TESTS_LONG`) the recorded part is also at most a second old, not counting time in which
+//! the kernel kept the profiler's thread from running.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,14 +33,14 @@ const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
 /// Memory of each rank of `misfortune.c`.
 const HELD: u64 = 50 * MEBI;
-/// The file that a rank waits for before it ends.
+/// File that a rank waits for before it ends.
 const GO: &str = "go";
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// The program `misfortune.c`, and a folder in which its ranks tell the time.
+/// The program `misfortune.c`, and the folder of its ranks' logs.
 struct Misfortune {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -58,8 +59,8 @@ impl Misfortune {
         Ok(Misfortune { folder, program })
     }
 
-    /// `memprof run` with four ranks, one of which ends so once traces show the memory of all of them, and it has idled
-    /// for so long.
+    /// Runs `memprof run` with four ranks, one of which ends in this way once traces show the
+    /// memory of all ranks and it has been idle for this long.
     fn run_until_seen(
         &self,
         launch: &Command,
@@ -83,13 +84,14 @@ impl Misfortune {
         Recorded::of_job(job).context(how.to_owned())
     }
 
-    /// `memprof run` with this launch, one rank of which ends so once it has been seen.
+    /// Runs `memprof run` with this launch, one rank of which ends in this way once it has been
+    /// sampled.
     fn run_within(&self, launch: &Command, how: &str, rank: &str) -> Result<Recorded> {
         let arguments = [how, rank, &self.folder.path().to_string_lossy()];
         Recorded::ended(&[], launch, &self.program, &arguments).context(how.to_owned())
     }
 
-    /// The log that the rank has kept.
+    /// Returns the log of a rank.
     fn told(&self, rank: usize) -> Result<Vec<Told>> {
         let bytes = fs::read(self.folder.path().join(rank.to_string()))?;
         let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_ne_bytes));
@@ -113,14 +115,15 @@ impl Misfortune {
         Ok(())
     }
 
-    /// Else MPI had not begun.
+    /// Returns true if the rank has a log; without one, MPI had not begun.
     fn has_told(&self, one: &Books) -> bool {
         let told = usize::try_from(one.trace.identity.rank).ok().map(|rank| self.told(rank));
         told.is_some_and(|told| told.is_ok_and(|told| !told.is_empty()))
     }
 
-    /// In the full suite: until the rank last told the time, the written state was never more than a second old, but
-    /// for the time in this gap in which `lost` says that the profiler's thread could not run.
+    /// Checks in the full suite that until the last entry of the rank's log the recorded state was
+    /// never more than a second old, not counting the time that `lost` gives for this gap, in which
+    /// the profiler's thread could not run.
     fn expect_fresh(&self, one: &Books, lost: fn(&Told) -> Duration) -> Result<()> {
         if !suite::is_long() {
             return Ok(());
@@ -138,8 +141,8 @@ impl Misfortune {
     }
 }
 
-/// An entry of the log that `misfortune.c` keeps: the time, and for how long the profiler's thread had waited for a
-/// processor until then, and the kernel had kept it from running.
+/// An entry of the log that `misfortune.c` writes: the time, and how long until then the profiler's
+/// thread had waited for a processor, and the kernel had kept it from running.
 struct Told {
     time: Duration,
     waited: Duration,
@@ -150,13 +153,13 @@ fn launch(ranks: usize) -> Result<Command> {
     Ok(Launcher::find()?.command(ranks, BindTo::None))
 }
 
-/// The same launch as words of a shell, behind other words.
+/// Returns the launch as words for a shell, to follow other words.
 fn words(launch: &Command) -> String {
     let words = [launch.get_program()].into_iter().chain(launch.get_args());
     words.map(|word| format!("'{}' ", word.to_string_lossy())).collect()
 }
 
-/// A shell that does this and has the variables of a launch.
+/// Returns a shell that runs a script with the variables of a launch.
 fn shell(launch: &Command, script: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh"]);
@@ -164,7 +167,7 @@ fn shell(launch: &Command, script: &str) -> Command {
     shell
 }
 
-/// Whole and plausible.
+/// Checks that the figures are complete and plausible.
 fn expect_good(one: &Books) -> Result<()> {
     let summary = one.summary()?;
     let walked = summary.head.walked;
@@ -178,7 +181,8 @@ fn endings() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let ways = ["abort", "MPI_Abort", "_exit", "quick_exit", "exit", "exec", "kill"];
     for (how, number) in ways.into_iter().zip(0..) {
-        // At another moment between two samples each time; longer than what is written may be old where that is judged.
+        // At a different moment between two samples each time; where the age of the recorded state
+        // is checked, longer than it may be old.
         let idle = if suite::is_long() { 1200 + number * 619 % 1300 } else { number * 103 };
         let job = misfortune.run_until_seen(&launch(4)?, how, "1", idle)?;
         let job = job.expect_ranks(4).context(how)?;
@@ -213,7 +217,7 @@ fn killed_anywhere() -> Result<()> {
         command.arg(&misfortune.program).args(["nothing", "-1"]).arg(misfortune.folder.path());
         let running = Running::start(&mut command, &format!("round {round}"), LIMIT)?;
         until(LIMIT, "traces of all", || Ok(traces_in(folder.path())?.len() == 4))?;
-        // From every third all have a sample.
+        // In every third round all ranks have a sample.
         until(LIMIT, "samples of all", || {
             let has_sample = |trace: &PathBuf| Ok(Books::open(trace)?.trace.summary.is_some());
             let all =
@@ -221,7 +225,7 @@ fn killed_anywhere() -> Result<()> {
             Ok(round % 3 < 2 || all.iter().all(|has_sample| *has_sample))
         })?;
         let stretch = if round < 15 { 67 } else { 131 };
-        // Sleeps: the kill is to land anywhere, from before MPI_Init has returned to after the second second.
+        // Sleeps: the kill may hit any moment, from inside MPI_Init to after the second second.
         std::thread::sleep(Duration::from_millis(round * stretch));
         running.kill_all();
         running.end()?;
@@ -230,7 +234,7 @@ fn killed_anywhere() -> Result<()> {
         let mut good = 0;
         for trace in &traces {
             match Books::open(trace) {
-                // Before the first sample there is nothing to be good.
+                // Before the first sample there is nothing to check.
                 Ok(books) if books.trace.summary.is_none() => continue,
                 Ok(books) => {
                     expect_good(&books).with_context(|| format!("round {round}"))?;
@@ -262,14 +266,15 @@ fn out_of_memory() -> Result<()> {
     };
     let launch = launch(4)?;
     let script = format!("echo $$ >'{}' && exec {}\"$@\"", group.tasks.display(), words(&launch));
-    // Longer than what is written may be old where that is judged.
+    // Where the age of the recorded state is checked, longer than it may be old.
     let idle = if suite::is_long() { 2500 } else { 0 };
     let job = misfortune.run_until_seen(&shell(&launch, &script), "hoard", "2", idle)?;
     let job = job.expect_ranks(4)?;
     for one in &job.books {
         expect_good(one)?;
-        // Where a group has no memory left, each of its threads stands still in its next page fault until the
-        // kernel has found some, or ended a process. That is no waiting for a processor, which is told.
+        // In a memory group that is full, each thread stands still in its next page fault until the
+        // kernel has found memory or ended a process. The kernel does not report this as waiting
+        // for a processor.
         misfortune.expect_fresh(one, |told| told.waited + told.kept)?;
         ensure!(!one.trace.has(flags::CLOSED), "{}", one.table());
     }
@@ -280,7 +285,7 @@ fn out_of_memory() -> Result<()> {
     Ok(())
 }
 
-/// Returns the process of a rank, by the ranks' own lines.
+/// Returns the process of a rank, from the ranks' own lines.
 fn process_of(rank: usize, running: &Running) -> Result<Pid> {
     let said = running.said();
     let told = said.lines().find_map(|line| line.strip_prefix(&format!("rank {rank} is ")));
@@ -325,7 +330,7 @@ fn stopped() -> Result<()> {
 fn forked() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let job = misfortune.run_within(&launch(2)?, "fork", "1")?.expect_ranks(2)?;
-    // What becomes of the child is the affair of MPI; the ranks go on, and are counted alone.
+    // What becomes of the child is up to MPI; the ranks continue, and are counted without it.
     job.expect_said("the child ended with")?;
     for one in &job.books {
         expect_good(one)?;
@@ -336,7 +341,7 @@ fn forked() -> Result<()> {
     Ok(())
 }
 
-/// The number of traces of ranks, beside that of the command.
+/// Returns the number of traces of ranks, without that of the command.
 fn ranks_of(job: &Recorded) -> usize {
     job.books.iter().filter(|one| one.trace.identity.rank >= 0).count()
 }
@@ -372,7 +377,7 @@ fn nested() -> Result<()> {
     Ok(())
 }
 
-/// Checks that root's tools for name spaces work here.
+/// Checks that root can create namespaces here.
 fn expect_name_spaces(options: &[&str]) -> Result<()> {
     let made = Command::new("unshare").args(options).arg("true").output();
     if made.is_ok_and(|output| output.status.success()) {
@@ -384,7 +389,8 @@ fn expect_name_spaces(options: &[&str]) -> Result<()> {
 fn name_spaces() -> Result<()> {
     expect_name_spaces(&["--pid", "--fork", "--mount-proc"])?;
     let misfortune = Misfortune::new()?;
-    // The launcher as well, which all MPIs can live with; whoever reports is outside.
+    // The namespace includes the launcher, which all MPIs support; the reporting command is
+    // outside.
     let launch = launch(2)?;
     let script =
         format!("exec unshare --pid --fork --mount-proc --kill-child {}\"$@\"", words(&launch));
@@ -400,7 +406,7 @@ fn without_places() -> Result<()> {
     expect_name_spaces(&["--mount"])?;
     let misfortune = Misfortune::new()?;
     for (what, said) in [
-        // In a container there may be another one below.
+        // In a container there may be another `/proc` underneath.
         (
             "while umount --lazy /proc 2>/dev/null; do :; done",
             "the kernel does not tell which pages are resident",
@@ -409,11 +415,11 @@ fn without_places() -> Result<()> {
         ("mount -o remount,ro,bind /dev/shm", ""),
     ] {
         let mut launch = launch(2)?;
-        // The ranks alone: launchers read /proc.
+        // For the ranks only: launchers read /proc.
         launch.args(["unshare", "--mount", "sh", "-c", &format!("{what} && exec \"$@\""), "sh"]);
         let job = misfortune.run_within(&launch, "fork", "-1").context(what)?;
         if !job.outcome.status.success() && !runs_without(&launch, &misfortune)? {
-            // It is this MPI that needs the place. It may end a rank before that has a trace.
+            // This MPI itself needs what is missing. It may end a rank before the rank has a trace.
             continue;
         }
         let job = job.expect_ranks(2)?;

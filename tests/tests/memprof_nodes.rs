@@ -1,4 +1,5 @@
-//! Memory that processes of a node share: its total is an interval that holds the truth, in every form of a report.
+//! Memory shared by processes of a node: its total is an interval that contains the true value, in
+//! every form of a report.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// Returns what `memprof report` says of these traces, with these options.
+/// Returns the output of `memprof report` for these traces, with these options.
 fn report(traces: &Path, options: &[&str]) -> Result<String> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     let output = command.arg("report").args(options).arg(traces).output()?;
@@ -37,7 +38,8 @@ fn compiled(source: &str, folder: &Path) -> Result<PathBuf> {
     Checkout::find()?.compile_c(&format!("{PROGRAMS}/{source}"), folder, &["-std=gnu11"])
 }
 
-/// All ranks hold the window at once: the node has as much as they have together without the window of each but one.
+/// All ranks hold the window at once: the node has the sum of the ranks, with the window counted
+/// once.
 fn window() -> Result<()> {
     const RANKS: usize = 3;
     const WINDOW: u64 = 64 * MEBI;
@@ -57,12 +59,12 @@ fn window() -> Result<()> {
     let (least, most) = (number(&timeline["peak"]["bytes"])?, number(&timeline["peak_at_most"])?);
     let largest = peaks.iter().copied().max().unwrap_or(0);
     ensure!(largest <= least && least <= once, "{least} B at least; ranks {peaks:?}");
-    // Pages of libraries are shared, too; that a rank has the window twice would be more.
+    // Pages of libraries are shared, too; a window counted twice for a rank would be more.
     ensure!(least <= most && most <= once + WINDOW / 4, "{least} to {most} B of {once}");
     agrees(&traces, folder.path(), least)
 }
 
-/// The table and the flag and the curve of the picture say the same.
+/// Checks that the table, and the flag and the curve of the picture, agree.
 fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
     let text = report(traces, &[])?;
     let row = text.lines().skip_while(|line| !line.starts_with("node ")).nth(1);
@@ -79,7 +81,7 @@ fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
     ensure!(row.contains(amount) && !amount.is_empty(), "the flag says {flag}, the table {row}");
     let mebi = least as f64 / MEBI as f64;
     ensure!(amount.starts_with(&format!("{mebi:.1}")), "the flag says {flag}, JSON {least}");
-    // The circle of the flag is at the top of the areas, which no point of them is above.
+    // The circle of the flag is at the top of the areas; no point of them is above it.
     let height = peak.split("cy=\"").nth(1).and_then(|rest| rest.split('"').next());
     let height: f64 = height.context("no circle")?.parse()?;
     let mut top = f64::MAX;
@@ -94,11 +96,11 @@ fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a fork has left to children counts once among them, though each has it resident.
+/// Memory that a fork has left to children counts once among them, though each has it resident.
 fn forked() -> Result<()> {
     const PARENT: u64 = 80 * MEBI;
     const CHILDREN: u64 = 6;
-    /// What a child has of its own: of the program and of the profiler.
+    /// A child's own memory: of the program and of the profiler.
     const CHILD: u64 = 2 * MEBI;
     const TOOL: u64 = 8 * MEBI;
     let folder = tempfile::tempdir()?;

@@ -1,4 +1,5 @@
-//! Memory that objects ask the kernel for by the numbers of its calls, as communication libraries do: it is of who asked.
+//! Memory that objects request from the kernel by system call number, as communication libraries
+//! do, belongs to the calling object.
 
 use std::process::{Command, ExitCode};
 
@@ -51,7 +52,7 @@ fn askers() -> Result<()> {
     // Before a third of its memory was given back.
     ensure!(about(own, 24), "the program: {own} B, {held:?}");
     for (name, resident) in names.into_iter().zip([own, library]) {
-        // All but the pages of the object itself.
+        // Everything except the pages of the object itself.
         let (owned, least) = (figure(name, "owned_peak"), resident - figure(name, "image"));
         ensure!((least..=resident).contains(&owned), "{name} owns {owned} B, {held:?}");
     }

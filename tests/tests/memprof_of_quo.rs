@@ -1,6 +1,6 @@
-//! Memory in the phases of programs that use quo, and the numbers that a program has of itself: with the real
-//! profiler, under the launcher of the MPI in use.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+//! Memory in the phases of programs that use quo, and the figures that a program queries about
+//! itself: with the real profiler, under the launcher of the MPI in use.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -28,7 +28,7 @@ const TESTS: &[Test] = &[
 
 const MEBI: u64 = 1 << 20;
 const EXECUTABLE: fn(Class) -> bool = |class| class == Class::AppExecutable;
-/// Set where this program is started as the Rust program that reads its own numbers.
+/// Variable set when this program is started as the Rust program that queries its own figures.
 const INSIDE: &str = "QUO_TESTS_OWN_NUMBERS";
 
 fn main() -> ExitCode {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A program in C that is linked with quo and with libmemprof.
+/// Compiles a C program that is linked with quo and with libmemprof.
 fn c_program(folder: &tempfile::TempDir) -> Result<PathBuf> {
     let checkout = Checkout::find()?;
     let library = checkout.program("libmemprof_api.so")?;
@@ -60,7 +60,7 @@ fn c_program(folder: &tempfile::TempDir) -> Result<PathBuf> {
     checkout.compile_c(&format!("{PROGRAMS}/quo_phases.c"), folder.path(), &flags)
 }
 
-/// The phases of the first rank in `memprof report --json`.
+/// Returns the phases of the first rank in `memprof report --json`.
 fn reported(job: &Recorded) -> Result<Vec<Value>> {
     let mut report = Command::new(Checkout::find()?.program("memprof")?);
     let output = report.arg("report").arg(job.traces()).arg("--json").output()?;
@@ -151,7 +151,7 @@ fn own_numbers() -> Result<()> {
     drop(region);
     looks()?;
     let after = own()?;
-    // Besides, a few names are in memory.
+    // A few names take memory as well.
     let near = |more: u64, less: u64| (more - less).abs_diff(32 * MEBI) < MEBI;
     ensure!(near(during.owned, before.owned), "{before:?} {during:?}");
     ensure!(near(during.resident, before.resident), "{before:?} {during:?}");
@@ -166,13 +166,13 @@ fn numbers_in_rust() -> Result<()> {
     let traces = folder.path().join("traces");
     std::fs::create_dir(&traces)?;
     let program = std::env::current_exe()?;
-    // It calls no MPI.
+    // The program calls no MPI.
     let profiled = Profiled::new(program, &traces)?.env("MEMPROF_RECORD", "all").env(INSIDE, "1");
     profiled.start("")?.finish(Duration::from_secs(60))?.expect_success()?;
     Ok(())
 }
 
-/// A run of an example on two ranks, each with its own core; threads that share cores do not spin.
+/// Runs an example on two ranks, each with its own core; threads that share cores do not spin.
 fn example(program: &Path, arguments: &[&str]) -> Result<Recorded> {
     let mut launch = Launcher::find()?.command(2, BindTo::Core);
     launch.env("OMP_WAIT_POLICY", "passive");
@@ -218,13 +218,13 @@ fn coupled_in_fortran() -> Result<()> {
     Ok(())
 }
 
-/// The programs that are installed for people to begin with.
+/// Runs the programs that are installed as first examples for users.
 fn widen() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let checkout = Checkout::find()?;
     let in_c = checkout.compile_c("packaging/examples/widen.c", folder.path(), &[])?;
     example(&in_c, &[])?.expect_said("packages")?.expect_good_books()?;
-    // Each in a folder of its own: they have one name.
+    // Each in a separate folder: they have one name.
     let other = tempfile::tempdir()?;
     let in_cxx = checkout.compile_cxx("packaging/examples/widen.cpp", other.path(), "g++", &[])?;
     example(&in_cxx, &[])?.expect_said("packages")?.expect_good_books()?;

@@ -1,6 +1,6 @@
-//! Owners of memory in worlds whose ranks sleep, are started and leave: with the real profiler, under the launcher of
-//! the MPI in use.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+//! Owners of memory in worlds whose ranks are parked, started and leave: with the real profiler,
+//! under the launcher of the MPI in use.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// An example of the elastic world.
+/// Runs an example of the elastic world.
 fn run(ranks: usize, name: &str, words: &[&str], variables: &[(&str, &str)]) -> Result<Recorded> {
     let program = Checkout::find()?.program(&format!("examples/{name}"))?;
     run_file(ranks, &program, words, variables)
@@ -54,17 +54,17 @@ fn run_file(
 
 fn launch(ranks: usize, variables: &[(&str, &str)]) -> Result<Command> {
     let mut launch = Launcher::find()?.command(ranks, BindTo::None);
-    // Growing, it has more ranks than processors; the launcher sees only the first.
+    // A growing world has more ranks than processors, but the launcher sees only the first ranks.
     launch.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     launch.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
-    // Nobody is to spin for long.
+    // Waiting ranks must not spin for long.
     launch.env("OMP_WAIT_POLICY", "passive").env("OMPI_MCA_mpi_yield_when_idle", "1");
     launch.env_remove("QUO_TOPOLOGY").envs(variables.iter().copied());
     Ok(launch)
 }
 
-/// Rank 1 has 64 MiB of an array, of which half is its own, and 64 MiB in blocks that it has freed but for one. Asleep
-/// it has neither, and of its array it has its half again when it is back.
+/// Rank 1 has 64 MiB of an array, half of it its own part, and 64 MiB in blocks of which all but
+/// one are freed. Parked, it has neither; back in the world, it has half of its array again.
 fn sleeps() -> Result<()> {
     let launch = Launcher::find()?.command(2, BindTo::None);
     let program = Checkout::find()?.program("examples/parked_memory")?;
@@ -78,7 +78,7 @@ fn sleeps() -> Result<()> {
         .full()
         .map(|(_, rows)| (books.resident(rows, APPLICATION), books.resident(rows, kept)))
         .collect();
-    // The array and what was freed; little of both; the array again.
+    // Array and freed blocks; little of both; the array again.
     let stages: [fn(u64, u64) -> bool; 3] = [
         |own, kept| own >= 32 * MEBI && kept >= 96 * MEBI,
         |own, kept| own < 16 * MEBI && kept < 20 * MEBI,
@@ -100,20 +100,21 @@ fn parked() -> Result<()> {
     Ok(())
 }
 
-/// One rank is launched, three are started one by one, and two of them end long before the job does.
+/// One rank is launched, three are started one by one, and two of these end long before the job
+/// does.
 fn started() -> Result<()> {
     let variables = [("ELASTIC_MOST", "4"), ("ELASTIC_UNIT", "1")];
     let job = run(1, "sizes", &["1", "4", "2", "1"], &variables)?;
     expect_starts(&job)?;
     job.expect_said("3 processes have ended")?;
-    // On MPICH a process apart starts the others.
+    // On MPICH a separate process starts the others.
     let apart = u64::from(Launcher::find()?.family() == Family::Mpich);
     ensure!(job.books.len() as u64 == 4 + apart, "{}", job.outcome.report());
     for one in &job.books {
         ensure!(one.trace.has(flags::FINALIZED), "saw no MPI_Finalize\n{}", one.table());
         one.expect_closed_books()?;
     }
-    // The report has all as ranks of one job, and says which were started.
+    // The report lists all ranks as one job, and says which were started.
     let report = report(&job)?;
     let ranks = report.pointer("/nodes/0/ranks").and_then(Value::as_array).context("no ranks")?;
     let starts = ranks.iter().map(|rank| &rank["identity"]["spawned"]);
@@ -125,7 +126,7 @@ fn started() -> Result<()> {
     Ok(())
 }
 
-/// It can start ranks, or this says why not.
+/// Skips the test, with the back end's reason, if no rank can be started.
 fn expect_starts(job: &Recorded) -> Result<()> {
     let said = job.outcome.stdout.lines().find(|line| line.starts_with("with "));
     match said.and_then(|line| line.split_once("parked ranks only: ")) {
@@ -141,25 +142,26 @@ fn report(job: &Recorded) -> Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Through shared memory, by messages, and behind the ranks' backs.
+/// Moves arrays through shared memory, by messages, and in the background.
 fn moves() -> Result<()> {
     for way in ["shared", "messages", "background"] {
         let job = run(4, "arrays", &[way, "1", "4", "2", "3", "1"], &[])?.expect_ranks(4)?;
         job.expect_good_books().with_context(|| way.to_owned())?;
-        // Drawn in the timeline, with the peak of the move.
+        // The timeline shows it, with the peak of the move.
         job.expect_phases(&["resize"])?;
     }
     Ok(())
 }
 
-/// A manager refuses a shrink by what the profiler measured before: old data and new ones, on the ranks that stay.
+/// A manager refuses a shrink because of what the profiler measured before: old and new data on the
+/// remaining ranks.
 fn predicted() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/elastic_peak.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
     let job = run_file(4, &program, &[], &[])?.expect_ranks(4)?;
     job.expect_good_books()?;
-    // Of the rank that has most.
+    // The largest prediction of any rank.
     let most = |ranks: u32| {
         let beginning = format!("{ranks} ranks: ");
         let lines = job.outcome.stdout.lines();
@@ -173,7 +175,7 @@ fn predicted() -> Result<()> {
     let Err(refused) = footprint.check_shrink(1, &[kept]) else {
         return Err(anyhow!("a shrink for which nothing is free is not refused"));
     };
-    // Samples may miss it, and the kernel does not. The growth before needs as much.
+    // Samples may miss the peak, but the kernel does not. The growth before needs as much.
     let report = report(&job)?;
     let peak = |rank: usize| report["nodes"][0]["ranks"][rank]["kernel_peak"].as_u64();
     let measured = 2 * peak(0).max(peak(1)).context("the kernel has no peak")?;
@@ -227,7 +229,7 @@ fn others() -> Result<()> {
     Ok(())
 }
 
-/// Two ranks of two, one of which waits; the other is told from outside that it may come, and that it may go.
+/// Two ranks, one of them parked: requests from outside call it in and park it again.
 fn told() -> Result<()> {
     for (name, words) in [("controlled", ["test", "1"].as_slice()), ("faults", &["1", "2", "20"])] {
         let folder = tempfile::tempdir()?;
@@ -236,7 +238,7 @@ fn told() -> Result<()> {
         let (job, told) = std::thread::scope(|scope| {
             let job = scope.spawn(|| run(2, name, &words, &[]));
             let told = ["grow", "shrink"].iter().try_for_each(|what| tell(folder.path(), what));
-            // However that ended, the job does.
+            // The job ends whatever the outcome.
             let stopped = std::fs::write(folder.path().join("stop"), "");
             (job.join(), told.and(stopped.map_err(Into::into)))
         });
@@ -247,7 +249,7 @@ fn told() -> Result<()> {
     Ok(())
 }
 
-/// The job is there, and does this with one rank.
+/// Waits for the job's socket, and requests this change by one rank.
 fn tell(folder: &Path, what: &str) -> Result<()> {
     let sockets = folder.join("sockets");
     let socket = sockets.join("test.sock");
@@ -259,7 +261,7 @@ fn tell(folder: &Path, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// The only host there is: a second rank comes and goes.
+/// On the only host, a second rank joins and leaves.
 fn hosts() -> Result<()> {
     let host = format!("host {} 2", rustix::system::uname().nodename().to_string_lossy());
     let job = run(1, "over_hosts", &["2", &host, "grow 1", "size 1"], &[])?;
@@ -270,13 +272,14 @@ fn hosts() -> Result<()> {
     Ok(())
 }
 
-/// A third rank comes and goes, twice; where none can come, both ranks say so, and end.
+/// A third rank joins and leaves, twice; where ranks cannot be started, both ranks report that, and
+/// end.
 fn starts() -> Result<()> {
     let can_start = expect_starts(&run(1, "sizes", &["1"], &[("ELASTIC_MOST", "2")])?);
     let program = Checkout::find()?.program("examples/start_cost")?;
     let job = Recorded::ended(&[], &launch(2, &[])?, &program, &["2"])?;
     if can_start.is_err() {
-        // Who fails first may have the launcher end the other.
+        // The rank that fails first may make the launcher end the other.
         let said = job.outcome.stderr.contains("no rank can be started here");
         ensure!(said && job.outcome.expect_success().is_err(), "{}", job.outcome.report());
         return can_start;

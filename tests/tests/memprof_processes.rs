@@ -1,4 +1,4 @@
-//! Which processes of a job leave a trace: ranks, whoever started them and whatever they start.
+//! Processes of a job that leave a trace: ranks, whatever starts them and whatever they start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// The program `plain.c`, without MPI.
+/// Compiles `plain.c`, which has no MPI.
 fn plain(folder: &Path) -> Result<PathBuf> {
     let program = folder.join("plain");
     let mut compiler = Command::new("cc");
@@ -43,7 +43,7 @@ fn plain(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// What `memprof` prints with these arguments, in a folder.
+/// Returns the output of `memprof` with these arguments, in a folder.
 fn memprof(folder: &Path, arguments: &[&str]) -> Result<(String, String)> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     let output = command.current_dir(folder).args(arguments).output()?;
@@ -53,7 +53,7 @@ fn memprof(folder: &Path, arguments: &[&str]) -> Result<(String, String)> {
     Ok((out, err))
 }
 
-/// The program `family.c`, linked with the fake MPI.
+/// Compiles `family.c` with the fake MPI.
 fn family(folder: &Path) -> Result<PathBuf> {
     let mpi = fake_mpi()?;
     let programs = Checkout::find()?.root().join(PROGRAMS);
@@ -68,7 +68,7 @@ fn family(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The traces that the program leaves.
+/// Runs the program and returns its traces.
 fn run(how: &str) -> Result<(tempfile::TempDir, Vec<Books>)> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
@@ -121,7 +121,7 @@ fn daemon() -> Result<()> {
     let traces = folder.path().join("traces");
     fs::create_dir(&traces)?;
     Profiled::new(program, &traces)?.arg("daemon").run(LIMIT)?.expect_success()?;
-    // It is nobody's child any more: its trace says when it has ended.
+    // The daemon has no parent to wait for it: its trace shows when it has ended.
     let closed = |file: &PathBuf| Trace::open(file).is_ok_and(|trace| trace.has(flags::CLOSED));
     until(LIMIT, "the daemon ends", || Ok(traces_in(&traces)?.iter().any(closed)))?;
     let report = report(&traces)?;
@@ -185,13 +185,13 @@ fn both_recorded() -> Result<()> {
     let script = format!("{} rank; :", program.display());
     let profiled = Profiled::new("sh", &traces)?.args(&["-c", &script]);
     profiled.env("MEMPROF_RECORD", "all").run(LIMIT)?.expect_success()?;
-    // Asked for, so both count; a shell may end without a goodbye.
+    // Both were requested, so both count; a shell may end without closing its trace.
     let states = states(&report(&traces)?);
     ensure!(states.len() == 2, "{states:?}");
     Ok(())
 }
 
-/// As somebody does who has no MPI: no launcher, no option, no `--`.
+/// As a user without MPI does: no launcher, no option, no `--`.
 fn without_mpi() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path();
@@ -244,7 +244,7 @@ fn killed_at_once() -> Result<()> {
     Ok(())
 }
 
-/// A script that sets the variables of a launcher for one of its programs.
+/// A script sets the variables of a launcher for one of its programs.
 fn around_ranks() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path();

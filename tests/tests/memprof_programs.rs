@@ -1,7 +1,8 @@
-//! The memory profiler around programs that nobody here wrote: LAMMPS, HPCC and Quantum ESPRESSO as a distribution brings them,
-//! and the tests of mpi4py. In the full suite only, where it is a failure that one is not there.
+//! The memory profiler around third-party programs: LAMMPS, HPCC and Quantum ESPRESSO from a
+//! distribution, and the tests of mpi4py. In the full suite only, where a missing program is a
+//! failure.
 
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,9 @@ const TESTS: &[Test] = &[
     ("perfettos_own_schema_reads_the_exported_counters", perfetto),
 ];
 
-/// Minutes on a machine that has other work.
+/// Limit on a busy machine.
 const LIMIT: Duration = Duration::from_secs(900);
-/// Of that, for the program itself.
+/// Part of the limit for the program itself.
 const RUN_LIMIT: Duration = Duration::from_secs(800);
 const RANKS: usize = 2;
 
@@ -60,8 +61,8 @@ fn lammps() -> Result<()> {
     expect_pprof_reads(&job, folder.path())
 }
 
-/// LAMMPS tells how long its ranks compute the forces between pairs, which is no MPI, and in every step all ranks exchange
-/// forces with their neighbours, equally often.
+/// LAMMPS reports how long its ranks compute the forces between pairs, without MPI, and in every
+/// step all ranks exchange forces with their neighbours equally often.
 fn lammps_times() -> Result<()> {
     const STEPS: u64 = 100;
     let folder = tempfile::tempdir()?;
@@ -88,21 +89,21 @@ fn lammps_times() -> Result<()> {
     let loops = told["loops"]["loops"].as_array().context("no loops")?;
     let forces = loops.iter().find_map(|of| loop_at(of, "CommBrick::reverse_comm"));
     let forces = forces.with_context(|| format!("no exchange of forces: {}", told["loops"]))?;
-    // Once more before the first step.
+    // One more exchange takes place before the first step.
     let exchanges = forces["iterations"].as_u64().unwrap_or(0);
     ensure!(exchanges > 0 && exchanges.is_multiple_of(STEPS + 1), "{forces}");
     ensure!(forces["is_everywhere"] == true, "{forces}");
     Ok(())
 }
 
-/// The loop, or one inside, that begins in a function of the program.
+/// Returns the loop, or an inner loop, that begins in a function of the program.
 fn loop_at<'a>(of: &'a Value, function: &str) -> Option<&'a Value> {
     let place = of["calls"][0]["place"].as_str().unwrap_or("");
     let inner = || of["inner"].as_array()?.iter().find_map(|of| loop_at(of, function));
     if place.contains(function) { Some(of) } else { inner() }
 }
 
-/// The exported call stacks are read by the program they are for, which finds functions of LAMMPS in them.
+/// Checks that pprof reads the exported call stacks and finds functions of LAMMPS in them.
 fn expect_pprof_reads(job: &Recorded, folder: &Path) -> Result<()> {
     let file = folder.join("stacks.pb.gz");
     let mut export = Command::new(Checkout::find()?.program("memprof")?);
@@ -110,7 +111,7 @@ fn expect_pprof_reads(job: &Recorded, folder: &Path) -> Result<()> {
     ensure!(export.output()?.status.success(), "{export:?} failed");
     let mut pprof = Command::new("go");
     pprof.args(["tool", "pprof", "-top", "-sample_index=peak_space"]).arg(&file);
-    // It keeps nothing of what it reads.
+    // pprof must not keep what it reads.
     let output = pprof.env("HOME", folder).env("PPROF_TMPDIR", folder).output();
     let output = output.context("there is no go: cargo xtask setup installs it")?;
     let (said, wrong) = (text(&output.stdout), text(&output.stderr));
@@ -125,7 +126,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn hpcc() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    // As HPL's input: one matrix of 600 rows, on a grid of one rank by two.
+    // HPL's input: one matrix of 600 rows, on a grid of one rank by two.
     let lines = [
         "HPCC", "small", "HPL.out", "8", "1", "600", "1", "80", "0", "1", "1", "2", "16.0", "1",
         "2", "1", "4", "1", "2", "1", "1", "1", "0", "1", "0", "2", "64", "0", "0", "1", "8", "#",
@@ -135,7 +136,8 @@ fn hpcc() -> Result<()> {
     let job = run(folder.path(), "hpcc", &[])?;
     let told = fs::read_to_string(folder.path().join("hpccoutf.txt"))?;
     ensure!(told.contains("Success=1"), "{told}");
-    // In single samples on a busy machine up to 2 % had no owner, which the sums allow and good books do not.
+    // In single samples on a busy machine up to 2 % had no owner, which the sums allow and good
+    // traces exclude.
     check(&job, &["app.exe:hpcc", "mpi.core:libmpi.so.40"])
 }
 
@@ -167,7 +169,7 @@ fn quantum_espresso() -> Result<()> {
     check(&job, &["app.exe:pw.x", "mpi.core:libmpi.so.40"])
 }
 
-/// All of its tests but those that start further ranks, which would need slots of their own.
+/// Runs all tests of mpi4py except those that spawn ranks, which would need more slots.
 fn mpi4py() -> Result<()> {
     let (folder, python) = (tempfile::tempdir()?, python()?);
     let tests = python.join("test/main.py");
@@ -176,11 +178,11 @@ fn mpi4py() -> Result<()> {
     let job = run(folder.path(), python, &[&tests, "-q", "-e", "spawn", "-e", "dynproc"])?;
     let told = &job.outcome.stderr;
     ensure!(told.contains("\nOK") && told.contains("Ran "), "{}", job.outcome.report());
-    // It opens the MPI by the name without a version where there is one.
+    // mpi4py opens the MPI by its unversioned name where there is one.
     check(&job, &["mpi.core:libmpi.so", "app.lib:MPI.openmpi."])
 }
 
-/// The folder with mpi4py and Perfetto's schema, which set-up fetched.
+/// Returns the folder with mpi4py and Perfetto's schema, which set-up fetched.
 fn python() -> Result<PathBuf> {
     let program = Checkout::find()?.program("xtask")?;
     let mut folders = program.ancestors().skip(1).map(|folder| folder.join("python"));
@@ -223,12 +225,12 @@ fn perfetto() -> Result<()> {
     Ok(())
 }
 
-/// A program for the MPI of the distribution.
+/// Runs a program with the distribution's MPI.
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<Recorded> {
     run_with(&[], folder, program, arguments)
 }
 
-/// The same with options of `memprof run`.
+/// Does the same with options of `memprof run`.
 fn run_with(
     options: &[&str],
     folder: &Path,
@@ -245,8 +247,9 @@ fn run_with(
     Recorded::run_within(RUN_LIMIT, options, RANKS, Path::new("env"), &arguments)
 }
 
-/// The sums of all ranks are the kernel's, no component has more than it owns, components of these names, or that begin so,
-/// hold something, and samples saw what the kernel did.
+/// Checks that the sums of all ranks are the kernel's, that no component has more resident than it
+/// owns, that the components with these names or prefixes hold memory, and that samples saw what
+/// the kernel did.
 fn check(job: &Recorded, components: &[&str]) -> Result<()> {
     let mut report = Command::new(Checkout::find()?.program("memprof")?);
     let output = report.arg("report").arg(job.traces()).arg("--json").output()?;
@@ -269,7 +272,8 @@ fn check(job: &Recorded, components: &[&str]) -> Result<()> {
         let (kernel, unseen) = (number(&rank["kernel_peak"])?, number(&rank["unseen"])?);
         let (peak, duty) = (number(&rank["peak"]["bytes"])?, number(&rank["sampler"]["cpu_ns"])?);
         println!("rank {}: {peak} B seen of {kernel} B, {duty} ns", rank["identity"]["rank"]);
-        // Quantum ESPRESSO runs for three seconds, and its peak is short: it can fall between two samples. It is told.
+        // Quantum ESPRESSO runs for three seconds, and its peak is short: it can fall between two
+        // samples. The report says so.
         ensure!(unseen * 10 <= kernel, "no sample saw {unseen} of {kernel} B\n{rank}");
         ensure!(unseen == 0 || unseen == kernel - peak, "{unseen} B unseen, not {}", kernel - peak);
     }

@@ -1,6 +1,6 @@
-//! The memory profiler around real programs of the MPI in use, started as people start it; then the same
-//! with the MPIs that no other suite runs on.
-#![allow(clippy::print_stdout)] // It talks to whoever runs the tests.
+//! The memory profiler around real programs of the MPI in use, started as users start it; then the
+//! same with the MPIs that no other suite covers.
+#![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -46,10 +46,10 @@ const TESTS: &[Test] = &[
 
 const MEBI: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// Memory that a process touches while its sample is taken.
+/// Memory that a process may touch while it is sampled.
 const MEANWHILE: u64 = 2 * PAGE;
-/// Memory that a process at rest touches after its last sample is less than this part of it: pages of the profiler's
-/// file, and stretches of code, of which the kernel maps sixteen pages where one is touched.
+/// An idle process touches less than this fraction of its memory after its last sample: pages of
+/// the profiler's file, and code, of which the kernel maps sixteen pages where one is touched.
 const SINCE: u64 = 50;
 
 fn main() -> ExitCode {
@@ -71,19 +71,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// MPIs beside those that all suites run on: this suite is short enough for every one. Programs of it load the last
-/// library. The last MPI comes with another as a second library, which has the interface that MPI 5 has made the same
-/// for all.
+/// MPIs other than those that all suites cover: this suite is short enough for every one. Programs
+/// load the last library. The last MPI also provides a second library with the interface that MPI 5
+/// standardises.
 const OTHERS: [(&str, &str, &str, &str); 3] = [
     ("mpich4", "mpich4", "mpicc", "libmpich.so."),
     ("intel", "intel", "mpicc", "libmpi.so."),
     ("the interface of MPI 5", "mpich5", "mpicc_abi", "libmpi_abi.so."),
 ];
 
-/// Beginning of the name of the library that programs are to load, where that is not any MPI's.
+/// Variable with the beginning of the name of the library that programs must load, if one is
+/// prescribed.
 const LIBRARY: &str = "QUO_TESTS_LIBRARY";
 
-/// Another MPI, with the variables that make it the one in use, or the reason why that cannot be.
+/// Another MPI, with the variables that select it, or the reason why it cannot be used.
 struct Other {
     name: &'static str,
     variables: Result<Vec<(&'static str, PathBuf)>, String>,
@@ -100,7 +101,8 @@ fn others() -> Result<Vec<Other>> {
         let file = entry["folder"].as_str().map(|folder| Path::new(folder).join("bin"));
         let variables = match file.filter(|folder| folder.join(compiler).exists()) {
             None => Err(format!("it is not here; get it with: cargo xtask mpi install {mpi}")),
-            // Of files that are not there is no compiler made, nor is that of another MPI taken.
+            // A variable may name a missing file: then no other MPI's compiler is taken in its
+            // place.
             Some(folder) => Ok(vec![
                 ("MPICC", folder.join(compiler)),
                 ("MPIFC", folder.join(compiler.replace("mpicc", "mpifort"))),
@@ -115,7 +117,7 @@ fn others() -> Result<Vec<Other>> {
 }
 
 impl Other {
-    /// This suite on it. Says whether nothing failed.
+    /// Runs this suite on it. Returns true if no test failed.
     fn run(&self) -> Result<bool> {
         println!("\non {}:", self.name);
         match &self.variables {
@@ -133,7 +135,7 @@ impl Other {
     }
 }
 
-/// A folder for the programs of this run.
+/// Returns a folder for the programs of this run.
 fn folder() -> Result<&'static Path> {
     static FOLDER: OnceLock<Result<tempfile::TempDir, String>> = OnceLock::new();
     let made = FOLDER.get_or_init(|| tempfile::tempdir().map_err(|error| error.to_string()));
@@ -173,7 +175,8 @@ fn usual() -> Result<()> {
     Ok(())
 }
 
-/// A plain program in C has nothing but itself and MPI, whose parts are told apart.
+/// Checks that a plain C program has only its own component and MPI's, and that the parts of MPI
+/// are separate.
 fn expect_components(one: &Books, library: &str) -> Result<()> {
     let name = format!("mpi.core:{library}");
     let of = |wanted: &dyn Fn(Class, &str) -> bool| {
@@ -198,7 +201,7 @@ fn expect_components(one: &Books, library: &str) -> Result<()> {
     Ok(())
 }
 
-/// The name of the library that programs of this MPI have loaded, which has to be the one that is meant.
+/// Returns the name of the library that programs of this MPI load, which must be the intended one.
 fn library_name(program: &Path) -> Result<String> {
     let library = library_of(program)?;
     let name = library.rsplit('/').next().unwrap_or_default().to_owned();
@@ -207,8 +210,9 @@ fn library_name(program: &Path) -> Result<String> {
     Ok(name)
 }
 
-/// Compares the kernel's figures of processes that share much with those of the report: page by page for the node,
-/// where a page that several have is one; and by its own sum for each of them.
+/// Compares the kernel's figures for processes that share much memory with the report's: page by
+/// page for the node, where a page of several processes counts once, and by the kernel's sum for
+/// each process.
 fn node() -> Result<()> {
     const RANKS: usize = 4;
     let Some(mut frames) = Frames::new()? else {
@@ -231,7 +235,7 @@ fn node() -> Result<()> {
     let processes: Vec<u32> = files.iter().map(process).collect::<Result<_>>()?;
     ensure!(processes.len() == RANKS, "{} traces", processes.len());
     let still = Still::hold(&processes)?;
-    // By the kernel, when each was last looked at.
+    // By the kernel, at the last look at each process.
     let mut last: HashMap<u64, u64> = HashMap::new();
     for file in &files {
         let one = Books::open(file)?;
@@ -267,10 +271,11 @@ fn node() -> Result<()> {
     }
     let (found, kernel) = (number(&report["balance"]["nodes"])? - tables, frames.bytes()?);
     let added = number(&report["balance"]["ranks"])? - tables;
-    // Of shared memory with more pages than a trace has bits, which few MPIs have, the report says how sure it is.
+    // The report states its uncertainty about shared memory with more pages than a trace has bits,
+    // which few MPIs have.
     let unsure = number(&report["balance"]["uncertain"])?;
     println!("node: {found} B of {added} B found, {unsure} B unsure, {kernel} B by the kernel");
-    // Nothing else is off but what was touched since.
+    // The only other difference is what was touched since.
     let most = since + RANKS as u64 * MEANWHILE;
     let fits = kernel <= found + most && found <= kernel + most + unsure;
     ensure!(fits && unsure * 50 <= kernel, "{found} B, {kernel} by the kernel, {since} since");
@@ -327,7 +332,7 @@ fn threads() -> Result<()> {
     Ok(())
 }
 
-/// Rank 0 has asked for all of the window, and all ranks have it in memory.
+/// Rank 0 has requested the whole window, and all ranks have it resident.
 fn shared_window() -> Result<()> {
     let job = Recorded::run(3, &compile_c("shared_window.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
@@ -358,7 +363,7 @@ fn sessions() -> Result<()> {
     Ok(())
 }
 
-/// Memory of `phases.c` in each phase, beside that of all phases.
+/// Memory of `phases.c` in each phase, in addition to the memory of all phases.
 const IN_PHASES: &[(&str, u64)] = &[
     ("init", 3 * MEBI),
     ("main", 7 * MEBI),
@@ -369,13 +374,15 @@ const IN_PHASES: &[(&str, u64)] = &[
 ];
 
 fn phases() -> Result<()> {
-    // However dear a look is beside the load of a test machine, each block gets one before it is freed.
+    // However expensive a look is under the load of a test machine, each block is looked at before
+    // it is freed.
     let options = ["--duty", "100", "--interval", "1000"];
     let job = Recorded::run_with(&options, 2, &compile_c("phases.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
         ensure!(!one.trace.has(flags::PAUSED), "still paused");
-        // Between MPI_Pcontrol(0) and 1 nobody looks: what is owned is counted, what is resident is not.
+        // Nothing is looked at between MPI_Pcontrol(0) and 1: owned memory is counted, resident
+        // memory is not.
         let (owned, resident) =
             one.phase_peaks("not recorded", |class| class == Class::AppExecutable)?;
         ensure!(
@@ -388,16 +395,18 @@ fn phases() -> Result<()> {
         let always = always - 64;
         for &(name, bytes) in IN_PHASES {
             let (owned, resident) = one.phase_peaks(name, has)?;
-            // `main` is around all that the program asked for, and between what MPI does.
+            // `main` encloses all requests of the program, and what lies between the calls of MPI.
             let bytes = if name == "main" { 35 * MEBI } else { bytes };
-            // What constructors of libraries asked for before `main` may leave in MPI_Init.
+            // What constructors of libraries requested before `main` may still be counted in
+            // MPI_Init.
             let before_main = if name == "init" { 256 } else { 0 };
             ensure!(
                 (always + bytes..=always + bytes + before_main).contains(&owned),
                 "in {name} {owned} B are owned, not {bytes} beside {always}\n{}",
                 one.table()
             );
-            // Code and constants are resident too, and what is not looked at again is a small part.
+            // Code and constants are resident too, and the part that is not looked at again is
+            // small.
             let most = owned + one.image(has) + MEBI / 8;
             let least = bytes - bytes.min((bytes / 100).max(MEBI / 4));
             ensure!(
@@ -419,7 +428,7 @@ fn pcontrol() -> Result<()> {
         for one in &job.books {
             let has = |(_, rows)| one.resident(rows, |class| class == Class::AppExecutable);
             let held: Vec<u64> = one.asked().map(has).collect();
-            // Each shows what there is at that moment.
+            // Each sample shows the memory at that moment.
             let first = held.first().context("no sample was asked for")?;
             let off = |number: usize, bytes: u64| (first + number as u64 * MEBI).abs_diff(bytes);
             let expected = held.iter().take(COUNT).enumerate();
@@ -448,14 +457,14 @@ fn children() -> Result<()> {
     let job = Recorded::run(2, &compile_c("children.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
-        // The 100 MiB of the child are not the rank's.
+        // The child's 100 MiB do not belong to the rank.
         let application = one.peak(APPLICATION);
         ensure!(application < 30 * MEBI, "{application} B\n{}", one.table());
     }
     Ok(())
 }
 
-/// `memprof run -- mpirun -n RANKS`, still without the program.
+/// Returns `memprof run -- mpirun -n RANKS`, still without the program.
 fn memprof_run(traces: &Path, ranks: usize) -> Result<Command> {
     let launch = Launcher::find()?.command(ranks, BindTo::None);
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
@@ -493,7 +502,7 @@ fn children_told() -> Result<()> {
     numbers.sort_unstable();
     ensure!(numbers == [0, 1], "ranks {numbers:?}");
     for rank in [0, 1] {
-        // The first has 100 MiB and ends by _exit, as children do.
+        // The first child has 100 MiB and ends by _exit, as children do.
         let first = |one: &&Value| one["identity"]["child"] == json!({"rank": rank, "number": 1});
         let child = processes.iter().find(first).context("no first child")?;
         ensure!(child["state"] == "gone", "{child}");
@@ -528,7 +537,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-/// `peers.c` at several numbers of ranks.
+/// Runs `peers.c` on several numbers of ranks.
 fn sweep() -> Result<()> {
     const MOST: &str = "4";
     let program = compile_c("peers.c")?;
@@ -565,7 +574,7 @@ fn sweep() -> Result<()> {
     Ok(())
 }
 
-/// The file of the library that programs of this MPI have loaded.
+/// Returns the file of the library that programs of this MPI load.
 fn library_of(program: &Path) -> Result<String> {
     let output = Command::new("ldd").arg(program).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -580,7 +589,8 @@ fn dlopened() -> Result<()> {
     let job = Recorded::run(2, &program, &[&library])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
-        // What was before MPI counts though nothing told then that there would be any.
+        // Memory from before MPI counts, although nothing showed then that MPI would be
+        // initialised.
         let peak = one.peak(APPLICATION);
         ensure!(peak >= 50 * MEBI, "{peak} B\n{}", one.table());
     }
@@ -614,8 +624,8 @@ fn fortran_f08() -> Result<()> {
     fortran("messages_f08.f90")
 }
 
-/// Callbacks of a program in Fortran allocate within two kinds of functions of MPI, one of which takes buffers: that is
-/// where the program has most.
+/// Callbacks of a Fortran program allocate within two kinds of MPI functions, one of which takes
+/// buffers: the program's peak lies there.
 fn fortran_calls() -> Result<()> {
     let support = fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
     let f08 = support.mpi_f08.then_some("callbacks_f08.f90");
@@ -629,7 +639,7 @@ fn fortran_calls() -> Result<()> {
                 let seen = one.functions_at_peaks();
                 let is_seen = seen.iter().any(|name| name == function);
                 ensure!(is_seen, "{source}: {seen:?}, not {function}\n{}", one.table());
-                // It asks twice; one more may come where MPI ends.
+                // The program requests two samples; MPI's end may add one.
                 let asked = one.asked().count();
                 ensure!(asked >= 2, "{source}: {asked} samples were asked for\n{}", one.table());
             }
@@ -639,7 +649,7 @@ fn fortran_calls() -> Result<()> {
 }
 
 fn python() -> Result<()> {
-    // Distributions have it for their own Python, which need not be the first.
+    // Distributions build mpi4py for their own Python, which need not be the first in `PATH`.
     let candidates = match std::env::var("QUO_TESTS_PYTHON") {
         Ok(python) => vec![python],
         Err(_) => ["python3", "/usr/bin/python3"].map(str::to_owned).to_vec(),
@@ -658,7 +668,7 @@ fn python() -> Result<()> {
     for one in &job.books {
         ensure!(!one.trace.has(flags::OWN_ALLOCATOR), "it has the C library's\n{}", one.table());
     }
-    // The C library has mapped a locale, which no call has shown.
+    // The C library has mapped a locale, which no interposed call has shown.
     let said = job.report()?;
     ensure!(!said.contains("resident and owns"), "{said}");
     Ok(())

@@ -1,5 +1,5 @@
-//! Refusals of the system, and programs that nothing can be loaded into: the program runs as it
-//! does without the profiler, and the missing part is reported.
+//! Refusals by the system, and programs into which nothing can be loaded: the program runs as
+//! without the profiler, and the missing part is reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn memprof(arguments: &[&str]) -> Result<Output> {
     Ok(command.args(arguments).output()?)
 }
 
-/// The standard error of a run.
+/// Returns the standard error of a run.
 fn complaints(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -55,7 +55,7 @@ fn compile(source: &Path, program: &Path, compiler: &str, flags: &[&str]) -> Res
     )
 }
 
-/// A program that holds 20 MiB and says so.
+/// Compiles a program that holds 20 MiB and prints that.
 fn holder(folder: &Path) -> Result<PathBuf> {
     let source = folder.join("holder.c");
     let text = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void)\n{\n    \
@@ -65,7 +65,7 @@ fn holder(folder: &Path) -> Result<PathBuf> {
     Ok(source)
 }
 
-/// The interpreter of random programs through a wrapper, which has to work as without the profiler.
+/// Runs the interpreter of random programs through a wrapper; it must work as without the profiler.
 fn through(wrapper: &[&str], traces: &Path, variables: &[(&str, &str)]) -> Result<Finished> {
     let mut profiled = Profiled::through(wrapper, fake_mpi()?.join("interpreter"), traces)?
         .args(&["--blind", "--programs", "20"]);
@@ -78,7 +78,7 @@ fn through(wrapper: &[&str], traces: &Path, variables: &[(&str, &str)]) -> Resul
     Ok(finished)
 }
 
-/// The program that holds 20 MiB through a wrapper, which has to work as without the profiler.
+/// Runs the program that holds 20 MiB through a wrapper; it must work as without the profiler.
 fn holds(wrapper: &[&str], program: &Path, traces: &Path, faults: bool) -> Result<Finished> {
     let profiled = Profiled::through(wrapper, program, traces)?.env("MEMPROF_RECORD", "all");
     let faults = if faults { "1" } else { "0" };
@@ -88,7 +88,7 @@ fn holds(wrapper: &[&str], program: &Path, traces: &Path, faults: bool) -> Resul
     Ok(finished)
 }
 
-/// Either there is a whole trace, whose notes these are, or the message.
+/// Returns the notes of a complete trace, or the messages if there is no trace.
 fn told(finished: &Finished) -> Result<Vec<String>> {
     match finished.traces.as_slice() {
         [] => Ok(finished.stderr.lines().map(str::to_owned).collect()),
@@ -111,7 +111,7 @@ fn quota() -> Result<()> {
     }
     let (disk, image) = (disk.display(), image.display());
     let traces = format!("{disk}/part");
-    // In a name space of its own, so nothing has to be unmounted.
+    // In a separate namespace nothing needs to be unmounted.
     let mount = format!(
         "mount -o loop {image} {disk} && btrfs -q subvolume create {traces} && \
          btrfs quota enable {disk} && btrfs qgroup limit 2M {traces}"
@@ -128,7 +128,7 @@ fn quota() -> Result<()> {
     let wrapper = ["unshare", "--mount", "sh", "-c", &mount, "sh"];
     let finished = through(&wrapper, Path::new(&traces), &[])?;
     ensure!(finished.stderr.contains("the quota is used up"), "{}", finished.report());
-    // It has left the word from which reports know it.
+    // The profiler has left the file by which reports recognise it.
     ensure!(finished.stdout.contains(".122.missing"), "{}", finished.report());
     for word in ["no trace could be made in rank 0: Disk quota exceeded", "code 1"] {
         ensure!(finished.stdout.contains(word), "no `{word}`\n{}", finished.report());
@@ -142,7 +142,7 @@ fn anothers_folder() -> Result<()> {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
     let program = folder.path().join("holder");
     compile(&holder(folder.path())?, &program, "cc", &[])?;
-    // Where the other user finds it.
+    // The other user must be able to read it.
     let ours = folder.path().join("libmemprof_preload.so");
     fs::copy(preload()?, &ours)?;
     let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -171,7 +171,7 @@ fn limits() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("holder");
     compile(&holder(folder.path())?, &program, "cc", &[])?;
-    // What is to be said, if the limit costs anything at all.
+    // The expected message, if the limit costs anything at all.
     for (number, (limit, said)) in [
         ("--as=400000000", ""),
         ("--data=100000000", ""),
@@ -305,7 +305,7 @@ fn not_run() -> Result<()> {
         (folder.path().display().to_string(), 126),
         (file("other", "#!/nowhere/interpreter\n", 0o755)?, 127),
         (file("binary", "\x7fELF\0\0\0\0", 0o755)?, 126),
-        // Shells run it themselves.
+        // Shells run such a file themselves.
         (script.clone(), 5),
         (file("shell", "#!/bin/sh\nexit 6\n", 0o755)?, 6),
     ] {
@@ -313,7 +313,7 @@ fn not_run() -> Result<()> {
         let output = memprof(&["run", "-o", &traces, "--", &program, "one"])?;
         let (ended, text) = (output.status.code(), complaints(&output));
         ensure!(ended == Some(status), "{program}: {ended:?}\n{text}");
-        // A shell is a process as any other.
+        // A shell is recorded like any other process.
         let ran = status < 126;
         let said = if ran { "  1 process on 1 node" } else { "memprof: " };
         ensure!(text.contains(said), "{program}: {text}");
@@ -360,7 +360,8 @@ fn bad_components() -> Result<()> {
     Ok(())
 }
 
-/// The books of a program with these lines in the file of components, and the report's lines on it.
+/// Returns the trace of a program with these lines in the file of components, and the report's
+/// lines on it.
 fn named(program: &Path, lines: &str) -> Result<(Books, String)> {
     let folder = tempfile::tempdir()?;
     let (file, traces) = (folder.path().join("components"), folder.path().join("traces"));
@@ -385,7 +386,7 @@ fn components() -> Result<()> {
     let (library, said) = named(&program, "# ours\nlibc.so* app.lib:everybodys\n")?;
     ensure!(said.contains("app.lib:everybodys") && !said.contains("system:libc"), "{said}");
     ensure!(library.peak(of_libraries) >= 1 << 20, "{said}");
-    // The program's blocks go with it.
+    // The program's blocks are assigned with it.
     let (program, said) = named(&program, "holder app.lib:work\n")?;
     let owned = program.owned_peak(of_libraries)?;
     ensure!(said.contains("app.lib:work") && owned >= 20 << 20, "{owned} B\n{said}");
@@ -420,12 +421,13 @@ fn components_of_run() -> Result<()> {
         peaks.push(books.owned_peak(|class| class == Class::AppLibrary)?);
         fs::remove_dir_all(&traces)?;
     }
-    // What was MPI's is the application's.
+    // MPI's memory is the application's here.
     ensure!(peaks[0] == peaks[1] && peaks[2] > peaks[0], "{peaks:?}");
     Ok(())
 }
 
-/// More mapped files than a trace has rows for: how many have none is in the summary and in the report.
+/// More mapped files than a trace has rows for: the summary and the report count the files without
+/// a row.
 fn full_tables() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (source, program) = (folder.path().join("many.c"), folder.path().join("many"));
@@ -443,7 +445,7 @@ fn full_tables() -> Result<()> {
     let finished = holds(&["env"], &program, &traces, false)?;
     let books = Books::open(finished.trace()?)?;
     let lost = books.summary()?.head.lost[lost::SEGMENTS];
-    // There are 256 rows, and the program has mapped its libraries and the trace as well.
+    // There are 256 rows, and the program has also mapped its libraries and the trace.
     ensure!((145..200).contains(&lost), "{lost} found no room\n{}", books.table());
     let said = books.notes();
     let count = said.iter().filter(|note| note.contains("more mapped files")).count();
@@ -471,7 +473,7 @@ fn sanitizers() -> Result<()> {
             continue;
         }
         let (program, traces) = (program.display().to_string(), folder.path().join("traces"));
-        // Some cannot run in every address space; then they do not without us either.
+        // Some programs cannot run in every address space, with or without the profiler.
         if !Command::new(&program).output()?.status.success() {
             continue;
         }

@@ -1,5 +1,5 @@
-//! The memory profiler in programs that hold their MPI, linked with the output of `memprof flags`: the fake MPI as an
-//! archive, and the archive of a real one, Debian's MPICH.
+//! The memory profiler in programs with a static MPI, linked with the output of `memprof flags`:
+//! the fake MPI as an archive, and Debian's MPICH as archives.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -41,7 +41,7 @@ fn source(name: &str) -> Result<PathBuf> {
     Ok(Checkout::find()?.root().join(PROGRAMS).join(name))
 }
 
-/// The words of the link line, as printed.
+/// Returns the words of the printed link line.
 fn link_line() -> Result<Vec<String>> {
     let checkout = Checkout::find()?;
     let output = Command::new(checkout.program("memprof")?)
@@ -56,7 +56,7 @@ fn skip(why: &str) -> anyhow::Error {
     Skipped(why.to_owned()).into()
 }
 
-/// The linker finds an archive of this name, or the test is skipped.
+/// Skips the test if the linker finds no archive of this name.
 fn find_archive(name: &str) -> Result<()> {
     let found = Command::new("cc").arg(format!("-print-file-name={name}")).output()?;
     match Path::new(String::from_utf8_lossy(&found.stdout).trim()).is_absolute() {
@@ -65,7 +65,7 @@ fn find_archive(name: &str) -> Result<()> {
     }
 }
 
-/// Checks the common part of all of them.
+/// Checks what all these jobs have in common.
 fn expect_static(job: &Recorded) -> Result<()> {
     job.expect_good_books()?;
     ensure!(job.outcome.stderr.contains("static"), "{}", job.outcome.report());
@@ -79,7 +79,7 @@ fn expect_static(job: &Recorded) -> Result<()> {
     Ok(())
 }
 
-/// `static_books.c` with the fake MPI.
+/// Runs `static_books.c` with the fake MPI.
 fn books(compiler: &str, words: &[&str], arguments: &[&str]) -> Result<Recorded> {
     find_archive("libc.a")?;
     let fake = fake_mpi()?;
@@ -117,7 +117,7 @@ fn books_without_symbols() -> Result<()> {
     Ok(())
 }
 
-/// The libraries of the real MPI as archives, for a whole program or for its MPI only.
+/// Libraries of the real MPI as archives: for a whole program, or for its MPI only.
 const ALL: &[&str] = &[
     "-lmpich",
     "-Wl,--start-group",
@@ -138,7 +138,7 @@ const ALL: &[&str] = &[
 const ONLY_MPI: &[&str] =
     &["-Wl,-Bstatic", "-lmpich", "-Wl,-Bdynamic", "-lhwloc", "-lucp", "-lucs", "-lpthread", "-lm"];
 
-/// Why there is no real MPI to link statically, if there is none.
+/// Skips the test, with the reason, if no real MPI can be linked statically.
 fn find_mpich() -> Result<()> {
     for archive in ["libmpich.a", "libucp.a", "libhwloc.a", "libnuma.a", "libc.a"] {
         find_archive(archive)?;
@@ -150,12 +150,12 @@ fn find_mpich() -> Result<()> {
     Ok(())
 }
 
-/// Compiles with the wrapper, links as told, and runs two ranks.
+/// Compiles with the wrapper, links as specified, and runs two ranks.
 fn with_mpich(wrapper: &str, file: &str, how: &[&str], libraries: &[&str]) -> Result<Recorded> {
     with_mpich_and(&[], wrapper, file, how, libraries)
 }
 
-/// The same with words for the compiler.
+/// Does the same with options for the compiler.
 fn with_mpich_and(
     words: &[&str],
     wrapper: &str,
@@ -183,15 +183,16 @@ fn with_mpich_and(
     Ok(job)
 }
 
-/// Without UCX's TCP, with which MPICH 4.0.2 now and then waits for ever in `MPI_Finalize` on a busy machine, of plain
-/// programs, too: one rank waits for the other to close a connection, which waits in PMI and does not look.
+/// Launches without UCX's TCP, with which MPICH 4.0.2 sometimes hangs in `MPI_Finalize` on a busy
+/// machine, also without the profiler: one rank waits for the other to close a connection, while
+/// the other waits in PMI and makes no progress.
 fn launch() -> Command {
     let mut launch = Command::new("mpirun.mpich");
     launch.args(["-genv", "UCX_TLS", "^tcp", "-n", "2"]);
     launch
 }
 
-/// The linker has put the profiler into the program, which runs all the same when nobody records it.
+/// Checks that the profiler is in the program, which also runs when it is not recorded.
 fn expect_unrecorded(program: &Path) -> Result<()> {
     let launch = launch();
     let mut bounded = Command::new("timeout");
@@ -212,9 +213,10 @@ fn phases() -> Result<()> {
     Ok(())
 }
 
-/// Checks the memory of MPI_Alloc_mem, after the windows were freed: this MPI puts a few bytes of its own beside it.
+/// Checks the memory of MPI_Alloc_mem after the windows were freed: this MPI adds a few bytes of
+/// its own.
 fn expect_given(one: &Books) -> Result<()> {
-    // The end of a process may ask for a sample, too, if there is time for one.
+    // The process may request another sample when it ends, if there is time for one.
     let (_, rows) = one.asked().next().context("no sample was asked for")?;
     let users = rows.iter().filter(|row| one.class(row.component) == Class::MpiForUser);
     let given = users.map(|row| row.owned).sum::<u64>();
@@ -226,7 +228,7 @@ fn given() -> Result<()> {
     let job = with_mpich("mpicc.mpich", "usual.c", &["-static"], ALL)?;
     for one in &job.books {
         expect_given(one)?;
-        // Of MPI's segments, which UCX maps behind a jump of its own over the wrapped call.
+        // MPI's segments count: UCX patches a jump over the wrapped call to map them.
         let shared = one.owned_peak(|class| class == Class::MpiShared)?;
         ensure!(shared > 2 * MEBI, "{shared} B are MPI's segments\n{}", one.table());
         let others = one.owned_peak(|class| class == Class::AppShared)?;
@@ -235,7 +237,7 @@ fn given() -> Result<()> {
     Ok(())
 }
 
-/// No name can be looked up in it: the names known to the linker lead to the profiler.
+/// The program exports no names to look up: the names known to the linker lead to the profiler.
 fn numbers() -> Result<()> {
     let checkout = Checkout::find()?;
     let include = format!("-I{}", checkout.root().join("memprof/api/include").display());
@@ -251,7 +253,7 @@ fn numbers() -> Result<()> {
     Ok(())
 }
 
-/// With the library that was built for the only MPI that is here as an archive.
+/// Uses the library built for the only MPI that is available as an archive.
 fn pushes() -> Result<()> {
     let in_use = Command::new(quo_tests::mpicc()).arg("-show").output()?;
     if !String::from_utf8_lossy(&in_use.stdout).contains("/usr/include/x86_64-linux-gnu/mpich") {

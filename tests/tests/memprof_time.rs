@@ -1,5 +1,5 @@
-//! Time inside and outside of MPI: as programs with known waits read it from the clock themselves, under the launcher of
-//! the MPI in use.
+//! Time inside and outside MPI, compared with what programs with known waits read from the clock
+//! themselves, under the launcher of the MPI in use.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// The numbers that each rank has printed, by rank and region.
+/// Returns the numbers that each rank has printed, by rank and region.
 fn truths(job: &Recorded) -> BTreeMap<(u64, String), Vec<u64>> {
     let lines = job.outcome.stdout.lines().filter_map(|line| {
         let mut words = line.split(' ').skip_while(|word| !word.ends_with("truth")).skip(1);
@@ -47,7 +47,7 @@ fn truths(job: &Recorded) -> BTreeMap<(u64, String), Vec<u64>> {
     lines.collect()
 }
 
-/// What `memprof time --json` says, or its words on standard error where it fails.
+/// Returns the output of `memprof time --json`, or its standard error where it fails.
 fn told(job: &Recorded) -> Result<Result<Value, String>> {
     told_of(&job.traces())
 }
@@ -67,7 +67,7 @@ fn region_of<'a>(told: &'a Value, region: &str) -> Result<&'a Value> {
     found.with_context(|| format!("no region {region} in {told}"))
 }
 
-/// The entry of a rank in a region.
+/// Returns the entry of a rank in a region.
 fn rank_of<'a>(told: &'a Value, region: &str, rank: u64) -> Result<&'a Value> {
     region_of(told, region)?["ranks"]
         .as_array()
@@ -79,7 +79,8 @@ fn number(entry: &Value, name: &str) -> Result<u64> {
     entry[name].as_u64().with_context(|| format!("no {name} in {entry}"))
 }
 
-/// A hundredth of the whole, which is much longer than what lies between a clock of the program and the profiler's.
+/// Checks within a hundredth of the whole, which is much longer than the time between the program's
+/// and the profiler's clock reads.
 fn expect_close(what: &str, found: u64, truth: u64, whole: u64) -> Result<()> {
     ensure!(found.abs_diff(truth) * 100 <= whole, "{what}: {found} ns, not {truth} of {whole}");
     Ok(())
@@ -98,7 +99,7 @@ fn kinds() -> Result<()> {
         let what = |name: &str| format!("{name} of rank {rank} in {region}");
         let [least, most, kinds @ ..] = &truth[..] else { anyhow::bail!("too few: {truth:?}") };
         let elapsed = number(entry, "elapsed_ns")?;
-        // A process may be stopped anywhere between a clock of the program and the profiler's.
+        // A process may be stopped anywhere between the program's and the profiler's clock reads.
         let slack = least / 100;
         ensure!((least - slack..most + slack).contains(&elapsed), "{}: {elapsed}", what("elapsed"));
         for (name, kind) in KINDS.iter().zip(kinds) {
@@ -146,14 +147,14 @@ fn crossed() -> Result<()> {
     Ok(())
 }
 
-/// Words for a linker that is to find libmemprof.
+/// Returns linker options that find libmemprof.
 fn libmemprof() -> Result<[String; 3]> {
     let library = Checkout::find()?.program("libmemprof_api.so")?;
     let beside = library.parent().context("a library without a folder")?.display();
     Ok([format!("-L{beside}"), "-lmemprof_api".to_owned(), format!("-Wl,-rpath,{beside}")])
 }
 
-/// A program in C that is linked with quo and with libmemprof.
+/// Compiles a C program that is linked with quo and with libmemprof.
 fn lending(folder: &tempfile::TempDir) -> Result<PathBuf> {
     let checkout = Checkout::find()?;
     let include = format!("-I{}", checkout.root().join("memprof/api/include").display());
@@ -202,7 +203,7 @@ fn llvm_openmp() -> Result<()> {
     expect_parallel(&program)
 }
 
-/// The program's own time in parallel regions, of its main thread.
+/// Checks the program's own time in parallel regions of its main thread.
 fn expect_parallel(program: &Path) -> Result<()> {
     let job = Recorded::run_with(&["--time"], 2, program, &[])?;
     let told = told(&job)?.map_err(anyhow::Error::msg)?;
@@ -235,7 +236,7 @@ fn without() -> Result<()> {
     Ok(())
 }
 
-/// Tells the status of an elastic job, from outside, when its program has made its last report.
+/// Queries the status of an elastic job from outside, after its program has made its last report.
 fn reported() -> Result<()> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let program = checkout.compile_c("tests/programs/elastic_measured.c", folder.path(), &[])?;
@@ -243,7 +244,7 @@ fn reported() -> Result<()> {
     let path = folder.path().to_str().context("a folder that is no text")?;
     let recording = Recorded::begun(&["--time"], &launch, &program, &[path])?;
     let status = last_report(folder.path(), 30);
-    // However that ended, the job does.
+    // The job ends whatever the outcome.
     std::fs::write(folder.path().join("stop"), "")?;
     let job = Recorded::of_job(recording)?;
     job.outcome.expect_success()?;
@@ -261,7 +262,7 @@ fn reported() -> Result<()> {
     let ratio = status["mpi_ratio"].as_f64().with_context(|| format!("no ratio in {status}"))?;
     let (in_mpi, computing) = shares[2];
     let truth = in_mpi / (in_mpi + computing);
-    // A process may be stopped anywhere between a clock of the program and the profiler's.
+    // A process may be stopped anywhere between the program's and the profiler's clock reads.
     ensure!((share(ratio) - truth).abs() < 0.05, "a share of {}, not {truth}", share(ratio));
     let total = status["mpi_ratio_total"].as_f64().with_context(|| format!("none in {status}"))?;
     let mean = shares.iter().map(|(mpi, computing)| mpi / (mpi + computing)).sum::<f64>() / 3.0;
@@ -269,13 +270,13 @@ fn reported() -> Result<()> {
     Ok(())
 }
 
-/// The report of a job, once it is of this iteration.
+/// Returns the report of a job, once it is of this iteration.
 fn last_report(folder: &Path, iteration: u64) -> Result<Value> {
     let is_last = |status: &Value| status["report"]["iteration"] == iteration;
     Ok(status_when(folder, "it has reported all iterations", is_last)?["report"].take())
 }
 
-/// The status of a job, once it is as wanted.
+/// Returns the status of a job, once it is as wanted.
 fn status_when(folder: &Path, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Value> {
     const LIMIT: Duration = Duration::from_secs(60);
     let sockets = folder.join("sockets");
@@ -292,7 +293,8 @@ fn status_when(folder: &Path, what: &str, is_wanted: impl Fn(&Value) -> bool) ->
     Ok(status)
 }
 
-/// The loops in the status of a job of two ranks, once they are as wanted, and the job when it has ended.
+/// Returns the loops in the status of a job of two ranks, once they are as wanted, and the ended
+/// job.
 fn loops_of_job(mode: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<(Value, Recorded)> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let program = checkout.compile_c("tests/programs/elastic_loops.c", folder.path(), &[])?;
@@ -300,7 +302,7 @@ fn loops_of_job(mode: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<(Value
     let path = folder.path().to_str().context("a folder that is no text")?;
     let recording = Recorded::begun(&["--loops=0.05"], &launch, &program, &[path, mode])?;
     let status = status_when(folder.path(), "its ranks have loops", |it| is_wanted(&it["loops"]));
-    // However that ended, the job does.
+    // The job ends whatever the outcome.
     std::fs::write(folder.path().join("stop"), "")?;
     let job = Recorded::of_job(recording)?;
     job.outcome.expect_success()?;
@@ -324,7 +326,7 @@ fn common_loop() -> Result<()> {
     }
     let [time, in_mpi] = sums;
     ensure!(in_mpi > 0.0, "{}", job.outcome.report());
-    // The status is of a part of the run, and a rank may be stopped anywhere.
+    // The status covers a part of the run, and a rank may be stopped anywhere.
     let share = |name: &str| common[name].as_f64().map(|ratio| ratio / (1.0 + ratio));
     for name in ["mpi_ratio", "recent_mpi_ratio"] {
         let share = share(name).with_context(|| format!("no {name} in {loops}"))?;
@@ -343,7 +345,7 @@ fn no_common_loop() -> Result<()> {
     Ok(())
 }
 
-/// The loop of a list that begins with a call of this function.
+/// Returns the loop of a list that begins with a call of this function.
 fn loop_of<'a>(list: &'a Value, function: &str) -> Result<&'a Value> {
     let found = list.as_array().context("no list of loops")?;
     let found = found.iter().find(|one| one["calls"][0]["function"] == function);
@@ -354,7 +356,7 @@ fn loops() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = format!("{PROGRAMS}/loops.c");
     let program = Checkout::find()?.compile_c(&source, folder.path(), &["-g"])?;
-    // With two ranks a sender has no loop of its own over the receivers.
+    // With two ranks a sender has no separate loop over the receivers.
     let job = Recorded::run_with(&["--loops"], 2, &program, &[])?;
     let told = told(&job)?.map_err(anyhow::Error::msg)?;
     let all = &told["loops"]["loops"];
@@ -401,7 +403,8 @@ fn loops() -> Result<()> {
     Ok(())
 }
 
-/// Iterations of the loop that a job's traces have while it runs, once they are of three seconds and have so many.
+/// Returns the iterations of the loop in a running job's traces, once they cover three seconds and
+/// are at least this many.
 fn iterations_seen(option: &str, least: u64) -> Result<u64> {
     const LIMIT: Duration = Duration::from_secs(60);
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
@@ -418,7 +421,7 @@ fn iterations_seen(option: &str, least: u64) -> Result<u64> {
         let elapsed = told["regions"][0]["elapsed_ns"].as_u64().unwrap_or(0);
         Ok(elapsed > 3_000_000_000 && seen >= least)
     });
-    // However that ended, the job does.
+    // The job ends whatever the outcome.
     std::fs::write(&stop, "")?;
     let job = Recorded::of_job(recording)?;
     job.outcome.expect_success()?;
@@ -431,7 +434,7 @@ fn iterations_seen(option: &str, least: u64) -> Result<u64> {
 
 fn periods() -> Result<()> {
     ensure!(iterations_seen("--loops=0.01", 500)? >= 500, "until said so");
-    // The copy when the loop was found is the only one before the end.
+    // The copy made when the loop was found is the only one before the end.
     let seen = iterations_seen("--loops=3600", 1)?;
     ensure!(seen == 2, "{seen} iterations");
     Ok(())
@@ -458,7 +461,7 @@ fn fortran() -> Result<()> {
         ensure!(elapsed == useful + mpi + lent && collective <= mpi, "{numbers:?}");
         let whole = rank_of(&told, "whole", *rank)?;
         ensure!(elapsed <= number(whole, "elapsed_ns")?, "{numbers:?} {whole}");
-        // The barrier is the only collective, and in the region.
+        // The barrier is the only collective call, and lies in the region.
         let inside = rank_of(&told, region, *rank)?;
         expect_close("collective", number(inside, "collective_ns")?, collective, elapsed)?;
     }

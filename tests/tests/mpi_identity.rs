@@ -1,10 +1,11 @@
-//! A libquo and a program of two MPIs in one process: refused with both names, on every rank, with
-//! no crash and no hang. And a launcher of one MPI under a program of another: told.
+//! A libquo and a program built for different MPIs, in one process: refused with both names on
+//! every rank, without a crash or a hang. A launcher of one MPI under a program of another:
+//! reported.
 //!
-//! The other MPIs are those whose compilers `QUO_TESTS_OTHER_MPIS` names (`:` between them), else
-//! those that `cargo xtask mpi` has found, else Debian's `mpicc.mpich` and `mpicc.openmpi`, as far as
-//! they are there and are not the one in use. A libquo for another MPI is this build's libquo with
-//! its C files compiled again.
+//! The other MPIs are those whose compilers `QUO_TESTS_OTHER_MPIS` names (separated by `:`),
+//! otherwise those that `cargo xtask mpi` has found, otherwise Debian's `mpicc.mpich` and
+//! `mpicc.openmpi`; an MPI that is missing or in use is left out. A libquo for another MPI is this
+//! build's libquo with its C files compiled again.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
@@ -37,21 +38,21 @@ fn main() -> ExitCode {
         Ok((_, others)) if others.is_empty() => {
             Some("there is no second MPI, such as the package libmpich-dev".to_owned())
         }
-        // The tests say what is wrong.
+        // The tests report the error.
         _ => None,
     };
     suite::run(TESTS, obstacle)
 }
 
-/// An MPI by its compiler and launcher.
+/// An MPI, by its compiler and launcher.
 struct Mpi {
     mpicc: OsString,
     mpirun: OsString,
-    /// As libquo names it, without the version: enough to see that a text names it.
+    /// The name libquo gives it, without the version: enough to recognise it in a text.
     name: &'static str,
 }
 
-/// The MPI in use, and the others.
+/// Returns the MPI in use, and the others.
 fn mpis() -> Result<&'static (Mpi, Vec<Mpi>)> {
     static MPIS: OnceLock<Result<(Mpi, Vec<Mpi>), String>> = OnceLock::new();
     let found = MPIS.get_or_init(|| look_for_mpis().map_err(|error| format!("{error:#}")));
@@ -76,7 +77,7 @@ fn other_compilers() -> Result<Vec<OsString>> {
         let paths = std::env::split_paths(&named).map(PathBuf::into_os_string);
         return Ok(paths.filter(|path| !path.is_empty()).collect());
     }
-    // Of the build folder for the MPI in use, or the one above it where that is another than usual.
+    // In the build folder for the MPI in use, or in its parent if that MPI is not the usual one.
     let build = Checkout::find()?.program("libquo_c.so")?;
     let homes = build.ancestors().skip(1).map(|folder| folder.join("mpi/homes"));
     let homes = homes.filter_map(|homes| std::fs::read_dir(homes).ok()).flatten().flatten();
@@ -87,7 +88,7 @@ fn other_compilers() -> Result<Vec<OsString>> {
     Ok(compilers)
 }
 
-/// Prints the name and the major version of the MPI that it is compiled for.
+/// Prints the name and major version of the MPI it is compiled for.
 const ASK: &str = r#"#include <mpi.h>
 #if defined(I_MPI_VERSION)
 "Intel MPI 2021"
@@ -101,7 +102,8 @@ const ASK: &str = r#"#include <mpi.h>
 "#;
 
 impl Mpi {
-    /// `None` where there is no such compiler, or it compiles for the standard's interface, which any MPI may have.
+    /// Returns `None` if there is no such compiler, or if it compiles for the standard's interface,
+    /// which any MPI may provide.
     fn of(mpicc: &OsStr) -> Result<Option<Mpi>> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("ask.c");
@@ -109,7 +111,7 @@ impl Mpi {
         let Ok(output) = Command::new(mpicc).args(["-E", "-P"]).arg(&file).output() else {
             return Ok(None);
         };
-        // The way to a compiler that has gone.
+        // The wrapper's underlying compiler is gone.
         if output.status.code() == Some(127) {
             return Ok(None);
         }
@@ -146,7 +148,7 @@ impl Mpi {
         Running::start(&mut command, &description, LIMIT)?.finish()
     }
 
-    /// The program of these tests, for this MPI and a libquo in a folder.
+    /// Compiles the program of these tests for this MPI and the libquo in a folder.
     fn compile(&self, libquo: &Path, folder: &Path) -> Result<PathBuf> {
         let checkout = Checkout::find()?;
         let program = folder.join(format!("which_mpi-{}", self.name.replace(' ', "-")));
@@ -155,14 +157,14 @@ impl Mpi {
         compiler.arg(checkout.root().join("bindings-c/include"));
         compiler.arg(checkout.root().join("tests/programs/which_mpi.c")).arg("-o").arg(&program);
         compiler.arg("-L").arg(libquo).arg("-lquo");
-        // What libquo itself needs of its own MPI is for it to find.
+        // Libquo itself finds the libraries of its own MPI.
         compiler.arg("-Wl,--allow-shlib-undefined");
         compiler.arg(format!("-Wl,--disable-new-dtags,-rpath,{}", libquo.display()));
         run_compiler(&mut compiler)?;
         Ok(program)
     }
 
-    /// This build's libquo with its C files compiled for this MPI.
+    /// Links this build's libquo with its C files compiled for this MPI.
     fn libquo(&self, folder: &Path) -> Result<PathBuf> {
         let checkout = Checkout::find()?;
         let folder = folder.join(format!("libquo-{}", self.name.replace(' ', "-")));
@@ -177,12 +179,12 @@ impl Mpi {
             run_compiler(compiler.arg(source).arg("-o").arg(&object))?;
             objects.push(object);
         }
-        // The objects come first, so that those in the archive are not asked for.
+        // The objects come first, so that the archive's versions of them are not used.
         let exports = folder.join("exports");
         std::fs::write(&exports, "{ global: QUO_*; local: *; };\n")?;
         let mut linker = Command::new(&self.mpicc);
         linker.args(["-shared", "-Wl,-soname,libquo.so.8", "-Wl,-z,defs"]).args(&objects);
-        // A build with all features has the crate `mpi` in it as well, of which nothing is used.
+        // A build with all features also contains the crate `mpi`, none of which is used.
         linker.arg("-Wl,--gc-sections");
         linker.arg(format!("-Wl,--version-script={}", exports.display()));
         let source = std::fs::read_to_string(checkout.root().join("tests/programs/which_mpi.c"))?;
@@ -197,7 +199,7 @@ impl Mpi {
     }
 }
 
-/// The functions of libquo that a program calls.
+/// Returns the functions of libquo that a program calls.
 fn functions(source: &str) -> Vec<String> {
     let starts = source.match_indices("QUO_").map(|(start, _)| &source[start..]);
     let names = starts.map(|text| {
@@ -210,12 +212,13 @@ fn functions(source: &str) -> Vec<String> {
     names
 }
 
-/// Every rank was refused, with a text that names the MPI of libquo first and its own after it.
+/// Checks that every rank was refused, with a text that names libquo's MPI first and then its own.
 fn expect_refusal(outcome: &Outcome, libquo: &Mpi, program: &Mpi) -> Result<()> {
     outcome.expect_success()?;
     let built = format!("was built for {}", libquo.name);
     let runs = format!("the process runs {}", program.name);
-    // A launcher may pass on the lines of two ranks in pieces, so one text is looked through for all.
+    // A launcher may interleave pieces of two ranks' lines, so the whole output is searched at
+    // once.
     let places = |part: &str| -> Vec<usize> {
         outcome.stdout.match_indices(part).map(|(place, _)| place).collect()
     };
@@ -228,13 +231,15 @@ fn expect_refusal(outcome: &Outcome, libquo: &Mpi, program: &Mpi) -> Result<()> 
     Ok(())
 }
 
-/// Returns true if the loader ended the processes over a library that is not ours, before anything of ours ran: two
-/// MPIs may bring libraries of one name that do not fit together (the UCX of MPICH 4 and 5).
+/// Returns true if the loader ended the processes because of a foreign library, before any code of
+/// this project ran: two MPIs may bring incompatible libraries of one name (the UCX of MPICH 4 and
+/// 5).
 fn ended_by_the_loader(outcome: &Outcome) -> bool {
     !outcome.status.success() && outcome.stdout.is_empty() && is_of_another_library(&outcome.stderr)
 }
 
-/// Returns true if the loader names a symbol or a version, and none that libquo lacks or has to give.
+/// Returns true if the loader names a symbol or a version, and none that libquo lacks or should
+/// provide.
 fn is_of_another_library(said: &str) -> bool {
     let of_loader = |line: &&str| {
         line.contains("symbol lookup error") || line.contains("' not found (required by ")
@@ -244,7 +249,7 @@ fn is_of_another_library(said: &str) -> bool {
         && errors.all(|line| !line.contains("libquo") && !line.contains("undefined symbol: QUO_"))
 }
 
-/// A run that the loader ended shows nothing: with no other run, the test is skipped.
+/// Skips the test if the loader ended every run, as such a run shows nothing.
 fn expect_any_refusal(refused: usize) -> Result<()> {
     if refused == 0 {
         let why = "the libraries of each other MPI do not fit to those of the MPI in use";
@@ -291,7 +296,7 @@ fn programs_of_others() -> Result<()> {
             refused += 1;
         }
     }
-    // The same program of our own is served.
+    // This MPI's own program is served.
     let program = ours.compile(&libquo, folder.path())?;
     expect_service(&ours.run(&program, &["works"])?)?;
     expect_any_refusal(refused)
@@ -329,13 +334,14 @@ fn launchers_of_others() -> Result<()> {
     let apart = with_temporary_files_apart(&program, folder.path())?;
     for other in others {
         if other.name.split(' ').next() == ours.name.split(' ').next() {
-            // One release's launcher may well serve another.
+            // One release's launcher may well serve another release.
             continue;
         }
         for arguments in [&["bindings"][..], &["bindings", "--json"]] {
             let outcome = other.run(&apart, arguments)?;
             if outcome.stderr.contains("MPI_Init") && outcome.stdout.is_empty() {
-                // An MPI may end ranks that it cannot connect (MPICH 5 under PMIx), and says so.
+                // An MPI may end ranks that it cannot connect (MPICH 5 under PMIx), and reports
+                // that.
                 continue;
             }
             let told = outcome.stdout.matches(ours.name).count();
@@ -343,7 +349,7 @@ fn launchers_of_others() -> Result<()> {
             if (told, warned) != (RANKS, RANKS) {
                 bail!("not every process warns: {}", outcome.report());
             }
-            // Without being asked, one speaks for all, and names the launcher.
+            // Without a request one rank warns for all, and names the launcher.
             let said = outcome.stderr.matches("quo: warning: ").count();
             if said != 1 || !outcome.stderr.contains(&format!("-n {RANKS} ...")) {
                 bail!("{said} processes warn by themselves: {}", outcome.report());
@@ -358,9 +364,9 @@ fn launchers_of_others() -> Result<()> {
     Ok(())
 }
 
-/// A program that gives each of its processes a folder of its own for temporary files: processes of
-/// Open MPI 4 that run alone and start in the same moment both make the folder of the node, and the
-/// one that finds it made ends with an error.
+/// Writes a script that gives each process of a program its own folder for temporary files:
+/// singleton processes of Open MPI 4 that start at the same moment all create the node's folder,
+/// and fail if it exists already.
 fn with_temporary_files_apart(program: &Path, folder: &Path) -> Result<PathBuf> {
     let script = folder.join("apart");
     let text = format!(
@@ -381,7 +387,7 @@ fn expect_service(outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-/// Open MPI 6 says -1 in its own header, and 1 in the standard's.
+/// Open MPI 6 reports -1 in its own header, and 1 in the standard's.
 fn negative_version() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let sources = Checkout::find()?.root().join("quo/mpi/src");
@@ -398,7 +404,7 @@ int main(void)
     std::fs::write(&source, text)?;
     let mut compiler = Command::new(mpicc());
     compiler.args(["-DMPI_ABI_VERSION=-1", "-DMPI_ABI_SUBVERSION=-1", "-I"]).arg(&sources);
-    // The other C files of the layer are not asked for anything.
+    // No function of the layer's other C files is called.
     compiler.arg("-Wl,--unresolved-symbols=ignore-all").arg(&source).arg(sources.join("mpi.c"));
     run_compiler(compiler.arg("-o").arg(&program))?;
     let output = Command::new(&program).output()?;
@@ -409,19 +415,20 @@ int main(void)
     Ok(())
 }
 
-/// The name of the library with MPI 5's standard binary interface, in whichever MPI.
+/// Name of the library with MPI 5's standard binary interface, in any MPI.
 const STANDARD: &str = "libmpi_abi.so.1";
 
-/// An MPI with the standard's library.
+/// An MPI that has the standard's library.
 struct Speaker {
-    /// How it calls itself.
+    /// Name by which it identifies itself.
     name: &'static str,
     mpicc: PathBuf,
     mpirun: PathBuf,
     library: PathBuf,
 }
 
-/// Those of the folder of MPICH's Python package, and those that Debian's packages install beside each other.
+/// Returns the MPIs in the folder of MPICH's Python package, and those of Debian's packages, which
+/// can be installed together.
 fn speakers() -> Result<Vec<Speaker>> {
     let mut speakers = Vec::new();
     for compiler in other_compilers()? {
@@ -448,7 +455,8 @@ fn speakers() -> Result<Vec<Speaker>> {
     Ok(speakers)
 }
 
-/// A libquo and a program that were linked once, each time with another library under the standard's name.
+/// Runs a libquo and a program that were linked once, each time with another library under the
+/// standard's name.
 fn one_program() -> Result<()> {
     let speakers = speakers()?;
     let Some(first) = speakers.iter().find(|speaker| speaker.mpicc.exists()) else {
@@ -464,7 +472,7 @@ fn one_program() -> Result<()> {
     let libquo = libquo.join("libquo.so.8");
     for speaker in &speakers {
         let mut command = Launcher::of(speaker.mpirun.as_os_str())?.command(RANKS, BindTo::None);
-        // Of the ranks alone: what the launcher starts before them has libraries of its own.
+        // For the ranks only: what the launcher starts before them has its own libraries.
         let first = format!("LD_PRELOAD={}:{}", speaker.library.display(), libquo.display());
         command.arg("env").arg(first);
         command.arg(&program).arg("works");
@@ -478,7 +486,7 @@ fn one_program() -> Result<()> {
     Ok(())
 }
 
-/// The folder with the names of the libquo that cargo built.
+/// Returns the folder with the installed names of the libquo that cargo built.
 fn named_libquo() -> Result<PathBuf> {
     let built = Checkout::find()?.program("libquo_c.so")?;
     let include = Checkout::find()?.root().join("bindings-c/include");

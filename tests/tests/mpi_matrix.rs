@@ -1,5 +1,5 @@
-//! `cargo xtask mpi` and `--mpi`: the listed capabilities are true, and a missing MPI is reported with the words to
-//! type.
+//! `cargo xtask mpi` and `--mpi`: the listed capabilities are true, and a missing MPI is reported
+//! with the command to install it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const NAMES: [&str; 6] = ["openmpi", "openmpi5", "mpich5", "intel", "mpich4", "standard"];
 
-/// An xtask that knows of no MPI but the machine's, whatever these tests run on.
+/// Returns an xtask that knows no MPI but the machine's, whichever MPI these tests run on.
 fn xtask(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(Checkout::find()?.program("xtask")?);
     command.args(arguments);
@@ -36,7 +36,7 @@ fn succeeded(output: &Output) -> Result<String> {
     Ok(text(&output.stdout))
 }
 
-/// It fails, and says all of these.
+/// Checks that the command fails, and prints all of these texts.
 fn expect_refusal(command: &mut Command, words: &[&str]) -> Result<()> {
     let output = run(command)?;
     let said = text(&output.stderr);
@@ -53,7 +53,7 @@ fn listed(options: &[&str]) -> Result<Vec<Value>> {
     Ok(told["mpis"].as_array().context("no list of MPIs")?.clone())
 }
 
-/// A folder of files that say they are an MPI's.
+/// Creates a folder of files that pose as an MPI's.
 fn installation(programs: &[(&str, &str)]) -> Result<tempfile::TempDir> {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir()?;
@@ -89,7 +89,7 @@ fn every_mpi_is_listed_with_capabilities_or_its_source() -> Result<()> {
         {
             let entry = &can[question];
             let answer = entry["answer"].as_str().with_context(|| question.to_owned())?;
-            // A no has its reason.
+            // A "no" has its reason.
             let explained = entry["reason"].as_str().is_some_and(|reason| !reason.is_empty());
             ensure!((answer == "no") == explained, "{name}, {question}: {entry}");
         }
@@ -106,7 +106,7 @@ fn what_the_default_can_do_is_tried_out_for_real() -> Result<()> {
     ensure!(mpi["there"] == true, "{mpi}");
     let now = std::fs::metadata(kept("openmpi")?)?.modified()?;
     ensure!(before.is_none_or(|then| then < now), "the answers were not found out again");
-    // What our library needs of an MPI, or its users do.
+    // What the library needs of an MPI, or its users do.
     let answer = |question: &str| mpi["can"][question]["answer"].as_str().unwrap_or_default();
     assert_eq!(answer("threads"), "multiple");
     for question in ["cxx", "fortran", "shared_windows", "split_shared"] {
@@ -117,7 +117,7 @@ fn what_the_default_can_do_is_tried_out_for_real() -> Result<()> {
     Ok(())
 }
 
-/// File that keeps the answers.
+/// Returns the file that keeps the answers.
 fn kept(name: &str) -> Result<PathBuf> {
     let xtask = Checkout::find()?.program("xtask")?;
     let base = xtask.ancestors().nth(2).context("xtask lies in no build folder")?;
@@ -180,13 +180,13 @@ fn mpi_home_installation_gets_its_own_build_folder() -> Result<()> {
         let mut command = xtask(&["test", "--list"])?;
         told.push(succeeded(&run(command.env(name, value))?)?);
     }
-    // The same MPI, however it is named, and only the suites that meet one.
+    // The same MPI, however it is named, and only the suites that use an MPI.
     assert_eq!(told[0], told[1]);
     for line in told[0].lines() {
         let is_of_jobs = line.contains(": quo-tests ") || line.contains(": quo-hosts ");
         ensure!(line.starts_with("by-path-") && is_of_jobs, "{line}");
     }
-    // The machine's own, named by its file, is the default and nothing else.
+    // The machine's own MPI, named by its file, is the default and nothing else.
     let mut command = xtask(&["test", "--list"])?;
     assert_eq!(succeeded(&run(command.env("MPICC", "mpicc"))?)?, usual);
     Ok(())

@@ -1,5 +1,5 @@
-//! Names that another user took first, in a folder that all may write to, with and without the sticky bit: no command
-//! writes, reads or starts anything through them.
+//! Names that another user took first, in a folder that all users may write to, with and without
+//! the sticky bit: no command writes, reads or starts anything through them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -31,7 +31,8 @@ fn main() -> ExitCode {
 const NOBODY: u32 = 65534;
 const PRECIOUS: &str = "precious\n";
 
-/// A folder that all may write to, and a file that another user wants to have written to.
+/// A folder that all users may write to, and a file into which another user wants a command to
+/// write.
 struct Scene {
     base: TempDir,
     is_sticky: bool,
@@ -128,7 +129,7 @@ fn queue_folder_of_another_user_is_refused() -> Result<()> {
         scene.other("rm -r q.toml.run; ln -s /tmp q.toml.run")?;
         refused(pool(&queue, &[])?, &["is a link of another user", EXCHANGED])?;
         scene.other("rm q.toml.run")?;
-        // Without anybody in the way it works where nobody could exchange the folder.
+        // Without interference it works where no other user could replace the folder.
         let (done, said) = pool(&queue, &[])?;
         ensure!(done == scene.is_sticky, "{said}");
         if done {
@@ -141,7 +142,7 @@ fn queue_folder_of_another_user_is_refused() -> Result<()> {
     })
 }
 
-/// What is below the folder is judged, too: it may have been open to others before.
+/// The contents of the folder are checked, too: it may have been open to other users before.
 fn job_folder_that_is_a_link_is_refused() -> Result<()> {
     let scene = Scene::new(true)?;
     let queue = queue(&scene)?;
@@ -207,7 +208,7 @@ fn reports_do_not_follow_links() -> Result<()> {
     both(|scene| {
         let traces = job_of_one_trace(scene)?;
         let page = scene.shared("r.html").display().to_string();
-        // A name made of the process's number would be this one.
+        // A name derived from the PID would be this one.
         let memprof = Checkout::find()?.program("memprof")?;
         let script = r#"ln -s "$V" ".r.html.$$"; exec "$@""#;
         let mut command = Command::new("sh");

@@ -1,5 +1,5 @@
-//! The Python package does under a real launcher what it promises, with mpi4py; its numbers and structures are those of
-//! the C headers, and its wheel installs.
+//! The Python package keeps its promises under a real launcher, with mpi4py; its constants and
+//! structures match the C headers, and its wheel installs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -27,22 +27,23 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// The interpreter that set-up has fetched, with mpi4py, NumPy and the tools for packages.
+/// Returns the interpreter that set-up has fetched, with mpi4py, NumPy and the packaging tools.
 fn interpreter() -> Result<PathBuf> {
     let python = python_tools();
     python
         .ok_or_else(|| Skipped("cargo xtask setup has not fetched mpi4py and NumPy".into()).into())
 }
 
-/// Has a program find the package, libquo and this MPI, which mpi4py looks for as the loader does.
+/// Returns variables by which a program finds the package, libquo and this MPI, which mpi4py looks
+/// for as the loader does.
 fn surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
     let checkout = Checkout::find()?;
     let shown = said(Command::new(mpicc()).arg("-show"))?;
     let named = |prefix: &'static str| {
         shown.split_whitespace().filter_map(move |word| word.strip_prefix(prefix))
     };
-    // In wheels libmpi.so is a line for the linker, and the library has only its name with a number; beside Debian's
-    // MPICH 4.0, which is libmpich, Open MPI's libmpi may be in the same folder.
+    // In wheels libmpi.so is a linker script, and the library has only its versioned name; next to
+    // Debian's MPICH 4.0, which is libmpich, Open MPI's libmpi may be in the same folder.
     let mut files = named("-l").filter(|name| name.starts_with("mpi")).flat_map(|name| {
         let files = [".so", ".so.40", ".so.12"].map(|ending| format!("lib{name}{ending}"));
         files.into_iter().flat_map(|file| named("-L").map(move |at| Path::new(at).join(&file)))
@@ -75,7 +76,7 @@ fn job(ranks: usize, program: &str) -> Result<Job> {
     Ok(surroundings()?.into_iter().fold(job, |job, (name, value)| job.env(name, value)))
 }
 
-/// Runs a program, of which every rank says that it passed.
+/// Runs a program in which every rank reports that it passed.
 fn passes(ranks: usize, program: &str) -> Result<()> {
     all_pass(ranks, job(ranks, program)?)
 }
@@ -166,7 +167,7 @@ fn wheel() -> Result<()> {
     import.args(["-c", program]).current_dir(folder.path()).envs(surroundings()?);
     let text = said(import.env("PYTHONPATH", &site))?;
     ensure!(text.contains("/site/libquo/__init__.py 8"), "{text}");
-    // The error says where it looked and what to do.
+    // The error gives the paths searched and the remedy.
     let refused = import.env("QUO_LIBRARY", folder.path().join("absent.so")).output()?;
     let error = String::from_utf8_lossy(&refused.stderr);
     ensure!(!refused.status.success(), "{error}");

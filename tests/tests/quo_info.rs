@@ -1,4 +1,4 @@
-//! quo-info under the launcher: every rank looks, rank 0 tells.
+//! quo-info under the launcher: every rank looks, rank 0 prints.
 
 use anyhow::Result;
 use quo_tests::{BindTo, Checkout, Job};

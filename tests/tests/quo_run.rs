@@ -1,4 +1,5 @@
-//! `quo-run`: ranks that wait in MPI lend their CPUs to OpenMP threads of other ranks, in programs that know nothing of it.
+//! `quo-run`: ranks that wait in MPI lend their CPUs to OpenMP threads of other ranks, in
+//! unmodified programs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ fn two_ranks(
     Running::start(&mut command, &description, LIMIT)?.finish()
 }
 
-/// A core for each of two ranks, and an MPI that yields while it waits.
+/// Skips the test without a core for each of two ranks, and an MPI that yields while it waits.
 fn require_lending() -> Result<()> {
     if processors() < 2 {
         return Err(Skipped("lending takes two processors".to_owned()).into());
@@ -94,7 +95,7 @@ fn require_lending() -> Result<()> {
     }
 }
 
-/// The number before `word` in the report of a rank of the node.
+/// Returns the number before `word` in the report of a rank of the node.
 fn reported(outcome: &Outcome, rank: usize, word: &str) -> Result<u64> {
     let start = format!("quo-run: rank {rank} of its node");
     let line = outcome.stderr.lines().find(|line| line.contains(&start));
@@ -104,7 +105,7 @@ fn reported(outcome: &Outcome, rank: usize, word: &str) -> Result<u64> {
     number.parse().with_context(|| format!("no number after {word:?} in {line}"))
 }
 
-/// The sum that the example prints, which does not depend on the threads.
+/// Returns the sum that the example prints, which does not depend on the threads.
 fn sum(outcome: &Outcome) -> Result<&str> {
     let (_, rest) = outcome.stdout.split_once("sum ").context("no sum")?;
     Ok(rest.split(',').next().unwrap_or_default())
@@ -158,7 +159,7 @@ fn asks() -> Result<()> {
 }
 
 fn malleable() -> Result<()> {
-    // All processors that are not the rank's own may come.
+    // All processors except the rank's own may be borrowed.
     let told = format!("most 2, told {}", processors());
     if processors() > 2 {
         return Err(Skipped("told for two processors".to_owned()).into());
@@ -196,7 +197,7 @@ fn arrays() -> Result<()> {
         ensure!(one == other, "{threads} threads: {}{}", alone.stdout, lent.stdout);
         let told = format!("told {threads}, teams of {threads} to {threads},");
         ensure!(lent.stdout.contains(&told), "{}{}", lent.stdout, lent.stderr);
-        // With a CPU for each thread there is nothing to borrow for.
+        // With a CPU for each thread there is no reason to borrow.
         let borrows = threads != "1";
         let cpus = if borrows { "at most 2 CPUs" } else { "at most 1 CPUs" };
         ensure!(lent.stdout.contains(cpus), "{}{}", lent.stdout, lent.stderr);
@@ -216,11 +217,11 @@ fn dies() -> Result<()> {
     ensure!(outcome.expect_success().is_err(), "it ended well: {}", outcome.stdout);
     ensure!(outcome.stdout.contains("most 2"), "{}", outcome.stdout);
     ensure!(outcome.leftovers.is_empty(), "{:?}", outcome.leftovers);
-    // The next job on these cores lends and borrows as if nothing had been.
+    // The next job on these cores lends and borrows as usual.
     expect_counts(&[], "free", "most 2").map(drop)
 }
 
-/// Runs `thread_counts asks` with a command of the shell before rank 1, which then takes no part.
+/// Runs `thread_counts asks` with a shell command before rank 1, which then does not take part.
 fn without_rank_1(command: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("tests/programs/thread_counts.c", folder.path())?;
@@ -242,7 +243,7 @@ fn without_rank_1(command: &str) -> Result<()> {
 }
 
 fn absent() -> Result<()> {
-    // As a static program is: the loader of rank 1 loads nothing for it.
+    // Like a static program: the loader of rank 1 loads nothing for it.
     without_rank_1("unset LD_PRELOAD")
 }
 
@@ -255,7 +256,7 @@ fn apart() -> Result<()> {
     if !unshare.is_ok_and(|output| output.status.success()) {
         return Err(Skipped("only root has mounts of its own".to_owned()).into());
     }
-    // As containers of single ranks have: no MPI of ours shares memory over that.
+    // As in containers of single ranks: the MPIs under test do not share memory across them.
     without_rank_1(
         r#"exec unshare --mount sh -c 'mount -t tmpfs none /dev/shm && exec "$0" asks' "$0""#,
     )

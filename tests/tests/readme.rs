@@ -1,5 +1,6 @@
-//! The C program of the README and the C++ program of the guide compile and run, and the README's launch line runs on any
-//! machine. (The Rust one is an example in the documentation of the harness.)
+//! The C program of the README and the C++ program of the guide compile and run, and the README's
+//! launch line runs on any machine. (The Rust program is an example in the documentation of the
+//! harness.)
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use quo_tests::{Checkout, Job, Launcher, Running};
 
-/// Writes the first block of a language, of the README or of the page on the other languages, into a file.
+/// Writes the first block of a language to a file, from the README or from the page on the other
+/// languages.
 fn written(checkout: &Checkout, language: &str, file: &Path) -> Result<()> {
     let page = if language == "c" { "README.md" } else { "docs/languages.md" };
     let page = fs::read_to_string(checkout.root().join(page))?;
-    // Words may follow the language, as in the pages of the guide.
+    // More words may follow the language, as in the pages of the guide.
     let is_start = |line: &str| line.split(' ').next() == Some(&format!("```{language}"));
     let start = page.lines().find(|line| is_start(line)).context("no example")?;
     let (_, rest) = page.split_once(&format!("\n{start}\n")).context("no example")?;
@@ -33,8 +35,8 @@ static int team(void)
 }
 ";
 
-/// The example in `file` with a parallel region in the worker, and one after the phase that has to
-/// have the one thread of `OMP_NUM_THREADS` again.
+/// Adds a parallel region to the worker of the example in `file`, and another one after the phase,
+/// which must have the one thread of `OMP_NUM_THREADS` again.
 fn add_teams(file: &Path, threads: &str, after_the_phase: &str) -> Result<()> {
     let example = fs::read_to_string(file)?;
     let with = example.replacen(threads, " team());", 1).replacen(
@@ -123,7 +125,7 @@ fn openmp_follows_the_phase_in_the_cxx_example() -> Result<()> {
     greets(&program)
 }
 
-/// Those who cite and those who install have one version.
+/// Checks that the citation and the Python package have the same version.
 #[test]
 fn citation_and_python_package_have_the_version() -> Result<()> {
     let root = Checkout::find()?.root().to_path_buf();

@@ -1,6 +1,6 @@
-//! The archives of `cargo xtask release` on a site without a network: the source builds with the crates in it and makes
-//! Debian packages that hold every file, the static memprof runs where there is no library at all, and a registry would
-//! take the crates.
+//! The archives of `cargo xtask release` on a site without a network: the source builds with the
+//! crates in it and makes Debian packages that hold every file, the static memprof runs where there
+//! are no libraries at all, and a registry would accept the crates.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use quo_tests::suite::skip;
@@ -22,7 +22,7 @@ fn release(what: &str, folder: &Path, options: &[&str]) -> Result<PathBuf> {
     Ok(archive.into())
 }
 
-/// Unpacks an archive beside it and returns the one folder that is in it.
+/// Unpacks an archive next to it and returns its one folder.
 fn unpacked(archive: &Path) -> Result<PathBuf> {
     let folder = archive.parent().context("an archive has a folder")?;
     done(Command::new("tar").arg("-C").arg(folder).arg("-xf").arg(archive))?;
@@ -39,7 +39,7 @@ fn done(command: &mut Command) -> Result<String> {
     Ok(out)
 }
 
-/// A command in a network of its own, which has nothing, where this user may make one.
+/// Returns a command in a separate, empty network, where this user may create one.
 #[allow(clippy::print_stdout)] // A test says that it shows less.
 fn without_network(program: &str) -> Command {
     let words = ["--user", "--map-root-user", "--net"];
@@ -60,7 +60,7 @@ fn source_archive_builds_without_a_network() -> Result<()> {
     let again = release("source", folder.path(), &[])?;
     ensure!(first == fs::read(again)?, "two archives of one commit differ");
     let tree = unpacked(&archive)?;
-    // Nothing that cargo has fetched before may help.
+    // Nothing that cargo has fetched before may be used.
     let home = folder.path().join("cargo");
     let cargo = |words: &[&str]| {
         let mut command = without_network("cargo");
@@ -68,7 +68,7 @@ fn source_archive_builds_without_a_network() -> Result<()> {
         command.env("CARGO_HOME", &home).env_remove("CARGO_TARGET_DIR");
         command
     };
-    // Each package finds each crate that it needs, tests included.
+    // Each package finds all crates it needs, including those of its tests.
     done(&mut cargo(&["tree", "--workspace", "--all-features", "--edges", "all"]))?;
     done(&mut cargo(&["build", "--package", "memprof-trace", "--package", "quo-terminal"]))?;
     Ok(())
@@ -93,7 +93,7 @@ fn static_memprof_runs_in_an_empty_root() -> Result<()> {
     }
     ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     ensure!(String::from_utf8_lossy(&run.stdout).starts_with("memprof "));
-    // With a C library it profiles as the other one does.
+    // With a C library it profiles as the dynamic one does.
     let mut profile = Command::new(tree.join("bin/memprof"));
     profile.current_dir(folder.path()).args(["run", "-o", "traces", "--", "/bin/ls", "/"]);
     done(&mut profile)?;
@@ -112,7 +112,8 @@ fn crates_pass_a_trial_publication() -> Result<()> {
         Command::new("tar").arg("-C").arg(&tree).arg("-xf").arg(tree.join(format!("{name}.crate"))),
     )?;
     let manifest: toml::Table = fs::read_to_string(tree.join(&name).join("Cargo.toml"))?.parse()?;
-    // Programs write `use quo_mpi` and it writes `use quo`, whatever the packages are called.
+    // Programs write `use quo_mpi`, and that crate writes `use quo`, whatever the packages are
+    // called.
     ensure!(manifest["lib"]["name"].as_str() == Some("quo_mpi"), "{manifest}");
     let quo = &manifest["dependencies"]["quo"];
     ensure!(quo["package"].as_str() == Some("quo-node"), "{quo}");
@@ -120,7 +121,7 @@ fn crates_pass_a_trial_publication() -> Result<()> {
     Ok(())
 }
 
-/// By the rules of semantic versions, as `docs/contributing/releases.md` tells.
+/// Checks the rules of semantic versioning, as in `docs/contributing/releases.md`.
 fn crates_keep_the_interface_of_the_last_release() -> Result<()> {
     let checkout = Checkout::find()?;
     let root = checkout.root();
@@ -142,7 +143,7 @@ fn crates_keep_the_interface_of_the_last_release() -> Result<()> {
     check.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("semver"));
     check.args(names.keys().flat_map(|name| ["--package", name]));
     if tag == concat!("v", env!("CARGO_PKG_VERSION")) {
-        // Of a version that is being worked on, anything may be new.
+        // In a version under development anything may be new.
         check.args(["--release-type", "minor"]);
     }
     done(&mut check)?;
@@ -157,7 +158,7 @@ fn debian_packages_hold_every_installed_file() -> Result<()> {
     }
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
-    // Only what the recipe itself reads: the files come from the build that the tests run.
+    // Only what the recipe itself reads: the files are those of the build under test.
     let debian = folder.path().join("quo/debian");
     fs::create_dir(folder.path().join("quo"))?;
     done(Command::new("cp").arg("-r").arg(checkout.root().join("packaging/debian")).arg(&debian))?;
@@ -169,11 +170,11 @@ fn debian_packages_hold_every_installed_file() -> Result<()> {
     let built = built.parent().context("memprof has no folder")?;
     let mut package = Command::new("dpkg-buildpackage");
     package.current_dir(folder.path().join("quo"));
-    // The packages that a build needs are not: nothing is compiled here.
+    // Build dependencies are not installed: nothing is compiled here.
     package.args(["--no-sign", "--build=binary", "--no-check-builddeps"]);
     package.env("XTASK", checkout.program("xtask")?);
     package.env("QUO_INSTALL_OPTIONS", format!("--built {}", built.display()));
-    // Compression is most of the time.
+    // Compression would take most of the time.
     done(package.env("QUO_COMPRESSION", "none"))?;
     let mut packed = String::new();
     let mut names = Vec::new();
@@ -205,12 +206,12 @@ fn debian_packages_hold_every_installed_file() -> Result<()> {
     ] {
         ensure!(packed.contains(file), "{file:?} is in no package");
     }
-    // Which libraries of the system a package needs is read from its objects.
+    // The system libraries that a package needs are read from its objects.
     let library = names_of(folder.path(), "libquo8_")?;
     let needs = done(Command::new("dpkg-deb").arg("--field").arg(library).arg("Depends"))?;
     ensure!(needs.contains("libhwloc15"), "{needs}");
     ensure!(of_crate.exists(), "the recipe removed {}", of_crate.display());
-    // The loader looks into the folders of the system by itself.
+    // The loader searches the system's folders by default.
     let staged = folder.path().join("quo/debian/tmp/usr");
     let is_program =
         |file: &PathBuf| fs::read(file).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
@@ -227,7 +228,7 @@ fn debian_packages_hold_every_installed_file() -> Result<()> {
     Ok(())
 }
 
-/// The file in a folder whose name begins so.
+/// Returns the file in a folder whose name begins with `start`.
 fn names_of(folder: &Path, start: &str) -> Result<PathBuf> {
     let mut files = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let begins = |file: &PathBuf| {

@@ -1,4 +1,5 @@
-//! Our rigid schedulers start every job of a log at the instant at which those of AccaSim, which others wrote, do.
+//! The rigid schedulers start every job of a log at the same instant as those of AccaSim, an
+//! independent simulator.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     run(&TESTS, None)
 }
 
-/// The folder with the other schedulers, which set-up fetched.
+/// Returns the folder with the other schedulers, which set-up fetched.
 fn judges() -> Result<PathBuf> {
     let program = Checkout::find()?.program("xtask")?;
     let mut folders = program.ancestors().skip(1).map(|folder| folder.join("judges"));
@@ -42,7 +43,7 @@ fn judges() -> Result<PathBuf> {
         .ok_or_else(|| Skipped("no AccaSim; cargo xtask setup fetches it".to_owned()).into())
 }
 
-/// Starts by AccaSim, in seconds, by job.
+/// Returns AccaSim's starts in seconds, by job.
 fn by_accasim(scheduler: &str, log: &Path, nodes: u32) -> Result<BTreeMap<String, u64>> {
     let script = Checkout::find()?.root().join("tests/judges/accasim_starts.py");
     let output = Command::new(judges()?.join("bin/python"))
@@ -80,7 +81,8 @@ fn by_ours(scheduler: &str, workload: &Workload, nodes: u32) -> Result<Started> 
     Ok(started)
 }
 
-/// Differences in the order of our starts: job, ours, AccaSim's, our reason.
+/// Returns differences in the order of the project's starts: job, its start, AccaSim's start, the
+/// scheduler's reason.
 fn differences(
     ours: &Started,
     workload: &Workload,
@@ -130,7 +132,7 @@ fn easy_on_generated_logs() -> Result<()> {
     generated().try_for_each(|(log, nodes)| hold_against("easy-short", "easy", &log, nodes))
 }
 
-/// In AccaSim's engine, which has no such scheduler, by one that the script defines.
+/// AccaSim has no such scheduler: its engine runs one that the script defines.
 fn conservative_on_generated_logs() -> Result<()> {
     for (seed, (nodes, load)) in [(64, 0.8), (64, 1.0), (300, 0.9)].into_iter().enumerate() {
         let log = synthetic(Synthetic { jobs: 1000, nodes, load, seed: seed as u64 });
@@ -147,7 +149,7 @@ fn spare_nodes_explain_easy() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let theirs = by_accasim("easy", &write(&workload, folder.path())?, nodes)?;
         let found = differences(&by_ours("easy", &workload, nodes)?, &workload, &theirs)?;
-        // AccaSim does not use these nodes; what follows is another schedule.
+        // AccaSim does not use these nodes, and the schedules differ from there on.
         let explained = found.first().is_none_or(|first| first.contains("uses nodes that"));
         ensure!(explained, "the first of {} differences: {:?}", found.len(), found.first());
     }
@@ -158,14 +160,14 @@ fn both_on_a_public_log() -> Result<()> {
     let log = fs::File::open(judges()?.join("UniLu-Gaia-2014-2.swf"))?;
     let mut workload = swf::read(std::io::BufReader::new(log), LogSettings::default())?.workload;
     let nodes = workload.nodes.context("the log does not tell the size of the machine")?;
-    // A job without run time ends at once. AccaSim gives its nodes away at the next event only.
+    // A job without run time ends at once. AccaSim reassigns its nodes only at the next event.
     workload.jobs.retain(|job| job.work != Work::Fixed(Span::ZERO));
     ensure!(workload.jobs.len() > 50_000, "{} jobs", workload.jobs.len());
     hold_against("fcfs", "fifo", &workload, nodes)?;
     hold_against("easy-short", "easy", &workload, nodes)
 }
 
-/// Why the judge is not AccaSim's scheduler as it is: see the script.
+/// Shows why the judge is not AccaSim's scheduler as shipped: see the script.
 fn easy_as_shipped() -> Result<()> {
     // The second job has all nodes reserved from 11 on; the third would keep one until 103.
     let lines = ["1 1 -1 10 3 -1 -1 3 10", "2 2 -1 10 4 -1 -1 4 10", "3 3 -1 100 1 -1 -1 1 100"];

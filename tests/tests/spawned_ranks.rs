@@ -1,4 +1,4 @@
-//! Worlds that start processes when they grow beyond the launched ranks, and whose leavers end for good.
+//! Worlds that start processes when they grow beyond the launched ranks, and whose leavers exit.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -39,7 +39,7 @@ fn sizes(ranks: usize, variables: &[(&str, &str)], words: &[&str]) -> Result<Out
     sizes_by(&Checkout::find()?.program("examples/sizes")?, ranks, variables, words)
 }
 
-/// The same, started by another program.
+/// Runs the same, started by another program.
 fn sizes_by(
     program: &Path,
     ranks: usize,
@@ -47,7 +47,7 @@ fn sizes_by(
     words: &[&str],
 ) -> Result<Outcome> {
     let job = words.iter().fold(Job::new(ranks, program), |job, word| job.arg(word));
-    // Growing, it has more ranks than processors; the launcher sees only the first.
+    // A growing world has more ranks than processors, but the launcher sees only the first ranks.
     let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
@@ -60,7 +60,7 @@ fn sizes_by(
     Ok(outcome)
 }
 
-/// Returns the lines on each change, without the time.
+/// Returns the line on each change, without the time.
 fn changes(outcome: &Outcome) -> Vec<&str> {
     let said = outcome.stdout.lines().filter(|line| line.starts_with("epoch "));
     said.map(|line| line.rsplit_once(", ").map_or(line, |(change, _)| change)).collect()
@@ -87,7 +87,7 @@ fn by_rank_0() -> Result<()> {
     Ok(())
 }
 
-/// The launcher starts a script that sets variables and becomes the program, or waits for it.
+/// The launcher starts a script that sets variables and then executes the program, or waits for it.
 fn wrapped() -> Result<()> {
     if !matches!(Launcher::find()?.family(), Family::OpenMpi4 | Family::OpenMpi5) {
         return Err(Skipped("only with Open MPI".to_owned()).into());
@@ -170,15 +170,16 @@ fn keepers() -> Result<()> {
     Ok(())
 }
 
-/// Two hundred with `cargo xtask test --full`.
+/// Two hundred cycles with `cargo xtask test --full`.
 fn cycles() -> Result<()> {
     let is_long = suite::is_long();
     let cycles = if is_long { 200 } else { 20 };
     let family = Launcher::find()?.family();
     let is_mpich = family == Family::Mpich;
-    // Of each spawn, and of each meeting at a port, Open MPI keeps 66 KiB (4) or 74 (5), in a plain C program, too.
-    // MPICH's UCX keeps what it has mapped of each process that was started, until `MPI_Finalize`: three mappings.
-    // A plain C program that only spawns and disconnects has them, too.
+    // For each spawn and each connection at a port Open MPI keeps 66 KiB (4) or 74 KiB (5), also in
+    // a plain C program. MPICH's UCX keeps what it has mapped of each started process until
+    // `MPI_Finalize`: three mappings. A plain C program that only spawns and disconnects has them,
+    // too.
     let kept = match family {
         Family::Mpich if is_long => (3, 200),
         Family::OpenMpi4 | Family::OpenMpi5 => (0, 150),
@@ -186,7 +187,7 @@ fn cycles() -> Result<()> {
     };
     holds_no_more(cycles, &[], kept)?;
     if is_long && is_mpich {
-        // With other transports it sees that the process has gone.
+        // With other transports UCX detects that the process is gone.
         holds_no_more(cycles, &[("UCX_TLS", "^cma")], (0, 100))?;
     }
     Ok(())
@@ -195,8 +196,8 @@ fn cycles() -> Result<()> {
 /// Cycles after which rank 0 counts its resources.
 const STARTED_BEFORE: usize = 10;
 
-/// Besides the resources that the MPI is known to keep for each process that was started: mappings
-/// and KiB.
+/// Checks that rank 0's resources do not grow, besides the mappings and KiB that the MPI is known
+/// to keep for each started process.
 fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) -> Result<()> {
     let words: Vec<&str> =
         std::iter::once("1").chain(["2", "1"].into_iter().cycle().take(2 * cycles)).collect();
@@ -207,14 +208,15 @@ fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) ->
     let ended = format!("{cycles} processes have ended");
     ensure!(outcome.stdout.contains(&ended), "{}", outcome.report());
     let (held, now) = Holdings::of(&outcome)?;
-    // And a connection or two to the last who left.
+    // One or two connections to the last leavers may remain.
     let (mappings, memory) = kept;
     let counted = (cycles - STARTED_BEFORE) as u64;
     let slack = (2, 40 + mappings * counted, 2048 + memory * counted);
     held.expect_no_more(&now, slack)
 }
 
-/// A hundred with `cargo xtask test --full`. The next growth is asked for at once after each shrink.
+/// A hundred cycles with `cargo xtask test --full`. The next growth is requested right after each
+/// shrink.
 fn exact_slots() -> Result<()> {
     let is_long = suite::is_long();
     let cycles = if is_long { 100 } else { 20 };
@@ -239,7 +241,7 @@ fn exact_slots() -> Result<()> {
     expect_cycles(&changes(&outcome), cycles).with_context(|| outcome.report())
 }
 
-/// The launcher is not asked.
+/// The launcher is not asked for more slots than it has.
 fn beyond_slots() -> Result<()> {
     let launcher = Launcher::find()?;
     if !matches!(launcher.family(), Family::OpenMpi4 | Family::OpenMpi5) {
@@ -257,7 +259,7 @@ fn beyond_slots() -> Result<()> {
     Ok(())
 }
 
-/// The launcher is not asked for hosts that it was not told of, nor for more slots of one than it was told.
+/// The launcher is not asked for unknown hosts, nor for more slots of a host than it was given.
 fn unknown_host() -> Result<()> {
     let launcher = Launcher::find()?;
     if launcher.family() != Family::OpenMpi4 {
@@ -266,7 +268,7 @@ fn unknown_host() -> Result<()> {
     }
     let mut command = launcher.command(1, BindTo::None);
     command.args(["--host", "localhost:2"]);
-    // The whole network 127 is this machine.
+    // All of network 127 is this machine.
     let steps =
         ["8", "grow 1 on 127.0.0.2", "grow 2 on localhost", "grow 1 on localhost", "size 1"];
     command.arg(Checkout::find()?.program("examples/over_hosts")?).args(steps);
@@ -279,7 +281,7 @@ fn unknown_host() -> Result<()> {
     Ok(())
 }
 
-/// A host that the launcher has not is a start that it cannot place, as one without a free slot is.
+/// The launcher cannot place a start on an unknown host, nor on one without a free slot.
 fn refused_start() -> Result<()> {
     let launcher = Launcher::find()?;
     if launcher.family() != Family::OpenMpi4 {
@@ -293,19 +295,19 @@ fn refused_start() -> Result<()> {
     let outcome = Running::start(&mut command, "a refused start", LIMIT / 4)?.finish()?;
     ensure!(!outcome.out_of_time, "it hangs: {}", outcome.report());
     outcome.expect_clean()?;
-    // Open MPI 4's own status of a start that it has refused, with ranks that end rightly as well.
+    // Open MPI 4's own status after a refused start, even if the ranks end in order.
     ensure!(outcome.status.code() == Some(1), "{}", outcome.report());
     let failed = outcome.stdout.matches("failed: ").count();
     let later = "there can be 1 to 2: the launcher has refused an earlier start: ";
     ensure!(failed == 1 && outcome.stdout.matches(later).count() == 2, "{}", outcome.report());
-    // Launched ranks still sleep and come back.
+    // Launched ranks are still parked and called in.
     let right =
         ["epoch 1 size 1: 1 stay, 1 leave, 0 join", "epoch 2 size 2: 1 stay, 0 leave, 1 join"];
     ensure!(changes(&outcome) == right, "{}", outcome.report());
     Ok(())
 }
 
-/// The launch leaves MPI the choice between the families of addresses.
+/// The launch leaves the choice of address families to MPI.
 fn no_way() -> Result<()> {
     const ADVICE: &str = "OMPI_MCA_btl_tcp_disable_family=6";
     let job = Job::new(1, &Checkout::find()?.program("examples/sizes")?);

@@ -1,5 +1,6 @@
-//! Programs in C and Fortran that read no return code: one line at the end names phases still begun and failures
-//! that nobody asked about, `QUO_ERRORS` prints or ends the job, and right programs hear nothing.
+//! Programs in C and Fortran that read no return code: one line at the end names phases that have
+//! not ended and unread failures, `QUO_ERRORS` prints or ends the job, and correct programs get no
+//! output.
 
 use std::process::{Command, ExitCode};
 
@@ -32,7 +33,7 @@ fn run(what: &str, ranks: usize, errors: Option<&str>) -> Result<Outcome> {
     errors.into_iter().fold(job, |job, value| job.env("QUO_ERRORS", value)).run()
 }
 
-/// The library's own lines on stderr.
+/// Returns the library's own lines on stderr.
 fn lines(outcome: &Outcome) -> Vec<&str> {
     outcome.stderr.lines().filter(|line| line.contains("quo: ")).collect()
 }
@@ -124,7 +125,7 @@ fn abort_spares_answers_and_right_programs() -> Result<()> {
     Ok(())
 }
 
-/// Without a launcher, so that its exit status is that of the process.
+/// Without a launcher, so that the exit status is that of the process.
 fn failure_before_mpi_ends_the_process() -> Result<()> {
     use std::os::unix::process::ExitStatusExt;
     let checkout = Checkout::find()?;
@@ -147,7 +148,7 @@ fn exit_inside_a_phase_is_said_and_ends() -> Result<()> {
     let outcome = run("exits-inside", 2, None)?;
     ensure!(!outcome.stdout.contains("went on"), "{}", outcome.report());
     let spoken = lines(&outcome);
-    // Ranks that leave one after the other may each be the first that is there.
+    // Ranks that leave one after the other may each be the first remaining one.
     ensure!((1..=2).contains(&spoken.len()), "{}", outcome.report());
     ensure!(spoken[0].contains("has begun and not ended before its exit"), "{spoken:?}");
     Ok(())
@@ -173,7 +174,7 @@ fn fortran_phase_never_ended_is_named() -> Result<()> {
     let [line] = lines(&outcome)[..] else { anyhow::bail!("{}", outcome.report()) };
     ensure!(line.contains("phase `solve` has begun and not ended"), "{line}");
     ensure!(line.contains("QUO_phase_begin 2"), "{line}");
-    // Owners that free by themselves are no failures, whatever they have to look for.
+    // Owners that free automatically cause no failures, whatever they look up.
     for errors in ["return", "abort"] {
         let outcome = Job::new(2, &program).arg("owned").env("QUO_ERRORS", errors).run()?;
         outcome.expect_success()?;

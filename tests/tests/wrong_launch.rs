@@ -1,5 +1,6 @@
-//! Jobs that are launched wrongly are told, with the right command line: a command behind the launcher that belongs before
-//! it, and contexts over one rank each. Jobs that are launched rightly, also inside each other, are told nothing.
+//! Jobs with a wrong launch get a message with the right command line: for a command behind the
+//! launcher that belongs before it, and for contexts over one rank each. Jobs with a right launch,
+//! also nested ones, get no message.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,7 +48,7 @@ fn quo_run_behind_the_launcher() -> Result<()> {
 
 fn memprof_run_behind_the_launcher() -> Result<()> {
     let (folder, program) = program()?;
-    // Names that each rank has for itself: the ranks have one folder otherwise, and all but one fail.
+    // A separate output for each rank: with a common folder all but one rank would fail.
     let script = r#"exec "$0" run -q -o "$1.$$" -- "$2" world"#;
     let memprof = Checkout::find()?.program("memprof")?;
     let job = Job::new(2, "sh").arg("-c").arg(script).arg(memprof).arg(folder.path().join("out"));
@@ -69,7 +70,7 @@ fn commands_before_the_launcher() -> Result<()> {
         let outcome = Running::start(&mut command, name, limit)?.finish()?;
         outcome.expect_success()?;
         ensure!(!outcome.stderr.contains("behind it"), "{}", outcome.report());
-        // A rank alone is as good as no launcher.
+        // A single rank is as good as no launcher.
         let job = Job::new(1, checkout.program(name)?);
         let alone = folder.path().join(format!("alone-{name}"));
         let words = match name {

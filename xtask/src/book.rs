@@ -1,4 +1,4 @@
-//! `cargo xtask book`: the pages of the project as a site that can be searched.
+//! `cargo xtask book`: the pages of the project as a searchable site.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{project, run, setup};
 
 const LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// The folder in cargo's build folder with the pages for `mdbook`, below `xtask`.
+/// Folder with the pages for `mdbook`, below `xtask` in cargo's build folder.
 const STAGE: &str = "book";
 
 #[derive(Args)]
@@ -31,12 +31,12 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The step of the full test suite: builds the site into the build folder.
+/// Step of the full test suite: builds the site into the build folder.
 pub fn check() -> Result<()> {
     build(&project::base()?.join("xtask/book-check"))
 }
 
-/// Builds the site and looks at every local link in it.
+/// Builds the site and checks every local link in it.
 fn build(out: &Path) -> Result<()> {
     let program = setup::mdbook()?;
     let stage = project::base()?.join("xtask").join(STAGE);
@@ -84,12 +84,12 @@ fn copy(root: &Path, sources: &Path, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the table of contents as one that lies a folder higher.
+/// Returns the table of contents for a place one folder higher.
 fn moved(summary: &str) -> String {
     summary.replace("](../", "](\0").replace("](", "](docs/").replace("](docs/\0", "](")
 }
 
-/// Names the local links of a folder of HTML pages that lead to no file or to no place in it, one line each.
+/// Lists the local links of a folder of HTML pages that lead to no file or anchor, one line each.
 fn dead_links(folder: &Path) -> Result<Vec<String>> {
     let mut dead = Vec::new();
     for path in project::files_below(folder)? {

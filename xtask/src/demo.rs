@@ -1,5 +1,5 @@
-//! `cargo xtask demo`: set-up, build, then the coupled example in its three modes, then once more with its
-//! memory watched, and on ranks that come and go.
+//! `cargo xtask demo`: set-up, build, then the coupled example in its three modes, then once more
+//! under the memory profiler, and on a changing number of ranks.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Memory of the coupled program while ranks lend their cores: a page and a picture.
+/// Runs the coupled program under the memory profiler while ranks lend their cores: a page and a
+/// picture.
 fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Result<()> {
     let traces = options.out.join("memory");
     if traces.exists() {
@@ -99,7 +100,8 @@ fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Re
     run::shown(&mut report, LIMIT)
 }
 
-/// A launch of so many ranks, each on a core, whose memory is watched; the program comes next.
+/// Returns a launch of this many ranks under the memory profiler, each on a core; the program
+/// follows.
 fn under_memprof(profiler: &Path, words: &[&str], traces: &Path, ranks: usize) -> Result<Command> {
     let launch = Launcher::find()?.command(ranks, BindTo::Core);
     let mut run = Command::new(profiler);
@@ -111,8 +113,8 @@ fn under_memprof(profiler: &Path, words: &[&str], traces: &Path, ranks: usize) -
     Ok(run)
 }
 
-/// The coupled program on ranks that come and go: of those that are launched first, and then of others that are started
-/// and end. A picture of their lives and their memory.
+/// Runs the coupled program on a changing number of ranks: first on launched ranks only, then with
+/// started ranks that end again. Draws a picture of their lifetimes and their memory.
 fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Result<()> {
     const LAUNCHED: usize = 4;
     // At each fifth of the steps.
@@ -144,7 +146,7 @@ fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Res
         .arg(file("elastic.plan"))
         .arg("--output")
         .arg(file("elastic.json"));
-    // More ranks than cores: those that wait let others work.
+    // More ranks than cores: waiting ranks yield to others.
     run.env("OMPI_MCA_mpi_yield_when_idle", "1").env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     run.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "16");
     run.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: hostile input, found by coverage, for whatever reads input from outside.
+//! `cargo xtask fuzz`: hostile input, found by coverage, for all code that reads outside input.
 //!
-//! The engine is libFuzzer, built from source; the stable compiler instruments the code by itself,
-//! so neither a nightly toolchain nor `cargo fuzz` is needed.
+//! The engine is libFuzzer, built from source; the stable compiler itself instruments the code, so
+//! neither a nightly toolchain nor `cargo fuzz` is needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,18 +23,18 @@ const INSTRUMENTATION: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-check
 /// The source that lists the targets.
 const TARGETS: &str = "tests/fuzz/src/targets/mod.rs";
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
-/// For the seeds, and for the engine to come to its end.
+/// Time for the seeds, and for the engine to finish.
 const MARGIN: Duration = Duration::from_secs(90);
-/// An input that takes so long is a finding.
+/// An input that takes this long is a finding.
 const INPUT_SECONDS: u32 = 20;
 const MOST_MEGABYTES: u32 = 512;
-/// Given to each target by `cargo xtask test --filter fuzz`, and with `--full`.
+/// Seconds for each target in `cargo xtask test --filter fuzz`, and with `--full`.
 const SECONDS_IN_TEST: u64 = 10;
 const SECONDS_IN_LONG_TEST: u64 = 60;
 
 #[derive(Args)]
 pub struct Options {
-    /// The target; all of them in turn without.
+    /// The target; without one, all of them in turn.
     target: Option<String>,
     /// Time for each target.
     #[arg(long, value_name = "N", default_value_t = 60)]
@@ -42,10 +42,10 @@ pub struct Options {
     /// The engine's seed: with equal seeds and an empty corpus, equal inputs in equal order.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u32,
-    /// Begin from the seeds alone, not from inputs that earlier runs have found worth keeping.
+    /// Start from the seeds alone, not from inputs that earlier runs have kept.
     #[arg(long)]
     fresh: bool,
-    /// Name the targets and stop.
+    /// List the targets and stop.
     #[arg(long)]
     list: bool,
 }
@@ -88,7 +88,8 @@ fn check(name: &str, known: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns names and descriptions of the targets in the text of their source: nothing has to be built to know them.
+/// Returns names and descriptions of the targets from the text of their source: nothing needs to be
+/// built.
 fn named(source: &str) -> Result<Vec<(String, String)>> {
     let fields = |field: &str| {
         let begin = format!("        {field}: \"");
@@ -106,7 +107,7 @@ fn named(source: &str) -> Result<Vec<(String, String)>> {
     Ok(names.into_iter().zip(abouts).collect())
 }
 
-/// All targets for a short time each, from the seeds alone. The second value is the report.
+/// Runs all targets for a short time each, from the seeds alone. The second value is the report.
 pub fn test(log: &Path, long: bool) -> Result<(Tally, String)> {
     let built = build(&mut |command| {
         let finished = run::logged(command, log, BUILD_LIMIT)?;
@@ -124,16 +125,16 @@ pub fn test(log: &Path, long: bool) -> Result<(Tally, String)> {
     Ok((tally, report))
 }
 
-/// The engine's place, and the folder of its files.
+/// The engine, and the folder of its files.
 struct Built {
     engine: PathBuf,
     folder: PathBuf,
 }
 
-/// Builds the engine in a folder of its own: the flags would make cargo compile everything again.
+/// Builds the engine in a separate folder: with its flags cargo would compile everything again.
 fn build(carry_out: &mut dyn FnMut(&mut Command) -> Result<()>) -> Result<Built> {
     let folder = project::target()?.join("fuzz");
-    // Named even where it is this machine: build scripts and macros are then not instrumented.
+    // Named explicitly even for this machine: build scripts and macros are then not instrumented.
     let triple = project::triple()?;
     let mut cargo = project::cargo()?;
     cargo.args(["build", "--profile", "fuzz", "--package", "quo-fuzz", "--target", &triple]);
@@ -171,7 +172,7 @@ impl Drive {
     fn run(&self, built: &Built, target: &Target) -> Result<Verdict> {
         let place = |kind: &str| built.folder.join(kind).join(&target.name);
         let (corpus, seeds) = (place("corpus"), place("seeds"));
-        // What the engine keeps when it begins anew is of no use to the next run.
+        // What the engine keeps in a fresh run is of no use to the next run.
         let corpus = if self.fresh { place("fresh") } else { corpus };
         let findings = place("findings");
         for outdated in [&seeds, &findings].into_iter().chain(self.fresh.then_some(&corpus)) {
@@ -234,7 +235,7 @@ impl Verdict {
     }
 }
 
-/// Returns the error, with the input behind it and the way to see it again.
+/// Returns the error, with the input that caused it and the command to reproduce it.
 fn failure(finished: &run::Finished, name: &str, findings: &Path) -> Option<String> {
     if finished.ending.is_success() && edges(&finished.output).is_some_and(|edges| edges > 0) {
         return None;
@@ -255,7 +256,7 @@ fn failure(finished: &run::Finished, name: &str, findings: &Path) -> Option<Stri
     Some(text)
 }
 
-/// Runs and covered edges, from the engine's last status line.
+/// Returns runs and covered edges, from the engine's last status line.
 fn progress(output: &str) -> String {
     let covered = |mark: &str| {
         let line = output.lines().rfind(|line| line.starts_with('#') && line.contains(mark));
@@ -266,13 +267,13 @@ fn progress(output: &str) -> String {
     format!("{runs} runs, {} to {} edges", covered("INITED"), covered("cov: "))
 }
 
-/// The last number after `cov:`. Without instrumentation there is none.
+/// Returns the last number after `cov:`. There is none without instrumentation.
 fn edges(output: &str) -> Option<u64> {
     let (_, after) = output.rsplit_once(" cov: ")?;
     after.split_whitespace().next()?.parse().ok()
 }
 
-/// A folder in memory for the files that inputs become. Gone afterwards, also after a crash.
+/// A folder in memory for the files that inputs become, removed afterwards, also after a crash.
 struct Scratch {
     folder: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! The headers must compile alone, twice in a row, as every C and C++ that users have, without a
-//! single warning.
+//! Checks that each header compiles alone and when included twice, as every C and C++ version that
+//! users have, without a single warning.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ struct Dialect {
     compiler: &'static str,
     language: &'static str,
     standard: &'static str,
-    /// Beside [`WARNINGS`].
+    /// Warnings in addition to [`WARNINGS`].
     warnings: &'static [&'static str],
 }
 
@@ -48,8 +48,8 @@ const FOR_CXX: &[Dialect] = &[
 
 const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
-/// Compiles each header in each language; the error holds every complaint. The compilers that are
-/// not there come back.
+/// Compiles each header in each language; the error has all compiler output. Returns the missing
+/// compilers.
 pub fn check() -> Result<Vec<&'static str>> {
     let root = project::root();
     let mut headers = headers_in(&root.join("bindings-c/include"))?;
@@ -57,7 +57,7 @@ pub fn check() -> Result<Vec<&'static str>> {
     let mpi = mpi_include_flags()?;
     let (mut complaints, mut absent) = (String::new(), Vec::new());
     for header in &headers {
-        // A header for C++ alone says so by its name.
+        // A header for C++ alone is named so.
         let is_cxx = header.extension().is_some_and(|end| end == "hpp");
         for dialect in if is_cxx { FOR_CXX } else { FOR_C } {
             if project::find_program(dialect.compiler).is_some() {
@@ -84,7 +84,7 @@ fn headers_in(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(headers)
 }
 
-/// Returns the folder of mpi.h as a system folder: its own warnings are not ours.
+/// Returns flags that make the folder of mpi.h a system folder, to ignore its own warnings.
 fn mpi_include_flags() -> Result<Vec<String>> {
     let line = run::captured(Command::new(quo_tests::mpicc()).arg("-show"))?;
     let folders = line.split_whitespace().filter_map(|word| word.strip_prefix("-I"));

@@ -1,4 +1,4 @@
-//! `cargo xtask hosts`: several hosts on this machine, to try things on.
+//! `cargo xtask hosts`: several hosts on this machine, for experiments.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,7 +24,7 @@ use crate::project;
   cargo xtask hosts cut 2; cargo xtask hosts restore 2; cargo xtask hosts kill 0
   cargo xtask hosts down")]
 pub struct Options {
-    /// Name of the set of hosts, when there are several.
+    /// Name of the set of hosts, if there are several.
     #[arg(long, global = true, default_value = "developer", value_name = "NAME")]
     set: String,
     #[command(subcommand)]
@@ -33,7 +33,7 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Make N hosts that stay until they are taken down; those of before go.
+    /// Create N hosts that stay until they are taken down; earlier ones are taken down first.
     Up {
         /// Number of hosts.
         #[arg(value_name = "N")]
@@ -55,20 +55,20 @@ enum Action {
     },
     /// Cut a host's link.
     Cut {
-        /// Its number.
+        /// Number of the host.
         host: usize,
     },
-    /// Restore it.
+    /// Restore a host's link.
     Restore {
-        /// Its number.
+        /// Number of the host.
         host: usize,
     },
-    /// Kill a host and all that runs on it.
+    /// Kill a host and everything that runs on it.
     Kill {
-        /// Its number.
+        /// Number of the host.
         host: usize,
     },
-    /// Show the hosts and their leftovers; without a set of this name, the sets there are.
+    /// Show the hosts and what is left on them; without a set of this name, list the existing sets.
     List,
     /// Take the hosts down.
     Down,
@@ -79,13 +79,13 @@ struct Run {
     /// The host to run the command on.
     #[arg(long, value_name = "I", default_value_t = 0, conflicts_with = "ranks")]
     host: usize,
-    /// Run so many ranks of an MPI program.
+    /// Run this many ranks of an MPI program.
     #[arg(long, value_name = "N")]
     ranks: Option<usize>,
-    /// The hosts to run them on, in turn; all when not given.
+    /// Hosts to run the ranks on, in turn; all by default.
     #[arg(long, value_name = "I,J", value_delimiter = ',', requires = "ranks")]
     hosts: Vec<usize>,
-    /// End the ranks after so long.
+    /// End the ranks after this time.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "ranks")]
     limit: u64,
     /// A variable for the ranks.
@@ -139,7 +139,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// The set, which has such a host.
+/// Returns the set, after checking that it has such a host.
 fn chosen(set: &str, host: usize) -> Result<Hosts> {
     let hosts = Hosts::open(set)?;
     check(&hosts, host)?;
@@ -178,7 +178,7 @@ fn list(set: &str) -> Result<()> {
 
 fn single(hosts: &Hosts, run: &Run) -> Result<()> {
     check(hosts, run.host)?;
-    // In the folder we are in, if the host sees it.
+    // In the current folder, if the host sees it.
     let mut command = hosts.command(run.host, "sh");
     command.args(["-c", "cd \"$1\" 2> /dev/null; shift; exec \"$@\"", "sh"]);
     command.arg(std::env::current_dir()?).args(&run.command);
@@ -223,7 +223,7 @@ fn launch(hosts: &Hosts, ranks: usize, run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// As many ranks on each host as on the others, the first ones have the rest.
+/// Spreads ranks evenly over hosts; the first hosts get the rest.
 fn shared(ranks: usize, hosts: &[usize]) -> Vec<(usize, usize)> {
     let (each, rest) = (ranks / hosts.len(), ranks % hosts.len());
     let counts = hosts.iter().enumerate();

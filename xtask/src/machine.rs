@@ -13,21 +13,22 @@ use quo_machine::{Accelerator, Ending, Machine, Shape, Task};
 
 use crate::project;
 
-/// For MPI programs: more ranks than the host has cores must not spin, and who is root in a machine
-/// that is thrown away is of no concern.
+/// Variables for MPI programs: more ranks than the host has cores must not spin, and running as
+/// root is harmless in a disposable machine.
 const VARIABLES: &[(&str, &str)] = &[
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
-/// The command runs in the same working folder with the same environment, as the same user, and finds the programs of
-/// the debug build first. It sees the host's files; its own are kept in memory and gone at its end, but for the folder
-/// given by --results. Its output and exit status become ours (128 + N when signal N ended it); there is no input and
-/// no network. Needs QEMU and no rights.
+/// The command runs in the same working folder with the same environment, as the same user, and
+/// finds the programs of the debug build first. It sees the host's files; its own changes are kept
+/// in memory and lost at its end, except in the folder given by --results. Its output and exit
+/// status are passed on (128 + N when signal N ended it); there is no input and no network. Needs
+/// QEMU and no privileges.
 #[derive(Args)]
 pub struct Options {
-    /// A shape in tests/machine/shapes, such as smt or four-numa-nodes, or a file of one's own.
+    /// A shape in tests/machine/shapes, such as smt or four-numa-nodes, or the path of a file.
     #[arg(long, value_name = "NAME|FILE", default_value = "two-packages")]
     shape: String,
     /// auto, kvm or tcg; otherwise the value of QUO_MACHINE_ACCELERATOR, otherwise KVM where it
@@ -45,7 +46,7 @@ pub struct Options {
     command: Vec<OsString>,
 }
 
-/// Returns the folder of kernel and first files.
+/// Returns the folder of kernel and initial files.
 pub fn cache() -> Result<PathBuf> {
     Ok(project::base()?.join("machine"))
 }
@@ -82,7 +83,7 @@ fn run_command(options: &Options) -> Result<Ending> {
     machine.run_until(&task, &mut stdout, &mut stderr, Some(signals.as_fd()))
 }
 
-/// Blocks the signals that would end us, which have to end the machine first.
+/// Blocks the signals that would end this process, which must end the machine first.
 fn stop_signals() -> Result<SignalFd> {
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
     signals.thread_block()?;

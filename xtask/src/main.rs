@@ -2,7 +2,7 @@
 //!
 //! floors: output < run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < mutants < bench <
 //!     book < demo < wheel < install < dist < uninstall < test < fresh
-// Its macros are those of all modules below.
+// Its macros are used by all modules below.
 #[macro_use]
 mod output;
 
@@ -52,29 +52,30 @@ enum Command {
     Setup,
     /// Set up, then run a coupled program three ways and show the work of each core.
     Demo(demo::Options),
-    /// Set up, then run every check and every test.
+    /// Set up, then run all checks and tests of the gate, or with --full all of them.
     Test(test::Options),
-    /// Measure every operation beside the kernel's own cost and beside a reference library.
+    /// Measure every operation, compared with the kernel's own cost and with a reference library.
     Bench(bench::Options),
-    /// Make a site of all pages, with a search.
+    /// Build a searchable site of all pages.
     Book(book::Options),
     /// Run a command, or a part of the tests for each system of the table, on a bare Debian in a folder (root).
     Fresh(fresh::Options),
-    /// Hostile input, found by coverage, for whatever reads files, text and segments.
+    /// Fuzz everything that reads files, text and segments, guided by coverage.
     Fuzz(fuzz::Options),
     /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
     Machine(machine::Options),
-    /// The MPIs to build for and test with: which are here, their capabilities, how to get them.
+    /// List the MPIs to build for and test with, their capabilities and how to get them.
     Mpi(mpi::Options),
-    /// Small faults put into the sources, each of which a test has to notice.
+    /// Put small faults into the sources, each of which a test must notice.
     Mutants(mutants::Options),
-    /// Several hosts on this machine, to run ranks on.
+    /// Run several hosts on this machine, with ranks on them.
     Hosts(hosts::Options),
-    /// Make the Python package a file that pip installs.
+    /// Build the Python package as a wheel for pip.
     Wheel(wheel::Options),
     /// Pack the source with all crates for sites without a network, and a static memprof.
     Release(dist::Options),
-    /// Build optimised and install the library for C, C++, Fortran and Python, quo-info, quo-elastic, quo-run and memprof.
+    /// Build optimised and install the library for C, C++, Fortran and Python, quo-info,
+    /// quo-elastic, quo-run and memprof.
     Install(install::Options),
     /// Remove the installed files, and nothing else.
     Uninstall(uninstall::Options),
@@ -82,7 +83,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Set-up brings what a build needs, so it goes without; the list is about all of them; a bare system has its own.
+    // Set-up installs what a build needs, so it runs without an MPI; the list covers all MPIs; a
+    // bare system has its own.
     let needs_mpi =
         !matches!(arguments.command, Command::Setup | Command::Mpi(_) | Command::Fresh(_));
     if needs_mpi && let Err(error) = mpi::enter(arguments.mpi.as_deref()) {

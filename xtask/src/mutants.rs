@@ -1,7 +1,8 @@
-//! `cargo xtask mutants`: small faults put into the sources one at a time, each of which a test has to notice.
+//! `cargo xtask mutants`: small faults put into the sources one at a time, each of which a test
+//! must notice.
 //!
-//! cargo-mutants makes the faults in a copy of the checkout. What is changed, by which tests, and which faults
-//! nothing can notice, is data: `tests/mutants.toml`.
+//! cargo-mutants makes the faults in a copy of the checkout. `tests/mutants.toml` lists what is
+//! changed, by which tests the faults must be noticed, and which faults cannot be noticed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,24 +18,24 @@ use crate::{project, run, setup};
 
 const DATA: &str = "tests/mutants.toml";
 const VERSION: &str = "27.1.0";
-/// For the set-up of the tool, a build from source on one slow core.
+/// Limit for building the tool from source on one slow core.
 const INSTALL_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// For a room or its shard.
+/// Limit for a room or its shard.
 const ROOM_LIMIT: Duration = Duration::from_secs(12 * 60 * 60);
-/// Faults of each room that the full suite draws by its seed.
+/// Number of faults that the full suite draws from each room by its seed.
 const DRAWN_IN_TEST: usize = 12;
-/// Of each random test; a fault that only rare cases show needs a test of its own.
+/// Cases of each random test; a fault that shows only in rare cases needs a separate test.
 const RANDOM_CASES: &str = "64";
 const SEED: &str = "QUO_TESTS_SEED";
 
 #[derive(Args)]
 pub struct Options {
-    /// The room; all of them in turn without.
+    /// The room; without one, all of them in turn.
     room: Option<String>,
-    /// Try the part K of N, counted from 0: parts together are the whole.
+    /// Try part K of N, counted from 0: all parts together are the whole.
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
-    /// Name the rooms with their numbers of mutants and stop.
+    /// List the rooms with their numbers of mutants and stop.
     #[arg(long)]
     list: bool,
 }
@@ -89,7 +90,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A few mutants of each room, drawn by the seed of the suite. The second value is the report.
+/// Tries a few mutants of each room, drawn by the seed of the suite. The second value is the
+/// report.
 pub fn test() -> Result<(Tally, String)> {
     let plan = Plan::of_checkout()?;
     let tool = Tool::fetch()?;
@@ -115,7 +117,7 @@ struct Plan {
     unnoticed: Vec<Unnoticed>,
 }
 
-/// Sources and the tests that watch them.
+/// Sources and the tests that check them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Room {
@@ -127,12 +129,12 @@ struct Room {
     tests: Vec<String>,
 }
 
-/// Mutants that no test can notice, or none at a price worth paying.
+/// Mutants that no test can notice, or none at an acceptable cost.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unnoticed {
     room: String,
-    /// The file and what is changed, as cargo-mutants says it, without line and column.
+    /// File and change, in cargo-mutants' words, without line and column.
     mutants: Vec<String>,
     reason: String,
 }
@@ -153,7 +155,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The room of this name, or all.
+    /// Returns the room of this name, or all.
     fn rooms(&self, name: Option<&str>) -> Result<Vec<&Room>> {
         let rooms: Vec<&Room> =
             self.room.iter().filter(|room| name.is_none_or(|name| room.name == name)).collect();
@@ -168,7 +170,7 @@ impl Plan {
         Ok(rooms)
     }
 
-    /// Compares what stayed unnoticed with what is listed.
+    /// Compares the unnoticed mutants with the listed ones.
     fn judge(&self, room: &Room, outcome: &Outcome) -> Verdict {
         let of_room = self.unnoticed.iter().filter(|entry| entry.room == room.name);
         let listed: Vec<&str> = of_room.flat_map(|it| &it.mutants).map(String::as_str).collect();
@@ -188,7 +190,7 @@ impl Plan {
     }
 }
 
-/// `file:line:column: change` without line and column, which other changes move.
+/// Returns `file:line:column: change` without line and column, which other changes move.
 fn without_place(mutant: &str) -> String {
     let mut parts = mutant.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -197,14 +199,14 @@ fn without_place(mutant: &str) -> String {
     }
 }
 
-/// cargo-mutants, and the folder of its builds and words.
+/// cargo-mutants, and the folder of its builds and output.
 struct Tool {
     program: PathBuf,
     folder: PathBuf,
 }
 
 impl Tool {
-    /// Builds the tool from its source where it is not here yet.
+    /// Builds the tool from its source if it is not here yet.
     fn fetch() -> Result<Tool> {
         let folder = project::base()?.join("mutants");
         let place = folder.join(format!("cargo-mutants-{VERSION}"));
@@ -243,7 +245,7 @@ impl Tool {
         let words = self.folder.join(&room.name);
         fs::create_dir_all(&words).with_context(|| format!("creating {}", words.display()))?;
         let mut command = self.command(room);
-        // The registry's packages are built once, and long tests are worth some optimising.
+        // The registry's packages are built once, and long tests justify some optimisation.
         command.env("CARGO_TARGET_DIR", self.folder.join("build")).env("CARGO_INCREMENTAL", "1");
         command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
         command.env("PROPTEST_CASES", RANDOM_CASES);
@@ -261,7 +263,7 @@ impl Tool {
                 fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
             Ok::<_, anyhow::Error>(text?.lines().map(str::to_owned).collect::<Vec<_>>())
         };
-        // 0: all caught, 2: some missed, 3: some ended by time; anything else says nothing about tests.
+        // 0: all caught, 2: some missed, 3: some timed out; anything else says nothing about tests.
         let code = match &finished.ending {
             run::Ending::Exited(status) => status.code(),
             run::Ending::OutOfTime(_) => None,
@@ -272,7 +274,7 @@ impl Tool {
     }
 }
 
-/// What became of the mutants of a room.
+/// Outcomes of the mutants of a room.
 #[derive(Debug, Default)]
 struct Outcome {
     caught: usize,
@@ -280,7 +282,7 @@ struct Outcome {
     is_whole: bool,
 }
 
-/// Judgement of a room.
+/// Verdict on a room.
 #[derive(Debug)]
 struct Verdict {
     room: String,

@@ -1,25 +1,25 @@
-//! Output of the commands. A reader that has seen enough, such as `head`, is no error: the command goes on to its end and
-//! prints no more.
+//! Output of the commands. A reader that closes the pipe early, such as `head`, is no error: the
+//! command runs to its end and prints no more.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
-/// Takes the place of the standard library's macro, which panics where nobody reads.
+/// Replaces the standard library's macro, which panics without a reader.
 macro_rules! println {
     ($($part:tt)*) => { $crate::output::line(&mut std::io::stdout().lock(), format_args!($($part)*)) };
 }
 
-/// Takes the place of the standard library's macro, which panics where nobody reads.
+/// Replaces the standard library's macro, which panics without a reader.
 macro_rules! print {
     ($($part:tt)*) => { $crate::output::text(&mut std::io::stdout().lock(), format_args!($($part)*)) };
 }
 
-/// Takes the place of the standard library's macro, which panics where nobody reads.
+/// Replaces the standard library's macro, which panics without a reader.
 macro_rules! eprintln {
     ($($part:tt)*) => { $crate::output::line(&mut std::io::stderr().lock(), format_args!($($part)*)) };
 }
 
-/// Takes the place of the standard library's macro, which panics where nobody reads.
+/// Replaces the standard library's macro, which panics without a reader.
 macro_rules! eprint {
     ($($part:tt)*) => { $crate::output::text(&mut std::io::stderr().lock(), format_args!($($part)*)) };
 }
@@ -34,7 +34,7 @@ pub fn text(out: &mut dyn Write, text: Arguments<'_>) {
     judge(out.write_fmt(text));
 }
 
-/// A full disk ends the command; a reader that has gone does not.
+/// Ends the command on a full disk, but not on a closed pipe.
 fn judge(written: io::Result<()>) {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -48,7 +48,7 @@ fn judge(written: io::Result<()>) {
 mod tests {
     use super::*;
 
-    /// Every write to it fails with this kind.
+    /// A writer whose every write fails with this kind.
     struct Failing(ErrorKind);
 
     impl Write for Failing {

@@ -1,4 +1,4 @@
-//! Paths of the project: the checkout, its build folder, and commands that know both.
+//! Paths of the project: the checkout, its build folder, and commands that use both.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::run;
 
-/// The checkout this xtask was built from.
+/// Returns the checkout this xtask was built from.
 pub fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
 }
 
-/// The variables by which a command that was started with another MPI (`crate::mpi`) knows it, and
+/// Variables by which a command that was started with another MPI (`crate::mpi`) knows the MPI, and
 /// the two folders below.
 pub const MPI: &str = "QUO_XTASK_MPI";
 pub const BASE: &str = "QUO_XTASK_BASE";
 pub const BUILD: &str = "QUO_XTASK_BUILD";
 
-/// Cargo's build folder for the MPI in use.
+/// Returns cargo's build folder for the MPI in use.
 pub fn target() -> Result<PathBuf> {
     std::env::var_os(BUILD).map_or_else(base, |folder| Ok(folder.into()))
 }
 
-/// Cargo's usual build folder: the one this executable lies in, wherever the user keeps it. Files
-/// that are the same for every MPI lie here.
+/// Returns cargo's usual build folder: the one that contains this executable, wherever the user
+/// keeps it. Files that are the same for every MPI are here.
 pub fn base() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os(BASE) {
         return Ok(folder.into());
@@ -38,8 +38,8 @@ pub fn base() -> Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-/// Waits until no other command of this kind runs from the build folder. The turn ends with the file's
-/// descriptor, so also with a kill.
+/// Waits until no other command of this kind runs from the build folder. The turn ends with the
+/// file's descriptor, also after a kill.
 pub fn turn(folder: &Path, kind: &str) -> Result<File> {
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let path = folder.join(format!("{kind}.lock"));
@@ -55,22 +55,23 @@ pub fn turn(folder: &Path, kind: &str) -> Result<File> {
     Ok(file)
 }
 
-/// A cargo call at the root of the checkout that fills the same build folder.
+/// Returns a cargo call at the root of the checkout that fills the same build folder.
 pub fn cargo() -> Result<Command> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root()).env("CARGO_TARGET_DIR", target()?).env("CARGO_TERM_COLOR", "never");
     // Cargo describes xtask in the environment of `cargo run`; build scripts would see a change
-    // from one way of starting to the other and compile everything again.
+    // between the ways of starting and compile everything again.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
         command.env_remove(name);
     }
-    // Some environments name this machine, as conda's Rust does: results would lie in a folder of that name.
+    // Some environments name this machine, as conda's Rust does: results would be in a folder of
+    // that name.
     command.env_remove("CARGO_BUILD_TARGET");
     Ok(command)
 }
 
-/// Returns the name of this machine when cargo is told to compile for it.
+/// Returns the target triple of this machine.
 pub fn triple() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let told = run::captured(Command::new(rustc).current_dir(root()).arg("-vV"))?;
@@ -78,7 +79,8 @@ pub fn triple() -> Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
-/// Takes back the linker of another MPI from a cargo call that does not need it. One that the user gave stays.
+/// Removes the linker of another MPI from a cargo call that does not need it. A linker that the
+/// user set stays.
 pub fn without_mpi_linker(command: &mut Command) -> Result<&mut Command> {
     if std::env::var_os(BUILD).is_some() {
         command.env_remove(linker_variable()?);
@@ -86,7 +88,7 @@ pub fn without_mpi_linker(command: &mut Command) -> Result<&mut Command> {
     Ok(command)
 }
 
-/// The variable that gives cargo another linker for this machine.
+/// Returns the variable that gives cargo another linker for this machine.
 pub fn linker_variable() -> Result<String> {
     let triple = triple()?.to_uppercase().replace(['-', '.'], "_");
     Ok(format!("CARGO_TARGET_{triple}_LINKER"))
@@ -106,7 +108,7 @@ pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The full path of a program on `PATH`.
+/// Returns the full path of a program on `PATH`.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let candidate = Path::new(name);
     if candidate.components().count() > 1 {
@@ -116,7 +118,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
-/// Finds a program of administrators, whose folders others may not have on their `PATH`.
+/// Finds an administrator's program, whose folder may not be on a user's `PATH`.
 pub fn find_system_program(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(name));
     find_program(name).or_else(|| folders.into_iter().find(|file| is_executable(file)))

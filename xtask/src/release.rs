@@ -1,5 +1,4 @@
-//! The optimised build that install, demo and bench share, so that none of them compiles again a
-//! part that another has.
+//! The optimised build shared by install, demo and bench, so that no part is compiled twice.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,16 +8,16 @@ use anyhow::{Context, Result};
 
 use crate::{project, run};
 
-/// Far beyond what one slow core takes: a user would rather wait than begin again.
+/// Far more than one slow core needs: a user would rather wait than start again.
 const LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// `quo` is always among the packages, since `--all-features` means those of the packages that are
-/// named: so it is compiled once for all commands. `quo-mpi` is not: its feature needs libclang, and
-/// only Rust programs that use MPI themselves need the feature.
+/// `quo` is always among the packages, since `--all-features` applies to the named packages: so it
+/// is compiled once for all commands. `quo-mpi` is not: its feature needs libclang, and only Rust
+/// programs that use MPI themselves need the feature.
 const ARGUMENTS: &[&str] = &["--all-features", "--package", "quo", "--package", "quo-info"];
 
-/// A `cargo build --release` whose results name no folder of this machine. All optimised builds start
-/// here: other flags would make cargo compile everything again.
+/// Returns a `cargo build --release` whose results name no folder of this machine. All optimised
+/// builds start here: other flags would make cargo compile everything again.
 pub fn cargo() -> Result<Command> {
     let mut cargo = project::cargo()?;
     cargo.args(["build", "--release"]);
@@ -38,8 +37,8 @@ pub fn cargo() -> Result<Command> {
     Ok(cargo)
 }
 
-/// The folders that sources are compiled in, and the names that stand for them: messages of panics
-/// hold the paths of dependencies, which lie below the user's home folder.
+/// Returns the folders in which sources are compiled, and the names that replace them: panic
+/// messages contain the paths of dependencies, which are below the user's home folder.
 fn folders() -> Result<[(PathBuf, &'static str); 4]> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(rustc);
@@ -56,7 +55,7 @@ fn folders() -> Result<[(PathBuf, &'static str); 4]> {
     ])
 }
 
-/// Flags of rustc that put names in the place of folders. Of several that match, the last counts.
+/// Returns flags of rustc that replace folders by names. Of several matches, the last counts.
 fn remappings(folders: &[(PathBuf, &str)]) -> Vec<String> {
     let mut folders: Vec<(&Path, &str)> =
         folders.iter().map(|(folder, name)| (folder.as_path(), *name)).collect();
@@ -67,23 +66,24 @@ fn remappings(folders: &[(PathBuf, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// Builds libquo, `quo`, `quo-info`, `quo-elastic` and `quo-run`, and returns the folder of the results. All MPIs share the
-/// folder: of another one only the thin layer is built, which notices the change.
+/// Builds libquo, `quo`, `quo-info`, `quo-elastic` and `quo-run`, and returns the folder of the
+/// results. All MPIs share the folder: for another MPI only the thin layer is built, which notices
+/// the change.
 pub fn build_library() -> Result<PathBuf> {
     let mut cargo = cargo()?;
-    // The linker that another MPI needs where the crate mpi-sys is: a change of it would make cargo
-    // compile everything again.
+    // The linker for another MPI is needed only with the crate mpi-sys: a change of it would make
+    // cargo compile everything again.
     project::without_mpi_linker(&mut cargo)?;
     build_in(project::base()?, &["quo-c", "quo-elastic", "quo-run", "quo-run-preload"], cargo)
 }
 
 /// Builds `quo`, `quo-info` and other packages, and returns the folder of the results. Each MPI has
-/// its own: the crate mpi-sys does not notice another one.
+/// its own folder: the crate mpi-sys does not notice another MPI.
 pub fn build(packages: &[&str]) -> Result<PathBuf> {
     build_in(project::target()?, packages, cargo()?)
 }
 
-/// With cargo's own progress on the terminal.
+/// Builds with cargo's own progress on the terminal.
 fn build_in(folder: PathBuf, packages: &[&str], mut cargo: Command) -> Result<PathBuf> {
     println!("building {}, optimised", packages.join(" and "));
     let start = Instant::now();
@@ -99,8 +99,9 @@ fn build_in(folder: PathBuf, packages: &[&str], mut cargo: Command) -> Result<Pa
 /// Libraries of the memory profiler that ranks load and programs link.
 const MEMPROF_LIBRARIES: &[&str] = &["memprof-preload", "memprof-api", "memprof-archive"];
 
-/// Builds the memory profiler: its command, which is returned, the object for ranks, libmemprof, and the archive for
-/// static programs. It knows no MPI, so it lies in the folder that all MPIs share.
+/// Builds the memory profiler: its command, which is returned, the object for ranks, libmemprof,
+/// and the archive for static programs. It depends on no MPI, so it is in the folder that all MPIs
+/// share.
 pub fn build_memprof() -> Result<PathBuf> {
     let packages = [&["memprof"], MEMPROF_LIBRARIES].concat();
     Ok(build_optimised(&packages)?.join("memprof"))

@@ -1,4 +1,4 @@
-//! House rules that no compiler checks. Each finding is one line: place, then the way to mend it.
+//! House rules that no compiler checks. Each finding is one line: the place, then how to fix it.
 
 mod dependencies;
 mod figures;
@@ -18,8 +18,8 @@ use anyhow::{Context, Result};
 
 use crate::{project, run};
 
-/// The only files that may allow `unsafe`: where the project meets the kernel, shared memory, C and
-/// MPI. The workspace denies it everywhere else.
+/// The only files that may allow `unsafe`: at the boundary to the kernel, shared memory, C and MPI.
+/// The workspace denies it everywhere else.
 const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/barriers.rs",
     "bindings-c/src/collective.rs",
@@ -176,13 +176,13 @@ const UNSAFE_FILES: &[&str] = &[
     "tools/coupled-demo/src/launch.rs",
 ];
 
-/// A public header is a manual in one piece; it may be as long as it needs.
+/// Public headers are complete manuals and have no limit on their length.
 const MANUALS: &str = "bindings-c/include/";
 
 const LONGEST_FILE: usize = 700;
 const LONG_FILE: usize = 600;
 
-/// Words that mean unfinished work. Split, so that this file does not find itself.
+/// Words that mark unfinished work. Split, so that this file does not match itself.
 const UNFINISHED: &[&str] = &[
     concat!("to", "do!"),
     concat!("un", "implemented!"),
@@ -197,7 +197,7 @@ const SLEEPS: &[&str] = &[
     concat!(" sl", "eep("),
 ];
 
-/// Beginning of the line above a sleep when time must pass, as before a kill at a random moment.
+/// Beginning of the line above a sleep that is necessary, as before a kill at a random moment.
 const SLEEP_REASON: &str = "// Sleeps:";
 
 /// Findings of the rules.
@@ -207,7 +207,7 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
-/// Names the files of the checkout that git tracks or would add, with a NUL behind each.
+/// Lists the files of the checkout that git tracks or would add, each followed by a NUL.
 fn listed(root: &Path) -> Result<String> {
     run::captured(Command::new("git").current_dir(root).args([
         "ls-files",
@@ -218,7 +218,7 @@ fn listed(root: &Path) -> Result<String> {
     ]))
 }
 
-/// Writes the index of suites anew and returns its path.
+/// Writes the index of suites and returns its path.
 pub fn write_index() -> Result<PathBuf> {
     let root = project::root();
     let listed = listed(root)?;
@@ -241,7 +241,8 @@ pub fn check() -> Result<Findings> {
     let mut tests = BTreeSet::new();
     let mut promises = BTreeMap::new();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
-        // Pictures and other bytes have no lines; a deleted file is listed until it is staged.
+        // Pictures and other binary files have no lines; a deleted file is listed until it is
+        // staged.
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             check_file(name, &text, &mut findings);
             if name.ends_with(".rs") {
@@ -322,7 +323,7 @@ fn is_test_file(name: &str) -> bool {
 }
 
 fn may_be_unsafe(name: &str) -> bool {
-    // This file names the attribute it looks for.
+    // This file contains the attribute it looks for.
     name == "xtask/src/rules.rs" || UNSAFE_FILES.contains(&name)
 }
 
@@ -335,7 +336,7 @@ fn check_paths(name: &str, text: &str, findings: &mut Findings) {
     }
 }
 
-/// A listed file that no longer needs `unsafe` leaves the list.
+/// Reports a listed file that no longer needs `unsafe`.
 fn check_unsafe_list(root: &Path, findings: &mut Findings) {
     for name in UNSAFE_FILES {
         let text = fs::read_to_string(root.join(name)).unwrap_or_default();
@@ -347,7 +348,8 @@ fn check_unsafe_list(root: &Path, findings: &mut Findings) {
     }
 }
 
-/// A package that forgets `[lints] workspace = true` would escape every lint of the workspace.
+/// Checks for packages without `[lints] workspace = true`, which would escape every lint of the
+/// workspace.
 fn check_lints_apply(root: &Path, findings: &mut Findings) {
     let workspace = fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
     let members = workspace.lines().find_map(|line| line.trim().strip_prefix("members = ["));

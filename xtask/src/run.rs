@@ -1,4 +1,4 @@
-//! Runs one command with a time bound. When time is up, nothing it started stays behind.
+//! Runs one command with a time limit. When time is up, no process that it started is left.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -10,12 +10,12 @@ use anyhow::{Context, Result, bail};
 use quo_tests::ends_within;
 use rustix::process::{Pid, Signal, WaitOptions};
 
-/// Interval at which orphans are collected.
+/// Interval at which orphans are reaped.
 const ROUND: Duration = Duration::from_millis(100);
-/// Time that a killed process may take to end.
+/// Time within which a killed process must end.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
-/// End of a command.
+/// How a command ended.
 #[derive(Debug)]
 pub enum Ending {
     Exited(ExitStatus),
@@ -37,7 +37,7 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// A finished command and all it wrote.
+/// A finished command and its output.
 pub struct Finished {
     pub ending: Ending,
     pub output: String,
@@ -65,7 +65,7 @@ pub fn shown(command: &mut Command, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// The output of a short command that must succeed; its complaint goes into the error.
+/// Returns the output of a short command that must succeed; the error has its standard error.
 pub fn captured(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output =
@@ -77,8 +77,8 @@ pub fn captured(command: &mut Command) -> Result<String> {
 }
 
 fn bounded(command: &mut Command, limit: Duration) -> Result<Ending> {
-    // Orphans of the command become our children, so that running out of time can end them too.
-    // They share our process group: an interrupt from the terminal reaches them without our help.
+    // Orphans of the command become children of this process, so that a timeout can end them too.
+    // They share this process group: an interrupt from the terminal reaches them directly.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let name = command.get_program().to_string_lossy().into_owned();
     let child = command.spawn().with_context(|| format!("starting {name}"))?;
@@ -97,9 +97,9 @@ fn bounded(command: &mut Command, limit: Duration) -> Result<Ending> {
     Ok(Ending::OutOfTime(limit))
 }
 
-/// Collects ended processes; the status of the command when it is among them. Orphans that nobody
-/// collects stay in the process table, and a process namespace does not end before its last process
-/// has been collected.
+/// Reaps ended processes; returns the status of the command if it is among them. Orphans that are
+/// not reaped stay in the process table, and a process namespace does not end before its last
+/// process has been reaped.
 fn collect(command: Pid) -> Result<Option<ExitStatus>> {
     while let Some((pid, status)) = rustix::process::wait(WaitOptions::NOHANG)? {
         if pid == command {
@@ -109,14 +109,14 @@ fn collect(command: Pid) -> Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// Collects orphans that ended together with the command.
+/// Reaps orphans that ended together with the command.
 fn forget_dead_orphans() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }
 
-/// Ends every process below this one and sees each of them go. A process that is being born while we
-/// look is caught by the next round; rounds and waits are bounded so that an unkillable process
-/// cannot hold us.
+/// Ends every process below this one and waits for each. A process that is started during the
+/// search is caught in the next round; rounds and waits are bounded so that an unkillable process
+/// cannot block this one.
 fn end_all_descendants() {
     for _ in 0..10 {
         let living = descendants(rustix::process::getpid());
@@ -149,8 +149,8 @@ fn descendants(ancestor: Pid) -> Vec<Pid> {
     found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
 }
 
-/// The parent of a process that has not ended yet. The name field may hold spaces and brackets, so
-/// the fields are counted from the last bracket.
+/// Returns the parent of a process that has not ended yet. The name field may contain spaces and
+/// parentheses, so the fields are counted from the last parenthesis.
 fn living_parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;

@@ -27,8 +27,8 @@ impl Tally {
         Tally { passed: usize::from(passed), failed: usize::from(!passed), skipped: 0 }
     }
 
-    /// The sum of all `test result:` lines. Output without any (a crash, a build error) from a
-    /// program that failed counts as one failure, so that no failure is lost from the sum.
+    /// Returns the sum of all `test result:` lines. A failed program without any such line (a
+    /// crash, a build error) counts as one failure, so that no failure is lost.
     pub fn of_output(output: &str, succeeded: bool) -> Self {
         let mut tally = Tally::default();
         for line in output.lines().filter_map(|line| line.trim().strip_prefix("test result: ")) {
@@ -48,13 +48,13 @@ impl Tally {
     }
 }
 
-/// Counts tests that passed since they found that they cannot be made here, and said so: the usual runner has no other
-/// word for it. Their output is there with `--show-output`.
+/// Counts tests that passed after reporting that they cannot run here: the standard runner has no
+/// other way to express it. Their output is there with `--show-output`.
 fn said_to_be_skipped(output: &str) -> usize {
     reasons_said(output).len()
 }
 
-/// The first reason of each of these tests.
+/// Returns the first reason of each of these tests.
 fn reasons_said(output: &str) -> Vec<&str> {
     let (mut is_of_success, mut is_counted, mut reasons) = (false, false, Vec::new());
     for line in output.lines() {
@@ -73,7 +73,7 @@ fn reasons_said(output: &str) -> Vec<&str> {
     reasons
 }
 
-/// Counts skipped tests by the reason that they gave.
+/// Counts skipped tests by the given reason.
 pub fn reasons_for_skips(output: &str) -> BTreeMap<String, usize> {
     let lines = output.lines().filter_map(|line| line.trim().strip_prefix("test "));
     let of_our_runner = lines.filter_map(|line| Some(line.split_once(" ... ignored")?.1));
@@ -88,7 +88,7 @@ pub fn reasons_for_skips(output: &str) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Names the tests that failed.
+/// Returns the names of the failed tests.
 pub fn failed_tests(output: &str) -> Vec<String> {
     let lines = output.lines().filter_map(|line| line.trim().strip_prefix("test "));
     let mut names: Vec<String> =
@@ -98,7 +98,8 @@ pub fn failed_tests(output: &str) -> Vec<String> {
     names
 }
 
-/// Finds the words of a failed test: in the section that the usual runner gives it, or behind the verdict of ours.
+/// Returns the output of a failed test: from its section by the standard runner, or after the
+/// verdict by this project's runner.
 pub fn words_of<'a>(output: &'a str, test: &str) -> &'a str {
     let section = format!("---- {test} stdout ----\n");
     let behind = |mark: &str| output.split_once(mark).map(|(_, rest)| rest);

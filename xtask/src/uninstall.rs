@@ -16,10 +16,10 @@ pub struct Options {
     /// Folder of the installation.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Remove also the installed files that were changed since.
+    /// Also remove installed files that were changed since.
     #[arg(long)]
     purge: bool,
-    /// Name the files that would be removed, and change nothing.
+    /// List the files that would be removed, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -53,11 +53,11 @@ pub fn run(options: &Options) -> Result<()> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     removed: Vec<String>,
-    /// Files that are not as they were installed, and stay.
+    /// Files that were changed since the installation, and stay.
     changed: Vec<String>,
-    /// Paths that are no files any more.
+    /// Paths that are no longer files.
     replaced: Vec<String>,
-    /// Our folders that others put files into.
+    /// Installed folders into which other software put files.
     used: Vec<String>,
 }
 
@@ -98,14 +98,14 @@ fn remove(folder: &Path, purge: bool, dry: bool) -> Result<Outcome> {
     }
     remove_empty_folders(folder, &mut manifest.folders)?;
     if !manifest.entries.is_empty() {
-        // What stays can still be purged.
+        // Remaining files can still be purged.
         prefix.write_manifest(&manifest)?;
     }
     outcome.used = used(folder, &manifest, &outcome);
     Ok(outcome)
 }
 
-/// Folders that stay because others put files straight into them.
+/// Returns folders that stay because other software put files directly into them.
 fn used(prefix: &Path, manifest: &Manifest, outcome: &Outcome) -> Vec<String> {
     let mut known: BTreeSet<PathBuf> = BTreeSet::from([prefix.join(manifest::PLACE)]);
     let told = manifest.entries.keys().chain(&outcome.replaced).chain(&manifest.folders);

@@ -37,14 +37,15 @@ fn demo_ends_with_pictures_and_a_page_of_memory() -> Result<()> {
     Ok(())
 }
 
-/// References of a page to files outside of itself.
+/// Returns references of a page to external files.
 fn links(page: &str) -> Vec<&str> {
     let values = ["href=\"", "src=\""].into_iter().flat_map(|name| page.split(name).skip(1));
     let values = values.filter_map(|rest| Some(rest.split_once('"')?.0));
     values.filter(|value| !value.starts_with('#') && !value.starts_with("data:")).collect()
 }
 
-/// It needs nothing beside it, and has the memory of the components over time: of the job, and of each rank.
+/// Checks that the page needs no other file, and has the memory of the components over time: of the
+/// job, and of each rank.
 fn expect_memory(page: &str) -> Result<()> {
     ensure!(links(page).is_empty(), "memory.html refers to {:?}", links(page));
     for word in ["@import", "url(http", "fetch("] {
@@ -65,7 +66,7 @@ fn expect_memory(page: &str) -> Result<()> {
     Ok(())
 }
 
-/// It begins as PNG does, and has a width and a height.
+/// Checks that the file begins like a PNG, and has a width and a height.
 fn expect_picture(file: &Path) -> Result<()> {
     let bytes = fs::read(file)?;
     let (magic, rest) = bytes.split_at_checked(8).context("an empty picture")?;

@@ -1,8 +1,9 @@
-//! Output that nobody reads.
+//! Output without a reader.
 
 use std::process::Command;
 
-/// Returns the status of a command whose output and errors go into a pipe that has no reader, with its words.
+/// Returns the status of a command whose output and errors go into a pipe without a reader, and the
+/// command's words.
 fn unread(words: &[&str]) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

@@ -1,5 +1,5 @@
-//! Commands with a time bound. Running out of time ends every process below the test process, so
-//! these tests have a binary of their own and take turns.
+//! Commands with a time limit. A timeout ends every process below the test process, so these tests
+//! have a separate binary and take turns.
 
 #[path = "../src/run.rs"]
 #[allow(dead_code)]

@@ -1,5 +1,5 @@
-//! Set-up on machines that lack things. `PATH` is the machine: stand-ins for the package manager and
-//! the tools are all that it holds.
+//! Set-up on machines that lack things. `PATH` defines the machine: it contains only stand-ins for
+//! the package manager and the tools.
 #![allow(clippy::unwrap_used)] // The lint knows tests, not their helpers.
 
 use std::fs;
@@ -16,7 +16,7 @@ struct Machine {
 impl Machine {
     fn bare() -> Self {
         let machine = Machine { programs: tempfile::tempdir().unwrap() };
-        // What every system has and the stand-ins use.
+        // Tools that every system has and the stand-ins use.
         for tool in ["sh", "env", "cat", "chmod"] {
             let real = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(tool));
             let real = real.iter().find(|file| file.exists()).unwrap();
@@ -35,7 +35,7 @@ impl Machine {
         self
     }
 
-    /// All needs, except those that the given names stand for.
+    /// Adds all needs, except those of the given names.
     fn complete_but(self, absent: &[&str]) -> Self {
         let base = ["mpicc", "mpirun", "c++", "gfortran", "pkg-config", "cc"];
         let test_beds = [
@@ -62,11 +62,11 @@ impl Machine {
         present.fold(self, |machine, tool| machine.with(tool, "cat > /dev/null; exit 0"))
     }
 
-    /// An apt-get that writes down its calls and then runs the script.
+    /// Adds an apt-get that records its calls and then runs the script.
     fn with_apt(self, script: &str) -> Self {
         let calls = self.path("calls");
         let record = format!("echo \"$*\" >> '{}'\n{script}", calls.display());
-        // Behind sudo for those who are not root; the stand-in asks nobody.
+        // Called through sudo for users other than root; the stand-in never asks.
         self.with("apt-get", &record).with("sudo", "[ \"$1\" = -n ] && shift\nexec \"$@\"")
     }
 

@@ -1,4 +1,4 @@
-/* Conditions of test programs: each that is not met is printed with its place, and counted. */
+/* Checks of test programs: each failed condition is printed with its place, and counted. */
 #include <stdio.h>
 
 static int failures;

@@ -1,4 +1,4 @@
-/* What a C program does with libmemprof. The argument says whether a profiler is to be found. */
+/* Uses libmemprof as a C program does. The argument says whether a profiler must be found. */
 #include "check.h"
 #include <memprof.h>
 #include <stdio.h>

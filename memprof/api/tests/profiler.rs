@@ -1,5 +1,5 @@
-//! With and without a profiler in the process, in Rust and in C. `fake_hooks.c` stands in for it; the
-//! real one is for the end-to-end suites.
+//! With and without a profiler in the process, in Rust and in C. `fake_hooks.c` replaces the
+//! profiler; the end-to-end suites use the real one.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use memprof_api::Error;
 use tempfile::TempDir;
 
-/// Set in the process that a test starts to find itself under the profiler.
+/// Variable set in the process that a test starts to run again under the profiler.
 const INSIDE: &str = "MEMPROF_API_TEST_INSIDE";
 
 const STRICT: &[&str] = &["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_GNU_SOURCE"];
@@ -35,7 +35,7 @@ fn journal(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("journal")).unwrap_or_default()
 }
 
-/// Runs a test of this program again, under the stand-in.
+/// Runs a test of this program again, under the replacement.
 fn again(test: &str, variables: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -130,7 +130,7 @@ fn c_programs_get_the_same() {
     for program in [shared, in_one] {
         let run = |word: &str, preload: &Path| {
             let mut command = Command::new(&program);
-            // Cargo names folders that may hold a library of an earlier build.
+            // Cargo names folders that may contain a library of an earlier build.
             command.arg(word).env("LD_PRELOAD", preload).env_remove("LD_LIBRARY_PATH");
             let output = command.output().unwrap();
             assert!(output.status.success(), "{word}: {output:?}");

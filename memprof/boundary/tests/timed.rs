@@ -30,7 +30,7 @@ thread_local! {
     /// Functions that have returned.
     static LEFT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     static CLOCK: Cell<u64> = const { Cell::new(100) };
-    /// Argument of the call of MPI inside a call.
+    /// Argument of the MPI call inside a call.
     static INNER: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -101,7 +101,7 @@ unsafe extern "C-unwind" fn record(
 fn call(symbol: &str) -> usize {
     let name = find(symbol.as_bytes()).expect("a function");
     assert!(set_real(name, record as *const () as usize));
-    // SAFETY: entries take as many words as they need of those given, and any words will do.
+    // SAFETY: entries take as many of the words as they need, and any words are valid.
     unsafe {
         let entry: Function = core::mem::transmute(entry(name).expect("an entry"));
         entry(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
@@ -146,7 +146,7 @@ fn observed_entries_hand_words_through_and_tell_each_call() {
     call("MPI_Allreduce");
     assert_eq!(LEFT.take().map_names(), ["MPI_Allreduce"]);
 
-    // An exception passes; the next call is one from outside again.
+    // An exception passes through; the next call is again one from outside.
     INNER.set(2);
     assert!(std::panic::catch_unwind(|| call("MPI_Alltoallw")).is_err());
     assert_eq!(LEFT.take(), [0; 0]);

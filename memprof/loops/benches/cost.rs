@@ -6,9 +6,9 @@ use memprof_loops::reduce::{CallSite, Figures, Joins, merge, of_process};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Sites of the graph that calls are entered into.
+/// Number of sites of the graph in which calls are recorded.
 const SITES: usize = 128;
-/// Sites of the process whose loops are reduced.
+/// Number of sites of the process whose loops are reduced.
 const REDUCED: usize = 1024;
 const REPEATS: usize = 200;
 
@@ -31,7 +31,7 @@ fn call(name: usize, time: u64) -> Call {
     Call { address: 0x40_0000 + 24 * name, function: 1, began: time, ended: time + 1 }
 }
 
-/// Enters calls of names in turn and returns the time of it.
+/// Records calls of the names in turn and returns the time taken.
 fn enter(
     graph: &mut Graph<SITES, 512>,
     time: &mut u64,
@@ -68,7 +68,7 @@ fn main() {
     print("detection of a loop of 128 sites", 1, times);
 
     let figures = Figures { iterations: 9, turns: 8, ..Figures::default() };
-    // Loops of eight sites, each second one inside the one before.
+    // Loops of eight sites, every second one inside the previous one.
     let site = |key: usize| CallSite {
         key,
         joins: if key % 4 == 1 { Joins::PointToPoint } else { Joins::Nothing },

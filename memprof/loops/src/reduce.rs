@@ -34,8 +34,8 @@ impl Joins {
     }
 }
 
-/// Number of a loop, by which running processes determine that they are in the same loop: loops
-/// with equal numbers are those that [`merge`] merges. It allocates nothing.
+/// Number of a loop, by which running processes determine that they are in the same loop: [`merge`]
+/// merges exactly the loops with equal numbers. It allocates nothing.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Digest {
     /// Hash of the blocks, of joined ones without their sites.
@@ -126,7 +126,7 @@ impl<K> Block<K> {
 /// A loop of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop<K> {
-    /// Calls directly in the loop, without those of inner loops; the head's block is first.
+    /// Calls directly in the loop, without calls in inner loops; the head's block is first.
     pub blocks: Vec<Block<K>>,
     /// Times.
     pub figures: Figures,

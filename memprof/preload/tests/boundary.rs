@@ -1,4 +1,4 @@
-//! The boundary of MPI, the loader and the kernel's mappings, as programs meet it.
+//! The boundary of MPI, the loader and the kernel's mappings, as programs use it.
 
 use quo_tests::suite::skip;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ fn compile(compiler: &str, into: &Path, sources: &[&str], options: &[&str]) {
     }
 }
 
-/// A folder with the small MPI library and its plugin.
+/// Returns a folder with the small MPI library and its plugin.
 fn library() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder for this test");
     let plugins = folder.path().join("plugins");
@@ -84,7 +84,7 @@ fn every_way_into_mpi_is_seen_for_any_linking() {
         let name = format!("entered{index}");
         let options = linked(place, more);
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        // Libraries after the source, as linkers want them.
+        // Libraries follow the source, as linkers require.
         compile("cc", &folder.path().join(&name), &["entered.c"], &options);
         run(folder.path(), &name, true);
     }
@@ -100,7 +100,7 @@ fn exceptions_pass_through_entries() {
     run(folder.path(), "thrown", false);
 }
 
-/// Name and words of every function of the table.
+/// Returns name and number of words of every function of the table.
 fn table() -> BTreeMap<&'static str, usize> {
     include_str!("../../boundary/src/functions.s")
         .lines()
@@ -109,7 +109,7 @@ fn table() -> BTreeMap<&'static str, usize> {
         .collect()
 }
 
-/// Without the words in `__attribute__((...))` for GNU compilers.
+/// Removes the words in `__attribute__((...))` for GNU compilers.
 fn without_attributes(text: &str) -> String {
     let mut parts = text.split("__attribute__");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -128,7 +128,7 @@ fn without_attributes(text: &str) -> String {
     plain
 }
 
-/// The functions that a preprocessed header declares: name, the words before it, arguments.
+/// Returns the functions that a preprocessed header declares: name, the words before it, arguments.
 fn declared(text: &str) -> Vec<(String, String, Vec<String>)> {
     let text = without_attributes(text);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -18,7 +18,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder for this test")
 }
 
-/// Compiles a program of this folder; none where there is no such compiler.
+/// Compiles a program of this folder; skips the test without the compiler.
 fn compiled(into: &Path, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
     let program = into.join(Path::new(source).with_extension(""));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
@@ -139,7 +139,7 @@ fn a_program_with_an_allocator_of_its_own_keeps_it() {
     same_with_and_without(&program.to_string_lossy(), &[], folder.path());
 }
 
-/// Compiles a library of this folder for programs that are compiled with the options given back.
+/// Compiles a library of this folder for programs that are compiled with the returned options.
 fn library(into: &Path, source: &str) -> [String; 3] {
     let object = compiled(into, "cc", source, &["-O1", "-shared", "-fPIC", "-pthread"]);
     let path = object.to_string_lossy().into_owned();
@@ -197,7 +197,7 @@ fn functions_an_allocator_lacks_work_as_without_the_tool() {
 
 fn a_function_that_the_program_defines_itself_is_called() {
     let folder = folder();
-    // Bound when they are first called, so that nothing shows before where calls lead.
+    // Bound at their first call, so that nothing shows beforehand where calls lead.
     let lazy = ["-O1", "-shared", "-fPIC", "-Wl,-z,lazy"];
     let library = compiled(folder.path(), "cc", "mapper.c", &lazy);
     let options = ["-O1", "-rdynamic", "-Wl,--no-as-needed", &library.to_string_lossy()];

@@ -1,4 +1,4 @@
-//! Files of real programs: everything resident has an owner, and the sum is the kernel's.
+//! Traces of real programs: everything resident has an owner, and the sum is the kernel's.
 
 use quo_tests::suite::skip;
 use std::os::unix::fs::PermissionsExt;
@@ -56,7 +56,7 @@ fn traces(folder: &Path) -> Vec<Trace> {
     paths.iter().map(open).collect()
 }
 
-/// The one of a program.
+/// Returns the trace of a program.
 fn trace_of<'t>(traces: &'t [Trace], name: &str) -> &'t Trace {
     let has = |trace: &&Trace| {
         String::from_utf8_lossy(trace.identity.program.as_bytes()).rsplit('/').next() == Some(name)
@@ -64,7 +64,7 @@ fn trace_of<'t>(traces: &'t [Trace], name: &str) -> &'t Trace {
     traces.iter().find(has).unwrap_or_else(|| panic!("no trace of {name}"))
 }
 
-/// Resident bytes now and at most of a component, by its name in reports.
+/// Returns a component's current and peak resident bytes, by its name in reports.
 fn resident(trace: &Trace, name: &str) -> (u64, u64) {
     let summary = trace.summary.as_ref().expect("a summary");
     (0..summary.rows.len())
@@ -81,12 +81,13 @@ fn wait(child: &mut Child) {
             return;
         }
         assert!(Instant::now() < end, "the program does not end");
-        // Sleeps: another process works meanwhile.
+        // Sleeps: another process works in the meantime.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Time that the profiler's thread, if there is one, was ready to run and had no processor.
+/// Returns the time for which the profiler's thread, if it exists, was ready to run and had no
+/// processor.
 fn waited(process: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
     let is_it = |task: &PathBuf| {
@@ -100,7 +101,7 @@ fn waited(process: u32) -> Duration {
     Duration::from_nanos(nanoseconds.expect("a number"))
 }
 
-/// All memory there has an owner, and all owners together have the kernel's count.
+/// Checks that all memory has an owner, and that the sum of all owners is the kernel's count.
 fn check_balance(trace: &Trace) {
     let head = &trace.summary.as_ref().expect("a summary").head;
     let walked = head.walked - head.page_tables - head.hugetlb;
@@ -144,12 +145,12 @@ fn mappings_have_owners_and_their_sum_is_the_kernels() {
         let digits: String = line.chars().filter(char::is_ascii_digit).collect();
         let kernel: u64 = digits.parse::<u64>().expect("a number") * 1024;
         let walked = head.walked - head.page_tables - head.hugetlb;
-        // What the sampler itself touches of its file after its walk.
+        // Pages of its file that the sampler touches after its walk.
         assert!(walked <= kernel && kernel - walked <= 64 * 4096, "{walked} {kernel}");
     }
     let mib = 1 << 20;
     let own = resident(trace, "app.exe:mappings").0;
-    // Blocks of 24 MiB, private memory of 5 MiB, and what the program itself is.
+    // Blocks of 24 MiB, private memory of 5 MiB, and the program itself.
     assert!((29 * mib..29 * mib + 300_000).contains(&own), "{own}");
     let shared = resident(trace, "app.shm").0;
     assert_eq!(shared, 3 * mib + 2 * mib, "shared memory of both kinds");
@@ -168,7 +169,7 @@ fn momentary_buffer_is_seen_before_its_release() {
     check_balance(trace);
     let (_, peak) = resident(trace, "app.exe:moments");
     let mib = 1 << 20;
-    // One block of 40 MiB at a time, from malloc and from mmap in turn.
+    // One block of 40 MiB at a time, alternately from malloc and from mmap.
     assert!((40 * mib..40 * mib + 500_000).contains(&peak), "{peak}");
     let head = &trace.summary.as_ref().expect("a summary").head;
     assert!(head.samples_release >= 1);
@@ -199,7 +200,7 @@ fn program_linked_to_an_allocator_has_a_note() {
     assert_eq!(notes, ["blocks are those of liballocator.so: what it keeps free is slack"]);
 }
 
-/// The most a component owned, by the timeline and by full samples.
+/// Returns the most that a component owned, by the timeline and by full samples.
 fn owned_at_most(trace: &Trace, name: &str) -> (u64, u64) {
     let is_it = |index: usize| trace.component_name(index) == name;
     let Some(index) = (0..trace.columns()).find(|index| is_it(*index)) else { return (0, 0) };
@@ -227,11 +228,11 @@ fn owned_memory_is_in_the_timeline_without_a_sample() {
     let until = |bytes: u64| {
         while now().0 < bytes {
             assert!(Instant::now() < end, "no look between samples: {:?}", now());
-            // Sleeps: another process works meanwhile.
+            // Sleeps: another process works in the meantime.
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    // It was given back right after the end of the phase.
+    // It was released right after the end of the phase.
     until(5 << 20);
     let mut input = child.stdin.take().expect("its input");
     std::io::Write::write_all(&mut input, b"\n").expect("a line");
@@ -279,7 +280,7 @@ fn children_get_own_files_if_all_processes_are_wanted() {
     let peaks: Vec<u64> =
         all.iter().map(|trace| resident(trace, "app.exe:children").1 >> 20).collect();
     let count = |mib| peaks.iter().filter(|&&peak| peak == mib).count();
-    // The parent with 4, the child with 4 of its parent and 8, its child with 4 and 8 and 16.
+    // The parent has 4, the child its parent's 4 and 8, and the child's child 4, 8 and 16.
     assert_eq!((count(4), count(12), count(28)), (1, 1, 1), "{peaks:?}");
     all.iter().for_each(check_balance);
 }
@@ -293,14 +294,15 @@ fn wrapper_that_is_no_rank_leaves_its_successor_one_file() {
     assert_eq!(traces(folder.path()).len(), 0);
 }
 
-/// The time of the summary that is in the one trace of a folder.
+/// Returns the time of the summary in the only trace of a folder.
 fn written(folder: &Path) -> Option<u64> {
     let path = std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
     let mut traces = path.filter(|path| path.extension().is_some_and(|end| end == "memprof"));
     Trace::open(&traces.next()?).expect("a trace").summary.map(|summary| summary.head.time)
 }
 
-/// Waits until the written rows have been written anew several times. An interval of a minute would give one time.
+/// Waits until the recorded rows have been rewritten several times. An interval of a minute would
+/// rewrite them once.
 fn wait_for_renewals(child: &mut Child, folder: &Path) {
     let end = Instant::now() + Duration::from_secs(60);
     let (mut last, mut renewals) = (None, 0);
@@ -310,20 +312,20 @@ fn wait_for_renewals(child: &mut Child, folder: &Path) {
         let now = written(folder);
         renewals += u32::from(now > last);
         last = now;
-        // Sleeps: another process works meanwhile.
+        // Sleeps: another process works in the meantime.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 fn killed_process_leaves_a_file_written_until_then() {
-    // A second, by the clock of the machine: in the full suite only.
+    // The limit of a second depends on the load: only checked in the full suite.
     let judges_times = std::env::var_os("QUO_TESTS_LONG").is_some();
     let folder = tempfile::tempdir().expect("a folder");
     let program = compiled(folder.path(), "cc", "busy.c");
     let mut seed = 12345_u64;
     for round in 0..12 {
         let into = tempfile::tempdir_in(folder.path()).expect("a folder");
-        // Some live for longer than what they write may be old, and give no occasion to write.
+        // Some live longer than the recorded state may be old, without causing any writes.
         let is_long = round % 4 == 3;
         let mut command =
             recorded(if is_long { Path::new("sleep") } else { &program }, into.path());

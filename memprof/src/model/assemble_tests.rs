@@ -317,7 +317,7 @@ fn peak_of_several_ranks_has_the_others_least_memory() {
     assert_eq!(timeline.peak_of.as_ref().and_then(|who| who.rank), Some(0));
 }
 
-/// Returns the same rank, for which the kernel counted more at some moment than any sample.
+/// Returns the same rank, with a kernel peak that is higher than any sample.
 fn with_kernel_peak(mut reduced: Reduced, kernel_peak: u64) -> Reduced {
     reduced.rank.kernel_peak = kernel_peak;
     reduced.rank.unseen = crate::model::rank::unseen(kernel_peak, reduced.rank.peak.bytes);

@@ -91,7 +91,7 @@ fn hostile_numbers_do_not_overflow() {
 }
 
 proptest! {
-    /// Against sets of pages: exact where granules are pages, bounds that hold where they are not.
+    /// Compared with sets of pages: exact where granules are pages, otherwise bounds.
     #[test]
     fn the_union_is_that_of_the_sets(
         ranks in proptest::collection::vec(

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 const PAGES: u64 = 40;
-/// Moments at which memory changes; each bin of a trace has some.
+/// Number of moments at which memory changes; each bin of a trace has some.
 const MOMENTS: usize = 24;
 const MOMENTS_OF_A_BIN: usize = 4;
 const BIN_NS: u64 = 10;
@@ -22,7 +22,7 @@ impl Process {
         (self.private[moment] + self.pages[moment].len() as u64) * PAGE
     }
 
-    /// What a trace says of it that has a sample at each moment.
+    /// Returns the process as in a trace with a sample at each moment.
     fn traced(&self, number: u32) -> Reduced {
         let last = self.pages.last().cloned().unwrap_or_default();
         let ever: BTreeSet<u64> = self.pages.iter().flatten().copied().collect();
@@ -73,7 +73,7 @@ fn process() -> impl Strategy<Value = Process> {
     })
 }
 
-/// Bytes of the node at a moment, each page once.
+/// Returns the bytes of the node at a moment, counting each page once.
 fn truth(processes: &[Process], moment: usize) -> u64 {
     let pages: BTreeSet<u64> =
         processes.iter().flat_map(|process| &process.pages[moment]).copied().collect();
@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// A window that one rank has from the second moment of a bin on, and the other later.
+/// Returns a window that one rank has from the second moment of a bin on, and the other later.
 fn window() -> [Process; 2] {
     let from = |begin: usize| Process {
         private: vec![3; MOMENTS],

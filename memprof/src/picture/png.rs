@@ -28,7 +28,7 @@ pub enum PictureError {
     Png(String),
 }
 
-/// Converts an SVG into a PNG, with `scale` pixels for each of its own. Not for
+/// Converts an SVG into a PNG, with `scale` PNG pixels for each SVG pixel. Not for
 /// [`super::Theme::Page`], whose colours are defined only in a page.
 ///
 /// # Errors

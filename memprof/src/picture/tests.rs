@@ -120,7 +120,7 @@ fn legends_are_sorted_by_size_at_the_peak() {
     assert!(entries[1].contains("mpi.shm"), "{entries:?}");
 }
 
-/// The bytes at the top of a picture.
+/// Returns the bytes at the top of a picture.
 fn top_of(svg: &str) -> u64 {
     let (_, rest) = svg.split_once("data-bytes=\"").unwrap();
     rest.split_once('"').unwrap().0.parse().unwrap()
@@ -283,7 +283,7 @@ fn cells_of_ranks_not_started_are_empty() {
     let times = vec![0, 1_000_000, 2_000_000, 3_000_000];
     let svg = heat(&Heat { times, values, ..Heat::default() }, &Style::default());
     let cells = svg.split_once("class=\"cells\"").unwrap().1.split_once("</g>").unwrap().0;
-    // One run of the first row; of the second what is small and what is not, at their places.
+    // One run in the first row; in the second, small and large amounts at their places.
     for run in ["M0 0.5h4", "M2 1.5h1", "M3 1.5h1"] {
         assert!(cells.contains(run), "{run}: {cells}");
     }

@@ -30,7 +30,7 @@ pub struct Options {
     /// Folder for the traces, new or empty [default: memprof-PROGRAM-N]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Record every process, however small, and those beside MPI ranks too
+    /// Record every process, however small, including processes that are not MPI ranks
     #[arg(long)]
     pub all: bool,
     /// Take samples at least this many milliseconds apart [default: 20]
@@ -42,8 +42,8 @@ pub struct Options {
     /// Count owned peaks exactly, by atomics on every allocation
     #[arg(long)]
     pub exact: bool,
-    /// Have the kernel tell of every page fault: who touches whose memory first. About a tenth dearer
-    /// page faults; needs kernel.perf_event_paranoid of at most 2
+    /// Record every page fault in the kernel: which component touches whose memory first. Page faults
+    /// take about a tenth longer; needs kernel.perf_event_paranoid of at most 2
     #[arg(long)]
     pub faults: bool,
     /// Take the time inside and outside of MPI, too: `memprof time DIR` shows it
@@ -64,7 +64,7 @@ pub struct Options {
     /// File that puts objects into components: lines `PATTERN CLASS[:NAME]`
     #[arg(long, value_name = "FILE")]
     pub components: Option<PathBuf>,
-    /// Write a report beside the traces, report.html
+    /// Write a report next to the traces, report.html
     #[arg(long)]
     pub report: bool,
     /// Print no table at the end, and no notes of the profiler while the command runs

@@ -1,4 +1,4 @@
-/* Preloaded behind the profiler: asks for a sample while a large block is being freed. */
+/* Preloaded behind the profiler: requests a sample while a large block is being freed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>

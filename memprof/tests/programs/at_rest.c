@@ -1,5 +1,6 @@
-/* Ranks of one node that have memory of their own and share some in every way there is, have it sampled,
- * and then wait at a FIFO until they may end: what they have can be counted in peace. */
+/* Ranks of one node that have private memory and share some in every possible way, have it
+ * sampled, and then wait at a FIFO until they may end, so that their memory can be counted while
+ * they are idle. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static void fail(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Half of what is mapped is touched. */
+/* Half of the mapped memory is touched. */
 static void own_memory(void)
 {
     char *blocks = malloc(20 * MEBI), *half = malloc(8 * MEBI);
@@ -33,7 +34,7 @@ static void own_memory(void)
     }
 }
 
-/* Everybody has touched the first half, and a page of the second half of everybody. */
+/* Every rank has touched the first half, and a page in the second half of every rank's part. */
 static void of_the_application(void)
 {
     char name[64];
@@ -61,8 +62,8 @@ static void of_the_application(void)
     ((volatile char *)shared)[3 * MEBI + (size_t)rank * 4096] = 1;
 }
 
-/* Each has touched its own part of a window and its neighbour's, where MPI says that they share memory, and MPI has sent
- * messages of all sizes. */
+/* Each rank has touched its own part of a window and its neighbour's, if MPI says that they
+ * share memory, and MPI has sent messages of all sizes. */
 static void of_mpi(void)
 {
     MPI_Comm node;
@@ -99,8 +100,8 @@ int main(int argc, char **argv)
     of_the_application();
     of_mpi();
     MPI_Barrier(MPI_COMM_WORLD);
-    /* What a sample touches itself while it is written down, and the calls below touch, the next one has
-     * seen: the kernel maps sixteen pages of code where one is touched. */
+    /* What a sample itself touches while it is recorded, and what the calls below touch, the
+     * next sample has seen: the kernel maps sixteen pages of code where one is touched. */
     for (int sample = 0; sample < 2; sample++) {
         MPI_Pcontrol(2);
         if (write(1, "", 0) != 0 || read(gate, &answer, 0) != 0) fail("the FIFO");

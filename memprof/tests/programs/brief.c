@@ -1,8 +1,8 @@
-/* Has much memory for a moment only: brief stacks|paused|freed|lent MIB.
- * stacks: two threads touch so much of their stacks each, meet, and end at once.
- * paused: allocates, touches and frees so much while recording is off.
- * freed: allocates, touches and frees so much.
- * lent: has it from MPI_Alloc_mem. */
+/* Has much memory only for a moment: brief stacks|paused|freed|lent MIB.
+ * stacks: two threads touch this much of their stacks each, meet, and end at once.
+ * paused: allocates, touches and frees this much while recording is off.
+ * freed: allocates, touches and frees this much.
+ * lent: gets it from MPI_Alloc_mem. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

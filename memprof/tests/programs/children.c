@@ -1,5 +1,6 @@
-/* Ranks with children: one that goes on after fork, one that becomes another program, one by system().
- * Given `kill`, `abort` or `exit`, the first rank ends so, with 50 MiB, without MPI_Finalize. */
+/* Ranks with children: one that continues after fork, one that executes another program, one by
+ * system(). With `kill`, `abort` or `exit`, the first rank ends in this way, with 50 MiB,
+ * without MPI_Finalize. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
     if (child == 0) {
         char *more = malloc(100 << 20);
         memset(more, 1, 100 << 20);
-        // Else the compiler leaves the block out.
+        // Otherwise the compiler removes the block.
         __asm__ volatile("" : : "r"(more) : "memory");
         int right = memory[5 << 20] == rank;
         free(memory);

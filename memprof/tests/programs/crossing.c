@@ -1,6 +1,7 @@
-/* A block that crosses a walk over the mappings, each time there is one: crossing DIRECTION ROUNDS. Beside
- * thousands of mappings a walk takes long enough to be met halfway: with "down" the block is moved to where it
- * has been already, with "up" from there to where it has not, and back between two walks. */
+/* A block that crosses a walk over the mappings, each time there is one: crossing DIRECTION
+ * ROUNDS. With thousands of mappings a walk takes long enough to be caught halfway: with "down"
+ * the block is moved to where the walk has been already, with "up" from there to where it has
+ * not been, and back between two walks. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 
 enum { MAPPINGS = 20000, MEBI = 1 << 20, BLOCK = 8 * MEBI, HALFWAY = 100, PATIENCE = 100 };
 
-/* What the profiler's thread does, by the kernel. */
+/* Returns what the profiler's thread is doing, according to the kernel. */
 static int open_state(void)
 {
     char path[320], name[32];
@@ -65,12 +66,12 @@ int main(int argc, char **argv)
     time_t end = time(NULL) + PATIENCE;
     for (int done = 0; done < rounds;) {
         if (time(NULL) > end) return 1;
-        /* Something new, that a look is followed by a walk. */
+        /* A new allocation, so that a look is followed by a walk. */
         void *volatile new = malloc(64);
         (void)new;
         while (is_asleep(state))
             if (time(NULL) > end) return 1;
-        /* A mere look is over before so many questions. */
+        /* A look without a walk ends before this many queries. */
         int asked = 0;
         while (asked < HALFWAY && !is_asleep(state)) asked++;
         if (asked < HALFWAY) continue;

@@ -1,5 +1,6 @@
-/* An MPI that is no dependency: loaded at run time, its names seen by nobody else, as Python does.
- * The first argument is the library. Before there is MPI, there are 50 MiB for a moment. */
+/* An MPI that is no dependency: loaded at run time, with its names visible to no other object,
+ * as Python does. The first argument is the library. Before MPI is loaded, 50 MiB exist for a
+ * moment. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ int main(int argc, char **argv)
     int (*init)(int *, char ***) = (int (*)(int *, char ***))dlsym(library, "MPI_Init");
     int (*finalize)(void) = (int (*)(void))dlsym(library, "MPI_Finalize");
     int (*alloc)(long, void *, void *) = (int (*)(long, void *, void *))dlsym(library, "MPI_Get_address");
-    /* A probe for what only newer libraries have must not find it where it is not. */
+    /* A lookup of functions of newer libraries must fail where they do not exist. */
     void *abi = dlsym(library, "MPI_Abi_get_version");
     void *nonsense = dlsym(library, "MPI_Of_nobody");
     if (!init || !finalize || !alloc || nonsense) return 3;

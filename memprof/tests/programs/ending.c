@@ -1,6 +1,6 @@
-/* A rank of the fake MPI with 50 MiB that ends as it is told, without MPI_Finalize: ending HOW [FILE], once there is
- * this file, or after 1.2 seconds. Before, it says what the time is, and how long the profiler's thread has waited for
- * a processor, in nanoseconds. */
+/* A rank of the fake MPI with 50 MiB that ends as requested, without MPI_Finalize: ending HOW
+ * [FILE], once this file exists, or after 1.2 seconds. Before its end it prints the time, and
+ * how long the profiler's thread has waited for a processor, in nanoseconds. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -15,9 +15,9 @@ int main(int argc, char **argv)
     memset(memory, 1, 50 << 20);
     printf("holding\n");
     fflush(stdout);
-    // Sleeps: whoever makes the file waits for a sample, which has to come by itself.
+    // Sleeps: the creator of the file waits for a sample, which must be taken unrequested.
     for (int tries = 0; argc > 2 && access(argv[2], F_OK) && tries < 60000; tries++) usleep(1000);
-    // Sleeps: where there is no file, a sample has this time.
+    // Sleeps: without a file, this is the time for a sample.
     if (argc < 3 && strcmp(how, "wait")) usleep(1200000);
     find_profiler();
     uint64_t ran, waited;
@@ -30,11 +30,11 @@ int main(int argc, char **argv)
     if (!strcmp(how, "exit")) exit(0);
     if (!strcmp(how, "quick_exit")) quick_exit(0);
     if (!strcmp(how, "wait")) pause();
-    // Where nobody stops it, it stops itself.
+    // If it is not ended from outside, it ends itself.
     for (int mebi = 0; !strcmp(how, "hoard") && mebi < 4096; mebi++) {
         memory = malloc(1 << 20);
         memset(memory, 1, 1 << 20);
-        // Sleeps: the kernel shall not be faster than all samples.
+        // Sleeps: the kernel must not end it before any sample.
         usleep(1000);
     }
     return 0;

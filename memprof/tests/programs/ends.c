@@ -1,4 +1,5 @@
-/* 20 MiB that a program holds for less time than there is between two samples, before it ends as its argument says. */
+/* A program that holds 20 MiB for less than the time between two samples, before it ends as its
+ * argument says. */
 #define _DEFAULT_SOURCE
 #include <stdlib.h>
 #include <string.h>

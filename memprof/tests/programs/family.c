@@ -1,5 +1,5 @@
-/* Ranks of the fake MPI and their relatives; what happens is the first argument. Whoever is a rank in
- * the end has 20 MiB and says so. */
+/* Ranks of the fake MPI and their relatives; the first argument selects the scenario. The
+ * process that is a rank in the end has 20 MiB and prints that. */
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
         return MPI_Finalize() || !right;
     }
     if (!strcmp(how, "clone")) {
-        // A child that no handler of fork was told of.
+        // A child of which no fork handler was notified.
         MPI_Init(NULL, NULL);
         char *memory = filled(20);
         pid_t child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);

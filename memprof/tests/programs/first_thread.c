@@ -1,7 +1,8 @@
-/* The first thread and two others allocate, map, free what any of them made, and begin and end regions, one thing at a
- * time in an order of chance, each for a while: the program knows what it held at every moment. Asks the profiler after
- * each while, and prints how far off its peak was at most, and the most held in each region. With `alone` the first
- * thread does it all; with `fork` one of them forks in the end, and its child goes on by itself: that is told. */
+/* The first thread and two others allocate, map, free what any of them allocated, and begin and
+ * end regions, one action at a time in random order, each for a while: the program knows what it
+ * held at every moment. Queries the profiler after each while, and prints the largest error of
+ * its peak, and the most held in each region. With `alone` the first thread does everything;
+ * with `fork` one of them forks in the end, and the child continues alone and is compared. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -31,10 +32,10 @@ static struct {
 static uint64_t chance = 1;
 static size_t held, most, most_in_region;
 static sem_t asked[OTHERS], done;
-/* What is asked of another: to do so many things, or to begin a region, or to end it. */
+/* Request to a thread: to do a number of actions, or to begin a region, or to end it. */
 static int steps, forks;
 static size_t grows;
-/* Nothing large is made. */
+/* No large blocks are allocated. */
 static int little;
 static const char *begins;
 static uint32_t region;
@@ -101,7 +102,7 @@ static void change(int how_many)
     }
 }
 
-/* How far off the profiler is: its peak, and what is owned now. */
+/* Compares the profiler with the program: its peak, and what is owned now. */
 static void compare(long long *low, long long *high, long long *wrong)
 {
     const memprof_component_t now = own(hooks);
@@ -111,11 +112,11 @@ static void compare(long long *low, long long *high, long long *wrong)
     *wrong += (long long)now.owned - before != (long long)held;
 }
 
-/* A child has one thread, whose peaks are exact, once they are higher than all before. */
+/* A child has one thread, whose peaks are exact once they are higher than all earlier ones. */
 static void go_on_as_child(void)
 {
     long long low = 0, high = 0, wrong = 0;
-    /* What the threads before came to is known, as well as it was to them. */
+    /* The peak of the parent's threads is known, within their error. */
     compare(&low, &high, &wrong);
     if (low < -3 * 262144 || high > 3 * 262144) _exit(1);
     low = high = 0;
@@ -163,7 +164,7 @@ static void *other(void *number)
     }
 }
 
-/* One of them does it. */
+/* One of the threads does it. */
 static void by_one(int how_many, const char *name)
 {
     const int who = is_alone ? OTHERS : chosen < 0 ? (int)next(OTHERS + 1) : chosen;
@@ -194,11 +195,11 @@ int main(int argc, char **argv)
         sem_init(&asked[number], 0, 0);
         if (pthread_create(&threads[number], NULL, other, (void *)number)) return 1;
     }
-    /* What threads need themselves is there all the time. */
+    /* What threads themselves need exists all the time. */
     by_one(0, NULL);
     before = (long long)own(hooks).owned;
     for (int number = 0; number < REGIONS; number++) {
-        /* It begins with nothing, and what was held before would be seen in it. */
+        /* The region begins with nothing, and what was held before would show in it. */
         little = number % 3 == 1;
         snprintf(names[number], sizeof names[number], "r%d", number);
         by_one(0, names[number]);
@@ -209,7 +210,7 @@ int main(int argc, char **argv)
         for (int block = 0; number % 3 == 0 && block < BLOCKS; block++) release(block);
         hooks->region_end(region);
         in_regions[number] = most_in_region;
-        /* Of no region. */
+        /* Outside any region. */
         char *volatile large = malloc(9000000), *volatile smaller = malloc(900000);
         count(9900000, 0);
         free(large);
@@ -218,7 +219,7 @@ int main(int argc, char **argv)
     }
     forks = argc > 2 && !strcmp(argv[2], "fork");
     if (forks) {
-        /* The first was at its highest when another had not made what it has now. */
+        /* The first thread's peak was before another had allocated what it has now. */
         forks = 0;
         release(1);
         make(1, most - held + 30000000, 0);

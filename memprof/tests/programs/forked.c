@@ -1,4 +1,5 @@
-/* A process with 80 MiB and six children of it, which write to none of them and have 2 MiB each of their own. */
+/* A process with 80 MiB and six children, which write to none of it and have 2 MiB each of their
+ * own. */
 #define _DEFAULT_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ int main(void)
         char *own = malloc(2 << 20);
         memset(own, i, 2 << 20);
         __asm__ volatile("" : : "r"(own) : "memory");
-        // Sleeps: all are there together for some samples, which no event tells.
+        // Sleeps: all exist together for some samples, without an event.
         usleep(500000);
         _exit(0);
     }

@@ -1,5 +1,5 @@
-/* Ten times: a receive buffer of 40 MiB that nobody has touched, a message into it, and free. What was
- * sent is the other 40 MiB of the application, which never has more than 80. */
+/* Ten times: an untouched receive buffer of 40 MiB, a message into it, and free. The send buffer
+ * is the other 40 MiB of the application, which never has more than 80. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

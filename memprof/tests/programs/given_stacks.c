@@ -1,5 +1,5 @@
-/* A thread on a stack that the program has mapped for it: while it lives the pages are its stack, then they are
- * the program's again. Says what the profiler says, in KiB. */
+/* A thread on a stack that the program has mapped for it: while it runs the pages are its stack,
+ * then they are the program's again. Prints the profiler's figures, in KiB. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

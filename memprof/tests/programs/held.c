@@ -1,4 +1,4 @@
-// Holds memory of several kinds, says so, and waits until its input ends.
+// Holds memory of several kinds, prints that, and waits until its input ends.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Blocks whose sizes others count too: the C library (mallinfo2), heaptrack, and the kernel what of them is
- * resident. Prints what it got and reads a character, then has itself sampled, says that it is ready and reads
- * another one, so that it can be looked at while it does nothing. */
+/* Blocks whose sizes others count too: the C library (mallinfo2), heaptrack, and the kernel for
+ * their resident part. Prints what it got and reads a character, then has itself sampled, prints
+ * that it is ready and reads another character, so that it can be examined while it is idle. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,7 +17,7 @@
 
 static char *blocks[SMALL + LARGE];
 
-/* Beyond what the C library keeps at hand for each thread, which it counts as in use. */
+/* Larger than the blocks that the C library caches for each thread, which it counts as in use. */
 static size_t size_of(int index)
 {
     return index < SMALL ? 2000 + 300 * (size_t)index : (size_t)(index - SMALL + 1) * 3000000;
@@ -29,7 +29,7 @@ static size_t in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* What the profiler says that this file owns; 0 without it. */
+/* Bytes that this file owns according to the profiler; 0 without it. */
 static uint64_t owned(const memprof_hooks_t *hooks)
 {
     memprof_component_t component;
@@ -54,7 +54,7 @@ int main(void)
     static char out[4096];
     size_t asked = 0;
     setvbuf(stdout, out, _IOFBF, sizeof out);
-    /* What calls need at first is had. */
+    /* Everything that calls allocate first is allocated. */
     (void)owned(hooks);
     const size_t used_before = in_use();
     const uint64_t owned_before = owned(hooks);
@@ -68,8 +68,9 @@ int main(void)
     const uint64_t more = owned(hooks) - owned_before;
     printf("asked %zu blocks %d mallinfo %zu owned %llu\n", asked, SMALL + LARGE, used,
            (unsigned long long)more);
-    /* All that follows the last sample is done once before it: a call into a page of code that is not mapped
-     * yet has the kernel map the sixteen around it, which the sample could not have seen. */
+    /* Everything after the last sample is done once before it: a call into a page of code that
+     * is not mapped yet makes the kernel map the sixteen around it, which the sample could not
+     * have seen. */
     say_and_wait("blocks");
     /* The first look maps and touches what looks need; the second finds nothing new. */
     for (int look = 0; hooks && look < 4; ++look) hooks->flush();

@@ -1,4 +1,5 @@
-/* A window of 64 MiB that ranks come to one after the other, all of it, and hold together for a while. */
+/* A window of 64 MiB that ranks touch completely one after the other, and hold together for a
+ * while. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@ int main(int argc, char **argv)
     if (rank == 0) memset(all, 1, BYTES);
     MPI_Pcontrol(2);
     MPI_Barrier(node);
-    // Sleeps: the samples of the ranks are to be of different moments, which no event tells.
+    // Sleeps: the samples of the ranks must be of different moments, without an event.
     usleep(30000 * rank);
     int sum = 0;
     for (MPI_Aint at = 0; at < length; at += 4096) sum += ((volatile char *)all)[at];

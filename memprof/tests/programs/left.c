@@ -1,5 +1,6 @@
-/* Blocks of 40 MiB that a thread allocates and another frees, but for one in forty, so that the C library keeps the pages.
- * Only then the process holds most, by 4 MiB of a mapping. */
+/* Blocks of 40 MiB in total that one thread allocates and another frees, except one in forty, so
+ * that the C library keeps the pages. Only then does the process reach its peak, by a mapping of
+ * 4 MiB. */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Waits in quo's barrier: rank 0 computes for the milliseconds of the argument, four times, and the others come at once.
- * Every rank prints its nanoseconds in the barrier, and since MPI was ready. */
+/* Waits in quo's barrier: rank 0 computes for the milliseconds of the argument, four times, and
+ * the others arrive at once. Every rank prints its nanoseconds in the barrier, and since MPI was
+ * ready. */
 #define _GNU_SOURCE
 #include "../../api/tests/check.h"
 #include <memprof.h>

@@ -1,7 +1,8 @@
-/* Loops that are known: ten times rank 0 computes longer than the others before a broadcast, and five times inside, rank 0
- * sends to all, which receive, and all reduce. Rank 0 alone asks for its name four times. Every rank prints what it has
- * read from the clock itself: nanoseconds from the first broadcast to the last, and those in calls of MPI meanwhile. The steps are a region as
- * programs for IPM have it. */
+/* Known loops: ten times rank 0 computes longer than the others before a broadcast, and five
+ * times inside, rank 0 sends to all others, which receive, and all reduce. Rank 0 alone asks for
+ * its name four times. Every rank prints what it has read from the clock itself: nanoseconds
+ * from the first broadcast to the last, and those in MPI calls in between. The steps are a
+ * region as in programs for IPM. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Two million small blocks of all sizes, half of which are replaced by others; most live to the end. Says how many bytes
- * and blocks that are. */
+/* Two million small blocks of all sizes, half of which are replaced by others; most live to the
+ * end. Prints their bytes and their number. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

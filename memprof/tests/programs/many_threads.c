@@ -1,5 +1,6 @@
-/* Two hundred threads at once that allocate from thousands of places in dozens of phases: all that the profiler keeps
- * tables of. Says how much the kernel has seen of the process at most. */
+/* Two hundred concurrent threads that allocate from thousands of places in dozens of phases:
+ * everything for which the profiler has tables. Prints the process's peak according to the
+ * kernel. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,14 +17,14 @@ enum { THREADS = 200, BLOCKS = 100, DEPTH = 12, PHASES = 100 };
 
 static pthread_barrier_t gate;
 
-/* As many stacks as numbers have bits: each bit is one of two functions. */
+/* As many stacks as numbers have bits: each bit selects one of two functions. */
 static void *way(unsigned bits, int depth);
 
 #define WAY(name)                                          \
     static void *name(unsigned bits, int depth)            \
     {                                                      \
         void *block = way(bits >> 1, depth - 1);           \
-        /* No call that takes the place of this one. */    \
+        /* Prevents a tail call. */                        \
         __asm__ volatile("" : : "r"(block) : "memory");    \
         return block;                                      \
     }
@@ -48,7 +49,7 @@ static void *work(void *number)
         blocks[block] = way((unsigned)(random >> 33), DEPTH);
         if (blocks[block]) memset(blocks[block], 1, 1000);
     }
-    /* All have theirs. */
+    /* All threads have theirs. */
     pthread_barrier_wait(&gate);
     pthread_barrier_wait(&gate);
     for (int block = 0; block < BLOCKS; block++) free(blocks[block]);

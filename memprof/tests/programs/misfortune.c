@@ -1,8 +1,9 @@
-/* Ranks with 50 MiB each, one of which ends as it is told: misfortune HOW RANK FOLDER [MILLISECONDS]. With the last
- * word it first waits for the file FOLDER/go and idles for so long, and asks for no sample; without it waits until it
- * has been seen. Meanwhile, and while the others wait to be ended, each keeps a log in FOLDER/RANK: what time it is,
- * for how long the profiler's thread has been ready to run and had no processor, and for how long the kernel has kept
- * threads from running that needed memory where there was none. */
+/* Ranks with 50 MiB each, one of which ends as requested: misfortune HOW RANK FOLDER
+ * [MILLISECONDS]. With the last argument it first waits for the file FOLDER/go and idles for
+ * this long, and requests no sample; without it the rank waits until it has been sampled. In the
+ * meantime, and while the others wait to be ended, each rank keeps a log in FOLDER/RANK: the
+ * time, for how long the profiler's thread has been ready to run without a processor, and for
+ * how long the kernel has kept threads from running that needed memory where there was none. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -21,22 +22,23 @@ struct entry {
     uint64_t time, waited, kept;
 };
 
-/* In memory that is there from the start: where there is none left, a write to a file would wait or fail. */
+/* In memory that exists from the start: without free memory, a write to a file would wait or
+ * fail. */
 static struct log {
     uint64_t count;
     struct entry entries[ENTRIES];
 } *told;
 
-/* The state of the profiler's thread: D while the kernel keeps it from running, and not because it waits for a time or
- * for a lock, R while it runs or is ready to. */
+/* State of the profiler's thread: D while the kernel keeps it from running, and not because it
+ * waits for a time or for a lock, R while it runs or is ready to run. */
 static char state(void)
 {
     const char *name_end = strrchr(said(state_file), ')');
     return name_end && name_end[1] ? name_end[2] : 0;
 }
 
-/* For how long the profiler's thread has been ready by now and has not had a processor: the kernel counts a wait when
- * it is over. */
+/* Time for which the profiler's thread has been ready and has not had a processor: the kernel
+ * counts a wait when it is over. */
 static uint64_t waits(uint64_t ran, uint64_t waited, char is, uint64_t time)
 {
     static uint64_t ran_before, waited_before, since;
@@ -55,28 +57,28 @@ static void tell(void)
     int is_kept = now_in == 'D';
     uint64_t time = now();
     waited += waits(ran, waited, now_in, time);
-    /* This thread comes by every half a millisecond, unless it is kept itself: then the other was as well, and
-     * may have been let go with it. */
+    /* This thread runs every half a millisecond, unless it is blocked itself: then the other
+     * thread was blocked as well, and may have been released together with it. */
     uint64_t since = before ? time - before : 0;
     if (was_kept || is_kept || since > UINT64_C(10000000)) kept += since;
     before = time, was_kept = is_kept;
-    /* The last entry is of now, and stays once it is five milliseconds after the one before. */
+    /* The last entry is of now, and stays once it is five milliseconds after the previous one. */
     uint64_t count = told->count;
     const struct entry *last = told->entries + count - 1;
     int stays = count < ENTRIES && (count < 2 || last->time - last[-1].time >= UINT64_C(5000000));
     uint64_t place = stays ? count : count - 1;
-    /* What it has run itself was, but for a few milliseconds, a search of the kernel for memory. */
+    /* Its own running time was, except for a few milliseconds, the kernel's search for memory. */
     told->entries[place] = (struct entry){ time, waited, kept + ran };
     told->count = place + 1;
 }
 
-/* Waits, and talks to MPI as a rank does that waits for others. */
+/* Waits, and makes progress in MPI like a rank that waits for others. */
 static void idle(void)
 {
     int is_there;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
     tell();
-    // Sleeps: ranks that share a processor must not keep it from each other.
+    // Sleeps: ranks that share a processor must not block each other.
     usleep(500);
 }
 
@@ -87,7 +89,7 @@ static char *more(size_t bytes)
     return block;
 }
 
-/* Until the profiler has seen that much, and written it. */
+/* Waits until the profiler has sampled this much, and recorded it. */
 static void be_seen(uint64_t bytes)
 {
     memprof_hooks_function_t find;
@@ -96,7 +98,7 @@ static void be_seen(uint64_t bytes)
     memprof_totals_t totals = { 0 };
     for (uint64_t end = now() + PATIENCE * UINT64_C(1000000000); totals.resident < bytes; idle())
         if (!hooks || hooks->totals(&totals) || now() > end) abort();
-    /* Its file may be behind what it has seen; after this it is not. */
+    /* The file may be behind the sampler; after this call it is not. */
     if (hooks->flush()) abort();
 }
 
@@ -109,15 +111,16 @@ static void end(const char *how)
     if (!strcmp(how, "exit")) exit(0);
     if (!strcmp(how, "exec")) execlp("true", "true", (char *)NULL);
     if (!strcmp(how, "kill")) raise(SIGKILL);
-    /* Where nobody ends it, it ends itself. */
+    /* If it is not ended from outside, it ends itself. */
     for (int mebi = 0; !strcmp(how, "hoard") && mebi < 4096; mebi++) {
         more(MEBI);
         tell();
-        /* What is taken faster than samples come may never be seen: this much is, and then comes the rest. */
+        /* Memory taken faster than samples are may never be seen: this much is seen before the
+         * rest is taken. */
         if (mebi == 128) be_seen(150 * MEBI);
     }
     if (!strcmp(how, "fork")) {
-        /* Not allowed, and done all the same. */
+        /* Not allowed, but done nevertheless. */
         pid_t child = fork();
         int rank, status = 1;
         if (!child) {
@@ -159,7 +162,7 @@ int main(int argc, char **argv)
         tell();
         end(how);
     }
-    /* The others know of nothing, and are ended; if nobody does, they end. */
+    /* The other ranks know nothing of it, and are ended; otherwise they end here. */
     for (uint64_t end = now() + PATIENCE * UINT64_C(1000000000); strcmp(how, "fork") && now() < end;) idle();
     MPI_Finalize();
     return 0;

@@ -1,4 +1,4 @@
-/* A large block that is in realloc most of the time, beside slow_realloc.c. */
+/* A large block that is in realloc most of the time, together with slow_realloc.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ int main(void)
         memset(block + size, 1, more - size);
         size = more;
         if (round % 2) continue;
-        // Sleeps: samples are to begin before it moves, and to end after.
+        // Sleeps: samples must begin before it moves, and end after.
         nanosleep(&moment, NULL);
     }
     free(block);

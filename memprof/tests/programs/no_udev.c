@@ -1,4 +1,4 @@
-/* Debian has no archive of libudev, which hwloc asks for names of devices: there are none. */
+/* Debian has no archive of libudev, which hwloc uses for names of devices: none exist here. */
 #include <stddef.h>
 
 void *udev_new(void);

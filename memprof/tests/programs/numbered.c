@@ -1,4 +1,5 @@
-/* Asks the kernel for memory by the numbers of its calls, also from a library and beside the usual way. */
+/* Requests memory from the kernel by system call number, also from a library and in addition to
+ * the usual way. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
@@ -23,17 +24,17 @@ int main(void)
 {
     char *own = (char *)syscall(SYS_mmap, 0L, 24L * MEBI, PROTECTION, PRIVATE, -1, 0L);
     if (!touched(own, 24L * MEBI)) return 1;
-    /* A third is given back, and a third moved. */
+    /* A third is released, and a third moved. */
     if (syscall(SYS_munmap, own, 8L * MEBI) != 0) return 2;
     char *moved = (char *)syscall(SYS_mremap, own + 16L * MEBI, 8L * MEBI, 12L * MEBI, (long)MREMAP_MAYMOVE);
     if (!touched(moved, 12L * MEBI)) return 3;
     char *of_library = ask(30L * MEBI);
     if (!touched(of_library, 30L * MEBI)) return 4;
-    /* Other calls pass, with six words and the error. */
+    /* Other calls pass through, with six words and the error. */
     if (syscall(SYS_getpid) != getpid() || syscall(SYS_mmap, 0L, 0L, 0, PRIVATE, -1, 0L) != -1) return 5;
     long child = syscall(SYS_fork);
     if (child == 0) syscall(SYS_exit_group, 0);
-    // Sleeps: the profiler looks at the memory by the clock.
+    // Sleeps: the profiler looks at the memory periodically.
     usleep(700000);
     return child < 0;
 }

@@ -1,6 +1,7 @@
-/* So many times one operation, in a function of its own whose instructions can be counted: `malloc`, a malloc
- * and a free of 64 bytes; `live`, the same of up to 1 KiB among 64 blocks that live; `large`, of 1 to 16
- * KiB; `larger`, of 40 to 100; `call`, a call of MPI that does nothing. SHIFT bytes are allocated first, so that all lies elsewhere.
+/* One operation COUNT times, in a separate function whose instructions can be counted: `malloc`, a
+ * malloc and a free of 64 bytes; `live`, the same of up to 1 KiB among 64 live blocks; `large`, of
+ * 1 to 16 KiB; `larger`, of 40 to 100 KiB; `call`, an MPI call that does nothing. SHIFT bytes are
+ * allocated first, to change all addresses.
  *
  *   operations KIND COUNT SHIFT
  *
@@ -29,7 +30,7 @@ static void pairs(long count, uint32_t least, uint32_t most)
     }
 }
 
-/* The tool that counts knows it by this name. */
+/* Name by which the counting tool knows it. */
 __attribute__((noipa)) int operations(const char *kind, long count)
 {
     static int rank;
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
     if (argc != 4) return 2;
     void *volatile shift = malloc((size_t)atol(argv[3]));
     MPI_Init(&argc, &argv);
-    /* What a first time costs is no part of it. */
+    /* First-time costs are excluded. */
     pairs(2000, 1, 16384);
     operations(argv[1], 2000);
     int status = operations(argv[1], atol(argv[2]));

@@ -1,4 +1,4 @@
-/* Another tool that is preloaded and wants malloc for itself. It counts, and passes on. */
+/* Another preloaded tool that replaces malloc. It counts, and passes calls on. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@ static unsigned long calls;
 static void *(*next_malloc)(size_t);
 static void (*next_free)(void *);
 
-/* Both at once: dlsym itself may want to free something. */
+/* Both at once: dlsym itself may free something. */
 static void find(void)
 {
     next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");

@@ -1,4 +1,4 @@
-/* A program with an allocator of its own linked in, as with jemalloc in an archive: simple, and right. */
+/* A program with a simple, correct allocator linked in, as with jemalloc in an archive. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* What the profiler says of the program itself. */
+/* The profiler's figures of the program itself. */
 #include <memprof.h>
 #include <string.h>
 

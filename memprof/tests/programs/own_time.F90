@@ -1,5 +1,6 @@
-! Reads its own time in MPI: rank 0 computes before a barrier in which the others wait, in a named region.
-! Every rank prints its number, the region's, and nanoseconds at all, outside of MPI, in MPI, lent and in collectives.
+! Reads its own time in MPI: rank 0 computes before a barrier in which the others wait, in a named
+! region. Every rank prints its number, the region's, and nanoseconds in all, outside MPI, in MPI,
+! lent and in collectives.
 program own_time
   use, intrinsic :: iso_c_binding, only: c_int, c_int32_t
   use mpi

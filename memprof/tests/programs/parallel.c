@@ -1,6 +1,8 @@
-/* Parallel regions of known time: one before the region "solve" and several in it, with serial work between them, and with
- * a call of MPI by the main thread in each, which is none of its time. A region in a region is part of that. Every rank
- * prints what its main thread has read from the clock itself: nanoseconds in "solve", those in parallel regions, and their number. */
+/* Parallel regions of known time: one before the region "solve" and several in it, with serial
+ * work between them, and with an MPI call by the main thread in each, which is not part of its
+ * time. A nested region is part of the outer one. Every rank prints what its main thread has
+ * read from the clock itself: nanoseconds in "solve", nanoseconds in parallel regions, and their
+ * number. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <omp.h>
@@ -57,7 +59,7 @@ int main(int argc, char **argv)
         ++regions;
         compute(6000000u);
         from = now();
-        /* With bounds known at run time only, and words for each of many variables. */
+        /* With bounds known only at run time, and separate words for many variables. */
         double a = rank, b = sum, c = step, d = 1, e = 2, f = 3, g = 4, h = 5;
 #pragma omp parallel for schedule(dynamic) reduction(+ : sum, a, b, c, d, e, f, g, h)
         for (int each = 0; each < 4 + rank; ++each) {

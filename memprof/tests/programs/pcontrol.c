@@ -1,5 +1,5 @@
-/* Asks for a sample each time it has a MiB more, by the one name of MPI_Pcontrol or by the other, and for nothing else:
- * pcontrol MPI|PMPI COUNT. What it has then is one MiB more each time. */
+/* Requests a sample each time it has a MiB more, by one name of MPI_Pcontrol or by the other,
+ * and for nothing else: pcontrol MPI|PMPI COUNT. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ static char *filled(size_t mebi)
     return block;
 }
 
-// A child that holds what it has from malloc, or from mmap, and ends as children of forks do.
+// A child that holds memory from malloc or mmap, and ends like children of forks.
 static void child(size_t mebi, int mapped)
 {
     pid_t pid = fork();

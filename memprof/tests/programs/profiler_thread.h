@@ -1,4 +1,4 @@
-/* What the time is, and what the kernel says of the profiler's own thread. */
+/* The time, and the kernel's figures of the profiler's own thread. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ static void find_profiler(void)
     if (tasks) closedir(tasks);
 }
 
-/* What the kernel says in a file that is open. */
+/* Contents of an open file of the kernel. */
 static const char *said(int file)
 {
     static char text[512];
@@ -45,7 +45,7 @@ static const char *said(int file)
     return text;
 }
 
-/* For how long it has run, and for how long it was ready to and had no processor. */
+/* Time for which it has run, and time for which it was ready and had no processor. */
 static void ran_and_waited(uint64_t *ran, uint64_t *waited)
 {
     *ran = *waited = 0;

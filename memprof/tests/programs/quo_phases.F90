@@ -1,4 +1,5 @@
-! What a program of quo in Fortran holds in its phases: 24 MiB while a binding is pushed, and 40 MiB outside.
+! Memory of a Fortran program of quo in its phases: 24 MiB while a binding is pushed, and 40 MiB
+! outside.
 program quo_phases
   use, intrinsic :: iso_c_binding
   use mpi

@@ -1,6 +1,6 @@
-/* What a program of quo in C holds in its phases: 24 MiB while a binding is pushed, 12 MiB in a phase named
- * "solve", 64 bytes in a region named "nothing", which tells what it always has, and 40 MiB outside of
- * all of them. With an argument it looks at its own numbers, too. */
+/* Memory of a C program of quo in its phases: 24 MiB while a binding is pushed, 12 MiB in a
+ * phase named "solve", 64 bytes in a region named "nothing", which shows what the program always
+ * has, and 40 MiB outside all of them. With an argument it queries its own figures, too. */
 #include "../../api/tests/check.h"
 #include <memprof.h>
 #include <mpi.h>
@@ -18,7 +18,7 @@ static char *filled(size_t bytes)
     return memory;
 }
 
-/* What the program file itself has. */
+/* Memory of the program file itself. */
 static memprof_component_t own(void)
 {
     memprof_component_t component;
@@ -66,7 +66,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     CHECK(QUO_create(&q, MPI_COMM_WORLD) == QUO_SUCCESS);
 
-    /* The first phase of a process looks at its libraries, for each of which the loader keeps a list from then on. */
+    /* The first phase of a process looks at its libraries, for each of which the loader keeps a
+     * list from then on. */
     spec.type = QUO_OBJ_MACHINE;
     spec.name = "first";
     CHECK(QUO_phase_create(q, &spec, &phase) == QUO_SUCCESS);

@@ -1,4 +1,5 @@
-/* Becomes a program to which the kernel refuses some system calls: refusing ERROR CALL... -- PROGRAM ... */
+/* Executes a program to which the kernel refuses some system calls: refusing ERROR CALL... --
+ * PROGRAM ... */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,4 @@
-/* A rank that uses MPI in a session of its own, without MPI_Init, and holds 40 MiB meanwhile. */
+/* A rank that uses MPI in a session, without MPI_Init, and holds 40 MiB in the meantime. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@ static int fail(const char *what)
     return 1;
 }
 
-/* What the pages are found by: a descriptor, or a segment's number. */
+/* How the pages are found: a descriptor, or a segment's number. */
 static int make(const char *kind)
 {
     if (strcmp(kind, "sysv") == 0) return shmget(IPC_PRIVATE, BYTES, IPC_CREAT | SHM_HUGETLB | 0600);
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     char number[16];
     int status, is_first = argc == 2;
     MPI_Init(&argc, &argv);
-    /* The second has them from the first; what both have mapped is there until each ends. */
+    /* The second rank has them from the first; what both have mapped exists until each ends. */
     int found_by = is_first ? make(argv[1]) : atoi(argv[2]);
     char *shared = found_by < 0 ? MAP_FAILED : map(argv[1], found_by);
     if (shared == MAP_FAILED) return fail(argv[1]);

@@ -1,4 +1,5 @@
-/* A window that rank 0 has for all of its node: the others ask for nothing, and all touch all of it. */
+/* A window that rank 0 requests for its whole node: the others request nothing, and all touch
+ * all of it. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

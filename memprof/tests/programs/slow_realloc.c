@@ -1,4 +1,5 @@
-/* Preloaded behind the profiler: a block is in realloc as long as when its thread has to wait for a processor there. */
+/* Preloaded behind the profiler: a block is in realloc for as long as if its thread had to wait
+ * for a processor there. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -7,7 +8,7 @@
 static void rest(void)
 {
     struct timespec moment = {0, 4000000};
-    // Sleeps: being late is what it is for.
+    // Sleeps: the delay is its purpose.
     nanosleep(&moment, NULL);
 }
 

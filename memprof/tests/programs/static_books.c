@@ -1,5 +1,5 @@
-/* A program in which everything is linked statically keeps its own books of who owns how much, over
- * random steps, and compares them with the profiler's to the byte. C, and C++ as well. */
+/* A statically linked program records who owns how much over random steps, and compares that
+ * with the profiler to the byte. In C, and as C++ as well. */
 #include "fakempi/carry_out.h"
 #include "fakempi/fakempi.h"
 
@@ -14,7 +14,7 @@ enum owner { APPLICATION, MPI, FOR_USER, APPLICATION_SHARED, MPI_SHARED, OWNERS 
 static const char *const starts[OWNERS] = {"app.exe:", "mpi.core:", "mpi.for_user", "app.shm",
                                            "mpi.shm"};
 
-/* Who gets, resizes and gives back. */
+/* Object that allocates, resizes and frees. */
 enum who { OWN_CODE, CALLBACK, SEND, RECEIVE, HELPER, WHO };
 
 static struct {
@@ -25,7 +25,7 @@ static struct {
 #define ITEMS ((int)(sizeof items / sizeof *items))
 
 static long long books[OWNERS], begun[OWNERS];
-/* Without symbols nothing tells a callback from the MPI that calls it. */
+/* Without symbols a callback cannot be distinguished from the MPI that calls it. */
 static int callbacks = 1;
 static unsigned long long seed = 1;
 
@@ -101,7 +101,7 @@ static enum owner owner_of(enum who who, int kind)
 
 static void get(int at)
 {
-    /* What only C++ can, and what a library does for the callback, is left to others. */
+    /* C++'s own ways, and what a library does for the callback, are left to other tests. */
     static const int kinds[] = {KIND_MALLOC,       KIND_CALLOC, KIND_REALLOC_NULL,  KIND_REALLOCARRAY,
                                 KIND_MEMALIGN,     KIND_VALLOC, KIND_ALIGNED_ALLOC, KIND_PVALLOC,
                                 KIND_POSIX_MEMALIGN, KIND_MAP,  KIND_MAP_SHARED,    KIND_SYSV,

@@ -1,4 +1,5 @@
-/* One loop until there is a file: `steps_until FILE`. Rank 0 looks for it in each step and tells the others. */
+/* One loop until a file exists: `steps_until FILE`. Rank 0 looks for it in each step and
+ * broadcasts the result. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <time.h>

@@ -1,4 +1,5 @@
-/* Allocates by the address of malloc, which lies in the program itself where it is linked to a fixed place. */
+/* Allocates by the address of malloc, which lies in the program itself if it is linked to a
+ * fixed address. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

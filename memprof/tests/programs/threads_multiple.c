@@ -1,5 +1,5 @@
-/* Four threads in each rank that send, receive, allocate and free at once; a block goes through the
- * hands of two of them. */
+/* Four threads in each rank that send, receive, allocate and free concurrently; one thread
+ * allocates a block and another frees it. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* Threads that allocate and free blocks of all sizes, one at a time, so that the program knows how much it held at
- * most. Prints that and what the profiler says. */
+/* Threads that allocate and free blocks of all sizes, one at a time, so that the program knows
+ * its peak. Prints that and the profiler's figure. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,8 +17,8 @@
 #define STEPS 6000
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-/* Passed before the first block, after the last, and when the numbers are known: what threads themselves need
- * is there all the time. */
+/* Passed before the first block, after the last, and when the numbers are known: what threads
+ * themselves need exists all the time. */
 static pthread_barrier_t gate;
 /* Where all begin to grow, or to shrink. */
 static pthread_barrier_t together;

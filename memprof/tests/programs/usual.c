@@ -1,4 +1,4 @@
-/* What usual programs do with an MPI: messages of all sizes, collectives, windows, memory from MPI,
+/* Typical uses of an MPI: messages of all sizes, collectives, windows, memory from MPI,
  * communicators. */
 #include <mpi.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void windows(void)
     MPI_Comm_free(&node);
     MPI_Alloc_mem(3 << 20, MPI_INFO_NULL, &memory);
     memset(memory, 3, 3 << 20);
-    /* It may not be a new peak, which would be looked at. */
+    /* It must not be a new peak, which would be looked at. */
     MPI_Pcontrol(2);
     MPI_Free_mem(memory);
 }

@@ -1,6 +1,7 @@
-/* Ranks that wait for a known time: rank 0 computes longer than the others before each call, which then wait in it.
- * Every rank reads the clock around each of its own calls, and prints the sums: the least and the most nanoseconds that
- * the whole, and the region "solve" of MPI_Pcontrol(3), can have taken, and those in each kind of call. The argument is the number of
+/* Ranks that wait for a known time: rank 0 computes longer than the others before each call, in
+ * which the others then wait. Every rank reads the clock around each of its calls, and prints
+ * the sums: the least and the most nanoseconds that the whole, and the region "solve" of
+ * MPI_Pcontrol(3), can have taken, and those in each kind of call. The argument is the number of
  * milliseconds that rank 0 computes before a call. */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -22,7 +23,7 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Works until a time has passed: the others wait meanwhile. */
+/* Works until a time has passed, while the others wait. */
 static double compute(uint64_t nanoseconds)
 {
     const uint64_t end = now() + nanoseconds;
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
         IN(ONE_SIDED, MPI_Win_fence(0, window));
     }
     IN(ONE_SIDED, MPI_Win_free(&window));
-    /* A file of each rank alone: opening it is most of it. */
+    /* A separate file of each rank: opening it takes most of the time. */
     snprintf(path, sizeof path, "waits-%ld", (long)getpid());
     IN(FILES, MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file));
     IN(FILES, MPI_File_write(file, &token, 1, MPI_INT, MPI_STATUS_IGNORE));

@@ -1,6 +1,6 @@
-//! Protocol buffers, read by their wire format alone.
+//! Protocol buffers, parsed by their wire format alone.
 
-/// The fields of a message: number, and a value or the bytes within.
+/// Returns the fields of a message: number, and a value or the bytes inside.
 pub fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0u64;
@@ -29,12 +29,12 @@ pub fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
     found
 }
 
-/// The number of a field, if it is there.
+/// Returns a field's number, if the field is present.
 pub fn number(message: &[u8], field: u64) -> Option<u64> {
     fields(message).into_iter().find(|found| found.0 == field).map(|found| found.1)
 }
 
-/// The bytes of a field, if it is there.
+/// Returns a field's bytes, if the field is present.
 pub fn inner(message: &[u8], field: u64) -> Option<&[u8]> {
     fields(message).into_iter().find(|found| found.0 == field).map(|found| found.2)
 }

@@ -1,4 +1,4 @@
-//! Traces that are cut off, damaged or forged: an error, or faults and the rest.
+//! Traces that are truncated, damaged or forged: an error, or faults and the rest.
 
 use memprof_trace::generate::reseal;
 use memprof_trace::layout::{
@@ -97,7 +97,7 @@ fn pages_that_never_reached_the_disk_are_noticed() {
     }
 }
 
-/// An empty trace of which a section has so many of the smallest slots.
+/// Returns an empty trace in which one section has this many of the smallest slots.
 fn with_slots(kind: SectionKind, slots: u32) -> Vec<u8> {
     const SLOT: u32 = 32;
     let size = Geometry::DEFAULT_FILE;
@@ -150,7 +150,7 @@ proptest! {
         reseal(&mut bytes);
         if let Ok(trace) = Trace::from_bytes(&bytes[..length.unwrap_or(bytes.len())]) {
             use_all(&trace);
-            // Not even names can steer a terminal.
+            // Names cannot contain terminal control characters either.
             let shown = format!("{trace:?}");
             assert!(!shown.contains(char::from(0x1B)));
         }

@@ -6,7 +6,7 @@ use memprof_trace::layout::{self, Class, SectionKind};
 
 const PAGE: &str = include_str!("../../docs/trace-format.md");
 
-/// Rows of all tables whose header is `columns`, each with the last heading above it.
+/// Returns the rows of all tables whose header is `columns`, each with the last heading above it.
 fn rows(columns: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     let (mut heading, mut inside, mut rows) = ("", false, Vec::new());
     for line in PAGE.lines() {
@@ -27,7 +27,8 @@ fn rows(columns: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     rows
 }
 
-/// A type of so many bytes in the words of the page: `u32 × 16` for an array, `text` for text of any length.
+/// Returns a type of this many bytes in the page's words: `u32 × 16` for an array, `text` for text
+/// of any length.
 fn in_words(declared: &str, bytes: usize) -> String {
     let Some(inner) = declared.strip_prefix('[') else {
         return if declared.starts_with("Text") { "text".to_owned() } else { declared.to_owned() };

@@ -1,4 +1,5 @@
-//! A file of the format, byte for byte what the writer makes: a change of it is a change of the format.
+//! A file of the format, byte for byte as the writer makes it: a change of it is a change of the
+//! format.
 
 use memprof_trace::Text;
 use memprof_trace::layout::{
@@ -9,7 +10,7 @@ use memprof_trace::read::Trace;
 use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
 
 const GOLDEN: &[u8] = include_bytes!("golden/trace.memprof");
-/// The same as the version before wrote it.
+/// The same as written by the previous version.
 const VERSION_2: &[u8] = include_bytes!("golden/version-2.memprof");
 
 const GEOMETRY: Geometry = Geometry {
@@ -219,7 +220,8 @@ fn holds_what_was_written(trace: &Trace) {
     let touch = &trace.touches[0].row;
     assert_eq!((touch.owner, touch.toucher, touch.faults, touch.bytes), (16, 17, 3, 12_288));
     assert_eq!(trace.function(touch.function).as_deref(), Some("MPI_Send"));
-    // At rest but for 10,000 bytes that came and went, of 9,000 owned and a page of code and data.
+    // Idle except for 10,000 bytes that were allocated and freed, out of 9,000 owned and a page of
+    // code and data.
     let cell = trace.timeline[1].cell(17);
     assert_eq!((cell.floor, cell.ceiling), (0, 23));
 }

@@ -1,4 +1,5 @@
-//! A real process writes a real file, others read it meanwhile, and it is killed at a random moment.
+//! A real process writes a real file, others read it at the same time, and the writer is killed at
+//! a random moment.
 #![allow(unsafe_code)] // Maps a file, as ranks do.
 #![allow(clippy::unwrap_used)] // The lint knows tests, not their helpers.
 

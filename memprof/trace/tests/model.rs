@@ -222,7 +222,7 @@ impl Model {
         self.compare_timeline(trace);
     }
 
-    /// The ring has the last samples and edges, and if it was never full, all.
+    /// Checks that the ring has the last samples and edges, and all of them if it was never full.
     fn compare_history(&self, trace: &Trace) {
         let held: Vec<_> = trace
             .history
@@ -340,7 +340,7 @@ impl Model {
     }
 }
 
-/// A full sample of one component.
+/// Writes a full sample of one component.
 fn sample_of(writer: &mut Writer<'_>, time: u64, resident: u64) {
     let row = ComponentSample { component: 0, resident, ..ComponentSample::default() };
     let head =
@@ -348,7 +348,7 @@ fn sample_of(writer: &mut Writer<'_>, time: u64, resident: u64) {
     writer.sample(&head, &[row]);
 }
 
-/// Samples are taken when something changes: many in a second of changes, one in a minute of rest.
+/// Samples are taken when something changes: many in a second of changes, one in an idle minute.
 #[test]
 fn mean_of_a_bin_is_over_time_not_samples() {
     const GIB: u64 = 1 << 30;
@@ -377,7 +377,7 @@ fn mean_of_a_bin_is_over_time_not_samples() {
     assert_eq!((bin.head.total_min, bin.head.total_max), (GIB, 10 * GIB));
 }
 
-/// Memory that was released in the middle of a bin is not half there until the next full sample.
+/// After a release in the middle of a bin, later bins without samples have the lower amount.
 #[test]
 fn a_bin_without_a_sample_tells_what_held() {
     let width = 1 << BIN_SHIFT;
@@ -407,7 +407,7 @@ proptest! {
         let mut model = Model::default();
         let mut time = 0_u64;
         for (act, step) in acts {
-            // Mostly small steps; now and then a long time passes.
+            // Mostly small steps; sometimes a long time passes.
             time += 1 << if step == 19 { BIN_SHIFT + 6 } else { step };
             model.act(&mut writer, time, act);
         }

@@ -1,5 +1,6 @@
-//! Owners of the objects that programs of every MPI were seen to load. Each file is a process: an object a line, what it
-//! defines of MPI, whether the MPI opened it while the program ran, and the objects that it needs.
+//! Owners of the objects that programs of every MPI were observed to load. Each file is a process:
+//! one object per line, with the MPI functions it defines, whether the MPI opened it at run time,
+//! and the objects it needs.
 #![allow(clippy::unwrap_used)]
 
 use memprof_trace::classify::{self, Node, OfMpi};
@@ -32,7 +33,7 @@ fn parsed(text: &str) -> Vec<Object> {
         .collect()
 }
 
-/// The class of each object; the first is the program.
+/// Returns the class of each object; the first is the program.
 fn classes(objects: &[Object]) -> Vec<Class> {
     let place = |need: &String| objects.iter().position(|object| object.name == *need);
     let needs: Vec<Vec<u16>> = objects

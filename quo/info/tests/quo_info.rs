@@ -324,8 +324,7 @@ fn the_binding_decides_who_is_selected() {
     assert_eq!(selected("package", "promise"), [0, 1]);
     assert_eq!(selected("none", "promise"), [0, 1]);
     assert_eq!(selected("0;0;0;3", "promise"), [0, 3]);
-    // Ranks without an object of their own fill the remaining places; under `literal` they never
-    // do.
+    // Ranks without their own object fill the remaining places; under `literal` they never do.
     assert_eq!(selected("0;0-3", "promise"), [0, 1]);
     assert_eq!(selected("0;0-3", "literal"), [0]);
 }

@@ -33,8 +33,8 @@ struct Options {
     /// Lend once a call of MPI has waited this many microseconds [default: 100]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     after: Option<u32>,
-    /// Change the number of threads of programs too that set or ask for it: a region may have more or fewer than they
-    /// were told. A program that sizes arrays or cuts loops by this number then computes wrong results, with status 0.
+    /// Change the number of threads even of programs that set or query it: a region may have more or fewer threads than
+    /// that number. A program that sizes arrays or divides loops by it then computes wrong results, with status 0.
     /// Without the option such programs keep their number, and their threads use lent CPUs where the rank has too few
     #[arg(long, value_name = RISK, require_equals = true, num_args = 0..=1, default_missing_value = "", value_parser = take_risk)]
     malleable: Option<bool>,

@@ -147,7 +147,7 @@ fn contents(file: &OwnFile) -> Option<Vec<u8>> {
 }
 
 /// Returns files that may contain the CPUs of this process's control group, the most specific
-/// first: groups without CPUs of their own have those of their parent.
+/// first: a group that sets no CPUs has its parent's.
 fn control_group_files() -> Vec<String> {
     let files = |folder: Folder| {
         let names: &[&str] = if folder.unified {

@@ -1,7 +1,7 @@
 //! Bindings that other contexts of this node have pushed.
 //!
-//! Other contexts of this process are known. Finding those of other processes of this user takes a
-//! search, whose result is shared by phases that follow one another faster than [`RECENT`].
+//! Other contexts of this process are known. Finding contexts of this user's other processes takes
+//! a search, whose result is shared by phases that follow one another faster than [`RECENT`].
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

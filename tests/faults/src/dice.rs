@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Dice(u64);
 
 impl Dice {
-    /// A generator for one purpose: different words of the key give unrelated numbers.
+    /// Creates a generator for one purpose: different words of the key give unrelated numbers.
     #[must_use]
     pub fn new(key: &[u64]) -> Self {
         let mut dice = Self(0);
@@ -25,27 +25,27 @@ impl Dice {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `sides`, which is not zero.
+    /// Returns a number below `sides`, which is not zero.
     pub fn below(&mut self, sides: usize) -> usize {
         (self.next() % sides.max(1) as u64) as usize
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
-    /// Returns true if something of so many per cent happens.
+    /// Returns true with a probability of `per_cent` per cent.
     pub fn chance(&mut self, per_cent: usize) -> bool {
         self.below(100) < per_cent
     }
 
-    /// One of several.
+    /// Returns one of several choices.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// One of several, each with a weight.
+    /// Returns one of several choices, each with a weight.
     pub fn weighted<T: Copy>(&mut self, choices: &[(usize, T)]) -> T {
         let mut left = self.below(choices.iter().map(|(weight, _)| weight).sum());
         for &(weight, choice) in choices {
@@ -57,8 +57,8 @@ impl Dice {
         choices[0].1
     }
 
-    /// A time of any order of magnitude up to `longest`: as often one to two microseconds as one to
-    /// two milliseconds.
+    /// Returns a time of any order of magnitude up to `longest`: one to two microseconds are as
+    /// likely as one to two milliseconds.
     pub fn moment(&mut self, longest: Duration) -> Duration {
         let nanoseconds = longest.as_nanos().max(2) as u64;
         let order = self.below(nanoseconds.ilog2() as usize + 1) as u32;

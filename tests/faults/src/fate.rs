@@ -1,4 +1,4 @@
-//! The ways in which a member meets its fate.
+//! Executes the fate of a member.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::plan::{Child, Fate, Moment, Strike};
 use crate::process;
 use crate::world::LOOK;
 
-/// A program that a victim executes and that ends long after the round.
+/// Program that a victim executes, and which ends long after the round.
 pub const PROGRAM: (&std::ffi::CStr, &str) = (c"/bin/sleep", "sleep");
 
 impl Member<'_> {
@@ -31,8 +31,8 @@ impl Member<'_> {
         self.plan.stray == Some(self.number)
     }
 
-    /// Dawdles as the plan has it, and meets its fate if this is the moment. A helper that is to
-    /// strike inside the stage is joined after it.
+    /// Delays as the plan says, and meets the member's fate if this is the moment. A helper that
+    /// will strike inside the stage is joined after it.
     pub fn before_stage(
         &self,
         stage: usize,
@@ -45,7 +45,7 @@ impl Member<'_> {
             if dice.chance(50) {
                 spin(time);
             } else {
-                // Sleeps: members come at different times.
+                // Sleeps: members arrive at different times.
                 std::thread::sleep(time);
             }
         }
@@ -75,7 +75,7 @@ impl Member<'_> {
         }
     }
 
-    /// Meets its fate here and now; returns if it is one to be survived.
+    /// Meets the fate at this point; returns only if the fate is survivable.
     fn fall(&self, context: &mut Option<Context>) -> Result<()> {
         match self.plan.fate {
             Fate::Nothing => Ok(()),
@@ -87,7 +87,7 @@ impl Member<'_> {
             Fate::Exit { handlers } => exit(handlers),
             Fate::Exec => execute(),
             Fate::Slow(time) => {
-                // Sleeps: who takes its time is not dead.
+                // Sleeps: a slow member is not dead.
                 std::thread::sleep(time);
                 Ok(())
             }
@@ -95,7 +95,7 @@ impl Member<'_> {
         }
     }
 
-    /// Says where it is and waits for the keeper's strike.
+    /// Announces the member and waits for the keeper's strike.
     fn await_fate(&self) -> Result<()> {
         self.announce()?;
         while self.world.board.get(self.number, Column::Released)? == 0 {
@@ -116,7 +116,7 @@ impl Member<'_> {
         moment: Moment,
         context: &mut Option<Context>,
     ) -> Result<Option<JoinHandle<()>>> {
-        // The first process of a PID namespace is deaf to its own signals.
+        // The first process of a PID namespace ignores its own signals.
         let watched = matches!(moment, Moment::Watched(_)) || self.is_stray();
         let fate = self.plan.fate;
         match fate {
@@ -138,7 +138,7 @@ impl Member<'_> {
             Fate::Exit { .. } | Fate::Exec | Fate::Fork(_) => {
                 let leash = self.world.leash.try_clone().context("dup")?;
                 Ok(Some(std::thread::spawn(move || {
-                    // Sleeps: the strike is to land anywhere.
+                    // Sleeps: the strike may hit any moment.
                     std::thread::sleep(after);
                     match fate {
                         Fate::Exit { handlers } => exit(handlers),
@@ -194,7 +194,7 @@ fn execute() -> Result<()> {
     Ok(())
 }
 
-/// Lives until the keeper lets go.
+/// Lives until the keeper closes the leash.
 pub fn linger(leash: &std::os::fd::OwnedFd) -> i32 {
     let _ = nix::unistd::read(leash, &mut [0]);
     0
@@ -208,7 +208,7 @@ fn set_timer(after: Duration, signal: Signal) -> Result<()> {
     timer
         .set(Expiration::OneShot(after.into()), TimerSetTimeFlags::empty())
         .context("timer_settime")?;
-    // It outlives this call.
+    // The timer outlives this call.
     std::mem::forget(timer);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Journal of a member: a line before and after each call, in memory that outlives it.
+//! Journal of a member: a line before and after each call, in memory that outlives the member.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,21 +6,21 @@ use std::os::unix::fs::FileExt;
 use anyhow::{Context as _, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// End of a call for one member.
+/// How a call ended for one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well, with a value on which all members agree.
+    /// It succeeded, with a value on which all members agree.
     Good(u64),
-    /// The time was over.
+    /// It timed out.
     TimedOut,
-    /// These members have ended.
+    /// It named these members as dead.
     Dead(Vec<usize>),
-    /// With another error.
+    /// It failed with another error.
     Other(String),
 }
 
 impl Outcome {
-    /// In a word.
+    /// Returns the kind of outcome in one word.
     #[must_use]
     pub fn class(&self) -> &'static str {
         match self {
@@ -35,18 +35,18 @@ impl Outcome {
 /// A line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A call begins: stage and number.
+    /// Beginning of a call: stage and number.
     Begin(usize, usize),
-    /// A call has ended.
+    /// End of a call: stage, number and outcome.
     End(usize, usize, Outcome),
-    /// Something that the member itself found wrong.
+    /// An error that the member itself found.
     Complaint(String),
-    /// The member has come to the end of the script.
+    /// End of the script.
     Finished,
 }
 
 impl Entry {
-    /// One line, without its end.
+    /// Returns the line without its newline.
     #[must_use]
     pub fn encode(&self) -> String {
         let one_line = |text: &str| text.replace('\n', " ");
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// The entry of a line; `None` for one that is not whole.
+    /// Returns the entry of a line; `None` for an incomplete line.
     #[must_use]
     pub fn decode(line: &str) -> Option<Self> {
         let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -107,7 +107,7 @@ fn memory(name: &str) -> Result<File> {
     Ok(file.into())
 }
 
-/// A member's journal. Made before the member is forked; the member appends, the others read.
+/// Journal of a member, created before the member is forked; the member appends, the others read.
 #[derive(Debug)]
 pub(crate) struct Journal(File);
 
@@ -116,15 +116,15 @@ impl Journal {
         Ok(Self(memory("quo-faults-journal")?))
     }
 
-    /// Another handle of the same journal.
+    /// Returns another handle of the same journal.
     pub(crate) fn again(&self) -> Result<Self> {
         Ok(Self(self.0.try_clone().context("dup")?))
     }
 
-    /// Appends a line, in one system call.
+    /// Appends a line in one system call.
     pub(crate) fn note(&self, entry: &Entry) {
         let line = format!("{}\n", entry.encode());
-        // Without memory for a line the round is judged by what is there.
+        // If there is no memory for the line, the round is judged without it.
         let _ = std::io::Write::write(&mut &self.0, line.as_bytes());
     }
 
@@ -135,20 +135,20 @@ impl Journal {
     }
 }
 
-/// Numbers that all processes of a round share, one for each purpose and member.
+/// Numbers shared by all processes of a round, one for each purpose and member.
 #[derive(Debug)]
 pub(crate) struct Board(File);
 
-/// Meanings of the numbers.
+/// Purposes of the numbers.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Column {
-    /// Progress of a member: it only grows.
+    /// Progress of a member, which only grows.
     Progress = 0,
     /// True if a member has ended.
     Gone = 1,
-    /// True if a member that waits for its fate may go on.
+    /// True if a member that waits for its fate may continue.
     Released = 2,
-    /// The CPUs that a member has borrowed, a bit each.
+    /// CPUs that a member has borrowed, one bit each.
     Borrowed = 3,
 }
 

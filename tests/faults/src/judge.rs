@@ -1,49 +1,51 @@
 //! The judge: compares the members' journals with the promises of the runtime.
 //!
-//! The exact place of a strike is read from the victim's own journal: its last ended call, its last begun one, and
-//! those that it never came to. Each meeting of the script then has outcomes that are allowed:
+//! The victim's own journal shows where it was struck: the last call it ended, the last call it
+//! began, and the calls it never began. Each meeting of the script then has a set of allowed
+//! outcomes:
 //!
-//! - all who survive get the same class of outcome, and the same value when it is good; the victim's
-//!   own, if it had written one down, is the same too;
-//! - it is not good when a victim is counted, never began it, and nobody has named it before;
-//! - it is a death only if a victim is counted, did not end it, and not everyone has named it before;
-//!   those named are such victims;
-//! - it is a timeout only where the limit is short.
+//! - all survivors get the same class of outcome, and the same value if the outcome is good; if the
+//!   victim recorded an outcome, it agrees;
+//! - the outcome is not good if a victim is counted, never began the meeting, and no member has
+//!   named the victim before;
+//! - the outcome is a death only if a victim is counted, did not end the meeting, and not every
+//!   member has named the victim before; the members named are such victims;
+//! - the outcome is a timeout only if the limit is short.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::journal::{Entry, Outcome};
 use crate::plan::{Bond, Fate, LOCAL, Meeting, Plan, RETRY, Stage};
 
-/// End of a process of a round.
+/// How a process of a round ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It left with a status.
+    /// It exited with this status.
     Exited(i32),
     /// A signal ended it.
     Killed(i32),
-    /// It became another program.
+    /// It executed another program.
     Replaced,
-    /// It had not ended when the time was over; its activity then.
+    /// It was still running when the time was up; what it was doing then.
     Hung(String),
 }
 
-/// Evidence about a round when it is over.
+/// Evidence about a finished round.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The members' journals.
+    /// Journal of each member.
     pub journals: Vec<Vec<Entry>>,
-    /// Their ends.
+    /// Ending of each member.
     pub endings: Vec<Ending>,
 }
 
-/// The status of a victim that ends without freeing anything.
+/// Exit status of a victim that ends without freeing anything.
 pub const WALKED_OUT: i32 = 7;
 
-/// The local call by which a member that was away comes back to its parts.
+/// Local call by which a member that was away rejoins its parts.
 pub const BACK: usize = LOCAL + 99;
 
-/// The number of a local call: leaving for the n-th time, or coming back.
+/// Returns the number of a local call: the `turn`-th departure, or the return after it.
 #[must_use]
 pub fn local_call(turn: usize, coming: bool) -> usize {
     LOCAL + 2 * turn + usize::from(coming)
@@ -51,10 +53,10 @@ pub fn local_call(turn: usize, coming: bool) -> usize {
 
 const SIGKILL: i32 = 9;
 
-/// For how many failures a barrier remembers why: a written limit of the runtime.
+/// Number of failures whose reason a barrier remembers: a documented limit of the runtime.
 const REMEMBERED: usize = 4;
 
-/// Everything that is wrong with a round, a sentence each.
+/// Returns everything that is wrong with a round, one sentence each.
 #[must_use]
 pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
     let mut court = Court {
@@ -66,7 +68,7 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
     };
     court.hear_members();
     court.hear_endings();
-    // Who hangs has explained enough.
+    // A hang explains whatever the meetings lack.
     if evidence.endings.iter().all(|ending| !matches!(ending, Ending::Hung(_))) {
         court.hear_meetings();
         court.hear_local_calls();
@@ -74,8 +76,8 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
     court.complaints
 }
 
-/// Returns true if all who knew the name of some shared memory were killed while they made it, so
-/// that only a sweep can remove it.
+/// Returns true if all members that knew the name of some shared memory were killed while they
+/// created it, so that only a sweep can remove it.
 #[must_use]
 pub fn leaves_to_sweep(plan: &Plan, evidence: &Evidence) -> bool {
     let court = Court {
@@ -95,12 +97,12 @@ pub fn leaves_to_sweep(plan: &Plan, evidence: &Evidence) -> bool {
     )
 }
 
-/// True if barriers wait for a victim.
+/// Whether barriers count on a victim.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Standing {
     Counted,
     Out,
-    /// It was struck while it came or went.
+    /// It was struck while it left or rejoined.
     Unsure,
 }
 
@@ -109,7 +111,7 @@ struct Court<'a> {
     evidence: &'a Evidence,
     /// Members that have named each victim so far.
     named: BTreeMap<usize, BTreeSet<usize>>,
-    /// Victims that a meeting of the whole node has named.
+    /// Victims named by a meeting of the whole node.
     told: BTreeSet<usize>,
     complaints: Vec<String>,
 }
@@ -127,7 +129,7 @@ impl Court<'_> {
         self.evidence.journals[member].contains(&Entry::Finished)
     }
 
-    /// Returns true if a member was ended by its fate before it was through.
+    /// Returns true if a member was ended by its fate before it finished the script.
     fn fell(&self, member: usize) -> bool {
         self.plan.fate.is_end() && self.plan.strike_at(member).is_some() && !self.finished(member)
     }
@@ -165,7 +167,7 @@ impl Court<'_> {
             let fine = match (struck, self.finished(member)) {
                 (false, finished) => finished && *ending == Ending::Exited(0),
                 (true, false) => *ending == by_fate,
-                // The strike came when all was done.
+                // The strike came after the end of the script.
                 (true, true) => *ending == Ending::Exited(0) || *ending == by_fate,
             };
             let explained = |entry: &Entry| matches!(entry, Entry::Complaint(_));
@@ -194,7 +196,7 @@ impl Court<'_> {
         }
     }
 
-    /// Returns true if the outcome was good.
+    /// Returns true if the meeting's outcome was good.
     fn hear_meeting(&mut self, stage: usize, meeting: &Meeting) -> bool {
         let place = format!("stage {stage} call {} ({:?})", meeting.call, self.plan.stages[stage]);
         let mut outcomes: Vec<(usize, Outcome)> = Vec::new();
@@ -202,7 +204,7 @@ impl Court<'_> {
             match self.outcome(member, stage, meeting.call) {
                 Some(outcome) => outcomes.push((member, outcome.clone())),
                 None if self.fell(member) => {}
-                // It has said why.
+                // The member's complaint or ending is reported already.
                 None if !self.finished(member) => return false,
                 None => {
                     self.complain(format!("member {member} has no outcome of {place}"));
@@ -226,8 +228,9 @@ impl Court<'_> {
         let victims: Vec<usize> = self.everyone().filter(|&member| self.fell(member)).collect();
         let hinders: Vec<usize> =
             victims.iter().copied().filter(|&v| self.must_fail(v, stage, meeting)).collect();
-        // Its arrival may have been counted when it was expelled, by those whom a part had told: then
-        // the node's next meeting fails for it, and names with it who else was expelled since.
+        // The victim's arrival may have been counted although members that learned of the death in
+        // a part have expelled it: then the node's next meeting fails for this victim, and also
+        // names every member expelled since.
         let in_line = meeting.bond == Bond::Node
             && victims.iter().any(|v| !self.told.contains(v) && self.stands_in_line(*v, stage));
         let excuses: Vec<usize> = victims
@@ -241,7 +244,7 @@ impl Court<'_> {
                     "member {member} got through {place} without {hinders:?}, who never came"
                 )),
                 Outcome::Dead(names) => {
-                    // Those too who came to the same end and then died, before this was read.
+                    // Also victims that got a bad outcome here and died before this journal line.
                     let as_well = |name: &usize| {
                         victims.contains(name)
                             && outcomes
@@ -260,7 +263,7 @@ impl Court<'_> {
                 Outcome::TimedOut if !meeting.may_time_out && !far_behind => {
                     self.complain(format!("member {member} timed out at {place}"));
                 }
-                // It is true: the dead one had arrived for a barrier, and was counted in.
+                // The message is right: the dead member had arrived for a barrier and was counted.
                 Outcome::Other(text)
                     if text.contains("the call they make: a barrier on rank")
                         && victims.iter().any(|&v| self.stands_in_line(v, stage)) => {}
@@ -285,8 +288,9 @@ impl Court<'_> {
         matches!(first, Outcome::Good(_))
     }
 
-    /// Number of the node's next meetings that failed for a member. The barrier remembers why for a
-    /// few only; who is further behind is told that it failed, but perhaps not why.
+    /// Returns the number of the node's later meetings that failed for some member. A barrier
+    /// remembers the reason of a few failures only: a member further behind learns that the barrier
+    /// failed, but perhaps not why.
     fn failures_after(&self, stage: usize, meeting: &Meeting) -> usize {
         let next = (stage..self.plan.stages.len())
             .flat_map(|s| self.plan.meetings(s).into_iter().map(move |later| (s, later)));
@@ -302,7 +306,7 @@ impl Court<'_> {
         .count()
     }
 
-    /// A victim without which a meeting cannot come to a good end.
+    /// Returns true if a meeting cannot succeed without a victim.
     fn must_fail(&self, victim: usize, stage: usize, meeting: &Meeting) -> bool {
         let counted_out = match meeting.bond {
             Bond::Group => false,
@@ -318,7 +322,7 @@ impl Court<'_> {
             && self.standing(victim, stage, meeting.bond) == Standing::Counted
     }
 
-    /// Returns true if somebody for whom a stage is nothing may have been ahead and have expelled a
+    /// Returns true if a member without a part in a stage may have been ahead and have expelled a
     /// victim.
     fn outsiders_expel(&self, victim: usize, stage: usize, part: &[usize]) -> bool {
         self.everyone().filter(|member| !part.contains(member)).any(|member| {
@@ -329,8 +333,8 @@ impl Court<'_> {
         })
     }
 
-    /// Returns true if a victim was struck in a barrier to whose end nobody came, because all
-    /// others were away: when they are back, its arrival may still count.
+    /// Returns true if a victim was struck in a barrier that no member ended, because all others
+    /// were away: its arrival may still count when they are back.
     fn stands_in_line(&self, victim: usize, stage: usize) -> bool {
         (0..stage)
             .filter(|&s| matches!(self.plan.stages[s], Stage::Away { .. } | Stage::Churn { .. }))
@@ -345,7 +349,7 @@ impl Court<'_> {
             })
     }
 
-    /// A victim whose end is a reason for a meeting to fail.
+    /// Returns true if the end of a victim is a reason for a meeting to fail.
     fn may_fail(&self, victim: usize, stage: usize, meeting: &Meeting) -> bool {
         let everyone_knows = meeting.bond != Bond::Group
             && self.named.get(&victim).is_some_and(|by| {
@@ -363,8 +367,8 @@ impl Court<'_> {
             && self.standing(victim, stage, meeting.bond) != Standing::Out
     }
 
-    /// Membership of a victim in a bond in a stage, by its last journal line about coming and going
-    /// until then.
+    /// Returns a victim's membership in a bond at a stage, from its last journal line so far about
+    /// leaving or rejoining.
     fn standing(&self, victim: usize, stage: usize, bond: Bond) -> Standing {
         if bond == Bond::Group {
             return Standing::Counted;
@@ -382,7 +386,7 @@ impl Court<'_> {
         let Some((trip, (call, ended))) = trip else { return Standing::Counted };
         let leaving = call != BACK && (call - LOCAL).is_multiple_of(2);
         if trip == stage {
-            // The others are met again only after it has come back.
+            // The others meet again only after the member has rejoined.
             let unsure = matches!(self.plan.stages[trip], Stage::Churn { .. }) || leaving && !ended;
             return if unsure { Standing::Unsure } else { Standing::Out };
         }
@@ -395,7 +399,7 @@ impl Court<'_> {
         }
     }
 
-    /// When a death makes the creation fail, the survivors can make a context of their own.
+    /// When a death makes the creation fail, the survivors can create a new context.
     fn hear_second_attempt(&mut self) {
         for member in self.plan.second_crew() {
             for call in 0..2 {
@@ -410,7 +414,7 @@ impl Court<'_> {
         }
     }
 
-    /// Calls that concern nobody else succeed.
+    /// Checks that calls which involve no other member succeed.
     fn hear_local_calls(&mut self) {
         for member in self.everyone() {
             for entry in &self.evidence.journals[member] {

@@ -27,15 +27,15 @@ use crate::plan::{Fate, Moment, Plan};
 use crate::process;
 use crate::world::World;
 
-/// Time that processes may take to be gone when nothing holds them any more.
+/// Time within which processes must end when nothing holds them any more.
 const LAST_STEPS: Duration = Duration::from_secs(20);
-/// Between two looks at the members.
+/// Pause between two looks at the members.
 const TICK_MILLISECONDS: u8 = 2;
-/// Number of attempts to get again a process number that is free.
+/// Number of attempts to reuse a free PID.
 const ATTEMPTS: usize = 200;
 
-/// Runs a round in the calling process, which was forked for it. Reports its faults, line by line;
-/// the status to end with is zero when there are none.
+/// Runs a round in the calling process, which was forked for it. Reports the complaints, line by
+/// line, and returns the exit status, zero without complaints.
 pub fn keep(plan: &Plan, directory: &Path, bound: Duration, report: &File) -> i32 {
     let told = |complaints: Result<Vec<String>>| {
         let complaints = complaints
@@ -59,7 +59,7 @@ pub fn keep(plan: &Plan, directory: &Path, bound: Duration, report: &File) -> i3
     }
 }
 
-/// Forks a process that is the first of a PID namespace, with a view of it in `/proc`.
+/// Forks a process that is the first of a PID namespace, with that namespace's `/proc`.
 fn within_namespace(act: impl FnOnce() -> i32) -> Result<Pid> {
     let own = File::open("/proc/self/ns/pid").context("opening the PID namespace")?;
     unshare(CloneFlags::CLONE_NEWPID).context("making a PID namespace")?;
@@ -78,10 +78,10 @@ fn show_namespace() -> Result<()> {
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).context("mounting /proc")
 }
 
-/// Returns true if namespaces of our own can be made here.
+/// Returns true if namespaces can be created here.
 pub fn can_make_namespaces() -> bool {
     let tried = within_namespace(|| {
-        // A number can be chosen again.
+        // The next PID can be set.
         i32::from(fs::write("/proc/sys/kernel/ns_last_pid", "100").is_err())
     });
     tried.is_ok_and(|pid| waitpid(pid, None) == Ok(WaitStatus::Exited(pid, 0)))
@@ -124,14 +124,14 @@ fn left_in(directory: &Path) -> Result<Option<String>> {
     Ok((!names.is_empty()).then(|| format!("left in the directory of segments: {names:?}")))
 }
 
-/// A member as its keeper sees it.
+/// A member as the keeper sees it.
 #[derive(Debug)]
 struct Ward {
     pid: Pid,
     end: Option<Ending>,
-    /// Its remains are gone.
+    /// It has been reaped.
     collected: bool,
-    /// When it was first seen stopped.
+    /// Time at which it was first seen stopped.
     stopped: Option<Instant>,
 }
 
@@ -139,7 +139,7 @@ struct Keeper<'a> {
     plan: &'a Plan,
     world: World,
     wards: Vec<Ward>,
-    /// The process that has got a dead member's number.
+    /// Process that has a dead member's PID.
     squatter: Option<Pid>,
 }
 
@@ -158,7 +158,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Sees the members to their ends, or until the time is over.
+    /// Watches the members to their ends, or until the deadline.
     fn watch(&mut self, deadline: Instant) -> Result<()> {
         while self.wards.iter().any(|ward| ward.end.is_none()) && Instant::now() < deadline {
             let waits = PollFd::new(self.world.announced.as_fd(), PollFlags::POLLIN);
@@ -178,7 +178,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// A member that has announced itself is struck.
+    /// Strikes a member that has announced itself.
     fn strike(&mut self, number: usize) -> Result<()> {
         if self.wards[number].end.is_some() {
             return Ok(());
@@ -186,7 +186,7 @@ impl Keeper<'_> {
         if let Some(Moment::Watched(after) | Moment::Inside(after)) =
             self.plan.strike_at(number).map(|strike| strike.moment)
         {
-            // Sleeps: the strike is to land anywhere.
+            // Sleeps: the strike may hit any moment.
             std::thread::sleep(after);
         }
         let signal = match self.plan.fate {
@@ -220,7 +220,7 @@ impl Keeper<'_> {
             self.world.board.set(number, Column::Released, 1)?;
             kill(ward.pid, signal).context("kill")?;
         }
-        // The remains stay, unless the plan has it otherwise.
+        // The zombie stays, unless the plan reaps it.
         let id = Id::Pid(self.wards[number].pid);
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let end = match waitid(id, flags).context("waitid")? {
@@ -265,12 +265,12 @@ impl Keeper<'_> {
         Ok(Evidence { endings: endings.collect(), journals })
     }
 
-    /// Lets go of everything held, and ends the processes that must be ended. Leftovers all the
-    /// same.
+    /// Releases everything held, and ends the processes that must be ended. Returns what is left
+    /// nevertheless.
     fn clear_processes(&mut self) -> Result<Option<String>> {
         self.world.holder = None;
         for ward in self.wards.iter().filter(|ward| !ward.collected) {
-            // Whoever hangs, or has become another program, goes now.
+            // A process that hangs, or has become another program, is ended here.
             let _ = kill(ward.pid, Signal::SIGKILL);
         }
         let deadline = Instant::now() + LAST_STEPS;
@@ -289,7 +289,7 @@ impl Keeper<'_> {
     }
 }
 
-/// Forks a process with a number that was a member's. `None` if that could not be had.
+/// Forks a process with a former member's PID. Returns `None` if the PID cannot be had.
 fn occupy(wanted: Pid, world: &mut World) -> Result<Option<Pid>> {
     for _ in 0..ATTEMPTS {
         let last = (wanted.as_raw() - 1).to_string();
@@ -307,7 +307,7 @@ fn occupy(wanted: Pid, world: &mut World) -> Result<Option<Pid>> {
     Ok(None)
 }
 
-/// Activity of a process as the kernel tells it.
+/// Returns what a process is doing, according to the kernel.
 fn state_of(pid: Pid) -> String {
     let read = |file: &str| {
         let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();

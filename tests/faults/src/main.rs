@@ -23,13 +23,13 @@ struct Arguments {
     /// Number of rounds
     #[arg(long, default_value_t = 1_000)]
     rounds: u64,
-    /// The first round's number
+    /// Number of the first round
     #[arg(long, default_value_t = 0, value_name = "ROUND")]
     from: u64,
-    /// This round only
+    /// Run only this round
     #[arg(long, conflicts_with_all = ["rounds", "from"], value_name = "ROUND")]
     only: Option<u64>,
-    /// Run each round so often, to meet it in different timings
+    /// Run each round this many times, to vary the timing
     #[arg(long, default_value_t = 1, value_name = "TIMES")]
     repeat: u64,
     /// Only rounds of this kind of fault
@@ -38,19 +38,19 @@ struct Arguments {
     /// Only rounds whose description contains TEXT, such as Away
     #[arg(long, value_name = "TEXT")]
     with: Option<String>,
-    /// Rounds at a time; they mostly wait
+    /// Number of rounds to run at once; they mostly wait
     #[arg(long, default_value_t = default_jobs())]
     jobs: usize,
     /// Seconds that the members of a round may take before they count as hanging
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     bound: u64,
-    /// Draw rounds as without root
+    /// Draw rounds that do not need root
     #[arg(long)]
     plain: bool,
-    /// Stop after so many bad rounds
+    /// Stop after this many failed rounds
     #[arg(long, default_value_t = 5, value_name = "COUNT")]
     failures: usize,
-    /// Describe the rounds and run none
+    /// Describe the rounds without running them
     #[arg(long)]
     show: bool,
     /// Print the result as JSON

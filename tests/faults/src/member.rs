@@ -1,4 +1,4 @@
-//! A member: works through the script, writes down how each call ended, and looks at itself before
+//! A member: works through the script, records how each call ended, and checks its own state before
 //! and after.
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::world::World;
 /// Longer than anything in a round takes.
 const CREATE_LIMIT: Duration = Duration::from_secs(45);
 
-/// The name of the barriers of the plan's parts, and the one under memory shared by them.
+/// Names of the barrier of a plan's part, and of the barrier under its shared memory.
 const PART_NAMES: [&str; 2] = ["part", "shared memory"];
 
 pub struct Member<'a> {
@@ -35,7 +35,7 @@ pub struct Member<'a> {
 }
 
 impl Member<'_> {
-    /// Runs the whole script; the status to end with.
+    /// Runs the whole script and returns the exit status.
     pub fn run(&self) -> i32 {
         self.hear_panics();
         match self.work() {
@@ -58,7 +58,7 @@ impl Member<'_> {
         self.note(&Entry::Complaint(text.to_owned()));
     }
 
-    /// Panics of any thread go to the journal and not to the terminal.
+    /// Sends panics of any thread to the journal instead of the terminal.
     fn hear_panics(&self) {
         let journal = self.world.journals[self.number].again();
         std::panic::set_hook(Box::new(move |panic| {
@@ -143,7 +143,7 @@ impl Member<'_> {
             .with_lending(true)
     }
 
-    /// The creation failed; those who are left can have a context of their own.
+    /// Creates a new context of the survivors after a failed creation.
     fn try_again(&self) -> Result<()> {
         let crew = self.plan.second_crew();
         let Some(rank) = crew.iter().position(|&member| member == self.number) else {
@@ -162,7 +162,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Makes a call and writes down its begin and its end.
+    /// Makes a call and records its beginning and its end.
     fn call(&self, stage: usize, call: usize, act: impl FnOnce() -> Result<u64, Error>) -> Outcome {
         self.note(&Entry::Begin(stage, call));
         let outcome = match act() {
@@ -173,8 +173,8 @@ impl Member<'_> {
         outcome
     }
 
-    /// A call in which members meet: the dead that it names are expelled before anything else.
-    /// Whether it was good.
+    /// Makes a call in which members meet, and expels at once the dead members that it names.
+    /// Returns true if the call succeeded.
     fn meet(
         &self,
         context: &Context,
@@ -202,7 +202,7 @@ impl Member<'_> {
                 let risen: Vec<&usize> = ranks.iter().filter(|rank| names.contains(rank)).collect();
                 ensure!(risen.is_empty(), "{risen:?}, who are dead, are on the machine");
             }
-            // Somebody else has died meanwhile.
+            // Another member has died in the meantime.
             Err(Error::DeadMember { ranks, .. }) if !ranks.iter().any(|r| names.contains(r)) => {}
             Err(error) => bail!("who is on the machine: {error}"),
         }
@@ -264,7 +264,7 @@ impl Member<'_> {
             Stage::Allocate(bytes) => {
                 meet(0, &mut || Ok(context.allocate(*bytes)?.all().len() as u64))?;
             }
-            // Nobody is expelled from the group under the context.
+            // No member is expelled from the group under the context.
             Stage::Group => {
                 self.call(stage, 0, || Ok(context.group_over(ObjectType::Machine)?.size() as u64));
             }
@@ -302,7 +302,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Every rank's numbers are one larger afterwards, whoever of them worked on them.
+    /// Runs a phase that adds one to every rank's numbers, whichever rank works on them.
     fn run_on(&self, context: &Context, stage: usize, elements: usize) -> Result<()> {
         let (mut phase, mut field) = (None, None);
         let planned = self.meet(context, stage, 0, || {
@@ -329,7 +329,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Lends now and then, or borrows and requires that nobody else has the same CPUs.
+    /// Lends at times, or borrows and checks that no other member has the same CPUs.
     fn lend_or_borrow(&self, context: &Context, stage: usize, lenders: &[usize]) {
         let key = [self.plan.seed, self.plan.round, stage as u64, self.number as u64, 78];
         let mut dice = Dice::new(&key);
@@ -352,7 +352,8 @@ impl Member<'_> {
         });
     }
 
-    /// Says on the board what this member has borrowed, and compares with the others who live.
+    /// Puts what this member has borrowed on the board, and compares it with the other living
+    /// members.
     fn look_at(&self, cpus: &quo::CpuSet) {
         let own = cpus.as_words().first().copied().unwrap_or(0);
         if let Err(error) = self.world.board.set(self.number, Column::Borrowed, own) {
@@ -367,7 +368,7 @@ impl Member<'_> {
         }
     }
 
-    /// Some leave and come back while the others meet; nobody goes on before all are back.
+    /// Some members leave and rejoin while the others meet; no member continues until all are back.
     fn trip(
         &self,
         context: &Context,
@@ -402,7 +403,8 @@ impl Member<'_> {
             (0..self.plan.members).filter(|member| !who.contains(member)).collect();
         self.world.await_progress(&others, done)?;
         attach(times - 1);
-        // Leaving the node was leaving these too; the others count on this member again from here.
+        // Leaving the node left these barriers as well; from here on the others count on this
+        // member again.
         self.call(stage, BACK, || {
             for part in self.plan.parts.iter().filter(|part| part.contains(&self.number)) {
                 for name in PART_NAMES {
@@ -416,7 +418,7 @@ impl Member<'_> {
     }
 }
 
-/// Passes time without sleep.
+/// Passes time without sleeping.
 pub fn spin(time: Duration) {
     let start = std::time::Instant::now();
     while start.elapsed() < time {
@@ -435,7 +437,7 @@ fn outcome_of(error: &Error) -> Outcome {
     }
 }
 
-/// The variables that make a machine.
+/// Sets the variables that simulate a machine.
 pub fn set_machine(machine: Machine) {
     let (topology, binding) = match machine {
         Machine::Live => (None, None),

@@ -1,4 +1,4 @@
-//! Many rounds at a time, each in a process group of its own and bounded in time.
+//! Runs many rounds at once, each in its own process group and limited in time.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -19,63 +19,63 @@ use tempfile::TempDir;
 use crate::plan::{Abilities, Plan};
 use crate::{keeper, process};
 
-/// Time that a keeper may take beyond that of its members.
+/// Time that a keeper may take in addition to its members.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// The rounds to run, and the way.
+/// Which rounds to run, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of rounds that run at a time.
+    /// Number of rounds that run at once.
     pub jobs: usize,
-    /// Time that the members of a round may take.
+    /// Time limit for the members of a round.
     pub bound: Duration,
-    /// Stop after so many bad rounds.
+    /// Number of failed rounds after which to stop.
     pub failures: usize,
 }
 
-/// A round that was not as it should be.
+/// A failed round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
-    /// The seed of the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// The number of the round.
+    /// Number of the round.
     pub round: u64,
-    /// The complaints.
+    /// Complaints about the round.
     pub complaints: Vec<String>,
-    /// The round in words.
+    /// Description of the round.
     pub plan: String,
 }
 
 /// Summary of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
-    /// Rounds that were run.
+    /// Number of rounds run.
     pub rounds: usize,
-    /// Seconds they took together.
+    /// Seconds the rounds took in all.
     pub seconds: f64,
-    /// The longest of them in seconds, with its number.
+    /// Seconds and number of the longest round.
     pub longest: (f64, u64),
     /// Rounds with complaints.
     pub failures: Vec<Failure>,
 }
 
-/// Finds out the abilities of the machine. To be asked by a process with one thread.
+/// Determines the abilities of the machine. Call it from a process with one thread.
 #[must_use]
 pub fn abilities() -> Abilities {
-    // In a child: the answer changes what children are born into.
+    // In a child: the attempt changes which namespace later children are in.
     let asked = process::spawn(|| i32::from(!keeper::can_make_namespaces()));
     let namespaces = asked.is_ok_and(|pid| waitpid(pid, None) == Ok(WaitStatus::Exited(pid, 0)));
     Abilities { namespaces }
 }
 
-/// Directory of the rounds' segments.
+/// Returns the directory of the rounds' segments.
 #[must_use]
 pub fn home() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// A round under way.
+/// A round that is running.
 struct Running {
     plan: Plan,
     keeper: Pid,
@@ -84,12 +84,12 @@ struct Running {
     begun: Instant,
 }
 
-/// Runs rounds. To be called by a process with one thread; `progress` hears of each that is over.
+/// Runs rounds. Call it from a process with one thread; `progress` is called after each round.
 ///
-/// An interrupt ends the rounds under way.
+/// An interrupt ends the running rounds.
 ///
 /// # Errors
-/// Faults that keep rounds from being run at all, and an interrupt.
+/// Faults that prevent rounds from being run at all, and an interrupt.
 pub fn run(
     plans: impl IntoIterator<Item = Plan>,
     options: &Options,
@@ -136,7 +136,7 @@ pub fn run(
             bail!("ended by signal {}", signal.ssi_signo);
         }
         if quiet {
-            // Sleeps: between two looks at rounds under way.
+            // Sleeps: between two looks at running rounds.
             std::thread::sleep(Duration::from_millis(3));
         }
     }
@@ -164,14 +164,13 @@ fn start(plan: Plan, bound: Duration) -> Result<Running> {
         apart.map_or(process::PANICKED, |()| keeper::keep(&plan, directory.path(), bound, &report))
     })
     .context("fork")?;
-    // Both sides do this, so that it is done whoever comes first.
+    // Both processes do this, so that it is done whichever is first.
     let _ = setpgid(keeper, keeper);
     Ok(Running { plan, keeper, directory, report, begun: Instant::now() })
 }
 
 impl Running {
-    /// Status of the keeper's end; `None` while it has not ended. It is ended when its time is
-    /// over.
+    /// Returns the keeper's wait status; `None` while it runs. A keeper whose time is up is ended.
     fn status(&self, bound: Duration) -> Result<Option<WaitStatus>> {
         let status = waitpid(self.keeper, Some(WaitPidFlag::WNOHANG)).context("waitpid")?;
         if status != WaitStatus::StillAlive {
@@ -184,7 +183,7 @@ impl Running {
         Ok(None)
     }
 
-    /// Ends the round, whatever it is doing. Its directory goes with it.
+    /// Ends the round, whatever it is doing, and removes its directory.
     fn abandon(self) {
         let _ = killpg(self.keeper, Signal::SIGKILL);
         while waitpid(Pid::from_raw(-self.keeper.as_raw()), None).is_ok() {}

@@ -17,12 +17,12 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// As they are now.
+    /// Takes the current state.
     pub fn take() -> Result<Self> {
         let mut descriptors = BTreeMap::new();
         for entry in fs::read_dir("/proc/self/fd").context("listing descriptors")? {
             let entry = entry?;
-            // All but the one that lists.
+            // All but the descriptor that lists the folder.
             if let Ok(target) = fs::read_link(entry.path())
                 && !(target.starts_with("/proc") && target.ends_with("fd"))
             {
@@ -43,8 +43,8 @@ impl Traces {
         self.descriptors.get(file) == Some(&1)
     }
 
-    /// Requires that nothing has changed, save for the files that meeting places in `directory`
-    /// keep.
+    /// Checks that nothing has changed, except for the files that meeting places in `directory`
+    /// keep open.
     pub fn require_again(&self, directory: &Path) -> Result<()> {
         let after = Self::take()?;
         // A meeting place that is held here keeps what joining it opened.
@@ -72,8 +72,8 @@ impl Traces {
     }
 }
 
-/// Returns true for the files by which a process finds that its control group has other CPUs: the first context opens
-/// them, and they stay open.
+/// Returns true for the files by which a process detects that its control group has other CPUs: the
+/// first context opens them, and they stay open.
 fn is_of_process(file: &str) -> bool {
     let is_group = file.starts_with("/proc/") && file.ends_with("/cpuset");
     is_group

@@ -1,4 +1,4 @@
-//! Memory that the processes of a round share, made before they are forked.
+//! Memory shared by the processes of a round, created before they are forked.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,22 @@ use quo::group::local::LocalSpace;
 use crate::journal::{Board, Column, Journal};
 use crate::plan::Plan;
 
-/// Between two looks at something that tells nobody when it changes.
+/// Pause between two looks at a state without notification.
 pub const LOOK: Duration = Duration::from_micros(300);
 
 #[derive(Debug)]
 pub struct World {
     pub directory: PathBuf,
-    /// Space in which the members meet to make the context.
+    /// Space in which the members meet to create the context.
     pub space: LocalSpace,
-    /// Space in which the survivors meet when that failed.
+    /// Space in which the survivors meet if that failed.
     pub second: LocalSpace,
     pub journals: Vec<Journal>,
     pub board: Board,
-    /// Members say here that they wait for their fate.
+    /// Members announce here that they wait for their fate.
     pub announce: OwnedFd,
     pub announced: OwnedFd,
-    /// A leash: its readers are let go when the keeper closes its end.
+    /// Leash: its readers end when the keeper closes its end.
     pub leash: OwnedFd,
     pub holder: Option<OwnedFd>,
 }
@@ -50,7 +50,7 @@ impl World {
         })
     }
 
-    /// Waits until each of these has come this far or has ended.
+    /// Waits until each of these members has got this far or has ended.
     pub fn await_progress(&self, who: &[usize], progress: u64) -> Result<()> {
         for &member in who {
             while self.board.get(member, Column::Progress)? < progress

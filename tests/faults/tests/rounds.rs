@@ -1,7 +1,7 @@
-//! Rounds of faults, as many as CI has time for: a test for each kind of fault.
+//! Rounds of random faults, as many as CI has time for: a test for each kind of fault.
 //!
-//! A program of its own, since it forks: one thread, the usual lines. `quo-faults` runs more rounds,
-//! and a single one again.
+//! A separate program with one thread, since it forks; its output is as usual. `quo-faults` runs
+//! more rounds, and repeats a single one.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::process::ExitCode;
@@ -11,11 +11,12 @@ use quo_faults::plan::{Fate, Plan};
 use quo_faults::runner::{Failure, Options, abilities, run};
 use quo_tests::Selection;
 
-/// Rounds of the gate; `QUO_TESTS_FAULT_ROUNDS` sets another number, `QUO_TESTS_LONG` means those of the full suite.
+/// Rounds of the gate; `QUO_TESTS_FAULT_ROUNDS` overrides the number, and `QUO_TESTS_LONG` selects
+/// the rounds of the full suite.
 const ROUNDS: u64 = 150;
 const ROUNDS_OF_FULL: u64 = 10_000;
 
-/// The number in a variable.
+/// Returns the number in a variable.
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     println!("\nrunning {} tests", kinds.len());
     let long = std::env::var_os("QUO_TESTS_LONG").map(|_| ROUNDS_OF_FULL);
     let rounds = long.or_else(|| number("QUO_TESTS_FAULT_ROUNDS")).unwrap_or(ROUNDS);
-    // With one seed always the same rounds, so that a failure can be looked into.
+    // One seed always gives the same rounds, so that a failure can be analysed.
     let seed = number("QUO_TESTS_SEED").unwrap_or(1);
     let able = abilities();
     let options = Options {

@@ -15,7 +15,7 @@ static void check(int good, const char *what)
     }
 }
 
-/* The block is as large as it must be and no larger, so that a step too far is seen. */
+/* The block is exactly as large as necessary, so that an access beyond it is detected. */
 static int step(MPI_Comm workers, int nx, int rows, int stride, double water, double kappa)
 {
     const diffusion_block block = {nx, rows, stride, 10.0, 20.0};

@@ -1,4 +1,4 @@
-//! Forged segments: real ones, as the library makes them, with parts replaced.
+//! Forged segments: real segments created by the library, with parts replaced.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -11,13 +11,13 @@ use quo::node::{Node, NodeOptions, SegmentName};
 /// Bytes of a segment's header.
 pub const HEADER: usize = 136;
 
-/// Number of members the segments have room for.
+/// Number of members for which the segments have room.
 pub const CAPACITY: usize = 3;
 
-/// A segment of two members and room for a third, as it lies in its file.
+/// Returns the file contents of a segment of two members with room for a third.
 ///
 /// # Errors
-/// When it cannot be made.
+/// The segment cannot be created.
 pub fn whole() -> Result<&'static [u8]> {
     static WHOLE: LazyLock<Result<Vec<u8>, String>> =
         LazyLock::new(|| make(2).map_err(|error| format!("{error:#}")));
@@ -40,17 +40,17 @@ fn make(members: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file under a segment's name, which is gone when this is dropped.
+/// A file under a segment's name, removed when dropped.
 pub struct Forged {
     directory: tempfile::TempDir,
     name: SegmentName,
 }
 
 impl Forged {
-    /// A private file with these bytes and this size.
+    /// Creates a private file with these bytes and this size.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The file cannot be created.
     pub fn new(bytes: &[u8], size: u64) -> Result<Self> {
         let forged = Self { directory: tempfile::tempdir()?, name: SegmentName::random()? };
         let path = forged.path();
@@ -61,22 +61,22 @@ impl Forged {
         Ok(forged)
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join(self.name.to_string())
     }
 
-    /// The directory of the segment.
+    /// Returns the directory of the segment.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Its name.
+    /// Returns the name of the segment.
     pub fn name(&self) -> &SegmentName {
         &self.name
     }
 
-    /// Becomes a member.
+    /// Attaches as a member.
     ///
     /// # Errors
     /// As [`Node::attach`].
@@ -85,10 +85,11 @@ impl Forged {
     }
 }
 
-/// Inputs of `segment_header`: a word that says how to make the file, then its first bytes.
+/// Returns inputs of `segment_header`: a word that says how to create the file, then its first
+/// bytes.
 ///
 /// # Errors
-/// When no segment can be made.
+/// No segment can be created.
 pub fn headers() -> Result<Vec<Vec<u8>>> {
     let whole = whole()?;
     let input = |how: u32, bytes: &[u8]| [&how.to_le_bytes(), bytes].concat();
@@ -100,7 +101,8 @@ pub fn headers() -> Result<Vec<Vec<u8>>> {
     ])
 }
 
-/// Inputs of `segment_state`: entries of a place (in words of eight bytes) and the value to write there.
+/// Returns inputs of `segment_state`: entries of a position (in words of eight bytes) and the value
+/// to write there.
 pub fn states() -> Vec<Vec<u8>> {
     let entry = |place: u16, value: u64| [&place.to_le_bytes()[..], &value.to_le_bytes()].concat();
     vec![

@@ -1,10 +1,9 @@
-//! Hostile input for whatever reads files, text and shared segments.
+//! Hostile input for all readers of files, text and shared segments.
 //!
-//! A [`Target`] takes any bytes. It fails by a panic, a fatal signal, too much time or too much
-//! memory; an error of the reader under test is the right answer to bad input. `cargo xtask fuzz`
-//! drives the targets by coverage; `quo-fuzz replay TARGET FILE` runs one on an input without the
-//! engine; the inputs in `regressions/` are those that once failed, and run with the ordinary
-//! tests.
+//! A [`Target`] takes any bytes. It fails by a panic, a fatal signal, or too much time or memory;
+//! an error of the reader under test is the right answer to bad input. `cargo xtask fuzz` drives
+//! the targets by coverage; `quo-fuzz replay TARGET FILE` runs one on an input without the engine;
+//! the inputs in `regressions/` failed once, and run with the ordinary tests.
 #![allow(clippy::print_stdout)] // The seeds and replays are commands that talk to their user.
 
 pub mod forge;
@@ -17,34 +16,35 @@ use anyhow::{Context, Result, bail};
 
 pub use targets::TARGETS;
 
-/// Something that reads input from outside.
+/// A reader of outside input.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// As the command line has it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The kind of input.
+    /// Kind of input.
     pub about: &'static str,
-    /// Inputs are not made longer than this, in bytes.
+    /// Maximum length of inputs, in bytes.
     pub longest: usize,
     /// Reads an input and uses the result.
     pub run: fn(&[u8]),
-    /// Good inputs to begin with.
+    /// Good inputs to start from.
     pub seeds: fn() -> Result<Vec<Vec<u8>>>,
 }
 
-/// The target of this name.
+/// Returns the target of this name.
 ///
 /// # Errors
-/// When there is none.
+/// There is no such target.
 pub fn target(name: &str) -> Result<Target> {
     let found = TARGETS.iter().find(|target| target.name == name);
     found.copied().with_context(|| format!("there is no fuzz target `{name}`"))
 }
 
-/// Carries out `list`, `seeds TARGET FOLDER` and `replay TARGET FILE...`; `false` for anything else.
+/// Runs `list`, `seeds TARGET FOLDER` or `replay TARGET FILE...`; returns false for any other
+/// arguments.
 ///
 /// # Errors
-/// Errors of the files or the names.
+/// An error of the files or the names.
 pub fn command(arguments: &[String]) -> Result<bool> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["list"] => {
@@ -78,10 +78,10 @@ fn write_seeds(target: &Target, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The inputs on which a target once failed.
+/// Returns the inputs on which a target once failed.
 ///
 /// # Errors
-/// When they cannot be read.
+/// The inputs cannot be read.
 pub fn regressions(target: &Target) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions").join(target.name);
     if !folder.is_dir() {
@@ -99,15 +99,15 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("reading {}", file.display()))
 }
 
-/// Bounds the memory of this process, so that a claim of gigabytes that is believed is an abort.
+/// Limits the memory of this process, so that trusting a claim of gigabytes aborts it.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// The kernel refuses.
 pub fn limit_memory() -> Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let limit = Rlimit { current: Some(MOST_MEMORY), maximum: Some(MOST_MEMORY) };
     setrlimit(Resource::As, limit).context("setrlimit")
 }
 
-/// Bytes of addresses. The engine itself takes few.
+/// Limit of the address space in bytes. The engine itself needs little.
 const MOST_MEMORY: u64 = 2 << 30;

@@ -1,4 +1,4 @@
-//! The fuzz targets as a program: with the engine when it is built for fuzzing, else for replays.
+//! The fuzz targets as a program: with the engine if built for fuzzing, otherwise for replays.
 #![cfg_attr(fuzzing, no_main)]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command talks to its user.
 
@@ -27,12 +27,12 @@ mod engine {
 
     use quo_fuzz::Target;
 
-    /// The variable that names the target.
+    /// Variable that names the target.
     const VARIABLE: &str = "QUO_FUZZ_TARGET";
 
     static TARGET: OnceLock<Target> = OnceLock::new();
 
-    /// Before the engine looks at the command line: the other commands, and the choice of a target.
+    /// Runs the other commands and selects the target, before the engine reads the command line.
     fn begin() {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let chosen = quo_fuzz::command(&arguments).and_then(|done| {

@@ -1,4 +1,4 @@
-//! Good inputs: the machines and texts that the library's own tests use.
+//! Good inputs: the machines and texts of the library's own tests.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub const SYNTHETIC: &[&str] = &[
 pub const CPUS: &[&str] =
     &["0-3,8", "", "0", "0-1;2-7", "none", "package", "numa", "1,3,5,7-1023,1048575", " 4 - 5 "];
 
-/// The golden machines as hwloc wrote them.
+/// Returns the golden machines as hwloc wrote them.
 pub fn machines() -> Result<Vec<String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../quo/tests/machines");
     let entries = folder.read_dir().with_context(|| format!("reading {}", folder.display()))?;
@@ -33,7 +33,7 @@ pub fn machines() -> Result<Vec<String>> {
     files.into_iter().map(text).collect()
 }
 
-/// Snapshots as ranks send them.
+/// Returns snapshots as ranks send them.
 pub fn snapshots() -> Result<Vec<Vec<u8>>> {
     let mut snapshots = Vec::new();
     for text in machines()? {

@@ -1,6 +1,7 @@
-//! The C and C++ programs with AddressSanitizer and UBSan: bindings-c/tests/*.c and cxx/*.cpp against libquo, and the C
-//! solver of the coupled example. All blocks that a program or libquo allocates are watched, also those that the one
-//! hands to the other; leaks are reported, but for those of the MPI (sanitizers/leak.supp).
+//! The C and C++ programs with AddressSanitizer and UBSan: bindings-c/tests/*.c and cxx/*.cpp
+//! against libquo, and the C solver of the coupled example. All blocks that a program or libquo
+//! allocates are checked, including blocks passed between the two; leaks are reported, except the
+//! MPI's (sanitizers/leak.supp).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,9 +16,10 @@ const FLAGS: &[&str] = &[
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
 ];
-/// Whole stacks, which the MPI's code has no frame pointers for: they tell whose a leak is. And no interest in thread-local
-/// storage of loaded libraries: up to GCC 13 it is taken for that of a glibc before 2.25 wherever it lies at an unlucky
-/// offset in its page, and then the search for leaks crashes (google/sanitizers issue 1322).
+/// Complete stacks, needed to attribute a leak, although the MPI's code has no frame pointers.
+/// Thread-local storage of loaded libraries is not tracked: up to GCC 13 it is mistaken for that of
+/// a glibc before 2.25 at certain offsets in its page, and then the leak checker crashes
+/// (google/sanitizers issue 1322).
 const ADDRESS_OPTIONS: &str =
     "detect_leaks=1:exitcode=99:fast_unwind_on_malloc=0:intercept_tls_get_addr=0";
 const LIMIT: Duration = Duration::from_secs(120);
@@ -27,7 +29,7 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A job of a program so compiled. A finding ends the rank with a status of its own.
+/// A job of a program compiled in this way. A finding ends the rank with a distinct status.
 fn job(ranks: usize, program: &Path) -> Job {
     let leaks = package().join("sanitizers/leak.supp");
     Job::new(ranks, program)
@@ -55,7 +57,7 @@ fn c_tests_touch_only_allowed_memory_and_leak_nothing() -> Result<()> {
     for file in files {
         let source = file.strip_prefix(checkout.root())?.display().to_string();
         let program = checkout.compile_c(&source, folder.path(), FLAGS)?;
-        // On a machine with more objects than this one may have: more is handed over.
+        // More objects than the machine may have, so that more data is passed.
         let job = job(2, &program).topology(MACHINE);
         job.run()?.expect_success().with_context(|| source)?;
         std::fs::remove_file(program)?;

@@ -1,5 +1,5 @@
-/* What a rank finds, as one line of NAME=VALUE pairs for the suite to judge. Masks are those that
- * the kernel tells, not those that libquo does. Usage: facts [CPUS], a list to push explicitly. */
+/* Prints what a rank finds as one line of NAME=VALUE pairs, which the suite checks. Masks are the
+ * kernel's, not libquo's. Usage: facts [CPUS], a list to push explicitly. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ add(const char *format, ...)
     va_end(arguments);
 }
 
-/* The mask of the calling thread, as the kernel has it: CPUs with commas between them. */
+/* Returns the kernel's mask of the calling thread, as CPUs separated by commas. */
 static void
 add_mask(const char *prefix, const char *name)
 {
@@ -60,7 +60,7 @@ must(int code, const char *call)
 }
 #define MUST(call) must(call, #call)
 
-/* Pushes the object around the caller, of every type, and comes back from each. */
+/* Pushes the object around the caller, of every type, and pops each. */
 static void
 push_all(QUO_context q)
 {

@@ -1,6 +1,6 @@
-/* Ranks that wait for each other as MPI_Init does at its end: in a fence of PMIx without data. Each says when it came
- * and when it could go on. Usage: fence LATE
- *        the rank LATE comes when somebody writes to /run/tmp/release */
+/* Ranks that wait for each other as MPI_Init does at its end: in a PMIx fence without data. Each prints when it arrived
+ * and when it continued. Usage: fence LATE
+ *        the rank LATE arrives after a write to /run/tmp/release */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* Ranks wait in a barrier and say "asleep" when they sleep there, until somebody ends it.
- * Usage: waits never    the last rank of each node never comes
- *        waits released the last rank of each node comes when somebody writes to /run/tmp/release
+/* Ranks wait in a barrier, and print "asleep" when they sleep in it.
+ * Usage: waits never    the last rank of each node never arrives
+ *        waits released the last rank of each node arrives after a write to /run/tmp/release
  *        waits killed   the last rank of the first node is killed in the barrier; the others must
- *                       get an error that names it and can go on without it */
+ *                       get an error that names it and be able to continue without it */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -97,7 +97,7 @@ main(int argc, char **argv)
         abort();
     }
     if (node_of_first && 0 == id) {
-        /* Comes only when the other is no more: nobody can complete the barrier with it. */
+        /* Arrives only after the other is dead: no rank can complete the barrier with it. */
         do {
             free(qids);
             MUST(QUO_dead_qids(q, &count, &qids));
@@ -110,7 +110,7 @@ main(int argc, char **argv)
     } else {
         printf("rank %d on %s: %s\n", rank, host, QUO_last_error());
         if (QUO_ERR_DEAD_MEMBER != code) return EXIT_FAILURE;
-        /* Nobody removes the dead before all have met the error. Here ranks and qids are equal. */
+        /* No rank expels the dead one before all have seen the error. Here ranks and qids are equal. */
         for (int other = 1; 0 == id && other < members - 1; ++other) {
             MPI_Send(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD);
         }
@@ -122,6 +122,6 @@ main(int argc, char **argv)
         printf("rank %d on %s: on without it\n", rank, host);
     }
     fflush(stdout);
-    /* MPI_Finalize would wait for the dead. */
+    /* MPI_Finalize would wait for the dead rank. */
     _exit(EXIT_SUCCESS);
 }

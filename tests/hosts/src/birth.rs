@@ -1,7 +1,7 @@
-//! Makes the processes that hold namespaces, and finds them again.
+//! Creates the processes that hold namespaces, and finds them again.
 //!
-//! There is no list of sets anywhere that could be out of date: a holder carries its set, its role
-//! and its host's name in its environment, where the kernel keeps them for as long as it lives.
+//! No list of sets exists that could be out of date: a holder carries its set, its role and its
+//! host's name in its environment, where the kernel keeps them as long as the holder lives.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -54,7 +54,7 @@ impl Plan<'_> {
         let mut command = match inside {
             None => Command::new("unshare"),
             Some(host) => {
-                // Only the numbers: its holder must see our /proc to tell us its number.
+                // Only the PID namespace: the holder must see the outer /proc to report its PID.
                 let mut command = Command::new("nsenter");
                 let target = host.holder.number().to_string();
                 command.args(["--target", &target, "--pid", "unshare"]);
@@ -66,7 +66,7 @@ impl Plan<'_> {
         command.args([self.name, &self.hosts_file, self.memory]);
         command.env(SET, self.set).env(ROLE, self.role.text());
         command.env(NAME, self.name).env(ADDRESS, &self.address);
-        // What a terminal sends to us is not for the hosts.
+        // Signals from a terminal are not meant for the hosts.
         command.current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting a host's holder")?;
@@ -96,8 +96,8 @@ impl Plan<'_> {
     }
 }
 
-/// Tells a holder that it is complete, and whether it ends with us. When this returns it can be found
-/// by others.
+/// Tells a holder that it is complete, and whether it ends with this process. Afterwards other
+/// processes can find it.
 pub(crate) fn release(holder: &mut Child, host: &Host, stay: bool) -> Result<()> {
     let input = holder.stdin.as_mut().context("a holder that is told nothing")?;
     let (word, program) = if stay { ("stay\n", "sleep") } else { ("hold\n", "cat") };
@@ -105,7 +105,7 @@ pub(crate) fn release(holder: &mut Child, host: &Host, stay: bool) -> Result<()>
     process::expect_program(host.holder.number(), program, SET)
 }
 
-/// The living holders of a set, or of all sets, in order.
+/// Returns the living holders of a set, or of all sets, in order.
 pub(crate) fn holders(set: Option<&str>) -> Vec<(String, Role, Host)> {
     let mut found: Vec<_> = process::all().into_iter().filter_map(holder).collect();
     found.retain(|(of, ..)| set.is_none_or(|set| set == of));
@@ -115,7 +115,8 @@ pub(crate) fn holders(set: Option<&str>) -> Vec<(String, Role, Host)> {
 
 fn holder(pid: i32) -> Option<(String, Role, Host)> {
     let set = process::variable(pid, SET)?;
-    // The process that waits for the holder has the same variables, but is not first in its space.
+    // The process that waits for the holder has the same variables, but is not first in its
+    // namespace.
     if process::numbers(pid).last() != Some(&1) || !process::is_ours(pid) {
         return None;
     }
@@ -123,7 +124,7 @@ fn holder(pid: i32) -> Option<(String, Role, Host)> {
     let role = Role::parse(&process::variable(pid, ROLE)?)?;
     let name = process::variable(pid, NAME)?;
     let address = process::variable(pid, ADDRESS)?;
-    // It has not been replaced while we asked.
+    // The holder has not been replaced in the meantime.
     holder.is_alive().then_some((set, role, Host { name, address, holder }))
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Process};
 
-/// A host, or the place that launchers run at. It ends when its holder does.
+/// A host, or the front, at which launchers run. It ends when its holder does.
 #[derive(Clone, Debug)]
 pub struct Host {
     pub(crate) name: String,
@@ -18,27 +18,27 @@ pub struct Host {
 }
 
 impl Host {
-    /// Returns its own name.
+    /// Returns the host's own name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the address at which the others reach it.
+    /// Returns the address at which the other hosts reach it.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns true if it has not been killed.
+    /// Returns true if the host has not been killed.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.holder.is_alive()
     }
 
-    /// A program to be run on the host, by this machine's user. The process that runs it is outside:
-    /// when that is ended, the program is told to terminate. It starts in `/`, with `TMPDIR` set to
-    /// a folder that only this host sees.
+    /// Returns a command that runs on the host, as this machine's user. The process that runs it is
+    /// outside: when that process ends, the program gets SIGTERM. The program starts in `/`, with
+    /// `TMPDIR` set to a folder that only this host sees.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.enter();
         command.arg("--pid").args(["setpriv", "--pdeathsig", "TERM", "--"]).arg(program);
@@ -46,7 +46,7 @@ impl Host {
         command
     }
 
-    /// Everything but the number space of processes, for tools that name processes as we do.
+    /// Enters all namespaces except the PID namespace, for tools that take outer PIDs.
     fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.arg("--target").arg(self.holder.number().to_string());
@@ -54,7 +54,7 @@ impl Host {
         command
     }
 
-    /// A file or folder of the host, as it is reached from outside.
+    /// Returns the path, from outside, of a file or folder of the host.
     ///
     /// # Panics
     ///
@@ -77,8 +77,9 @@ impl Host {
         self.check(self.mount().args(["-t", "tmpfs", "-o", options, "tmpfs", folder]))
     }
 
-    /// Makes an existing folder, such as `/etc` or `/var`, this host's own: it begins unchanged, and files written
-    /// there are seen and kept by this host only. Folders mounted below it disappear.
+    /// Makes an existing folder, such as `/etc` or `/var`, private to this host: its contents stay,
+    /// and files written there are seen and kept by this host only. Folders mounted below it
+    /// disappear.
     ///
     /// # Errors
     ///
@@ -117,14 +118,16 @@ impl Host {
         checked(command).with_context(|| format!("on {}", self.name))
     }
 
-    /// Kills all that runs on the host, at once, and waits for the process that waits for it.
+    /// Kills all processes of the host at once, and waits for the process that waits for its
+    /// holder.
     pub(crate) fn kill(&self) -> Result<()> {
         let waiting = process::parent(self.holder.number()).filter(|_| self.is_alive());
         self.holder.kill().with_context(|| format!("killing {}", self.name))?;
         waiting.map_or(Ok(()), process::expect_end)
     }
 
-    /// Processes and files that do not belong to the host itself. `own` are processes that do.
+    /// Returns processes and files that do not belong to the host itself. `own` are processes that
+    /// do.
     pub(crate) fn leftovers(&self, own: &[i32]) -> Vec<String> {
         let space = process::namespace(self.holder.number());
         if space.is_none() {
@@ -150,7 +153,7 @@ impl Host {
     }
 }
 
-/// Runs a tool that says nothing when all is well.
+/// Runs a tool that prints nothing on success.
 pub(crate) fn checked(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! A set of hosts: up, cut, restore, kill, down.
+//! A set of hosts: create, cut off, restore, kill, take down.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,40 +21,40 @@ use crate::layout::{self, FRONT, Layout};
 use crate::process;
 use crate::requirements::why_not;
 
-/// The program that `mpirun` calls in place of `ssh`, as seen from the launchers' place.
+/// Program that `mpirun` calls in place of `ssh`, by its path at the front.
 pub(crate) const REMOTE_SHELL: &str = "/run/remote-shell";
-/// Folder in which the remote shell finds the holders: a file for each address and name.
+/// Folder in which the remote shell finds the holders: one file per address and name.
 const ROUTES: &str = "/run/quo-hosts";
-/// Time that the processes around a holder may take to end after it.
+/// Time within which the processes around a holder must end after it.
 const DEATH: Duration = Duration::from_secs(20);
 
-/// Several hosts on this machine, and the place that launchers run at. All of it ends when this
-/// value is dropped or this process ends, however it does, unless the set is one that stays.
+/// Several hosts on this machine, and the front, at which launchers run. All of it ends when this
+/// value is dropped or this process ends in any way, unless the set is kept.
 #[derive(Debug)]
 pub struct Hosts {
     set: String,
     front: Host,
     hosts: Vec<Host>,
-    /// Whoever holds their input keeps the holders alive.
+    /// Input pipes of the holders: an open pipe keeps its holder alive.
     lifelines: Vec<Child>,
     keep: bool,
 }
 
 impl Hosts {
-    /// Makes `hosts` hosts with usual names. A set of this name that exists is taken down first.
+    /// Creates `hosts` hosts with default names. An existing set of this name is taken down first.
     ///
     /// # Errors
     ///
-    /// This user or this machine cannot; [`why_not`] tells beforehand.
+    /// This user or this machine cannot have hosts; [`why_not`] checks beforehand.
     pub fn up(set: &str, hosts: usize) -> Result<Hosts> {
         Hosts::with(&Layout::new(set, hosts))
     }
 
-    /// Makes hosts as laid out. A set of this name that exists is taken down first.
+    /// Creates hosts as laid out. An existing set of this name is taken down first.
     ///
     /// # Errors
     ///
-    /// This user or this machine cannot; [`why_not`] tells beforehand.
+    /// This user or this machine cannot have hosts; [`why_not`] checks beforehand.
     pub fn with(layout: &Layout) -> Result<Hosts> {
         layout.check()?;
         if let Some(reason) = why_not() {
@@ -69,11 +69,11 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Finds a set again that stays, or that another process holds.
+    /// Opens a set that is kept, or that another process holds.
     ///
     /// # Errors
     ///
-    /// There is none of this name.
+    /// No set has this name.
     pub fn open(set: &str) -> Result<Hosts> {
         let mut found = holders(Some(set)).into_iter();
         let Some((_, Role::Front, front)) = found.next() else {
@@ -82,7 +82,7 @@ impl Hosts {
         let mut hosts = Vec::new();
         for (_, role, host) in found {
             if let Role::Host(index) = role {
-                // Those between were killed; they keep their place.
+                // The hosts in between were killed, and keep their index.
                 while hosts.len() < index {
                     hosts.push(dead(&host, hosts.len()));
                 }
@@ -92,7 +92,7 @@ impl Hosts {
         Ok(Hosts { set: set.to_owned(), front, hosts, lifelines: Vec::new(), keep: true })
     }
 
-    /// The names of all sets that exist.
+    /// Returns the names of all existing sets.
     #[must_use]
     pub fn sets() -> Vec<String> {
         let mut names: Vec<String> = holders(None).into_iter().map(|(set, ..)| set).collect();
@@ -100,11 +100,11 @@ impl Hosts {
         names
     }
 
-    /// Takes a set down, whoever made it. Says whether there was one.
+    /// Takes a set down, whichever process created it. Returns true if the set existed.
     ///
     /// # Errors
     ///
-    /// Something of it does not go.
+    /// A part of the set cannot be removed.
     pub fn remove(set: &str) -> Result<bool> {
         layout::check_set(set)?;
         let _turn = Turn::take(set)?;
@@ -115,67 +115,67 @@ impl Hosts {
     ///
     /// # Errors
     ///
-    /// Something of it does not go.
+    /// A part of the set cannot be removed.
     pub fn down(mut self) -> Result<()> {
         self.keep = true;
         self.end()
     }
 
-    /// The set's name.
+    /// Returns the name of the set.
     #[must_use]
     pub fn set(&self) -> &str {
         &self.set
     }
 
-    /// Number of hosts, with those that were killed.
+    /// Returns the number of hosts, including killed ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no hosts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
     }
 
-    /// One of the hosts.
+    /// Returns one of the hosts.
     ///
     /// # Panics
     ///
-    /// There are not so many.
+    /// There are not that many hosts.
     #[must_use]
     pub fn host(&self, index: usize) -> &Host {
         &self.hosts[index]
     }
 
-    /// The place that launchers run at. It reaches all hosts and is none of them.
+    /// Returns the front, at which launchers run. It reaches all hosts and is not one of them.
     #[must_use]
     pub fn front(&self) -> &Host {
         &self.front
     }
 
-    /// A program to be run on a host: [`Host::command`].
+    /// Returns a command that runs on a host: [`Host::command`].
     ///
     /// # Panics
     ///
-    /// There are not so many hosts.
+    /// There are not that many hosts.
     #[must_use]
     pub fn command(&self, index: usize, program: impl AsRef<OsStr>) -> Command {
         self.hosts[index].command(program)
     }
 
-    /// Ranks of an MPI program over hosts: the index and the number of ranks of each.
+    /// Returns a job of an MPI program over hosts, given as pairs of index and number of ranks.
     ///
     /// # Panics
     ///
-    /// There are not so many hosts.
+    /// There are not that many hosts.
     #[must_use]
     pub fn job(&self, ranks: &[(usize, usize)], program: impl Into<PathBuf>) -> HostJob<'_> {
         HostJob::new(self, ranks, program.into())
     }
 
-    /// Cuts a host off from all others. Its processes run on. New remote shells to it fail.
+    /// Cuts a host off from all others. Its processes keep running. New remote shells to it fail.
     ///
     /// # Errors
     ///
@@ -183,13 +183,13 @@ impl Hosts {
     ///
     /// # Panics
     ///
-    /// There are not so many hosts.
+    /// There are not that many hosts.
     pub fn cut(&self, index: usize) -> Result<()> {
         self.set_link(index, "down")?;
         self.close_route(index)
     }
 
-    /// Connects a host that was cut off.
+    /// Reconnects a host that was cut off.
     ///
     /// # Errors
     ///
@@ -197,33 +197,33 @@ impl Hosts {
     ///
     /// # Panics
     ///
-    /// There are not so many hosts.
+    /// There are not that many hosts.
     pub fn restore(&self, index: usize) -> Result<()> {
         self.set_link(index, "up")?;
         self.open_route(index)
     }
 
-    /// Returns true if a host that lives is cut off.
+    /// Returns true if a living host is cut off.
     #[must_use]
     pub fn is_cut_off(&self, index: usize) -> bool {
         self.hosts[index].is_alive() && self.routes(index).iter().any(|route| !route.exists())
     }
 
-    /// Kills all that runs on a host at once, and the host with it.
+    /// Kills all processes of a host at once, and the host with them.
     ///
     /// # Errors
     ///
-    /// Something of it does not die.
+    /// A process of the host does not die.
     ///
     /// # Panics
     ///
-    /// There are not so many hosts.
+    /// There are not that many hosts.
     pub fn kill(&self, index: usize) -> Result<()> {
         self.close_route(index)?;
         self.hosts[index].kill()
     }
 
-    /// Returns the leftovers on the living hosts and at the front: processes, and files in
+    /// Returns what is left on the living hosts and at the front: processes, and files in
     /// `/dev/shm` and in the folder for temporary files.
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
@@ -246,7 +246,7 @@ impl Hosts {
         };
         let front = plan(Role::Front, FRONT, layout::front_address(), layout.hosts_file(None));
         let (front, lifeline) = front.carry_out(None)?;
-        // From here on whatever fails ends the front, and all with it.
+        // From here on any failure ends the front, and all hosts with it.
         let mut hosts = Hosts {
             set: layout.set().to_owned(),
             front,
@@ -285,7 +285,7 @@ impl Hosts {
     }
 
     fn furnish(&self) -> Result<()> {
-        // Open MPI's daemons look for it as well, though only the front has routes.
+        // Open MPI's daemons look for the script as well, though only the front has routes.
         for host in std::iter::once(&self.front).chain(&self.hosts) {
             let script = host.path(REMOTE_SHELL);
             fs::write(&script, include_str!("remote-shell.sh"))?;
@@ -295,13 +295,14 @@ impl Hosts {
         (0..self.hosts.len()).try_for_each(|index| self.open_route(index))
     }
 
-    /// The holders learn how long they live. The front is last: until it knows, all end with it.
+    /// Tells the holders how long to live. The front is last: until it knows, all hosts end with
+    /// it.
     fn release(&mut self, stay: bool) -> Result<()> {
         let (front, hosts) = self.lifelines.split_at_mut(1);
         for (holder, host) in hosts.iter_mut().zip(&self.hosts) {
             release(holder, host, stay)?;
         }
-        // The front comes last: with it the set can be found, and is complete.
+        // The front is last: once it is released, the set can be found and is complete.
         for holder in front {
             release(holder, &self.front, stay)?;
         }
@@ -309,7 +310,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// The names by which the front reaches a host and no other.
+    /// Returns the routes by which the front reaches this host and no other.
     fn routes(&self, index: usize) -> Vec<PathBuf> {
         let host = &self.hosts[index];
         let namesakes = self.hosts.iter().filter(|other| other.name == host.name).count();
@@ -320,7 +321,7 @@ impl Hosts {
 
     fn open_route(&self, index: usize) -> Result<()> {
         let numbers = process::numbers(self.hosts[index].holder.number());
-        // ..., here, at the front, on the host itself.
+        // The numbers end with: here, at the front, on the host itself.
         let at_front = numbers.iter().rev().nth(1).context("the host has been killed")?;
         for route in self.routes(index) {
             fs::write(&route, at_front.to_string())
@@ -371,16 +372,17 @@ impl Drop for Hosts {
     }
 }
 
-/// A host of which only the gap in the count tells.
+/// Returns a killed host, known only from a gap in the numbering.
 fn dead(like: &Host, index: usize) -> Host {
     let address = layout::address(index).to_string();
     Host { name: format!("host{index}"), address, holder: like.holder.never() }
 }
 
-/// Ends all that is left of a set, also of several that were made at once. Says whether there was any.
+/// Ends what is left of a set, including several sets created at once. Returns true if there was
+/// any.
 fn end(set: &str) -> Result<bool> {
     let mut any = false;
-    // Hosts end with their front; one without a front is what is left when that was killed just now.
+    // Hosts end with their front; a host without one is left from a front killed just now.
     for _ in 0..10 {
         let found = holders(Some(set));
         if found.is_empty() {
@@ -392,7 +394,7 @@ fn end(set: &str) -> Result<bool> {
     bail!("the set '{set}' comes back whenever it is taken down")
 }
 
-/// Network settings inside a host; the interfaces of other hosts are named by our process numbers.
+/// Applies network settings inside a host; other hosts' interfaces are named by their PIDs here.
 fn configure(host: &Host, batch: &str) -> Result<()> {
     let mut command = Command::new("nsenter");
     command.arg("--target").arg(host.holder.number().to_string()).arg("--net");
@@ -410,7 +412,7 @@ fn configure(host: &Host, batch: &str) -> Result<()> {
     Ok(())
 }
 
-/// Held while a set is made or removed. The kernel lets go of it when the process ends.
+/// Held while a set is created or removed. The kernel releases it when the process ends.
 struct Turn(#[expect(dead_code, reason = "held")] UnixListener);
 
 impl Turn {

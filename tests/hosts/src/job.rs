@@ -11,7 +11,8 @@ use quo_tests::{BindTo, Launcher, Network, Outcome, Running, describe};
 use crate::hosts::{Hosts, REMOTE_SHELL};
 use crate::layout::{SUBNET, front_address};
 
-/// Binds a rank to the processor with the number of its host, which are named `host0`, `host1` and so on.
+/// Binds a rank to the processor with the number of its host; hosts are named `host0`, `host1` and
+/// so on.
 const PINNED: &str =
     r#"host=$(cat /proc/sys/kernel/hostname); exec taskset -c "${host#host}" "$0" "$@""#;
 
@@ -69,35 +70,36 @@ impl<'a> HostJob<'a> {
         self
     }
 
-    /// Has the launcher started by another command, whose words these are: `memprof run --`.
+    /// Starts the launcher by another command, with these words: `memprof run --`.
     #[must_use]
     pub fn under(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.under.extend(words.into_iter().map(Into::into));
         self
     }
 
-    /// Has the launcher bind the ranks.
+    /// Lets the launcher bind the ranks.
     #[must_use]
     pub fn bind_to(mut self, bind_to: BindTo) -> Self {
         self.bind_to = bind_to;
         self
     }
 
-    /// Binds the ranks of each host to one processor, another one for each host: there are enough of them.
+    /// Binds the ranks of each host to one processor, a different one for each host: there are
+    /// enough of them.
     #[must_use]
     pub fn pinned(mut self) -> Self {
         self.pinned = true;
         self
     }
 
-    /// Lets the other ranks go on when one is killed.
+    /// Keeps the other ranks running when one is killed.
     #[must_use]
     pub fn survives(mut self) -> Self {
         self.survives = true;
         self
     }
 
-    /// Allows the job another time than a minute.
+    /// Sets the time limit of the job, instead of one minute.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;

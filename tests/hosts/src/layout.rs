@@ -5,12 +5,12 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Result, bail};
 
-/// The network of every set. Sets do not see each other, so all can have the same.
+/// Network of every set. Sets are isolated from each other, so all use the same one.
 pub const SUBNET: &str = "10.77.0.0/24";
 pub(crate) const PREFIX: u8 = 24;
 const MOST_HOSTS: usize = 64;
 
-/// A set of hosts to be made.
+/// A set of hosts to be created.
 ///
 /// ```
 /// use quo_hosts::Layout;
@@ -27,8 +27,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `hosts` hosts with the names `host0`, `host1`, ... The set's name tells it from other sets on
-    /// this machine.
+    /// Returns `hosts` hosts with the names `host0`, `host1`, ... The set's name distinguishes it
+    /// from other sets on this machine.
     #[must_use]
     pub fn new(set: &str, hosts: usize) -> Layout {
         Layout {
@@ -40,53 +40,54 @@ impl Layout {
         }
     }
 
-    /// Gives all hosts one and the same name.
+    /// Gives all hosts the same name.
     #[must_use]
     pub fn same_name(mut self, name: &str) -> Layout {
         self.names.iter_mut().for_each(|own| name.clone_into(own));
         self
     }
 
-    /// On every host, its own name is resolved to this address, as Debian does with 127.0.1.1.
+    /// Resolves each host's own name to this address on that host, as Debian does with 127.0.1.1.
     #[must_use]
     pub fn own_name_at(mut self, address: impl Into<Ipv4Addr>) -> Layout {
         self.own_name_at = Some(address.into());
         self
     }
 
-    /// The size of every host's `/dev/shm`, as tmpfs takes it; half of the machine's memory at first.
+    /// Sets the size of every host's `/dev/shm`, as tmpfs takes it; the default is half of the
+    /// machine's memory.
     #[must_use]
     pub fn memory(mut self, size: &str) -> Layout {
         size.clone_into(&mut self.memory);
         self
     }
 
-    /// The set outlives the process that makes it, until somebody takes it down.
+    /// Lets the set outlive the process that creates it, until it is taken down.
     #[must_use]
     pub fn stay(mut self) -> Layout {
         self.stays = true;
         self
     }
 
-    /// The set's name.
+    /// Returns the name of the set.
     #[must_use]
     pub fn set(&self) -> &str {
         &self.set
     }
 
-    /// Number of hosts.
+    /// Returns the number of hosts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no hosts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Returns the own name of host `index`.
+    /// Returns the name of host `index`.
     #[must_use]
     pub fn name(&self, index: usize) -> &str {
         &self.names[index]
@@ -100,7 +101,7 @@ impl Layout {
         self.stays
     }
 
-    /// Refuses layouts that could not be made, before anything is.
+    /// Refuses impossible layouts before anything is created.
     pub(crate) fn check(&self) -> Result<()> {
         check_set(&self.set)?;
         if self.is_empty() || self.len() > MOST_HOSTS {
@@ -114,7 +115,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The file `/etc/hosts` of one host, or of the place that launchers run at.
+    /// Returns the file `/etc/hosts` of one host, or of the front.
     pub(crate) fn hosts_file(&self, own: Option<usize>) -> String {
         let mut text = "127.0.0.1 localhost\n".to_owned();
         let own_name = own.map(|index| self.name(index));
@@ -123,14 +124,14 @@ impl Layout {
         }
         let _infallible = writeln!(text, "{} {FRONT}", front_address());
         for (index, name) in self.names.iter().enumerate() {
-            // Of several entries for a name the first counts.
+            // The first of several entries for a name counts.
             let _infallible = writeln!(text, "{} {name}", address(index));
         }
         text
     }
 }
 
-/// Name of the place that launchers run at and that all hosts are connected to.
+/// Name of the front, at which launchers run and to which all hosts are connected.
 pub(crate) const FRONT: &str = "front";
 
 pub(crate) fn address(index: usize) -> Ipv4Addr {
@@ -142,12 +143,12 @@ pub(crate) fn front_address() -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, 254)
 }
 
-/// The name of the plug at the front's side of host `index`'s cable.
+/// Returns the name of the front's end of the link to host `index`.
 pub(crate) fn port(index: usize) -> String {
     format!("port{index}")
 }
 
-/// A set's name becomes part of variables and messages.
+/// Checks a set's name, which becomes part of variables and messages.
 pub(crate) fn check_set(set: &str) -> Result<()> {
     if set.is_empty() || !is_plain(set) {
         bail!("'{set}' cannot be a set's name: letters, digits and dashes");

@@ -1,10 +1,11 @@
-//! Several hosts on one machine, for tests: a network namespace each, with its own host name,
-//! `/dev/shm`, `/run` and process numbers.
+//! Several hosts on one machine, for tests: each has its own network namespace, host name,
+//! `/dev/shm`, `/run` and PIDs.
 //!
-//! All hosts are connected to a front, from which a launcher reaches them by a remote shell of our own; the front is no
-//! host itself. Everything lies in namespaces held by processes: there is no file, no interface and no address on the
-//! machine itself, so that sets of hosts never disturb each other, and the holders' death removes everything. A set
-//! lives as long as the process that made it, unless it was told to stay.
+//! All hosts are connected to a front, from which a launcher reaches them by a remote shell of this
+//! crate; the front is not a host. Everything lies in namespaces held by processes: there is no
+//! file, no interface and no address on the machine itself, so that sets of hosts never disturb
+//! each other, and the end of the holders removes everything. A set lives as long as the process
+//! that created it, unless it is to be kept.
 //!
 //! ```no_run
 //! use quo_hosts::Hosts;
@@ -23,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! A test program that needs hosts is run by [`suite::run`], so that its tests are counted as
-//! skipped where there cannot be any.
+//! A test program that needs hosts is run by [`suite::run`], which counts its tests as skipped
+//! where hosts cannot exist.
 
 mod birth;
 mod host;

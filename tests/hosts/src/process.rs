@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use quo_tests::ends_within;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Time that a killed process and all that dies with it may take.
+/// Time within which a killed process, and all that ends with it, must be gone.
 const DEATH: Duration = Duration::from_secs(20);
 
-/// A process that is not mistaken for a later one with the same number.
+/// A process that is not confused with a later one of the same PID.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: Pid,
@@ -26,7 +26,7 @@ impl Process {
         Ok(Process { pid, started })
     }
 
-    /// One that has ended long ago.
+    /// Returns a process that ended long ago.
     pub(crate) fn never(self) -> Process {
         Process { started: u64::MAX, ..self }
     }
@@ -43,14 +43,14 @@ impl Process {
         Path::new("/proc").join(self.number().to_string())
     }
 
-    /// Kills it and waits until it is gone.
+    /// Kills the process and waits until it is gone.
     pub(crate) fn kill(self) -> Result<()> {
         let handle = match pidfd_open(self.pid, PidfdFlags::empty()) {
             Ok(handle) => handle,
             Err(rustix::io::Errno::SRCH) => return Ok(()),
             Err(error) => return Err(error).context("opening a process"),
         };
-        // Only now is it certain whom the handle means.
+        // Only now is it certain which process the handle refers to.
         if !self.is_alive() {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Process {
     }
 }
 
-/// Waits for a process that has every reason to end.
+/// Waits for a process that must end.
 pub(crate) fn expect_end(pid: i32) -> Result<()> {
     let Some(process) = Pid::from_raw(pid) else { return Ok(()) };
     if !ends_within(process, DEATH)? {
@@ -71,8 +71,8 @@ pub(crate) fn expect_end(pid: i32) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a process executes a program of this name, from which moment on its environment can be
-/// read: there is none while it goes from one program to another.
+/// Waits until a process executes a program of this name; from then on its environment can be read,
+/// which is empty during the exec.
 pub(crate) fn expect_program(pid: i32, name: &str, variable_of_it: &str) -> Result<()> {
     let end = Instant::now() + DEATH;
     let executes = || {
@@ -83,26 +83,25 @@ pub(crate) fn expect_program(pid: i32, name: &str, variable_of_it: &str) -> Resu
         if started(pid).is_none() || Instant::now() > end {
             bail!("process {pid} does not become {name}");
         }
-        // Sleeps: between two looks at a step that tells nobody when it is done.
+        // Sleeps: between two looks at a step without notification.
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
 
-/// All processes that can be seen.
+/// Returns all visible processes.
 pub(crate) fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// When a living process started, in clock ticks; `None` when it has ended, reaped or not.
+/// Returns the start of a living process, in clock ticks; `None` when it has ended, reaped or not.
 fn started(pid: i32) -> Option<u64> {
     let (state, fields) = stat(pid)?;
     if matches!(state, 'Z' | 'X' | 'x') { None } else { fields.get(18)?.parse().ok() }
 }
 
-/// Returns true if it takes its last steps in the kernel or has taken them: its memory is gone by
-/// then.
+/// Returns true if the process is exiting in the kernel or has exited: its memory is gone by then.
 pub(crate) fn is_ending(pid: i32) -> bool {
     /// `PF_EXITING` among the flags of a task.
     const EXITING: u64 = 4;
@@ -115,7 +114,7 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
     stat(pid)?.1.first()?.parse().ok()
 }
 
-/// Its state and the text behind it. The name before them may hold anything.
+/// Returns the state and the fields after it. The name before them may contain any text.
 fn stat(pid: i32) -> Option<(char, Vec<String>)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
@@ -123,13 +122,13 @@ fn stat(pid: i32) -> Option<(char, Vec<String>)> {
     Some((state, fields.map(str::to_owned).collect()))
 }
 
-/// The namespace that its number counts in, for comparison.
+/// Returns the PID namespace of the process, for comparison.
 pub(crate) fn namespace(pid: i32) -> Option<PathBuf> {
     started(pid)?;
     fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
 }
 
-/// Its numbers, from the outermost namespace that we see to its own.
+/// Returns the process's PIDs, from the outermost visible namespace to its own.
 pub(crate) fn numbers(pid: i32) -> Vec<i32> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     parse_numbers(&text)
@@ -140,7 +139,7 @@ fn parse_numbers(status: &str) -> Vec<i32> {
     line.unwrap_or_default().split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// A variable of the environment it was started with; `None` for other users' processes.
+/// Returns a variable of its initial environment; `None` for other users' processes.
 pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
     find_variable(&bytes, name)
@@ -153,14 +152,14 @@ fn find_variable(environment: &[u8], name: &str) -> Option<String> {
     })
 }
 
-/// Returns true if the process belongs to us, so that its own statements can be believed.
+/// Returns true if the process belongs to this user, so that its own statements can be trusted.
 pub(crate) fn is_ours(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt;
     let owner = fs::metadata(format!("/proc/{pid}")).map(|folder| folder.uid());
     owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
 }
 
-/// The command it runs.
+/// Returns the command line.
 pub(crate) fn command_line(pid: i32) -> String {
     let bytes = match fs::read(format!("/proc/{pid}/cmdline")) {
         Err(error) if error.kind() == ErrorKind::NotFound => return "(ended meanwhile)".to_owned(),
@@ -193,7 +192,7 @@ mod tests {
         assert!(!process.is_alive() && is_ending(process.number()));
         child.wait().unwrap();
         process.kill().unwrap();
-        // Its number may by now belong to another process, which is spared.
+        // Its PID may by now belong to another process, which is spared.
         let own = Process::find(std::process::id().try_into().unwrap()).unwrap();
         Process { started: own.started + 1, ..own }.kill().unwrap();
     }

@@ -1,4 +1,4 @@
-//! True if this user and this machine can make hosts.
+//! Checks whether this user and this machine can create hosts.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("mount", "mount"),
 ];
 
-/// Why hosts cannot be made here; `None` when they can.
+/// Returns the reason why hosts cannot be created here; `None` if they can.
 #[must_use]
 pub fn why_not() -> Option<String> {
     static ANSWER: OnceLock<Option<String>> = OnceLock::new();
@@ -30,7 +30,7 @@ fn try_out() -> Result<(), String> {
             return Err(format!("{tool} (package {package}) does not start: {error}; {help}"));
         }
     }
-    // Root of a container may still not be allowed to.
+    // A container may deny this even to its root.
     let mut trial = Command::new("unshare");
     trial.args(["--net", "--uts", "--mount", "--ipc", "--pid", "--fork", "--", "sh", "-ec"]);
     trial.arg("mount -t proc proc /proc; ip link add name switch type bridge; ip link add name a type veth");

@@ -24,7 +24,7 @@ const TESTS: &[Test] = &[
     ("c_functions_keep_their_promises_over_two_hosts", c_functions_over_two_hosts),
 ];
 
-/// Functions of the C interface for which the places of the other ranks matter.
+/// Functions of the C interface that depend on the location of the other ranks.
 const PROGRAMS: &[&str] = &[
     "auto_distrib",
     "auto_distrib_with_policy",
@@ -73,7 +73,7 @@ fn three_hosts_are_three_nodes() -> Result<()> {
 fn sub_communicators_span_hosts_unevenly() -> Result<()> {
     let hosts = Hosts::up(&suite::set("uneven"), 3)?;
     let job = hosts.job(&[(0, 2), (1, 3), (2, 1)], over_hosts()?).arg("facts");
-    // 'a': ranks 0, 2, 3, 5. 'b': ranks 1, 4. In 'c' one rank of each host, in 'd' a host alone.
+    // 'a': ranks 0, 2, 3, 5. 'b': ranks 1, 4. 'c' has one rank of each host, 'd' a host alone.
     expect_both(
         &hosts,
         &job.clone().arg("abaaba").run()?,
@@ -86,13 +86,13 @@ fn sub_communicators_span_hosts_unevenly() -> Result<()> {
         &[("host0", &[0]), ("host1", &[2]), ("host2", &[5])],
         &[("host1", &[3, 4])],
     )?;
-    // All but the first host's.
+    // All ranks but the first host's.
     let outcome = job.arg("--xxxx").run()?;
     expect(&hosts, &outcome, &[("host1", &[2, 3, 4]), ("host2", &[5])])?;
     hosts.down()
 }
 
-/// The ranks of one job are in one of two contexts.
+/// Checks that the ranks of one job are in one of two contexts.
 fn expect_both(
     hosts: &Hosts,
     outcome: &quo_tests::Outcome,
@@ -122,7 +122,7 @@ fn two_jobs_at_once_do_not_disturb_each_other() -> Result<()> {
     let (first, second) = (job.start()?, job.start()?);
     first.wait_for("created", 4)?;
     second.wait_for("created", 4)?;
-    // All eight have their contexts now, four on each host.
+    // All eight ranks have their contexts now, four on each host.
     for index in 0..2 {
         std::fs::write(hosts.host(index).path("/run/tmp/go"), "")?;
     }
@@ -150,7 +150,7 @@ fn full_memory_is_the_same_error() -> Result<()> {
     let outcome = hosts.job(&[(0, 2), (1, 2)], over_hosts()?).arg("facts");
     let outcome = outcome.option("--mca").option("btl").option("self,tcp").run()?;
     expect(&hosts, &outcome, &[("host0", &[0, 1]), ("host1", &[2, 3])])?;
-    // No name is free for another file.
+    // No inode is free for another file.
     hosts.host(1).private_folder("/dev/shm", "mode=1777,nr_inodes=1")?;
     expect_same_failure(&hosts, "No space left on device")?;
     hosts.down()
@@ -185,7 +185,7 @@ fn failing_job(hosts: &Hosts) -> Result<quo_hosts::HostJob<'_>> {
     Ok(job.option("--mca").option("btl").option("self,tcp").limit(Duration::from_secs(60)))
 }
 
-/// Every rank says the same, with this reason.
+/// Checks that every rank reports the same failure, with this reason.
 fn same_failure(outcome: &quo_tests::Outcome, reason: &str) -> Result<()> {
     outcome.expect_success()?;
     let said = outcome.stdout.lines().filter_map(|line| line.split_once(": create: "));
@@ -197,7 +197,7 @@ fn same_failure(outcome: &quo_tests::Outcome, reason: &str) -> Result<()> {
     Ok(())
 }
 
-/// The ranks' notes and the events that they waited for.
+/// Removes the ranks' notes and the files that they waited for.
 fn clear(hosts: &Hosts) -> Result<()> {
     for index in 0..hosts.len() {
         std::fs::remove_file(hosts.host(index).path("/run/tmp/go"))?;

@@ -1,4 +1,5 @@
-//! Elastic jobs in a real Slurm: nodes come by a second job, go back in place, and nothing is left of either.
+//! Elastic jobs in a real Slurm: nodes are added by a second job and given back in place, and
+//! neither job leaves anything behind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,10 +23,10 @@ const TESTS: &[Test] = &[
     ("a_job_that_dies_leaves_no_job_behind", dies),
 ];
 
-/// Tests with MPICH, whose launcher goes on where nodes come and go.
+/// Tests with MPICH, whose launcher keeps running while nodes are added and given back.
 const CYCLES: &[Test] = &[("ten_nodes_come_and_go_in_one_job", ten_cycles)];
 
-/// Time that anything may take that is waited for.
+/// Limit for anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -33,14 +34,14 @@ fn main() -> ExitCode {
     let (tests, obstacle) = match Launcher::find().map(|launcher| launcher.family()) {
         Ok(Family::OpenMpi4) => (TESTS, None),
         Ok(Family::Mpich) => (CYCLES, None),
-        // The guide has no words for the others.
+        // The guide covers no other launcher.
         Ok(other) => (TESTS, Some(format!("{other:?} is not known to go on without a node"))),
         Err(error) => (TESTS, Some(format!("{error:#}"))),
     };
     suite::run_within(Duration::from_secs(600), tests, why_not().or(obstacle))
 }
 
-/// A job of the example `controlled`, one rank of it on the first node.
+/// A job of the example `controlled`, with one rank on the first node.
 struct Elastic<'a> {
     slurm: &'a Slurm,
     folder: tempfile::TempDir,
@@ -53,7 +54,7 @@ impl<'a> Elastic<'a> {
         Self::start_program(slurm, &format!("{} test 1", program.display()), "", nodes, minutes)
     }
 
-    /// A program with the words before the folder and behind it.
+    /// Starts a program, with words before and after the folder.
     fn start_program(
         slurm: &'a Slurm,
         program: &str,
@@ -65,14 +66,14 @@ impl<'a> Elastic<'a> {
         let checkout = Checkout::find()?;
         let folder = tempfile::tempdir()?;
         let own = |index: usize| slurm.hosts().host(index).name().to_owned();
-        // mpirun knows its own node by its host's name, and the others by Slurm's.
+        // mpirun knows its own node by its host name, and the others by their Slurm names.
         let others = (1..nodes).map(|index| format!(",{}:1", slurm.node(index)));
         let hosts = format!("{}:1{}", own(0), others.collect::<String>());
         let agent = format!("{} slurm-agent", checkout.program("quo-elastic")?.display());
         let launcher = Launcher::find()?;
         let words = match launcher.family() {
             Family::Mpich => {
-                // Its option takes a program without words.
+                // The option takes a program without arguments.
                 let file = folder.path().join("agent");
                 fs::write(&file, format!("#!/bin/sh\nexec {agent} \"$@\"\n"))?;
                 fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
@@ -138,12 +139,12 @@ impl<'a> Elastic<'a> {
         Ok(said)
     }
 
-    /// Waits for something that nobody tells of.
+    /// Waits for a condition that has no notification.
     fn until(&self, what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while !is_so()? {
             ensure!(Instant::now() < end, "not within a minute: {what}\n{}", self.report());
-            // Sleeps: Slurm tells nobody when a job or a node changes.
+            // Sleeps: Slurm does not announce changes of jobs and nodes.
             std::thread::sleep(PAUSE);
         }
         Ok(())
@@ -154,19 +155,20 @@ impl<'a> Elastic<'a> {
         format!("jobs: {:?}\n{}\n{events}", jobs(self.slurm), self.output())
     }
 
-    /// Lets it end, and looks that nothing is left of it.
+    /// Lets the job end, and checks that nothing is left of it.
     fn stop(self) -> Result<()> {
         fs::write(self.file("stop"), "")?;
         self.until("it has ended", || Ok(jobs(self.slurm)?.is_empty()))?;
         self.left_clean("COMPLETED")
     }
 
-    /// Every job has ended, each with a line in the accounts; on the hosts nothing is left.
+    /// Checks that every job has ended with its line in the accounts, and that nothing is left on
+    /// the hosts.
     fn left_clean(&self, state: &str) -> Result<()> {
         let left = self.slurm.leftovers()?;
         ensure!(left.is_empty(), "left on the hosts: {left:?}\n{}", self.report());
         let accounts = self.slurm.accounts();
-        // A job that became smaller has a line for each size it had.
+        // A job that became smaller has a line for each of its sizes.
         let is_own = |line: &&String| is_of(line, &self.number) && !line.contains("=RESIZING ");
         let own: Vec<&String> = accounts.iter().filter(is_own).collect();
         ensure!(own.len() == 1 && own[0].contains(&format!("JobState={state} ")), "{accounts:?}");
@@ -188,7 +190,7 @@ fn is_of(line: &str, number: &str) -> bool {
     line.split_ascii_whitespace().any(|word| word.strip_prefix("JobId=") == Some(number))
 }
 
-/// Job, name and nodes of all jobs that are.
+/// Returns number, name and nodes of all current jobs.
 fn jobs(slurm: &Slurm) -> Result<Vec<(String, String, String)>> {
     let output = slurm.command("squeue").args(["--noheader", "--format=%A|%j|%N"]).output()?;
     ensure!(output.status.success(), "{output:?}");
@@ -206,7 +208,7 @@ fn slurm(purpose: &str) -> Result<Slurm> {
     Slurm::up(Hosts::up(&suite::set(purpose), 3)?, Options::default())
 }
 
-/// Processes of jobs on a host.
+/// Returns the processes of jobs on a host.
 fn busy(slurm: &Slurm, index: usize) -> Vec<String> {
     let start = format!("{}: process ", slurm.hosts().host(index).name());
     let is_of_a_job = |line: &String| line.contains("controlled") || line.contains("orted");
@@ -270,7 +272,7 @@ fn grows_and_shrinks() -> Result<()> {
     slurm.down()
 }
 
-/// Grows onto a new node ten times, and gives each back.
+/// Grows onto a new node ten times, and gives the node back each time.
 fn ten_cycles() -> Result<()> {
     let slurm = slurm("cycles")?;
     let job = Elastic::start(&slurm, 1, 60)?;
@@ -302,7 +304,7 @@ fn shrinks_in_place() -> Result<()> {
         Ok(is_smaller && busy(&slurm, 1).is_empty())
     };
     job.until("the node has gone back", is_back)?;
-    // It goes on with what it has, and can grow again.
+    // The job continues with what it has, and can grow again.
     ensure!(job.told(&["status"], 0)?.starts_with("test: 1 of "));
     job.stop()?;
     slurm.down()
@@ -350,7 +352,7 @@ fn refused() -> Result<()> {
     slurm.down()
 }
 
-/// Has the partition of all nodes take jobs, or not.
+/// Sets whether the partition of all nodes takes jobs.
 fn partition(slurm: &Slurm, state: &str) -> Result<()> {
     let state = format!("State={state}");
     let done = slurm.command("scontrol").args(["update", "PartitionName=all", &state]).status()?;
@@ -358,7 +360,7 @@ fn partition(slurm: &Slurm, state: &str) -> Result<()> {
     Ok(())
 }
 
-/// The controller, which is outside of every host's processes.
+/// Returns the controller, which runs outside all hosts' processes.
 fn controller_process(slurm: &Slurm, found: &[String]) -> Result<Pid> {
     let start = format!("{}: process ", slurm.hosts().front().name());
     let number = found.iter().find_map(|line| {
@@ -384,14 +386,15 @@ fn dies() -> Result<()> {
     let is_alone = || Ok(jobs(&slurm)?.iter().all(|(number, ..)| *number == job.number));
     job.until("the second job is gone", is_alone)?;
     all_killed(&job)?;
-    // The whole job is killed, and whoever watched with it.
+    // The whole job is killed, including its watcher.
     let job = Elastic::start(&slurm, 1, 30)?;
     job.told(&["grow", "1", "--nodes", "1", "--wait"], 0)?;
     all_killed(&job)?;
     slurm.down()
 }
 
-/// Kills a job at once, and waits until nothing runs any more. (Killed launchers leave files of theirs.)
+/// Kills a job at once, and waits until none of its processes runs. (Killed launchers leave files
+/// behind.)
 fn all_killed(job: &Elastic) -> Result<()> {
     let slurm = job.slurm;
     // A busy slurmctld does not always answer at once.

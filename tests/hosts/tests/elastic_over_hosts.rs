@@ -1,4 +1,4 @@
-//! Worlds over several hosts: one that had no rank joins, another is left for good, one cannot be reached.
+//! Worlds over several hosts: a new host joins, a host leaves for good, a host cannot be reached.
 
 mod support;
 
@@ -22,14 +22,14 @@ const TESTS: &[Test] = &[
     ("c_and_fortran_programs_grow_move_and_leave_by_host", languages),
 ];
 
-/// The world goes no further while this is there on its first host.
+/// The world waits while this file exists on its first host.
 const HOLD: &str = "/run/tmp/hold";
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// One rank on the first host; the launcher knows of two places on each of the others.
+/// One rank on the first host; the launcher has two slots on each of the others.
 fn job<'a>(hosts: &'a Hosts, steps: &[String]) -> Result<HostJob<'a>> {
     let mut job = hosts.job(&[(0, 1)], Checkout::find()?.program("examples/over_hosts")?);
     for index in 1..hosts.len() {
@@ -39,7 +39,7 @@ fn job<'a>(hosts: &'a Hosts, steps: &[String]) -> Result<HostJob<'a>> {
     Ok(steps.iter().fold(job, |job, step| job.arg(step)))
 }
 
-/// Returns the lines about each step, without the time.
+/// Returns the line about each step, without the time.
 fn steps(outcome: &Outcome) -> Vec<&str> {
     let words = ["epoch ", "failed: ", "refused: "];
     let said =
@@ -47,11 +47,11 @@ fn steps(outcome: &Outcome) -> Vec<&str> {
     said.map(|line| line.rsplit_once("; ").map_or(line, |(step, _)| step)).collect()
 }
 
-/// Processes of the program on a host, and the files in its shared memory.
+/// Returns the processes of the program on a host, and the files in its shared memory.
 fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     let mine = format!("{}: ", hosts.host(index).name());
     let left = hosts.leftovers().into_iter().filter(|line| line.starts_with(&mine));
-    // The launcher's daemon stays for the next growth there, with a folder of its own.
+    // The launcher's daemon, with its own folder, stays for the next growth there.
     let all = left.filter(|line| line.contains("over_hosts") || line.contains("/dev/shm"));
     Ok(all.collect())
 }
@@ -199,7 +199,8 @@ fn cut_off() -> Result<()> {
     hosts.down()
 }
 
-/// Open MPI 4, whose `mpirun` is on the front, which is none of the hosts.
+/// Skips the test unless the MPI is Open MPI 4, whose `mpirun` is on the front, which is not one of
+/// the hosts.
 fn expect_open_mpi_4() -> Result<()> {
     let is_it = Launcher::find()?.family() == Family::OpenMpi4;
     let reason = || Skipped("other launchers count the hosts of the job alone".to_owned());
@@ -240,7 +241,7 @@ fn refused_start() -> Result<()> {
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
     let job = hosts.job(&[(0, 1), (1, 1)], Checkout::find()?.program("examples/over_hosts")?);
     let there = format!("grow 1 on {second}");
-    // One is no host of the job, and the other has no slot left, which only the launcher knows.
+    // One is not a host of the job, and the other has no slot left, which only the launcher knows.
     let asked = [format!("grow 1 on {third}"), there.clone(), there, "grow 1".to_owned()];
     let job = job.arg("8").limit(Duration::from_secs(60));
     let outcome = asked.iter().fold(job, |job, step| job.arg(step)).run()?;

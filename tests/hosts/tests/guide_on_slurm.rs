@@ -1,4 +1,4 @@
-//! The guide's blocks for Slurm, on the Slurm of our hosts: two nodes of four cores.
+//! The guide's blocks for Slurm, on the emulated hosts' Slurm: two nodes of four cores.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,8 +19,8 @@ fn main() -> ExitCode {
 fn pages_that_use_slurm() -> Result<()> {
     let checkout = Checkout::find()?;
     let pages = Page::all(checkout.root())?;
-    // Where every host sees it. What these pages run on Slurm is quo-info; programs are compiled and
-    // run elsewhere.
+    // In a folder that every host sees. These pages run quo-info on Slurm; programs are compiled
+    // and run elsewhere.
     let apart = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
     let prefix = Prefix::at(&checkout, &apart.join("prefix"))?;
     fs::create_dir_all(prefix.folder.join("bin"))?;

@@ -1,4 +1,4 @@
-//! The hosts themselves: their properties, and their end without leftovers.
+//! The hosts themselves: their properties, and their end with nothing left behind.
 #![allow(clippy::print_stdout)] // What another process is to read.
 
 use std::io::{BufRead, BufReader};
@@ -30,11 +30,11 @@ const TESTS: &[Test] = &[
     ("a_job_ends_in_time_when_a_host_is_killed", a_job_ends_in_time_when_a_host_is_killed),
 ];
 
-/// Time for a job whose launcher does not notice, or notices and then hangs in its own abort, as Open
-/// MPI 4.1 does.
+/// Limit of a job whose launcher does not notice the loss, or notices it and then hangs in its own
+/// abort, as Open MPI 4.1 does.
 const ALLOWED: Duration = Duration::from_secs(10);
 
-/// This program makes a set, says so, and waits for its end.
+/// With this variable the program creates a set, prints that, and waits for its end.
 const AS_HARNESS: &str = "QUO_HOSTS_TEST_HARNESS";
 
 fn main() -> ExitCode {
@@ -65,7 +65,7 @@ fn each_host_is_a_machine_of_its_own() -> Result<()> {
     for (index, command) in [(0, "cat /dev/shm/of /run/of"), (1, "cat /dev/shm/of /run/of")] {
         ensure!(said(shell(&hosts, index, command))? == format!("{index}{index}"));
     }
-    // Numbers of processes begin anew.
+    // PIDs start again at 1.
     ensure!(said(shell(&hosts, 1, "test $$ -lt 100; echo $?"))? == "0\n");
     let spaces = ["net", "uts", "mnt", "ipc", "pid"];
     for space in spaces {
@@ -85,7 +85,7 @@ fn hosts_reach_each_other_until_one_is_cut_off() -> Result<()> {
             "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_STREAM); \
              s.settimeout(2); exit(s.connect_ex(('{to}', 9)))"
         );
-        // Nobody listens: a host that is there refuses.
+        // Nothing listens there: a host that is reached refuses the connection.
         let output = hosts.command(from, "python3").args(["-c", &script]).output()?;
         anyhow::Ok(output.status.code() == Some(111))
     };
@@ -95,7 +95,7 @@ fn hosts_reach_each_other_until_one_is_cut_off() -> Result<()> {
     ensure!(!reach(1, "front")?, "host1 is cut off and reaches the front");
     ensure!(reach(0, "host2")?, "host2 was not cut off");
     hosts.restore(1)?;
-    // It takes the bridge a moment to notice.
+    // The bridge needs a moment to notice.
     until("host1 is reached again", || Ok(reach(0, "host1")? && reach(1, "front")?))?;
     hosts.down()
 }
@@ -114,7 +114,7 @@ fn a_killed_host_takes_its_processes_along() -> Result<()> {
     ensure!(hosts.cut(0).is_err() && hosts.restore(0).is_err());
     hosts.kill(0)?;
     ensure!(hosts.leftovers().is_empty(), "{:?}", hosts.leftovers());
-    // Whoever finds the set sees the same.
+    // A process that opens the set sees the same.
     let found = Hosts::open(hosts.set())?;
     ensure!(found.len() == 2 && !found.host(0).is_alive() && found.host(1).is_alive());
     hosts.down()
@@ -126,7 +126,7 @@ fn what_is_left_on_hosts_is_listed() -> Result<()> {
     std::fs::write(hosts.host(1).path("/dev/shm/forgotten"), "")?;
     let daemon = "trap '' TERM; sleep 600 > /dev/null 2>&1 < /dev/null & wait";
     let mut daemon = shell(&hosts, 0, daemon).spawn()?;
-    // What it starts is there a moment later.
+    // The started process appears a moment later.
     until("it starts", || Ok(hosts.leftovers().len() == 3))?;
     let left = hosts.leftovers().join("\n");
     ensure!(left.contains("host1: /dev/shm/forgotten"), "{left}");
@@ -152,7 +152,7 @@ fn a_harness_killed_at_any_moment_leaves_nothing() -> Result<()> {
         let mut harness = as_harness(&set)?.spawn()?;
         let mut output = BufReader::new(harness.stdout.take().context("piped")?);
         output.read_line(&mut String::new())?;
-        // Sleeps: the kill is to land anywhere in the making of a set.
+        // Sleeps: the kill may hit any moment of the creation of a set.
         std::thread::sleep(Duration::from_millis(15 * round));
         harness.kill()?;
         harness.wait()?;
@@ -228,7 +228,7 @@ fn the_remote_shell_takes_what_launchers_give() -> Result<()> {
     let ours = "PATH=/usr/bin:$PATH ; export PATH ;  hostname";
     ensure!(remote(&["10.77.0.2", ours])? == ok("host1\n"));
     ensure!(remote(&["-x", "-l", "someone", "host0", ours])? == ok("host0\n"));
-    // MPICH's hydra: options, the host, words that the remote shell takes apart once more.
+    // MPICH's Hydra: options, the host, words that the remote shell parses once more.
     let proxy = ["-x", "host1", "\"/bin/echo\"", "--control-port", "front:1", "\"a b\""];
     ensure!(remote(&proxy)? == ok("--control-port front:1 a b\n"));
     // Options of ssh with and without an argument, before and after the host.
@@ -286,7 +286,8 @@ fn a_job_ends_in_time_when_a_host_is_killed() -> Result<()> {
     ends_in_time("jobkill", |hosts| hosts.kill(1))
 }
 
-/// A job over two hosts fails, and leaves no process, when `lose` has taken the second one.
+/// Checks that a job over two hosts fails, and leaves no process, after `lose` has taken the second
+/// one.
 fn ends_in_time(set: &str, lose: impl FnOnce(&Hosts) -> Result<()>) -> Result<()> {
     let hosts = Hosts::up(&suite::set(set), 2)?;
     let job = hosts.job(&[(0, 1), (1, 1)], "/bin/sh").arg("-c").arg("echo ready; exec sleep 600");
@@ -330,7 +331,7 @@ fn start_harness(set: &str) -> Result<std::process::Child> {
     Ok(harness)
 }
 
-/// Without our help no process, and with them no namespace, is left of the set.
+/// Checks that no process, and with the processes no namespace, is left of the set without help.
 fn expect_gone(set: &str) -> Result<()> {
     let mark = format!("QUO_HOSTS_SET={set}");
     let is_marked = |folder: &std::path::Path| {
@@ -347,7 +348,7 @@ fn until(what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
     let end = std::time::Instant::now() + Duration::from_secs(30);
     while !holds()? {
         ensure!(std::time::Instant::now() < end, "{what}: not within 30 s");
-        // Sleeps: between two looks at what the kernel or another process does by itself.
+        // Sleeps: between two looks at something that the kernel or another process does.
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A set that the command made, taken down however the test ends.
+/// A set created by the command, taken down however the test ends.
 struct ByHand {
     set: String,
 }
@@ -39,7 +39,7 @@ impl ByHand {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The complaint of a call that fails.
+    /// Returns the error output of a call that fails.
     fn refused(&self, arguments: &[&str]) -> Result<String> {
         let output = self.run(arguments)?;
         ensure!(!output.status.success(), "{arguments:?}: {output:?}");
@@ -104,7 +104,7 @@ fn what_cannot_be_done_is_said() -> Result<()> {
 }
 
 fn somebody_else_than_root_is_told_so() -> Result<()> {
-    // Where that user may start it from.
+    // The other user must be able to start it.
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("xtask");
     Checkout::find()?.copy_program("xtask", &program)?;

@@ -1,4 +1,4 @@
-//! Ranks and hosts are lost in the middle of it: who notices, and that nobody waits for ever.
+//! Ranks and hosts are lost during a job: the others notice, and no rank waits forever.
 
 mod support;
 
@@ -21,14 +21,14 @@ const TESTS: &[Test] = &[
     ("host_killed_before_create_ends_the_others_wait", killed_before_create),
 ];
 
-/// The ranks wait for this file on their host.
+/// File on each host that its ranks wait for.
 const GO: &str = "/run/tmp/go";
 
 fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A job that the launcher lets go on without some of its ranks.
+/// Returns a job that the launcher keeps running without some of its ranks.
 fn job<'a>(hosts: &'a Hosts, source: &str, arguments: &[&str]) -> Result<quo_hosts::HostJob<'a>> {
     let ranks: Vec<(usize, usize)> = (0..hosts.len()).map(|index| (index, 2)).collect();
     let mut job = hosts.job(&ranks, program(source)?);
@@ -43,7 +43,7 @@ fn said(outcome: &Outcome, rank: usize) -> Result<&str> {
     found.with_context(|| format!("rank {rank} said nothing\n{}", outcome.report()))
 }
 
-/// The job was ended, by the launcher or by us, and no process of it is left on any host.
+/// Checks that the ended job has left no process on any host.
 fn expect_no_process(hosts: &Hosts, outcome: &Outcome) -> Result<()> {
     let mut left = hosts.leftovers();
     left.retain(|line| line.contains("process") || line.contains("/dev/shm/quo-"));
@@ -69,8 +69,8 @@ fn killed_rank() -> Result<()> {
 }
 
 fn killed_leader() -> Result<()> {
-    // The kill is aimed at a window of microseconds and may come late; then create succeeds, on all
-    // ranks or, when it comes in the middle of the last exchange, on some.
+    // The kill aims at a window of microseconds and may be late; then create succeeds on all ranks
+    // or, if the kill falls in the middle of the last exchange, on some.
     for _attempt in 0..20 {
         let hosts = Hosts::up(&suite::set("leader"), 2)?;
         let job = job(&hosts, "tests/programs/dead_rank.c", &["create"])?;
@@ -96,7 +96,7 @@ fn killed_leader() -> Result<()> {
 /// Ranks that pass barriers when a host is lost, and 1,000 more afterwards.
 fn barriers(hosts: &Hosts) -> Result<quo_tests::Running> {
     let job = hosts.job(&[(0, 2), (1, 2)], over_hosts()?).arg("barriers").arg(GO);
-    // Time to be seen after the launcher has decided to end them.
+    // Time for the test to see the ranks after the launcher has decided to end them.
     let job = job.option("--mca").option("odls_base_sigkill_timeout").option("60");
     let running = job.limit(Duration::from_secs(20)).start()?;
     running.wait_for("ready", 4)?;
@@ -139,7 +139,7 @@ fn barriers_go_on_after_a_kill() -> Result<()> {
     hosts.down()
 }
 
-/// Ranks that are about to make a context over two hosts, which will not come about.
+/// Ranks that are about to create a context over two hosts, which fails.
 fn creating(hosts: &Hosts) -> Result<quo_tests::Running> {
     let job = hosts.job(&[(0, 2), (1, 2)], over_hosts()?).arg("create").arg(GO);
     let job = job.option("--mca").option("odls_base_sigkill_timeout").option("60");

@@ -24,21 +24,21 @@ const TESTS: &[Test] = &[
     ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
 ];
 
-/// How long anything may take that is waited for.
+/// Limit for anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(200);
 const PAUSE: Duration = Duration::from_millis(50);
 const NODES: usize = 4;
-/// The folder of control sockets: each host has its own.
+/// Folder of the control sockets; each host has its own.
 const SOCKETS: &str = "/run/quo-elastic-test";
 
-/// A test takes two minutes on a machine that does nothing else.
+/// A test takes two minutes on an idle machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn main() -> ExitCode {
     suite::run_within(LIMIT, TESTS, why_not().or_else(other_launcher))
 }
 
-/// Nodes come and go with this launcher only.
+/// Returns the reason to skip: only Open MPI 4's launcher can add and give back nodes.
 fn other_launcher() -> Option<String> {
     match Launcher::find() {
         Ok(launcher) if matches!(launcher.family(), Family::OpenMpi4) => None,
@@ -49,7 +49,7 @@ fn other_launcher() -> Option<String> {
     }
 }
 
-/// A Slurm, and a folder that all see.
+/// A Slurm, and a folder that all hosts share.
 struct Bed {
     slurm: Slurm,
     folder: tempfile::TempDir,
@@ -65,12 +65,13 @@ impl Bed {
         self.folder.path().join(name)
     }
 
-    /// Submits a world of two ranks on each of these hosts, which can have four in all and does so many units of work.
+    /// Submits a world of two ranks on each of these hosts, with at most four ranks and so many
+    /// units of work.
     fn elastic(&self, name: &str, hosts: &[usize], units: u64) -> Result<()> {
         self.elastic_with(name, hosts, units, &[])
     }
 
-    /// The same with more variables.
+    /// Does the same with more variables.
     fn elastic_with(
         &self,
         name: &str,
@@ -88,7 +89,7 @@ impl Bed {
             folder = folder.display(),
             launcher = launcher.program().display(),
             ranks = 2 * hosts.len(),
-            // mpirun knows its own node by its host's name, and the others by Slurm's.
+            // mpirun knows its own node by its host name, and the others by their Slurm names.
             hosts = std::iter::once(self.slurm.hosts().host(hosts[0]).name().to_owned())
                 .chain(hosts[1..].iter().map(|host| self.slurm.node(*host)))
                 .map(|name| format!("{name}:2"))
@@ -131,7 +132,7 @@ impl Bed {
         })
     }
 
-    /// Submits a job of so many whole nodes and ten seconds.
+    /// Submits a job of this many whole nodes for ten seconds.
     fn rigid(&self, nodes: usize) -> Result<()> {
         let mut command = self.slurm.command("sbatch");
         command.args(["--exclusive", "--time=10", "--job-name=rigid"]);
@@ -154,12 +155,12 @@ impl Bed {
         fs::read_to_string(self.file(name)).unwrap_or_default()
     }
 
-    /// Waits for something that nobody tells of.
+    /// Waits for a condition that has no notification.
     fn until(&self, what: &str, is_so: impl Fn() -> Result<bool>) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while !is_so()? {
             ensure!(Instant::now() < end, "not in time: {what}\n{}", self.report());
-            // Sleeps: Slurm tells nobody when a job or a node changes.
+            // Sleeps: Slurm does not announce changes of jobs and nodes.
             std::thread::sleep(PAUSE);
         }
         Ok(())
@@ -172,7 +173,7 @@ impl Bed {
         format!("jobs: {:?}\n{}", self.jobs(), parts.concat())
     }
 
-    /// A line for each job that is.
+    /// Returns one line for each current job.
     fn squeue(&self, format: &str) -> Result<String> {
         let format = format!("--format={format}");
         let output = self.slurm.command("squeue").args(["--noheader", &format]).output()?;
@@ -180,7 +181,7 @@ impl Bed {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The state and the name of all jobs that are.
+    /// Returns state and name of all current jobs.
     fn jobs(&self) -> Result<Vec<(String, String)>> {
         let text = self.squeue("%T|%j")?;
         let pair = |line: &str| {
@@ -201,7 +202,7 @@ impl Bed {
             .any(|line| line.ends_with(&format!(" size {size}"))))
     }
 
-    /// Waits for the ends of all jobs.
+    /// Waits until all jobs have ended.
     fn finish(self) -> Result<Figures> {
         self.until("all jobs have ended", || Ok(self.jobs()?.is_empty()))?;
         let figures = figures(&self.slurm)?;
@@ -227,10 +228,10 @@ impl Drop for Manager {
     }
 }
 
-/// What the accounts tell of all jobs.
+/// Figures of all jobs, from the accounts.
 #[derive(Debug)]
 struct Figures {
-    /// Node-seconds of jobs by the node-seconds of the machine.
+    /// Node-seconds of the jobs divided by those of the machine.
     used: f64,
     makespan: u64,
     wait_of_rigid: u64,
@@ -278,12 +279,12 @@ fn figures(slurm: &Slurm) -> Result<Figures> {
 /// The units of work of an elastic job: 50 s on one node, 25 s on two, and more on a busy machine.
 const UNITS: u64 = 5000;
 
-/// The units of work, which `MANAGE_UNITS` sets for measurements.
+/// Returns the units of work, which `MANAGE_UNITS` sets for measurements.
 fn units() -> Result<u64> {
     std::env::var("MANAGE_UNITS").map_or(Ok(UNITS), |text| text.parse().context("MANAGE_UNITS"))
 }
 
-/// What the managed jobs came to, for the comparison.
+/// Figures of the managed jobs, for the comparison.
 static MANAGED: OnceLock<(Figures, Duration)> = OnceLock::new();
 
 fn given_back() -> Result<()> {
@@ -293,13 +294,13 @@ fn given_back() -> Result<()> {
     Ok(())
 }
 
-/// Share of the machine that a manager has to win: three times what runs differ by.
+/// Least gain in use of the machine by a manager: three times the variation between runs.
 const LEAST_GAIN: f64 = 0.03;
-/// Seconds by which looks and graces may come late on a busy machine.
+/// Seconds by which looks and graces may be late on a busy machine.
 const SLACK: u64 = 5;
 
 fn compared() -> Result<()> {
-    // Alone it makes its own.
+    // Run alone, this test makes its own figures.
     if MANAGED.get().is_none() {
         given_back()?;
     }
@@ -314,7 +315,8 @@ fn compared() -> Result<()> {
     Ok(())
 }
 
-/// Two jobs grow, and give back for a rigid one. Also returns the time from their start to the rigid job's arrival.
+/// Lets two jobs grow and give nodes back for a rigid job. Also returns the time from their start
+/// to the rigid job's arrival.
 fn managed() -> Result<(Figures, Duration)> {
     let bed = Bed::up("managed")?;
     bed.elastic("a", &[0], units()?)?;
@@ -325,7 +327,7 @@ fn managed() -> Result<(Figures, Duration)> {
         move |bed: &Bed| bed.read("manager").matches("grows from 1 to 2 nodes").count() >= times
     };
     bed.until("both are asked to grow", || Ok(asked(2)(&bed)))?;
-    // The next manager takes over what is under way.
+    // The next manager takes over the resizes under way.
     manager.kill()?;
     let manager = bed.manager(&[])?;
     bed.until("both have grown", || Ok(bed.size("a", 4)? && bed.size("b", 4)?))?;
@@ -348,13 +350,14 @@ fn managed() -> Result<(Figures, Duration)> {
     Ok((bed.finish()?, arrival))
 }
 
-/// Of two nodes that jobs have grown onto, one drains, and on the other administrators are about to work: both are left.
+/// Jobs have grown onto two nodes; one node drains, and the other has a maintenance ahead: both are
+/// given back.
 fn left_alone() -> Result<()> {
     let bed = Bed::up("drains")?;
     bed.elastic("a", &[0], 2 * units()?)?;
     bed.elastic("b", &[1], 2 * units()?)?;
     let manager = bed.manager(&[])?;
-    // The nodes that other jobs hold for them.
+    // Returns the nodes that the holder jobs hold.
     let held = || -> Result<Vec<String>> {
         let jobs = bed.squeue("%T|%j|%N")?;
         let holders = jobs.lines().filter_map(|line| line.strip_prefix("RUNNING|quo-elastic-"));
@@ -396,7 +399,7 @@ fn left_alone() -> Result<()> {
     bed.slurm.down()
 }
 
-/// A job that waits at one look and has ended at the next one has run, in the record.
+/// A job that waits at one look and has ended by the next is recorded as having run.
 fn between_looks() -> Result<()> {
     let bed = Bed::up("looks")?;
     let submit = |name: &str, nodes: usize, program: &str| {
@@ -418,7 +421,7 @@ fn between_looks() -> Result<()> {
     bed.until("the first job runs", || bed.runs("first"))?;
     submit("second", 1, "true")?;
     submit("never", 1, "true")?;
-    // Slurm names the cause of the wait when it has looked at the job.
+    // Slurm gives the reason of the wait after it has considered the job.
     let waits = |reason: &str| matches!(reason, "Resources" | "Priority");
     bed.until("both wait for nodes", || {
         Ok(bed.squeue("%r")?.lines().filter(|it| waits(it)).count() == 2)
@@ -434,13 +437,13 @@ fn between_looks() -> Result<()> {
     let summary = &simulated(&bed, &[])?["policies"][0][0];
     let told = (&summary["jobs"], &summary["all"]["jobs"], &summary["rejected"]);
     ensure!(told == (&3.into(), &2.into(), &1.into()), "{summary}\n{record}");
-    // Written once: a third look adds nothing.
+    // The record has each job once: a third look adds nothing.
     look()?;
     ensure!(bed.read("record") == record, "{record}\n{}", bed.read("record"));
     bed.slurm.down()
 }
 
-/// What `simulate` tells of the record.
+/// Runs `simulate` on the record.
 fn simulated(bed: &Bed, words: &[&OsStr]) -> Result<serde_json::Value> {
     let mut command = std::process::Command::new(Checkout::find()?.program("quo-elastic")?);
     command.arg("--json").arg("simulate").arg(bed.file("record")).args(words);
@@ -465,7 +468,7 @@ fn drawn(bed: &Bed) -> Result<()> {
     Ok(())
 }
 
-/// The same jobs, which nobody resizes.
+/// Runs the same jobs without resizes.
 fn unchanged<const COUNT: usize>(
     purpose: &str,
     hosts: &[[usize; COUNT]; 2],

@@ -1,5 +1,5 @@
-//! The memory profiler around ranks on several hosts, under `mpirun` and under Slurm: all are recorded in one folder,
-//! each host is a node, and lost parts of a job are reported.
+//! The memory profiler around ranks on several hosts, under `mpirun` and under Slurm: all ranks are
+//! recorded in one folder, each host is a node, and lost parts of a job are reported.
 
 mod support;
 
@@ -31,11 +31,11 @@ const TESTS: &[Test] = &[
     ("of_a_job_that_slurm_cancels_the_traces_stay", cancelled),
 ];
 
-/// Jobs end within seconds; those that a lost host keeps from ending are ended.
+/// Jobs end within seconds; a job that a lost host keeps from ending is ended.
 const LIMIT: Duration = Duration::from_secs(40);
 const MEBI: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// Ranks of several hosts are more than the machine has processors: who waits lets others work.
+/// The hosts' ranks outnumber the processors: waiting ranks yield to others.
 const YIELD: (&str, &str) = ("OMPI_MCA_mpi_yield_when_idle", "1");
 /// Memory of each rank of `misfortune.c`.
 const HELD: u64 = 50 * MEBI;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// A folder that every host sees, with a program in it, and its results.
+/// A folder shared by all hosts, with a program and its results.
 struct Bed {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -67,13 +67,13 @@ impl Bed {
         self.folder.path().join("traces")
     }
 
-    /// The program on these hosts.
+    /// Returns a job of the program on these hosts.
     fn job<'a>(&self, hosts: &'a Hosts, ranks: &[(usize, usize)]) -> Result<HostJob<'a>> {
         let job = hosts.job(ranks, &self.program);
         Ok(job.under(memprof_run(&self.traces())?).env(YIELD.0, YIELD.1).limit(LIMIT))
     }
 
-    /// Traces of the ranks that are there, in their order.
+    /// Returns the existing traces of ranks, in rank order.
     fn books(&self) -> Result<Vec<Books>> {
         let files = traces_in(&self.traces())?;
         let mut books: Vec<Books> =
@@ -82,7 +82,7 @@ impl Bed {
         Ok(books)
     }
 
-    /// Waits until traces say that so many ranks hold their memory.
+    /// Waits until the traces show that this many ranks hold their memory.
     fn wait_until_seen(&self, running: &Running, ranks: usize) -> Result<()> {
         running.wait_for("rank ", ranks)?;
         let holds = |one: &Books| {
@@ -101,12 +101,12 @@ fn memprof_run(traces: &Path) -> Result<Vec<OsString>> {
     Ok(words.map(OsString::from).to_vec())
 }
 
-/// Returns the report of `memprof report` on a folder, for programs.
+/// Returns the JSON output of `memprof report` on a folder.
 fn report(traces: &Path) -> Result<Value> {
     Ok(serde_json::from_str(&told(traces, &["--json"])?)?)
 }
 
-/// The same for people.
+/// Returns the plain output of `memprof report` on a folder.
 fn told(traces: &Path, options: &[&str]) -> Result<String> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     let output = command.arg("report").args(options).arg(traces).output()?;
@@ -149,8 +149,9 @@ fn expect_usual(recorded: &Recorded, hosts: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Checks the sum of a node: that of its ranks, less the memory that several of them have mapped; nothing is shared
-/// between nodes, though all hosts of a bed have the same files under the same numbers.
+/// Checks the sum of a node: that of its ranks, less the memory that several of them have mapped;
+/// nothing is shared between nodes, though all hosts of a bed have the same files with the same
+/// inode numbers.
 fn expect_sums(report: &Value) -> Result<()> {
     let (mut ranks, mut nodes) = (0, 0);
     for node in list(&report["nodes"]) {
@@ -159,7 +160,7 @@ fn expect_sums(report: &Value) -> Result<()> {
         let repeated = bytes(&node["mapped"]["repeated"]);
         (ranks, nodes) = (ranks + sum, nodes + sum - repeated);
         let files = list(&node["mapped"]["files"]);
-        // The page between two segments of a library may be mapped twice by one process.
+        // One process may map the page between two segments of a library twice.
         let twice_by_one = PAGE * files.len() as u64;
         let is_shared = repeated > twice_by_one;
         ensure!(is_shared == (those.len() > 1), "{repeated} B of {} ranks", those.len());
@@ -209,7 +210,8 @@ fn status() -> Result<()> {
     hosts.down()
 }
 
-/// Two ranks on each of two hosts that go on until they are killed, whatever the launcher has decided.
+/// Two ranks on each of two hosts that run until they are killed, whatever the launcher has
+/// decided.
 fn stubborn<'a>(bed: &Bed, hosts: &'a Hosts) -> Result<HostJob<'a>> {
     let job = hosts
         .job(&[(0, 2), (1, 2)], "/bin/sh")
@@ -230,7 +232,7 @@ fn times(bed: &Bed) -> Result<Vec<u64>> {
     bed.books()?.iter().map(time).collect()
 }
 
-/// Every rank of these has been recorded for longer than before.
+/// Waits until each of these ranks has been recorded for longer than before.
 fn until_recorded(bed: &Bed, ranks: &[usize]) -> Result<()> {
     let before = times(bed)?;
     until("ranks are recorded", || {
@@ -305,7 +307,7 @@ fn private() -> Result<()> {
     ensure!(seen(&report) == [("host0", vec![(0, "closed")])], "{:?}", seen(&report));
     ensure!(list(&report["missing"]).len() == 2, "{}", report["missing"]);
     fs::remove_dir_all(place.join("traces"))?;
-    // Nobody sees it.
+    // No other host sees it.
     let job = hosts.job(&[(1, 1)], &bed.program).under(&words).env(YIELD.0, YIELD.1).limit(LIMIT);
     let outcome = job.run()?;
     outcome.expect_success()?;
@@ -322,12 +324,12 @@ fn same_name() -> Result<()> {
     let outcome = bed.job(&hosts, &[(0, 2), (1, 2)])?.run()?;
     outcome.expect_success()?;
     let report = report(&bed.traces())?;
-    // One kernel and one name are one node, as containers of a machine are.
+    // Ranks with the same kernel and host name are one node, like containers of a machine.
     let closed: Vec<_> = (0..4).map(|rank| (rank, "closed")).collect();
     ensure!(seen(&report) == [("node", closed)], "{:?}\n{}", seen(&report), outcome.report());
     expect_sums(&report)?;
     let names: Vec<_> = traces_in(&bed.traces())?;
-    // The part between the host and the start is the number of the process, and where it is that.
+    // The part between the host and the start is the PID, with its namespace.
     let processes = names.iter().filter_map(|name| name.file_name()?.to_str()?.split('.').nth(1));
     let several: BTreeSet<&str> = processes.collect();
     ensure!(several.len() == 4, "{names:?}");

@@ -1,4 +1,5 @@
-//! `quo-elastic manage --pool` over hosts: an elastic job starts on one, grows onto the other and gives it back.
+//! `quo-elastic manage --pool` over hosts: an elastic job starts on one host, grows onto the other
+//! and gives it back.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use rustix::process::Pid;
 const TESTS: &[Test] = &[("elastic_job_grows_onto_another_host_and_gives_it_back", grows)];
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The folder of control sockets: each host has its own.
+/// Folder of the control sockets; each host has its own.
 const SOCKETS: &str = "/run/quo-elastic-test";
 
 fn main() -> ExitCode {
@@ -64,7 +65,7 @@ impl Pool {
             let logs: Vec<String> =
                 logs.iter().map(|name| format!("--- {name}\n{}", self.read(name))).collect();
             ensure!(Instant::now() < end, "not in time: {what}\n{}", logs.join("\n"));
-            // Sleeps: files tell nobody when they change.
+            // Sleeps: changes of files are not announced.
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
@@ -117,7 +118,7 @@ fn grows() -> Result<()> {
     }
     command.env_remove("QUO_TOPOLOGY").stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
     let mut manager = Manager(command.spawn()?);
-    // The first one has the slots of the first host.
+    // The first job has the slots of the first host.
     pool.logged("ready")?;
     fs::write(pool.file("first-ends"), "")?;
     pool.logged("epoch 1 size 4")?;

@@ -1,4 +1,5 @@
-//! Tasks over hosts: ranks of two hosts share regular work, and one without work asks its own host first.
+//! Tasks over hosts: ranks of two hosts share regular work, and a rank without work asks its own
+//! host first.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +14,7 @@ const TESTS: &[Test] = &[
     ("ranks_of_two_hosts_share_regular_work", hierarchical),
 ];
 
-/// Each turn's leaves.
+/// Leaves of each turn.
 const LEAVES: u64 = 64;
 const TURNS: u64 = 3;
 
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
     suite::run(TESTS, None)
 }
 
-/// Statement of a rank about its work.
+/// Output of a rank about its work.
 struct Did {
     host: String,
     leaves: u64,
@@ -29,7 +30,7 @@ struct Did {
     sent_away: u64,
 }
 
-/// `rank 1 on host1: 96 leaves, 3 tasks sent, 2 of them to other nodes`.
+/// Parses `rank 1 on host1: 96 leaves, 3 tasks sent, 2 of them to other nodes`.
 fn did(line: &str) -> Option<(usize, Did)> {
     let words: Vec<&str> = line.split([' ', ':', ',']).filter(|word| !word.is_empty()).collect();
     let ["rank", rank, "on", host, leaves, "leaves", sent, "tasks", "sent", sent_away, ..] =
@@ -41,7 +42,8 @@ fn did(line: &str) -> Option<(usize, Did)> {
     Some((rank.parse().ok()?, Did { host, leaves, sent, sent_away: sent_away.parse().ok()? }))
 }
 
-/// Statements of all ranks, by rank, of which all together have computed each leaf once.
+/// Returns the output of all ranks, by rank, after checking that together they have computed each
+/// leaf once.
 fn all_did(outcome: &Outcome) -> Result<Vec<Did>> {
     outcome.expect_success()?;
     let mut all: Vec<(usize, Did)> = outcome.stdout.lines().filter_map(did).collect();
@@ -51,7 +53,7 @@ fn all_did(outcome: &Outcome) -> Result<Vec<Did>> {
     Ok(all.into_iter().map(|(_, did)| did).collect())
 }
 
-/// The program's arguments: some hundred milliseconds a turn.
+/// Adds the program's arguments: some hundred milliseconds a turn.
 fn with_arguments(job: HostJob<'_>) -> HostJob<'_> {
     job.arg("nodes").arg(TURNS.to_string()).arg("100000").limit(Duration::from_secs(100))
 }
@@ -67,7 +69,7 @@ fn pinned() -> Result<()> {
     let hosts_of: Vec<&str> = all.iter().map(|did| did.host.as_str()).collect();
     ensure!(hosts_of == ["host0", "host1"], "{}", outcome.report());
     ensure!(all.iter().all(|did| did.leaves > 0), "one did nothing: {}", outcome.report());
-    // Whatever goes to the other rank leaves the host.
+    // Every task sent to the other rank leaves the host.
     ensure!(all.iter().all(|did| did.sent == did.sent_away), "{}", outcome.report());
     let line = outcome.stdout.lines().find(|line| line.starts_with("one rank "));
     ensure!(line.context("no times")?.contains(", 2 ranks "), "{}", outcome.report());

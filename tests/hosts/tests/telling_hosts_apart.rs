@@ -1,7 +1,7 @@
-//! Which ranks share a node is decided by the memory they can reach, whatever hosts are called.
+//! Ranks share a node if they reach the same memory, whatever their hosts are called.
 //!
-//! All hosts here have one and the same kernel, so that the boot identifier cannot tell them apart:
-//! the folder of the segments alone has to.
+//! All hosts here have the same kernel, so that the boot identifier is the same: the folder of the
+//! segments alone decides.
 
 mod support;
 
@@ -37,7 +37,7 @@ fn two_and_two(hosts: &Hosts) -> Result<HostJob<'_>> {
     Ok(hosts.job(&[(0, 2), (1, 2)], over_hosts()?).arg("facts"))
 }
 
-/// Nothing but the device can tell the hosts' folders apart.
+/// Checks that the hosts' folders differ in nothing but the device.
 fn expect_same_inode(hosts: &Hosts) -> Result<()> {
     let [first, second] = [0, 1].map(|index| std::fs::metadata(hosts.host(index).path("/dev/shm")));
     let (first, second) = (first?, second?);
@@ -72,7 +72,7 @@ fn one_name_at_the_loopback() -> Result<()> {
     hosts.down()
 }
 
-/// A folder that all hosts see.
+/// Returns a folder that all hosts see.
 fn common_folder() -> Result<tempfile::TempDir> {
     let beside = Checkout::find()?.program("quo-info")?;
     let folder = beside.parent().context("a program without a folder")?;
@@ -85,7 +85,7 @@ fn expect_empty(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks the statements of ranks on these hosts, which are all on one node.
+/// Checks the output of ranks on these hosts, which are all on one node.
 fn expect_one_node(hosts: &Hosts, job: &HostJob<'_>, of: &[&str]) -> Result<()> {
     let outcome = job.run()?;
     outcome.expect_success()?;
@@ -129,7 +129,7 @@ fn two_of_three_share() -> Result<()> {
 
 fn without_own_dev_shm() -> Result<()> {
     let hosts = Hosts::up(&suite::set("unmounted"), 3)?;
-    // In the machine's memory, which two of the hosts see once theirs is out of the way.
+    // In the machine's memory, which two of the hosts see once their own is unmounted.
     let folder = tempfile::Builder::new().prefix("hosts-").tempdir_in("/dev/shm")?;
     for index in [0, 2] {
         let output = hosts.command(index, "umount").arg("/dev/shm").output()?;
@@ -149,7 +149,8 @@ fn without_own_dev_shm() -> Result<()> {
     hosts.down()
 }
 
-/// The dead and the survivors count processes differently and could not look at each other.
+/// Survivors and the dead rank are in different PID namespaces, so that no survivor can look up the
+/// dead rank.
 fn death_on_the_other_host_of_a_node() -> Result<()> {
     let hosts = Hosts::up(&suite::set("death"), 2)?;
     let folder = common_folder()?;
@@ -184,14 +185,16 @@ fn hidden_boot_identifier() -> Result<()> {
     hosts.down()
 }
 
-/// In the `/proc` that such a host sees, its processes have other numbers, and theirs are others'.
+/// In the `/proc` that such a host sees, its processes have other PIDs, and its own PIDs are those
+/// of other processes.
 fn foreign_proc() -> Result<()> {
     let hosts = Hosts::up(&suite::set("proc"), 2)?;
     let output = hosts.command(0, "umount").arg("/proc").output()?;
     ensure!(output.status.success(), "{output:?}");
     let job = two_and_two(&hosts)?;
     expect(&hosts, &job.run()?, &[("host0", &[0, 1]), ("host1", &[2, 3])])?;
-    // Whoever took these numbers for its own threads would bind others', and find nobody alive.
+    // A rank that took these PIDs for its own threads would bind another process's threads, and
+    // find no rank alive.
     for name in ["bind_push", "bind_pop", "explain"] {
         let job = hosts.job(&[(0, 2), (1, 2)], program(&format!("bindings-c/tests/{name}.c"))?);
         job.run()?.expect_success().context(name)?;
@@ -203,7 +206,7 @@ fn read_only_on_one_host() -> Result<()> {
     let hosts = Hosts::up(&suite::set("readonly"), 2)?;
     let folder = common_folder()?;
     let path = folder.path().to_str().context("a folder with a plain name")?;
-    // The folder is the same, so that all are one node; two of its ranks cannot attach.
+    // The folder is the same, so that all ranks are on one node; two of them cannot attach.
     for arguments in [&["--bind", path, path][..], &["-o", "remount,bind,ro", path]] {
         let output = hosts.command(1, "mount").args(arguments).output()?;
         ensure!(output.status.success(), "{output:?}");

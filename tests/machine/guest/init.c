@@ -1,7 +1,7 @@
 /* The first process of an emulated machine: loads the drivers, lays memory over the host's file
- * system so that nothing is ever written there, runs one command and tells the host how it went.
+ * system so that nothing is ever written there, runs one command and reports its end to the host.
  *
- * Everything the host hears goes through one port, in frames: a letter, the length as four bytes
+ * All messages to the host go through one port, in frames: a letter, the length as four bytes
  * with the lowest first, the content. 'r' ready; 'o' and 'e' what the command wrote to its two
  * streams; 'x' its exit status and 'k' the signal that killed it, as text, 'f' why it could not be
  * started. Linked statically: it runs before there is anything to link with. */
@@ -46,7 +46,7 @@ write_all(const char *bytes, size_t length)
     while (length > 0) {
         ssize_t written = write(port, bytes, length);
         if (written < 0 && EINTR == errno) continue;
-        if (written <= 0) off(); /* The host has gone. */
+        if (written <= 0) off(); /* The host is gone. */
         bytes += written;
         length -= (size_t)written;
     }
@@ -73,7 +73,7 @@ tell(char kind, const char *bytes, size_t length)
     write_all(bytes, length);
 }
 
-/* Nothing can go on: the reason goes to the console, and to the host if it listens already. */
+/* Fails: the reason goes to the console, and to the host if it listens already. */
 static void
 fail(const char *format, ...)
 {
@@ -103,7 +103,7 @@ attach(const char *source, const char *target, const char *kind, unsigned long f
     if (0 != mount(source, target, kind, flags, options)) fail("mounting %s on %s", kind, target);
 }
 
-/* In the order of their names, which the host chose so that each finds what it needs. */
+/* Loads drivers in the order of their names, which the host chose to put dependencies first. */
 static void
 load_drivers(void)
 {
@@ -147,14 +147,14 @@ static void
 open_port(void)
 {
     for (int tries = 0; tries < 20000 && (port = try_port()) < 0; ++tries) {
-        /* The driver finds its ports in its own time, and we are all there is to be told. */
+        /* The driver finds its ports asynchronously, and no daemon exists to report them. */
         // Sleeps: between two looks for the port.
         usleep(1000);
     }
     if (port < 0) fail("finding the port to the host");
 }
 
-/* Makes the host's files the root, read through from below and written to in memory. */
+/* Makes the host's files the root: read from the host, written in memory. */
 static void
 enter_root(void)
 {
@@ -268,7 +268,7 @@ become(const struct command *command, int output, int complaints, int trouble)
     _exit(127);
 }
 
-/* Passes on what is there to be read; false when there will be no more. */
+/* Passes on what can be read; returns false at the end of the stream. */
 static int
 pass_on(int from, char kind)
 {
@@ -278,7 +278,7 @@ pass_on(int from, char kind)
     return length > 0 || (length < 0 && (EAGAIN == errno || EINTR == errno));
 }
 
-/* Buries whoever has ended, as the first process must; true when the command is among them. */
+/* Reaps ended processes, as the first process must; returns true if the command is among them. */
 static int
 bury(pid_t command, int *status)
 {
@@ -333,16 +333,16 @@ run(const struct command *command)
         }
         if (watched[1].revents && !pass_on(output[0], 'o')) watched[1].fd = -1;
         if (watched[2].revents && !pass_on(complaints[0], 'e')) watched[2].fd = -1;
-        if (watched[3].revents & (POLLHUP | POLLERR)) off(); /* The host has gone. */
+        if (watched[3].revents & (POLLHUP | POLLERR)) off(); /* The host is gone. */
     }
-    /* What it wrote before it ended: one read takes all that a pipe holds. A process it left behind
-     * may go on writing, unheard. */
+    /* What the command wrote before it ended: one read takes all that a pipe holds. A process that
+     * it left behind may keep writing, which is ignored. */
     if (watched[1].fd >= 0) pass_on(output[0], 'o');
     if (watched[2].fd >= 0) pass_on(complaints[0], 'e');
     char number[16];
     int killed = WIFSIGNALED(status);
     snprintf(number, sizeof(number), "%d", killed ? WTERMSIG(status) : WEXITSTATUS(status));
-    sync(); /* The host ends the machine as soon as it hears this. */
+    sync(); /* The host ends the machine when it gets this message. */
     tell(killed ? 'k' : 'x', number, strlen(number));
 }
 

@@ -1,5 +1,5 @@
-//! True if KVM serves here. A device that can be opened is no proof: inside virtual machines it may
-//! refuse CPUs or let them stand still, so a machine that does not come up counts too.
+//! Checks whether KVM works here. A device that can be opened is no proof: inside virtual machines
+//! KVM may refuse CPUs or let them hang, so a machine that does not start counts too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use crate::arguments::Engine;
 
 const DEVICE: &str = "/dev/kvm";
 
-/// Names an accelerator for runs that do not choose one.
+/// Variable that selects an accelerator for runs that do not.
 const VARIABLE: &str = "QUO_MACHINE_ACCELERATOR";
 
-/// The way in which CPUs are emulated.
+/// How CPUs are emulated.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Accelerator {
-    /// By KVM where that works, by translation elsewhere.
+    /// By KVM where that works, otherwise by translation.
     #[default]
     Automatic,
-    /// By KVM or not at all.
+    /// By KVM only.
     Kvm,
-    /// By translation: needs nothing, and is ten times slower or more.
+    /// By translation, which needs nothing and is at least ten times slower.
     Tcg,
 }
 
@@ -43,7 +43,7 @@ impl Accelerator {
     ///
     /// # Errors
     ///
-    /// It names none.
+    /// The variable has another value.
     pub fn from_environment() -> Result<Accelerator> {
         match std::env::var(VARIABLE) {
             Ok(text) if !text.is_empty() => text.parse(),
@@ -51,8 +51,9 @@ impl Accelerator {
         }
     }
 
-    /// Returns the engines to try, in this order. On a busy host a start by translation can hang: the emulated CPUs
-    /// wait for each other by the clock of a host that does not run them. Once more is enough.
+    /// Returns the engines to try, in order. On a busy host a start by translation can hang: the
+    /// emulated CPUs wait for each other by the clock of a host that does not schedule them. One
+    /// more attempt suffices.
     pub(crate) fn engines(self, cache: &Path) -> &'static [Engine] {
         match self {
             Accelerator::Kvm => &[Engine::Kvm],
@@ -68,8 +69,8 @@ fn opens() -> bool {
     fs::File::options().read(true).write(true).open(DEVICE).is_ok()
 }
 
-/// Notes that KVM did not bring a machine up, so that the next one need not try. The note holds until
-/// the host is started again.
+/// Records that KVM did not start a machine, so that the next machine does not try it. The record
+/// is valid until the host reboots.
 pub(crate) fn remember_failure(cache: &Path) {
     let _tried_again_next_time = fs::write(verdict(cache), "");
 }

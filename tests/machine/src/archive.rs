@@ -1,6 +1,6 @@
-//! The archive of files that a kernel starts with: cpio's "newc" format, written without cpio.
+//! The initial file archive of a kernel: cpio's "newc" format, written without cpio.
 
-/// An archive being filled. Nothing in it depends on the user or the time, so equal files make equal
+/// An archive being filled. It does not depend on the user or the time, so equal files give equal
 /// archives.
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
@@ -17,7 +17,7 @@ impl Archive {
         self.entry(name, 0o100_000 | mode, (0, 0), content);
     }
 
-    /// A character device. It takes no rights to write one into an archive.
+    /// Adds a character device, which takes no privileges in an archive.
     pub(crate) fn device(&mut self, name: &str, number: (u32, u32)) {
         self.entry(name, 0o020_600, number, &[]);
     }

@@ -1,18 +1,18 @@
-//! Arguments of QEMU. Pure: a shape and some paths in, a command line out.
+//! Arguments of QEMU. Pure functions: a shape and some paths in, a command line out.
 
 use std::path::Path;
 
 use crate::shape::{Shape, numbers};
 
-/// A CPU that both accelerators can play, whose threads and caches the kernel understands.
+/// A CPU model that both accelerators support, whose threads and caches the kernel understands.
 const CPU: &str = "Skylake-Server-v4";
 
-/// For the kernel: all messages to the host, or a start that hangs would tell nothing; no second life after
-/// a panic; nothing that only takes time.
+/// Kernel options: all messages go to the host, so that a hanging start can be analysed; no reboot
+/// after a panic; nothing that only takes time.
 const KERNEL: &str = "console=ttyS0 loglevel=7 panic=-1 oops=panic mitigations=off nokaslr \
     nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
 
-/// The way in which the CPUs are emulated.
+/// How the CPUs are emulated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     Kvm,
@@ -20,17 +20,18 @@ pub(crate) enum Engine {
     Tcg,
 }
 
-/// Files that QEMU is pointed to.
+/// Files that QEMU uses.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Files<'a> {
     pub kernel: &'a Path,
     pub first_files: &'a Path,
     pub console: &'a Path,
-    /// The folder that the command may write to.
+    /// Folder that the command may write to.
     pub results: Option<&'a Path>,
 }
 
-/// The command line. The port to the machine is a socket that QEMU has as its standard input.
+/// Returns the command line. The port to the machine is a socket that QEMU has as its standard
+/// input.
 pub(crate) fn arguments(shape: &Shape, engine: Engine, files: Files<'_>) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |line: &str| words.extend(line.split(' ').map(str::to_owned));
@@ -74,7 +75,7 @@ pub(crate) fn arguments(shape: &Shape, engine: Engine, files: Files<'_>) -> Vec<
     words
 }
 
-/// A path inside an option: QEMU takes two commas for one.
+/// Quotes a path inside an option: QEMU reads two commas as one.
 fn quoted(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }

@@ -1,4 +1,4 @@
-//! The files that the kernel starts with: the first process and the drivers.
+//! The kernel's initial files: the first process and the drivers.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, content};
 
 const INIT: &str = include_str!("../guest/init.c");
 
-/// The archive, from the cache when it was made of the same things.
+/// Returns the archive, from the cache if it was made from the same contents.
 pub(crate) fn first_files(cache: &Path, kernel: &Kernel) -> Result<PathBuf> {
     let mut identity = INIT.to_owned();
     for driver in &kernel.drivers {
@@ -33,12 +33,12 @@ pub(crate) fn first_files(cache: &Path, kernel: &Kernel) -> Result<PathBuf> {
     archive.file("init", 0o755, &compile(cache)?);
     let mut written = tempfile::NamedTempFile::new_in(cache)?;
     written.write_all(&archive.finish())?;
-    // Under its name only when it is whole: others may be looking for it.
+    // Renamed only when complete: other processes may be looking for it.
     written.persist(&file).with_context(|| format!("keeping {}", file.display()))?;
     Ok(file)
 }
 
-/// The first process, linked statically since there is nothing else yet.
+/// Compiles the first process, statically since no libraries exist yet.
 fn compile(cache: &Path) -> Result<Vec<u8>> {
     let program = tempfile::NamedTempFile::new_in(cache)?.into_temp_path();
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
@@ -60,7 +60,7 @@ fn compile(cache: &Path) -> Result<Vec<u8>> {
     fs::read(&program).context("reading the compiled first process")
 }
 
-/// FNV-1a: tells texts apart, the same in every build.
+/// Hashes a text with FNV-1a, which is the same in every build.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

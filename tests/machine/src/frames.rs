@@ -1,12 +1,12 @@
-//! Messages of the machine to us, in frames: a letter, the length as four bytes with the lowest
-//! first, the content. `guest/init.c` writes them.
+//! Messages of the machine to the host, in frames: a letter, the length as four bytes with the
+//! lowest first, the content. `guest/init.c` writes them.
 
 use anyhow::{Result, bail};
 
-/// One thing the machine told.
+/// A message of the machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// It waits for the command.
+    /// The machine waits for the command.
     Ready,
     /// The command wrote this to its standard output.
     Output(Vec<u8>),
@@ -20,10 +20,10 @@ pub(crate) enum Frame {
     Failed(String),
 }
 
-/// The longest content the machine sends.
+/// Maximum length of a frame's content.
 const LONGEST: usize = 1 << 16;
 
-/// Puts frames together from pieces of any size.
+/// Assembles frames from pieces of any size.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     waiting: Vec<u8>,
@@ -34,7 +34,7 @@ impl Decoder {
         self.waiting.extend(bytes);
     }
 
-    /// The next whole frame.
+    /// Returns the next complete frame.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
         let &[kind, a, b, c, d, ref rest @ ..] = self.waiting.as_slice() else {
             return Ok(None);

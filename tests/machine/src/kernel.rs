@@ -1,5 +1,5 @@
-//! The machine's kernel and its drivers. Debian's package is fetched once and taken apart in the
-//! build folder; nothing is installed on the host.
+//! The machine's kernel and its drivers. Debian's package is fetched once and unpacked in the build
+//! folder; nothing is installed on the host.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// A folder that a kernel package was unpacked into, instead of Debian's current one.
+/// Variable with the folder of an unpacked kernel package, to use instead of Debian's current one.
 const VARIABLE: &str = "QUO_MACHINE_KERNEL";
 
-/// Always the name of Debian's current kernel, a package that depends on the real one.
+/// The package that always depends on Debian's current kernel.
 const PACKAGE: &str = "linux-image-amd64";
 
-/// Drivers by which the machine reaches the host: the port, the host's files, memory laid over
-/// them.
+/// Drivers by which the machine reaches the host: the port, the host's files, and the overlay in
+/// memory.
 const DRIVERS: &[&str] = &["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
 /// A kernel that can be started.
@@ -24,24 +24,25 @@ const DRIVERS: &[&str] = &["virtio_pci", "virtio_console", "9pnet_virtio", "9p",
 pub(crate) struct Kernel {
     pub version: String,
     pub image: PathBuf,
-    /// In the order in which they can be loaded.
+    /// Drivers in loading order.
     pub drivers: Vec<PathBuf>,
-    /// The list of built-in drivers, one path a line.
+    /// List of built-in drivers, one path a line.
     built_in: PathBuf,
 }
 
-/// Fetches, into the folder `cache`, the needs of emulated machines that the host does not have, and says so on
-/// standard error. Does nothing when it is there.
+/// Fetches what emulated machines need and the host lacks into the folder `cache`, and reports that
+/// on standard error. Does nothing if it is there.
 ///
 /// # Errors
 ///
-/// The package cannot be had, or cannot be read.
+/// The package cannot be fetched or read.
 pub fn prepare(cache: &Path) -> Result<()> {
     Kernel::find(cache).map(drop)
 }
 
 impl Kernel {
-    /// The one that the variable `QUO_MACHINE_KERNEL` names, else Debian's, from the cache if it can be.
+    /// Finds the kernel that the variable `QUO_MACHINE_KERNEL` names, otherwise Debian's, from the
+    /// cache if possible.
     pub(crate) fn find(cache: &Path) -> Result<Kernel> {
         if let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
             return Kernel::in_folder(Path::new(&folder)).context(VARIABLE);
@@ -83,7 +84,7 @@ impl Kernel {
         Ok(Kernel { version, image, drivers, built_in })
     }
 
-    /// Copies the machine's files, in the same places.
+    /// Copies the machine's files to the same relative paths.
     fn copy(&self, from: &Path, to: &Path) -> Result<()> {
         for file in self.drivers.iter().chain([&self.image, &self.built_in]) {
             let place = to.join(file.strip_prefix(from)?);
@@ -106,9 +107,9 @@ fn fetch(cache: &Path, kept: &Path) -> Result<()> {
     };
     say(&format!("machine: downloading {package} (about 70 MB, once)"))?;
     let mut apt = Command::new("apt-get");
-    // Its own user may not write here, which is worth a warning to apt.
+    // apt's own user may not write here, which would cause a warning.
     apt.args(["download", "--option", "APT::Sandbox::User=root", package]).current_dir(work.path());
-    // The command that is to run has the output to itself.
+    // Standard output is reserved for the command to run.
     apt.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?));
     let status = apt.status().context("starting apt-get")?;
     ensure!(status.success(), "apt-get download {package}: {status}");
@@ -137,7 +138,7 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The package that a package without content stands for.
+/// Returns the package that an empty package depends on.
 fn current_package(about: &str) -> Option<&str> {
     about.lines().find_map(|line| line.trim().strip_prefix("Depends: "))
 }
@@ -145,7 +146,7 @@ fn current_package(about: &str) -> Option<&str> {
 fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
-        // `build` and `source` are links to folders that are elsewhere.
+        // `build` and `source` are links to folders elsewhere.
         if path.is_dir() && !path.is_symlink() {
             collect(&path, files)?;
         } else if let Some(name) = path.to_str().filter(|name| name.contains(".ko")) {
@@ -155,13 +156,14 @@ fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The kernel's name for the driver in a file: `fs/9p/9p.ko.xz` is `9p`, and a dash is a low line.
+/// Returns the kernel's name for the driver in a file: `fs/9p/9p.ko.xz` is `9p`, and a dash is an
+/// underscore.
 fn driver_name(file: &str) -> String {
     let file = file.rsplit('/').next().unwrap_or(file);
     file.split(".ko").next().unwrap_or(file).replace('-', "_")
 }
 
-/// The content of a driver file, unpacked.
+/// Returns the unpacked content of a driver file.
 pub(crate) fn content(file: &Path) -> Result<Vec<u8>> {
     let unpack = match file.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => "xz",
@@ -175,7 +177,7 @@ pub(crate) fn content(file: &Path) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The drivers that a driver says it needs, in the strings the kernel's build put into it.
+/// Returns the drivers that a driver needs, from the strings that the kernel's build put into it.
 fn needed_drivers(driver: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(start) = driver.windows(KEY.len()).position(|bytes| bytes == KEY) else {
@@ -186,8 +188,8 @@ fn needed_drivers(driver: &[u8]) -> Vec<String> {
     list.split(',').filter(|name| !name.is_empty()).map(driver_name).collect()
 }
 
-/// The wanted drivers and all they need, each after those it needs. `needs` gives nothing for a driver
-/// that is built in.
+/// Returns the wanted drivers and all their dependencies, dependencies first. `needs` returns
+/// `None` for a built-in driver.
 fn in_loading_order(
     wanted: &[&str],
     needs: &mut dyn FnMut(&str) -> Result<Option<Vec<String>>>,

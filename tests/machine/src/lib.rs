@@ -1,18 +1,18 @@
-//! Emulated machines: a shape in a file, a kernel of its own, the checkout visible inside.
+//! Emulated machines: a shape from a file, a separate kernel, the checkout visible inside.
 //!
-//! The development machine rarely has two packages, SMT or several NUMA nodes. QEMU emulates one that
-//! has, with or without KVM; it boots Debian's kernel, whose root is the host's file system with all
-//! changes kept in memory, runs one command there, and hands back its output and exit status. Masks,
-//! topology and page placement are then the answers of a real kernel.
+//! The development machine rarely has two packages, SMT or several NUMA nodes. QEMU emulates a
+//! machine that has them, with or without KVM; it boots Debian's kernel, whose root is the host's
+//! file system with all changes kept in memory, runs one command there, and returns its output and
+//! exit status. Masks, topology and page placement are then those of a real kernel.
 //!
 //! | question | file |
 //! |---|---|
 //! | what is the machine like? | [`Shape`] in `shape.rs`, the shapes of the suites in `shapes/` |
-//! | how is QEMU told? | `arguments.rs` |
+//! | how is QEMU called? | `arguments.rs` |
 //! | which kernel, which drivers, from where? | `kernel.rs` |
 //! | what runs first in it? | `guest/init.c`, packed by `first_files.rs` and `archive.rs` |
 //! | KVM or not? | [`Accelerator`] in `accelerator.rs` |
-//! | how does it go, and how does it end? | [`Machine`] in `machine.rs`, `frames.rs` |
+//! | how does it run, and how does it end? | [`Machine`] in `machine.rs`, `frames.rs` |
 //!
 //! ```no_run
 //! use quo_machine::{Ending, Machine, Shape, Task};

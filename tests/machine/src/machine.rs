@@ -1,4 +1,4 @@
-//! A machine from its start to its end.
+//! A machine from start to end.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -22,19 +22,20 @@ use crate::task::Task;
 
 const EMULATOR: &str = "qemu-system-x86_64";
 
-/// A machine that KVM runs is up in two or three seconds. One that is not by now stands still.
+/// Limit for the start with KVM, which takes two or three seconds. After it the machine is
+/// considered hung.
 const KVM_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The same for translated CPUs, on a busy host.
+/// Limit for the start with emulated CPUs, on a busy host.
 const TCG_PATIENCE: Duration = Duration::from_secs(180);
 
-/// Time that the machine may take to read its command.
+/// Limit for the machine to read its command.
 const SENDING: Duration = Duration::from_secs(60);
 
-/// Lines of the console that an error shows.
+/// Number of console lines that an error shows.
 const LAST_LINES: usize = 60;
 
-/// End of a command in a machine.
+/// How a command in a machine ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// With this exit status.
@@ -45,7 +46,7 @@ pub enum Ending {
     Stopped,
 }
 
-/// Why this host cannot emulate machines, if it cannot.
+/// Returns the reason why this host cannot emulate machines, if there is one.
 #[must_use]
 pub fn missing() -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
@@ -59,7 +60,7 @@ fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// A machine that can run commands, each in a life of its own.
+/// A machine that can run commands, each after a fresh start.
 #[derive(Clone, Debug)]
 pub struct Machine {
     shape: Shape,
@@ -70,7 +71,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of this shape. Files that have to be fetched and built once are kept in the folder `cache`.
+    /// Creates a machine of this shape. Files that are fetched and built once are kept in the
+    /// folder `cache`.
     #[must_use]
     pub fn new(shape: Shape, cache: PathBuf) -> Machine {
         let limit = Duration::from_secs(600);
@@ -84,7 +86,8 @@ impl Machine {
         self
     }
 
-    /// Allows a command, with the start of the machine, another time than ten minutes.
+    /// Sets the time limit of a command, including the start of the machine, instead of ten
+    /// minutes.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Machine {
         self.limit = limit;
@@ -92,7 +95,7 @@ impl Machine {
     }
 
     /// Lets commands write to this folder of the host, under the same path. Everything else they
-    /// write is gone when they end.
+    /// write is lost when they end.
     #[must_use]
     pub fn results(mut self, folder: impl Into<PathBuf>) -> Machine {
         self.results = Some(folder.into());
@@ -114,7 +117,7 @@ impl Machine {
         self.run_until(task, output, complaints, None)
     }
 
-    /// The same, but stops the machine as soon as there is something to read from `stop`.
+    /// Does the same, but stops the machine as soon as there is something to read from `stop`.
     ///
     /// # Errors
     ///
@@ -144,7 +147,7 @@ impl Machine {
             };
             match life.comes_up(patience, stop) {
                 Ok(true) => {
-                    // The machine can come up, so it was KVM's fault.
+                    // The machine can start, so KVM was at fault.
                     if engine != engines[0] {
                         remember_failure(&self.cache);
                     }
@@ -163,7 +166,7 @@ fn whole_path(folder: &Path) -> Result<PathBuf> {
     folder.canonicalize().with_context(|| format!("the folder {}", folder.display()))
 }
 
-/// A machine that runs; it ends when this is dropped.
+/// A running machine, ended when dropped.
 struct Life {
     emulator: Child,
     port: UnixStream,
@@ -173,10 +176,10 @@ struct Life {
     folder: TempDir,
 }
 
-/// Event of a machine while it was watched.
+/// Event of a watched machine.
 enum Event {
     Told(Frame),
-    /// A signal asks us to stop.
+    /// A signal asks this process to stop.
     Stop,
     OutOfTime,
     /// The emulator has ended.
@@ -207,7 +210,7 @@ impl Life {
         Ok(Life { emulator, port: ours, decoder, start, folder })
     }
 
-    /// Waits until the machine asks for its command; false when somebody wants us to stop.
+    /// Waits until the machine asks for its command; returns false if `stop` was signalled.
     fn comes_up(&mut self, limit: Duration, stop: Option<BorrowedFd<'_>>) -> Result<bool> {
         match self.next(limit, stop)? {
             Event::Told(Frame::Ready) => Ok(true),
@@ -286,7 +289,7 @@ impl Life {
         }
     }
 
-    /// Makes the error, with all messages of the machine and the emulator about it.
+    /// Creates an error with all messages of the machine and the emulator.
     fn trouble(&self, what: &str) -> anyhow::Error {
         let mut text = what.to_owned();
         for (name, title) in [("console", "the console's last lines"), ("emulator", EMULATOR)] {
@@ -303,13 +306,13 @@ impl Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        // It has nothing to lose: what the command wrote to the host is there already.
+        // Nothing can be lost: what the command wrote to the host is already there.
         let _already_ended = self.emulator.kill();
         let _reaped = self.emulator.wait();
     }
 }
 
-/// QEMU, which is not to outlive us whatever ends us.
+/// Returns a command for QEMU, which must not outlive this process.
 fn emulator() -> Command {
     match find("setpriv") {
         Some(setpriv) => {
@@ -322,7 +325,7 @@ fn emulator() -> Command {
 }
 
 fn last_lines(text: &str) -> String {
-    // Of each thing that a CPU of this kind has and the accelerator has not, QEMU warns.
+    // QEMU warns of each feature of this CPU model that the accelerator lacks.
     let tells = |line: &&str| !line.is_empty() && !line.contains(": warning: ");
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(tells).collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")

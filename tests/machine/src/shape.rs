@@ -1,4 +1,4 @@
-//! The shape of a machine, as a small file says it.
+//! The shape of a machine, from a small file.
 
 use std::fs;
 use std::path::Path;
@@ -6,21 +6,21 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-/// More would only be slower.
+/// More CPUs would only be slower.
 const MOST_CPUS: usize = 64;
 
 /// Packages, cores, threads and NUMA nodes of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// Packages, also called sockets.
+    /// Number of packages, also called sockets.
     pub packages: usize,
-    /// Cores of each package.
+    /// Cores per package.
     pub cores: usize,
-    /// Hardware threads of each core.
+    /// Hardware threads per core.
     #[serde(default = "one")]
     pub threads: usize,
-    /// The NUMA nodes; every CPU is in one.
+    /// NUMA nodes; every CPU is in one.
     pub numa: Vec<Numa>,
 }
 
@@ -28,14 +28,14 @@ pub struct Shape {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Numa {
-    /// Its CPUs as a list such as `0-3,8`; none for a node that is memory only. The threads of a core
-    /// are neighbours in this numbering, the cores of a package too.
+    /// CPUs as a list such as `0-3,8`; empty for a node without CPUs. The threads of a core are
+    /// adjacent in this numbering, and so are the cores of a package.
     pub cpus: String,
-    /// Its memory in MiB.
+    /// Memory in MiB.
     #[serde(default = "a_gibibyte")]
     pub memory: usize,
-    /// Distances of the nodes from this one: 10 for itself, more for the others. All nodes give
-    /// them, or none.
+    /// Distances from this node to all nodes: 10 to itself, more to the others. Given by all nodes
+    /// or by none.
     #[serde(default)]
     pub distances: Vec<u8>,
 }
@@ -49,11 +49,11 @@ fn a_gibibyte() -> usize {
 }
 
 impl Shape {
-    /// The shape of this name in the checkout's folder of shapes, or in the file of this name.
+    /// Reads the shape of this name from the checkout's folder of shapes, or the file of this name.
     ///
     /// # Errors
     ///
-    /// There is no such file, or it makes no sense; the error names the field.
+    /// There is no such file, or it is invalid; the error names the field.
     pub fn named(name: &str) -> Result<Shape> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("shapes");
         if name.contains('/') || name.ends_with(".toml") {
@@ -75,24 +75,25 @@ impl Shape {
         Shape::parse(&text).with_context(place)
     }
 
-    /// The shape that a text describes.
+    /// Parses the description of a shape.
     ///
     /// # Errors
     ///
-    /// It is no such text, or describes a machine that cannot be; the error names the field.
+    /// The text is not a description, or describes an impossible machine; the error names the
+    /// field.
     pub fn parse(text: &str) -> Result<Shape> {
         let shape: Shape = toml::from_str(text)?;
         shape.check()?;
         Ok(shape)
     }
 
-    /// The number of CPUs.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.packages.saturating_mul(self.cores).saturating_mul(self.threads)
     }
 
-    /// All memory in MiB.
+    /// Returns the total memory in MiB.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.numa.iter().fold(0, |sum, numa| sum.saturating_add(numa.memory))
@@ -164,7 +165,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The numbers of a list such as `0-3,8`.
+/// Returns the numbers of a list such as `0-3,8`.
 pub(crate) fn numbers(list: &str) -> Result<Vec<usize>> {
     let mut numbers = Vec::new();
     for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {

@@ -16,7 +16,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A command as it would run here: this process's working folder and environment.
+    /// Creates a command with this process's working folder and environment.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Task {
         self
     }
 
-    /// Has the command find programs of this folder before others.
+    /// Puts this folder first in the command's `PATH`.
     #[must_use]
     pub fn with_programs_in(self, folder: &Path) -> Task {
         let path = self.environment.iter().find(|(name, _)| name == "PATH");
@@ -52,15 +52,15 @@ impl Task {
         self.env("PATH", value)
     }
 
-    /// Another working folder than this process's.
+    /// Sets the working folder, instead of this process's.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Task {
         self.folder = folder.into();
         self
     }
 
-    /// The task as the machine's first process reads it: the length, then strings that each end with
-    /// a zero byte.
+    /// Returns the task in the form that the machine's first process reads: the length, then
+    /// strings that each end with a zero byte.
     pub(crate) fn message(&self, results: Option<&Path>) -> Vec<u8> {
         let mut strings: Vec<u8> = Vec::new();
         let mut add = |text: &OsStr| {

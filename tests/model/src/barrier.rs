@@ -1,4 +1,4 @@
-//! The protocol as the library has it, and its models.
+//! The barrier protocol as in the library, and its models.
 
 #[path = "model.rs"]
 mod model;

@@ -1,5 +1,5 @@
-//! The profiler's counters of large blocks in flight: a reader that misses a block in the table and finds its pages
-//! touched is told of its bytes, in every interleaving.
+//! The profiler's counters of large blocks in flight: a reader that misses a block in the table and
+//! finds its pages touched learns of its bytes, in every interleaving.
 
 #[path = "../../../memprof/preload/src/ledger/heap/in_flight.rs"]
 #[allow(dead_code)] // The profiler uses more of it than the models do.
@@ -29,8 +29,8 @@ impl Memory {
         Arc::new(Self { table: word(), page: word(), counters: InFlight::new() })
     }
 
-    /// Reads as the sampler does. Returns table, page, and the bytes that may be missed: by blocks that moved, or that
-    /// were in `free`.
+    /// Reads as the sampler does. Returns table, page, and the bytes that may be missed, of blocks
+    /// that moved or were in `free`.
     fn sample(&self) -> (usize, usize, u64) {
         let mut before = Before::new();
         self.counters.before(&mut before);
@@ -110,7 +110,7 @@ fn bytes_in_free_never_exceed_those_of_blocks_freed_meanwhile() {
             program.page.store(ABSENT, Release);
             program.counters.freed(0, SIZE);
         });
-        // Counters that are loaded in the wrong order would wrap round.
+        // Counters loaded in the wrong order would wrap around.
         let (_, _, missed) = memory.sample();
         assert!(missed <= SIZE as u64);
         frees.join().unwrap();

@@ -1,4 +1,4 @@
-//! Lending as the library has it, and its models.
+//! Lending as in the library, and its models.
 
 #[path = "../../../quo/src/node/protocol/lending.rs"]
 #[allow(dead_code)] // The library uses more of it than the models do.
@@ -26,12 +26,12 @@ impl Owner {
         })
     }
 
-    /// Borrower 0 is the one that may die.
+    /// Takes CPUs. Borrower 0 is the one that may die.
     fn take(&self, member: usize) -> Option<Taken> {
         self.state.take(member, |other| other == 0 && self.dead.load(Ordering::Acquire))
     }
 
-    /// Works on what was borrowed, and requires that nobody else does.
+    /// Works on the borrowed CPUs, and checks that no other borrower does.
     fn work(&self, taken: Taken) {
         assert!(!self.at_work.swap(true, Ordering::AcqRel), "two borrowers at work");
         let _ = self.state.is_wanted(taken);
@@ -132,7 +132,7 @@ fn reused_number_has_no_loan_of_its_predecessor() {
             let owner = Arc::clone(&owner);
             thread::spawn(move || owner.take(1).map(|taken| owner.work(taken)))
         };
-        // A process comes as member 0.
+        // A new process takes the place of member 0.
         owner.state.end_loan_of(0);
         owner.dead.store(false, Ordering::Release);
         if let Some(taken) = owner.take(0) {

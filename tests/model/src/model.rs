@@ -1,10 +1,10 @@
-//! The protocol under a model checker: every interleaving, up to a number of preemptions.
+//! The barrier protocol under a model checker: every interleaving, up to a number of preemptions.
 //!
 //! `cargo test -p quo-model`
 //!
-//! A lost wake-up is a deadlock here, which the checker reports. The model's sleepers have no
-//! slices of time to save them: a sleep ends by a wake, by the sleeper's own deadline, or, because
-//! the next slice would show it, by a death.
+//! A lost wake-up is a deadlock here, which the checker reports. No time slice rescues a sleeper of
+//! the model: a sleep ends by a wake, by the sleeper's own deadline, or by a death, which the next
+//! time slice would reveal.
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -19,11 +19,11 @@ const DEAD: u32 = 3;
 const EXPELLED: u32 = 4;
 const LEFT: u32 = 5;
 
-/// State that the members share, and the kernel.
+/// State shared by the members, and the kernel.
 struct World {
     state: State<AtomicU64>,
     status: Vec<AtomicU32>,
-    /// The kernel's queue of sleepers, and how many processes it has killed.
+    /// Lock of the kernel's queue of sleepers; counts the processes killed.
     queue: Mutex<u32>,
     bell: Condvar,
 }
@@ -48,7 +48,7 @@ impl World {
         self.status[member].load(Ordering::Acquire) == status
     }
 
-    /// The kernel ends a member's process.
+    /// Ends a member's process, as the kernel does.
     fn kill(&self, member: usize) {
         self.status[member].store(KILLED, Ordering::Release);
         *self.queue.lock().unwrap() += 1;
@@ -104,11 +104,11 @@ impl Roster for World {
     }
 }
 
-/// Sleeps as a futex lets one sleep.
+/// A sleeper with the semantics of a futex.
 struct Patient<'a> {
     world: &'a World,
     impatient: bool,
-    /// Number of killed processes that this one has had the time to look for.
+    /// Number of killed processes that this member has looked for.
     looked: u32,
 }
 
@@ -123,7 +123,7 @@ impl Wait<AtomicU64> for Patient<'_> {
         false
     }
 
-    // Sleeps: by the name of the trait; the checker knows no time.
+    // Sleeps: named by the trait; the checker has no time.
     fn sleep(&mut self, word: &AtomicU64, seen: u64) -> WakeReason {
         if self.impatient {
             return WakeReason::Deadline;
@@ -142,7 +142,7 @@ impl Wait<AtomicU64> for Patient<'_> {
     }
 
     fn wake(&mut self, _: &AtomicU64) {
-        // Only who is queued is woken.
+        // A wake reaches only queued members.
         drop(self.world.queue.lock().unwrap());
         self.world.bell.notify_all();
     }
@@ -158,7 +158,7 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Runs one thread per script; the main thread runs the first.
+/// Runs one thread per script; the main thread runs the first script.
 fn run<T: Send + 'static>(
     world: &Arc<World>,
     scripts: impl IntoIterator<Item = fn(&World) -> T>,
@@ -205,7 +205,7 @@ fn no_wake_up_is_lost_among_three() {
 fn what_was_written_before_is_seen_after() {
     struct Told(loom::cell::UnsafeCell<u32>, loom::cell::UnsafeCell<u32>);
     #[allow(unsafe_code)]
-    // SAFETY: the checker finds the races that this would hide; that is the point.
+    // SAFETY: the checker finds the races that this would hide, which is the purpose of the test.
     unsafe impl Sync for Told {}
     check(3, || {
         let world = World::new(&[PRESENT; 2]);
@@ -232,13 +232,13 @@ fn what_was_written_before_is_seen_after() {
 
 #[allow(unsafe_code)]
 fn write(place: *mut u32, value: u32) {
-    // SAFETY: a live cell; races are what the checker looks for.
+    // SAFETY: the cell is live; the checker looks for races.
     unsafe { *place = value };
 }
 
 #[allow(unsafe_code)]
 fn read(place: *const u32) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: the cell is live; the checker looks for races.
     unsafe { *place }
 }
 
@@ -282,7 +282,7 @@ fn two_timeouts_in_three_agree() {
     });
 }
 
-/// A survivor's rounds; it expels member 0 when told of its death.
+/// Passes a survivor's rounds; it expels member 0 when it learns of its death.
 fn survive(world: &World, rounds: usize) -> Vec<Outcome> {
     let mut cursor = GenerationCursor::founding();
     let mut pass = || {
@@ -295,7 +295,8 @@ fn survive(world: &World, rounds: usize) -> Vec<Outcome> {
     (0..rounds).map(|_| pass()).collect()
 }
 
-/// Member 0 arrives, completes the generation if it is the last, and dies before it wakes anybody.
+/// Member 0 arrives, completes the generation if it is the last, and dies before it wakes another
+/// member.
 fn arrive_and_die(world: &World) {
     while !world.state.arrive_without_waking(world.state.word()) {}
     world.kill(0);
@@ -373,7 +374,7 @@ fn death_in_the_middle_of_expelling_is_repaired() {
             let mut outcomes = Vec::new();
             while outcomes.last() != Some(&COMPLETED) && outcomes.len() < 4 {
                 outcomes.push(world.pass(&mut cursor));
-                // Whom the error names: nobody who is expelled already.
+                // The error names no member that is already expelled.
                 for member in 0..2 {
                     if world.is(member, DEAD) {
                         world.expel(member);
@@ -391,7 +392,7 @@ fn death_in_the_middle_of_expelling_is_repaired() {
 fn an_arrival_of_the_dead_does_not_stand_for_anothers() {
     check(2, || {
         let world = World::new(&[PRESENT, PRESENT, PRESENT]);
-        // It had arrived, and nobody has looked for it yet.
+        // Member 0 had arrived, and no member has looked for it yet.
         arrive_and_die(&world);
         let calls = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
         let survivor = |me: usize| {
@@ -448,7 +449,7 @@ fn who_joins_is_waited_for_from_then_on() {
         };
         let results = run(&world, [stays, joins]);
         assert_eq!(results[0], (vec![COMPLETED; 2], 2));
-        // It counts generations as the others do, whenever it came.
+        // A late member counts generations as the others do.
         assert_eq!(results[1].0, [COMPLETED]);
         assert!((1..=3).contains(&results[1].1), "{}", results[1].1);
     });
@@ -461,7 +462,8 @@ fn death_in_the_middle_of_leaving_is_repaired() {
         let stays: fn(&World) -> Vec<Outcome> = |world| founder(world, 1);
         let half_leaves: fn(&World) -> Vec<Outcome> = |world| {
             assert!(world.change(2, PRESENT, LEFT));
-            // Killed before it could count itself out: the others' next look round does it.
+            // The member was killed before it could count itself out: the others do so the next
+            // time they look.
             *world.queue.lock().unwrap() += 1;
             world.bell.notify_all();
             vec![COMPLETED]

@@ -1,4 +1,4 @@
-//! The agreed round of a resize as the elastic world has it, and its models.
+//! The agreed round of a resize as in the elastic world, and its models.
 
 #[path = "../../../elastic/src/model/round/protocol.rs"]
 #[allow(dead_code)] // The library uses more of it than the models do.
@@ -10,7 +10,7 @@ use loom::thread;
 
 use protocol::*;
 
-/// State that the ranks and the agent of a node share, and the kernel's queue of sleepers.
+/// State shared by the ranks and the agent of a node, and the kernel's queue of sleepers.
 struct Node {
     signal: Signal<AtomicU64>,
     slots: Vec<Slot<AtomicU64>>,
@@ -39,7 +39,7 @@ struct Sleep<'a>(&'a Node);
 
 impl Hold<AtomicU64> for Sleep<'_> {
     fn hold(&mut self, word: &AtomicU64) -> Result<(), Interrupted> {
-        // As the futex does: the word is looked at once more with the queue locked.
+        // As in a futex: the word is checked again with the queue locked.
         let queue = self.0.queue.lock().unwrap();
         if word.load(std::sync::atomic::Ordering::Acquire) == RAISED {
             drop(self.0.bell.wait(queue).unwrap());
@@ -48,7 +48,7 @@ impl Hold<AtomicU64> for Sleep<'_> {
     }
 }
 
-/// The round in which a rank enters, if it does within so many.
+/// Returns the round in which a rank enters, if it does so within `most` rounds.
 fn rounds(node: &Node, rank: usize, most: u64) -> Option<u64> {
     (1..=most).find(|&round| {
         probe(&node.signal, &node.slots[rank], round, &mut Sleep(node)) == Ok(Probe::Enter)

@@ -1,4 +1,4 @@
-//! Commands with the output that is expected of them. Pure.
+//! Commands with their expected output. Pure functions.
 
 use anyhow::{Result, ensure};
 
@@ -12,7 +12,7 @@ pub(super) struct Step {
     pub expected: Vec<String>,
 }
 
-/// The steps of a console block. A line that ends in `\` goes on in the next.
+/// Returns the steps of a console block. A line that ends in `\` continues on the next.
 pub(super) fn steps(text: &str) -> Result<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     let mut goes_on = false;
@@ -118,7 +118,7 @@ mod tests {
         assert!(matches(&lines("first\n...\nlast"), "first\na\nb\nlast\n", false));
         assert!(matches(&lines("first\n..."), "first\n", false));
         assert!(!matches(&lines("first\n...\nlast"), "first\na\nb\n", false));
-        // The whole line is described, also where dots are last but one.
+        // The whole line is matched, even with dots near its end.
         assert!(!matches(&lines("...a"), "ab", false));
     }
 

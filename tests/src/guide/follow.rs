@@ -1,4 +1,4 @@
-//! Follows a page as its reader would: in a folder of one's own, with quo installed in `~/quo`.
+//! Follows a page as its reader does: in a separate folder, with quo installed in `~/quo`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,20 +18,20 @@ use crate::installation::Installation;
 use crate::leftovers;
 use crate::running::{Outcome, Running};
 
-/// Time that one block may take.
+/// Time limit of one block.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Between the outputs of the commands of one block.
+/// Separator between the outputs of a block's commands.
 const BETWEEN: char = '\u{1e}';
 
-/// A quo that is installed, and the command that installed it.
+/// An installed quo, and the command that installed it.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// Its folder.
+    /// Folder of the installation.
     pub folder: PathBuf,
     /// The project's own commands, for pages that show them.
     pub xtask: PathBuf,
-    /// Options for pages that install, after which nothing is optimised for minutes once more.
+    /// Options for pages that install, which avoid another optimised build of some minutes.
     pub options: Vec<OsString>,
 }
 
@@ -47,7 +47,7 @@ impl Prefix {
         Prefix::at(checkout, folder)
     }
 
-    /// Takes the installation of a folder.
+    /// Uses the installation in a folder.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Prefix {
     }
 }
 
-/// A reader of the guide. The files of one page are not there for the next.
+/// A reader of the guide. The files of one page are removed before the next.
 #[derive(Debug)]
 pub struct Reader {
     home: tempfile::TempDir,
@@ -71,18 +71,18 @@ pub struct Reader {
 /// Results of the blocks of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// Number of blocks done.
+    /// Number of blocks that were run.
     pub done: usize,
-    /// The lines of those that were not, with the reason.
+    /// Lines of the blocks that were not, with the reason.
     pub skipped: Vec<(usize, String)>,
 }
 
 impl Reader {
-    /// A reader with a home in `parent` and the blocks that all of `pages` rely on.
+    /// Creates a reader with a home in `parent` and the blocks that all of `pages` rely on.
     ///
     /// # Errors
     ///
-    /// The home cannot be made.
+    /// The home cannot be created.
     pub fn new(parent: &Path, prefix: &Prefix, pages: &[Page]) -> Result<Reader> {
         fs::create_dir_all(parent)?;
         let home = tempfile::Builder::new().prefix("reader-").tempdir_in(parent)?;
@@ -93,7 +93,7 @@ impl Reader {
         for (name, program) in
             [("mpicc", mpicc()), ("mpicxx", mpicxx()), ("mpifort", mpifort()), ("mpirun", launcher)]
         {
-            // By its own path, since this folder comes first.
+            // Called by its own path, since this folder comes first in `PATH`.
             let path = found(Path::new(&program)).unwrap_or_else(|| PathBuf::from("/nonexistent"));
             script(&commands.join(name), &format!("exec '{}' \"$@\"", path.display()))?;
         }
@@ -116,11 +116,12 @@ impl Reader {
         Ok(Reader { before: before.collect(), home })
     }
 
-    /// Follows a page. Blocks for Slurm are run by `on_slurm`, or left to others without it.
+    /// Follows a page. Blocks for Slurm are run by `on_slurm`, or skipped without it.
     ///
     /// # Errors
     ///
-    /// A block differs from the page's words. The error names its line and shows the real output.
+    /// The output of a block differs from the page. The error names the line and shows the real
+    /// output.
     pub fn follow(
         &self,
         page: &Page,
@@ -149,7 +150,7 @@ impl Reader {
         Ok(followed)
     }
 
-    /// Why a block cannot be followed on this machine.
+    /// Returns the reason why a block cannot be followed on this machine, if there is one.
     fn obstacle(&self, block: &Block, folder: &Path) -> Result<Option<String>> {
         for name in &block.needs {
             let (test, called) = test_for(name).context("an unknown need")?;
@@ -182,7 +183,7 @@ impl Reader {
             outcome.report()
         );
         outcome.expect_clean()?;
-        // What comes before the first mark is of no step.
+        // Output before the first separator belongs to no step.
         let printed: Vec<&str> = outcome.stdout.split(BETWEEN).skip(1).collect();
         ensure!(
             printed.len() == steps.len(),
@@ -203,7 +204,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Runs a script in the reader's folder, with the variables that earlier ones exported.
+    /// Runs a script in the reader's folder, with the variables that earlier scripts exported.
     fn shell(
         &self,
         script: &str,
@@ -211,7 +212,7 @@ impl Reader {
         of_slurm: Option<&dyn Fn(&str) -> Command>,
     ) -> Result<Outcome> {
         let mut command = of_slurm.map_or_else(|| Command::new("bash"), |shell| shell("bash"));
-        // No variable of ours decides what the guide's commands do.
+        // The tests' own variables must not influence the guide's commands.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if name.starts_with("QUO_TOPOLOGY") || name.starts_with("OMP_") {
@@ -239,7 +240,7 @@ impl Reader {
     }
 }
 
-/// Settings of launchers on a small machine, in a container, as root: no page is about them.
+/// Settings of launchers for a small machine, in a container, as root, which no page covers.
 const QUIET: &[(&str, &str)] = &[
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -249,8 +250,9 @@ const QUIET: &[(&str, &str)] = &[
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
-/// Variables of the outside that xtask gets back: it calls the real cargo, whose own files are in the home of whoever
-/// runs the tests, and which would build everything anew for another path of pkg-config.
+/// Returns assignments that restore outside variables for xtask: it calls the real cargo, whose
+/// files are in the home of the user that runs the tests, and which would rebuild everything for
+/// another path of pkg-config.
 fn outside() -> String {
     let names = ["HOME", "PATH", "PKG_CONFIG_PATH", "LD_LIBRARY_PATH"];
     let again = names.map(|name| match std::env::var(name) {
@@ -260,7 +262,7 @@ fn outside() -> String {
     format!("{{ {} }} &&", again.join(" "))
 }
 
-/// The commands one after the other, up to the first that fails, each with a mark before its output.
+/// Returns the commands in sequence, up to the first failure, with a separator before each output.
 fn whole_script(steps: &[Step]) -> String {
     let mut script = String::from("{\n");
     for (index, step) in steps.iter().enumerate() {

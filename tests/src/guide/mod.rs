@@ -1,16 +1,16 @@
-//! The user guide (`docs/`) as a set of pages that can be followed: they are Markdown, and the first line of each
-//! fenced block tells the reader's action.
+//! The user guide (`docs/`) as a set of pages to follow: Markdown in which the first line of each
+//! fenced block gives the reader's action.
 //!
-//! | first line of the block | what happens |
+//! | first line of the block | action |
 //! |---|---|
-//! | ` ```c file=solver.c ` | the text goes to the end of that file |
-//! | ` ```console run ` | what follows `$ ` is run, what is below it must come out |
+//! | ` ```c file=solver.c ` | the text is appended to that file |
+//! | ` ```console run ` | the text after `$ ` is run, and must print the lines below it |
 //! | ` ```sh run ` | the whole block is run as one script |
 //!
-//! More words on that line: `needs=tbb,two-cpus` (else the block is skipped), `unordered` (lines may
-//! come in any order), `fails` (the last command is to fail), `on=slurm` (another test bed),
-//! `before=every-page`. In expected output `...` stands for any text, and alone on its line for any
-//! lines.
+//! More words on that line: `needs=tbb,two-cpus` (otherwise the block is skipped), `unordered`
+//! (lines may be in any order), `fails` (the last command must fail), `on=slurm` (another test
+//! bed), `before=every-page`. In expected output `...` stands for any text, and alone on its line
+//! for any lines.
 
 mod console;
 mod follow;
@@ -26,31 +26,31 @@ pub use follow::{Followed, Prefix, Reader};
 /// One page of the guide.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its path below the checkout.
+    /// Path below the checkout.
     pub name: String,
-    /// Its fenced blocks, in order.
+    /// Fenced blocks of the page, in order.
     pub blocks: Vec<Block>,
 }
 
 /// One fenced block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The line of its fence, from 1.
+    /// Line of the opening fence, from 1.
     pub line: usize,
-    /// The reader's action.
+    /// Action of the reader.
     pub kind: Kind,
-    /// Needs of the block from the machine.
+    /// What the block needs of the machine.
     pub needs: Vec<String>,
-    /// Its text.
+    /// Text of the block.
     pub text: String,
 }
 
-/// The reader's action with a block.
+/// What the reader does with a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Write it to this file, after its content.
+    /// Appends it to this file.
     File(String),
-    /// Run it.
+    /// Runs it.
     Run(Run),
 }
 
@@ -59,11 +59,11 @@ pub enum Kind {
 pub struct Run {
     /// Commands with their output, not a script.
     pub console: bool,
-    /// The lines of an output may come in any order.
+    /// Lines of an output may be in any order.
     pub unordered: bool,
-    /// The last command is to fail.
+    /// The last command must fail.
     pub fails: bool,
-    /// On the Slurm of the test beds, not here.
+    /// Runs on the Slurm of the test beds, not here.
     pub on_slurm: bool,
     /// Every page relies on it.
     pub before_every_page: bool,
@@ -74,7 +74,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// A block does not name the reader's action, or has no end. The error names page and line.
+    /// A block does not name the reader's action, or is not closed. The error names page and line.
     pub fn parse(name: &str, text: &str) -> Result<Page> {
         let mut blocks = Vec::new();
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -98,12 +98,12 @@ impl Page {
         Ok(Page { name: name.to_owned(), blocks })
     }
 
-    /// All pages for users below `docs/` of a checkout, sorted by name: those in `docs/contributing` are for
-    /// people who work on the checkout itself.
+    /// Returns all pages for users below `docs/` of a checkout, sorted by name: pages in
+    /// `docs/contributing` are for developers of the checkout itself.
     ///
     /// # Errors
     ///
-    /// They cannot be read, or [`Page::parse`] fails.
+    /// The pages cannot be read, or [`Page::parse`] fails.
     pub fn all(root: &Path) -> Result<Vec<Page>> {
         let mut pages = Vec::new();
         let mut folders = vec![root.join("docs")];
@@ -125,14 +125,14 @@ impl Page {
         Ok(pages)
     }
 
-    /// Returns true if the page has something for the Slurm of the test beds.
+    /// Returns true if the page has blocks for the Slurm of the test beds.
     #[must_use]
     pub fn wants_slurm(&self) -> bool {
         self.blocks.iter().any(|block| matches!(&block.kind, Kind::Run(run) if run.on_slurm))
     }
 }
 
-/// Reads the words behind the language.
+/// Reads the words after the language.
 fn described(info: &str) -> Result<(Kind, Vec<String>)> {
     let mut words = info.split_whitespace();
     let language = words.next().unwrap_or_default();
@@ -163,7 +163,7 @@ fn described(info: &str) -> Result<(Kind, Vec<String>)> {
     Ok((kind, needs))
 }
 
-/// A name that stays in the reader's folder.
+/// Returns true if a name stays in the reader's folder.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains('/')
 }

@@ -1,6 +1,6 @@
-//! Needs of the guide's blocks that not every machine has.
+//! Needs of the guide's blocks that some machines do not meet.
 
-/// A name, a shell command that succeeds where it is there, and how to name it to a person.
+/// A name, a shell command that succeeds where the need is met, and its description for users.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
         "memory-policy",
@@ -33,7 +33,7 @@ pub(super) fn is_known(name: &str) -> bool {
     KNOWN.iter().any(|(known, ..)| *known == name)
 }
 
-/// The command that tells whether it is there, and its name.
+/// Returns the command that checks a need, and the need's description.
 pub(super) fn test_for(name: &str) -> Option<(&'static str, &'static str)> {
     KNOWN.iter().find(|(known, ..)| *known == name).map(|(_, test, called)| (*test, *called))
 }

@@ -8,7 +8,7 @@ use quo_tests::Checkout;
 
 use super::{need, tool};
 
-/// Stands in for Spack: records the recipe's words, and the commands that it would run.
+/// Replaces Spack: records the recipe's directives, and the commands that it would run.
 const STAND_IN: &str = r#"
 import sys, types
 
@@ -79,7 +79,7 @@ pub fn spack_would_call_what_is_there() -> Result<()> {
         told.lines().filter_map(|line| line.strip_prefix("run xtask ")).collect();
     ensure!(calls.len() == 3 && calls[2].contains("--no-fortran"), "{told}");
     for call in calls {
-        // Help is shown once everything before it is understood.
+        // Help is shown only after the arguments before it are accepted.
         let mut xtask = Command::new(checkout.program("xtask")?);
         tool(xtask.args(call.split(' ')).arg("--help"))?;
     }

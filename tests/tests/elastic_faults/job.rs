@@ -1,4 +1,4 @@
-//! A job of the program `faults`: its launch, its orders, and checks of its end.
+//! A job of the program `faults`: its launch, its requests, and checks of its end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,10 +12,11 @@ use quo_tests::{BindTo, Checkout, Family, Launcher, Outcome, Running, ends_withi
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// For a job that hangs: much longer than a loaded machine takes. Errors tell a world that has waited for its dead.
+/// Limit for a job that hangs: much longer than a loaded machine takes. The errors identify a world
+/// that has waited for its dead.
 pub const LIMIT: Duration = Duration::from_secs(150);
 
-/// A job of the example `faults`, which gets its orders by files in its folder and through its control socket.
+/// A job of the example `faults`, controlled by files in its folder and through its control socket.
 pub struct Faulted {
     pub folder: tempfile::TempDir,
     pub job: Running,
@@ -27,9 +28,9 @@ pub struct Faulted {
 pub struct Launch {
     pub processes: usize,
     pub ranks: usize,
-    /// Waits for the started process to be ready.
+    /// Limit for a started process to be ready.
     pub seconds: u64,
-    /// The launcher lets the others live when one is killed.
+    /// The launcher keeps the others running when a rank is killed.
     pub survives: bool,
     pub files: &'static [&'static str],
 }
@@ -37,7 +38,8 @@ pub struct Launch {
 pub const ALONE: Launch =
     Launch { processes: 1, ranks: 1, seconds: 20, survives: true, files: &[] };
 
-/// A launch without a kill: Hydra, told to go on without, does not end in order when processes were started.
+/// A launch without a kill: Hydra, told to survive deaths, does not end in order when processes
+/// were started.
 pub const WHOLE: Launch = Launch { survives: false, ..ALONE };
 
 impl Faulted {
@@ -57,7 +59,8 @@ impl Faulted {
         command.args(guard).arg(&program);
         command.args([launch.ranks.to_string(), "4".to_owned(), launch.seconds.to_string()]);
         command.arg(path).env_remove("QUO_TOPOLOGY");
-        // Growing, it has more ranks than processors; the launcher sees only the first.
+        // A growing world has more ranks than processors, but the launcher sees only the first
+        // ranks.
         command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
         if !launch.files.contains(&"slots") {
             command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
@@ -99,7 +102,7 @@ impl Faulted {
         let program = Checkout::find()?.program("examples/faults")?;
         let words: Vec<String> =
             guard.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
-        // By the script: MPI has no way to say it to what it starts.
+        // Set by the script: MPI cannot pass variables to the processes it starts.
         let exec = if guard.is_empty() { "exec" } else { "" };
         let script = format!(
             "export FAULTS_JOINER=1\n{exec} {} '{}' \"$@\"",
@@ -122,7 +125,7 @@ impl Faulted {
         Ok(command)
     }
 
-    /// Returns the command's output in the end, whichever that is.
+    /// Runs a command and returns its output, whatever its status.
     pub fn tell(&self, words: &[&str]) -> Result<String> {
         let limit = LIMIT.as_secs().to_string();
         let ask = self.ask(words)?;
@@ -133,18 +136,18 @@ impl Faulted {
         Ok(text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// Asks, and goes on while the request is dealt with.
+    /// Sends a request, without waiting for its end.
     pub fn asks(&self, words: &[&str]) -> Result<Asking> {
         let child = self.ask(words)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         Ok(Asking(child))
     }
 
-    /// Kills the process of which the job has said this, once it has: `process NUMBER WORDS`.
+    /// Waits until the job has printed `process NUMBER WORDS`, and kills that process.
     pub fn kill(&self, words: &str) -> Result<()> {
         self.job.wait_for(words, 1)?;
         let said = self.job.said();
         let line = said.lines().find(|line| line.contains(words)).context("nobody said it")?;
-        // Launchers may have put something before it.
+        // Launchers may have inserted text before it.
         let number = line.split("process ").nth(1).and_then(|rest| rest.split(' ').next());
         let process = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
         kill_and_wait(process.context(words.to_owned())?)
@@ -159,13 +162,14 @@ impl Faulted {
         let limit = Instant::now() + LIMIT;
         while !self.events()?.iter().any(|event| event["event"] == name) {
             ensure!(Instant::now() < limit, "no event {name}: {}", self.job.said());
-            // Sleeps: the job writes the file and tells nobody.
+            // Sleeps: the job writes the file without notification.
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     }
 
-    /// The size grows by one, at the latest at the fifth attempt: a loaded machine may be slower than a start may be.
+    /// Grows the world by one rank, at the latest at the fifth attempt: a start on a loaded machine
+    /// may exceed its limit.
     pub fn grows_again(&self, size: usize) -> Result<()> {
         for _ in 0..5 {
             let said = self.tell(&["grow", "test", "1", "--wait"])?;
@@ -177,7 +181,7 @@ impl Faulted {
         bail!("it does not grow any more:\n{}", self.job.said());
     }
 
-    /// Lets it end, or waits until it has: its events, and how it ended.
+    /// Lets the job end, or waits until it has ended; returns its events and its outcome.
     pub fn stop(self) -> Result<(Vec<Value>, Outcome)> {
         self.put("stop")?;
         let events = self.file("events");
@@ -197,7 +201,7 @@ pub struct Asking(Child);
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        // Its answer, or the end of the job, ends it; else nothing would.
+        // It ends with its answer or with the job, otherwise here.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -210,8 +214,8 @@ impl Asking {
     }
 }
 
-/// The one end of each request, as its name and its cause; fails if one has none, or more, or has changed anything but
-/// by being done.
+/// Returns the one end of each request, as its name and its cause; fails if a request has none or
+/// several, or if a request that was not done changed anything.
 pub fn ends(events: &[Value]) -> Result<Vec<(String, String)>> {
     let is_end = |event: &&Value| {
         matches!(event["event"].as_str(), Some("refused" | "finalized" | "aborted"))
@@ -238,8 +242,8 @@ pub fn end(event: &str, cause: &str) -> (String, String) {
     (event.to_owned(), cause.to_owned())
 }
 
-/// The job ended by itself with one error of ours on each rank that lived, if the MPI let them say it; the request, if
-/// it has an end, was given up for this cause.
+/// Checks that the job ended by itself, with one quo error on each surviving rank, if the MPI let
+/// the ranks report it; the request, if it has an end, was aborted for this cause.
 pub fn ended_with_one_error(job: Faulted, cause: &str, survivors: usize) -> Result<()> {
     let (events, outcome) = job.stop()?;
     let said = outcome.stdout.matches(" ends with: ").count();
@@ -258,7 +262,7 @@ pub fn ended_with_one_error(job: Faulted, cause: &str, survivors: usize) -> Resu
     let aborted = events.iter().find(|event| event["event"] == "aborted");
     if let Some(aborted) = aborted {
         ensure!(aborted["cause"]["kind"] == cause, "{aborted}");
-        // Where MPI ended it, it may have been in the middle of the next one.
+        // If MPI ended the job, the last line of the log may be incomplete.
         if said > 0 {
             ends(&events)?;
         }
@@ -268,8 +272,8 @@ pub fn ended_with_one_error(job: Faulted, cause: &str, survivors: usize) -> Resu
     Ok(())
 }
 
-/// Kills a process and waits for its end. `/proc` calls it a zombie while threads of it still end, and then it does not
-/// count as dead yet.
+/// Kills a process and waits for its end. `/proc` calls it a zombie while threads of it still end,
+/// and until then it does not count as dead.
 pub fn kill_and_wait(process: Pid) -> Result<()> {
     kill_process(process, Signal::KILL)?;
     ensure!(ends_within(process, LIMIT)?, "{process} does not end");

@@ -1,4 +1,4 @@
-//! Pictures of a machine: boxes in boxes, as text for a terminal and as SVG.
+//! Pictures of a machine: nested boxes, as text for a terminal and as SVG.
 
 mod parts;
 mod picture;
@@ -28,25 +28,25 @@ pub struct Drawing<'a> {
     height: usize,
 }
 
-/// A picture of the machine.
+/// Returns a picture of the machine.
 pub fn draw(topology: &Topology) -> Drawing<'_> {
     Drawing { topology, bindings: &[], width: 100, height: 60 }
 }
 
 impl<'a> Drawing<'a> {
-    /// Columns of text, at least 40; 100 unless told otherwise.
+    /// Sets the columns of text, at least 40; the default is 100.
     pub fn width(mut self, columns: usize) -> Self {
         self.width = columns.max(40);
         self
     }
 
-    /// Lines of text above which repeated parts are folded; 60 unless told otherwise.
+    /// Sets the lines of text above which repeated parts are folded; the default is 60.
     pub fn height(mut self, lines: usize) -> Self {
         self.height = lines;
         self
     }
 
-    /// Marks who is bound where: a label, such as a rank, and its CPUs.
+    /// Marks bindings: a label, such as a rank, and its CPUs.
     pub fn bindings(mut self, bindings: &'a [(String, CpuSet)]) -> Self {
         self.bindings = bindings;
         self
@@ -101,7 +101,8 @@ impl fmt::Display for Drawing<'_> {
     }
 }
 
-/// `core kind 1: CPUs 0-11 (IntelCore, speed 4700)`: a line for each kind where there are several.
+/// Returns lines such as `core kind 1: CPUs 0-11 (IntelCore, speed 4700)`, one for each kind if
+/// there are several.
 fn core_kinds(topology: &Topology) -> Vec<String> {
     let kinds = topology.core_kinds();
     if kinds.len() < 2 {
@@ -117,7 +118,8 @@ fn core_kinds(topology: &Topology) -> Vec<String> {
     kinds.iter().enumerate().map(line).collect()
 }
 
-/// `8-15 (package 1)` or `8-9 (in package 1)`: the CPUs and the smallest object that holds them.
+/// Returns the CPUs and the smallest object that contains them: `8-15 (package 1)` or `8-9 (in
+/// package 1)`.
 pub(crate) fn place(topology: &Topology, cpus: &CpuSet) -> String {
     const NAMED: [ObjectType; 8] = [
         ObjectType::Machine,
@@ -144,7 +146,7 @@ pub(crate) fn place(topology: &Topology, cpus: &CpuSet) -> String {
     }
 }
 
-/// Breaks between words; a word longer than a line is cut.
+/// Wraps a text between words; a word longer than a line is cut.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -189,7 +191,7 @@ impl Canvas<'_> {
         lines
     }
 
-    /// Cores in rows: each as the numbers of its PUs.
+    /// Draws cores in rows, each as the numbers of its PUs.
     fn units(&self, units: &[Part<'_>], width: usize, lines: &mut Vec<String>) {
         let cells: Vec<String> = units.iter().map(|unit| self.cell(unit)).collect();
         let widest = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
@@ -217,7 +219,7 @@ impl Canvas<'_> {
         unit.pus().into_iter().map(number).collect::<Vec<_>>().join("·")
     }
 
-    /// Boxes side by side where they fit.
+    /// Draws boxes side by side where they fit.
     fn boxes(&mut self, boxes: &[Part<'_>], width: usize, lines: &mut Vec<String>) {
         let (shown, hidden) = self.folding(boxes);
         let needed = shown.iter().map(|part| self.needs(part)).max().unwrap_or(0);
@@ -244,7 +246,8 @@ impl Canvas<'_> {
         }
     }
 
-    /// Of three or more parts of one shape the first is drawn and the others are summed up.
+    /// Folds parts: of three or more parts of one shape the first is drawn and the others are
+    /// summarised.
     fn folding<'b, 'c>(&mut self, parts: &'b [Part<'c>]) -> (Vec<&'b Part<'c>>, Option<String>) {
         let allowed = self.topology.allowed();
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
@@ -267,7 +270,7 @@ impl Canvas<'_> {
         (vec![first], Some(text))
     }
 
-    /// The width below which a part becomes hard to read.
+    /// Returns the width below which a part is hard to read.
     fn needs(&self, part: &Part<'_>) -> usize {
         let title = part.title().chars().count().min(44) + 5;
         let inside = part.children.iter().map(|child| match child.is_unit() {

@@ -1,18 +1,18 @@
-//! A picture of a machine before it is drawn: boxes in boxes, and their labels.
+//! A picture of a machine before it is drawn: nested boxes, and their labels.
 
 use std::path::Path;
 
 use quo::CpuSet;
 use quo::topology::{Object, ObjectType, Origin, Topology};
 
-/// Objects that are drawn as one box: those with the same CPUs, outermost first.
+/// Objects drawn as one box, with the same CPUs, outermost first.
 pub(crate) struct Part<'a> {
     pub(crate) objects: Vec<&'a Object>,
     pub(crate) cpus: &'a CpuSet,
     pub(crate) children: Vec<Part<'a>>,
 }
 
-/// Packages hold dies, and these hold NUMA nodes, when they have the same CPUs.
+/// Nesting of objects with the same CPUs: packages contain dies, and dies contain NUMA nodes.
 const NESTING: [ObjectType; 8] = [
     ObjectType::Package,
     ObjectType::Die,
@@ -25,7 +25,7 @@ const NESTING: [ObjectType; 8] = [
 ];
 
 impl<'a> Part<'a> {
-    /// The boxes of a machine. NUMA nodes without CPUs are not among them.
+    /// Returns the boxes of a machine, without NUMA nodes that have no CPUs.
     pub(crate) fn of(topology: &'a Topology) -> Self {
         let mut root = Self {
             objects: topology.objects(ObjectType::Machine).iter().collect(),
@@ -69,19 +69,19 @@ impl<'a> Part<'a> {
         self.children.iter_mut().for_each(|child| child.sort(logical));
     }
 
-    /// A core, or a PU that is in none.
+    /// Returns true for a core, or a PU that is in no core.
     pub(crate) fn is_unit(&self) -> bool {
         self.objects.iter().any(|object| matches!(object.kind, ObjectType::Core | ObjectType::Pu))
     }
 
-    /// The PUs inside, by logical index.
+    /// Returns the PUs inside, by logical index.
     pub(crate) fn pus(&self) -> Vec<usize> {
         let own = self.objects.iter().filter(|object| object.kind == ObjectType::Pu);
         let own = own.filter_map(|pu| pu.cpuset.first());
         own.chain(self.children.iter().flat_map(Self::pus)).collect()
     }
 
-    /// Parts with equal shapes differ only in their numbers.
+    /// Returns a text that is equal for parts that differ only in their numbers.
     pub(crate) fn shape(&self, allowed: &CpuSet) -> String {
         let mut shape = String::new();
         for object in &self.objects {
@@ -96,13 +96,13 @@ impl<'a> Part<'a> {
         shape
     }
 
-    /// Like `package 0 · NUMA 0 96 GiB · L3 36 MiB`.
+    /// Returns a title such as `package 0 · NUMA 0 96 GiB · L3 36 MiB`.
     pub(crate) fn title(&self) -> String {
         self.objects.iter().map(|object| label(object)).collect::<Vec<_>>().join(" · ")
     }
 }
 
-/// For each CPU number the logical index of its PU.
+/// Returns for each CPU number the logical index of its PU.
 fn logical(topology: &Topology) -> Vec<usize> {
     let mut logical = vec![usize::MAX; topology.machine_cpuset().last().map_or(0, |cpu| cpu + 1)];
     for pu in topology.objects(ObjectType::Pu) {
@@ -113,7 +113,7 @@ fn logical(topology: &Topology) -> Vec<usize> {
     logical
 }
 
-/// Like `package 0`, `NUMA 0`, `L3 0`.
+/// Returns a name such as `package 0`, `NUMA 0`, `L3 0`.
 pub(crate) fn name(object: &Object) -> String {
     match object.kind {
         ObjectType::NumaNode => format!("NUMA {}", object.index),
@@ -125,7 +125,7 @@ pub(crate) fn name(object: &Object) -> String {
     }
 }
 
-/// Like `package 0`, `NUMA 0 96 GiB`, `L3 36 MiB`.
+/// Returns a label such as `package 0`, `NUMA 0 96 GiB`, `L3 36 MiB`.
 pub(crate) fn label(object: &Object) -> String {
     let name = match object.kind {
         ObjectType::L3Cache => "L3".to_owned(),
@@ -136,7 +136,7 @@ pub(crate) fn label(object: &Object) -> String {
     if object.memory > 0 { format!("{name} {}", size(object.memory)) } else { name }
 }
 
-/// A number of bytes in the largest unit that keeps it at 1 or more.
+/// Returns a number of bytes in the largest unit that keeps it at 1 or more.
 pub(crate) fn size(bytes: u64) -> String {
     let mut unit = "B";
     let mut value = bytes as f64;
@@ -147,7 +147,7 @@ pub(crate) fn size(bytes: u64) -> String {
         value /= 1024.0;
         unit = larger;
     }
-    // One digit after the point where it tells something.
+    // One digit after the point if it is significant.
     if value < 10.0 && (value - value.round()).abs() > 0.05 {
         format!("{value:.1} {unit}")
     } else {
@@ -155,7 +155,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Summary of the machine in one line: `2 packages · 2 NUMA nodes 192 GiB · … · 64 PUs`.
+/// Returns a summary of the machine in one line: `2 packages · 2 NUMA nodes 192 GiB · … · 64 PUs`.
 pub(crate) fn summary(topology: &Topology) -> String {
     let mut parts = Vec::new();
     for kind in ObjectType::ALL {
@@ -184,7 +184,7 @@ pub(crate) fn summary(topology: &Topology) -> String {
     parts.join(" · ")
 }
 
-/// Keeps a hostile text from becoming a hostile picture.
+/// Shortens a text and replaces control characters, which could spoil the picture.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 120;
     let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
@@ -192,7 +192,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(LONGEST).map(plain).chain(cut).collect()
 }
 
-/// Heading: the model of the machine, or else the source of its description.
+/// Returns the heading: the model of the machine, or the source of its description.
 pub(crate) fn heading(topology: &Topology) -> String {
     let machine = &topology.objects(ObjectType::Machine)[0];
     let package = topology.objects(ObjectType::Package).first();

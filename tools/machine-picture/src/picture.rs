@@ -1,4 +1,4 @@
-//! A machine as an SVG picture: boxes in boxes, complete in one file.
+//! A machine as an SVG picture: nested boxes, complete in one file.
 
 use std::fmt::Display;
 
@@ -20,7 +20,7 @@ const MARGIN: f64 = 20.0;
 const NARROWEST_CORE: f64 = 58.0;
 const PUS_IN_A_ROW: usize = 4;
 
-/// Colours that stay apart for most colour-blind readers, and the text colour for each.
+/// Colours that most colour-blind readers can distinguish, with the text colour for each.
 const COLOURS: [(&str, &str); 10] = [
     ("#3f72af", "#fff"),
     ("#f28e2b", "#1f2933"),
@@ -41,15 +41,15 @@ text{font-family:'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-ser
 .p{font-size:11px;text-anchor:middle}.o{font-size:11px;text-anchor:middle;fill:#9aa5b1}\
 .k{font-size:9px;font-weight:600;text-anchor:middle}.l{font-size:11px}";
 
-/// The pattern of PUs that the job may not use.
+/// Pattern of PUs that the job may not use.
 const HATCH: &str = "<defs><pattern id=\"no\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
     patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#e9ecef\"/>\
     <rect width=\"2\" height=\"6\" fill=\"#d5dae0\"/></pattern></defs>\n";
 
 impl Drawing<'_> {
-    /// The picture as a self-contained SVG document: packages, dies, NUMA nodes, caches, cores and
-    /// PUs by their physical numbers. PUs that the job may not use are hatched; every binding that
-    /// does not cover the whole machine marks its PUs in its own colour.
+    /// Returns the picture as a self-contained SVG document: packages, dies, NUMA nodes, caches,
+    /// cores and PUs by their physical numbers. PUs that the job may not use are hatched; every
+    /// binding that does not cover the whole machine marks its PUs in a separate colour.
     #[must_use]
     pub fn to_svg(&self) -> String {
         Picture::new(self.topology, self.bindings).document()
@@ -59,7 +59,7 @@ impl Drawing<'_> {
 struct Picture<'a> {
     topology: &'a Topology,
     bindings: &'a [(String, CpuSet)],
-    /// Space in each PU for marks; none when nobody is bound.
+    /// Space in each PU for marks; none without bindings.
     marks: f64,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Picture<'a> {
         picture
     }
 
-    /// Returns true if a binding says more than "anywhere".
+    /// Returns true if a binding is narrower than "anywhere".
     fn is_narrow(&self, cpus: &CpuSet) -> bool {
         !self.topology.allowed().is_subset(cpus) && !cpus.is_empty()
     }
@@ -125,7 +125,7 @@ impl<'a> Picture<'a> {
         whole.document(width, height, &[])
     }
 
-    /// The size of a part's inside, without its frame.
+    /// Returns the size of a part's inside, without its frame.
     fn contents(&self, part: &Part<'_>) -> Size {
         let mut size = Size { width: 0.0, height: 0.0 };
         for run in runs(&part.children) {
@@ -140,7 +140,7 @@ impl<'a> Picture<'a> {
         let mut top = y;
         for run in runs(&part.children) {
             let grid = self.grid(run);
-            // Parts take the width there is, so that frames line up.
+            // Parts fill the width, so that frames line up.
             let columns = grid.columns as f64;
             let wide = (size.width + GAP) / columns - GAP;
             for (at, child) in run.iter().enumerate() {
@@ -159,7 +159,7 @@ impl<'a> Picture<'a> {
             width: a.width.max(b.width),
             height: a.height.max(b.height),
         });
-        // Wider than high reads well on a screen; holes in the last row do not.
+        // A shape wider than high reads well on a screen; holes in the last row do not.
         let badness = |columns: usize| {
             let grid = Grid { cell, columns, rows: run.len().div_ceil(columns) };
             let holes = (grid.rows * columns - run.len()) as f64 / run.len() as f64;
@@ -268,7 +268,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// Draws the binding of each rank, in columns; returns where it ends.
+    /// Draws the binding of each rank, in columns; returns the lower end.
     fn legend(&self, out: &mut Svg, y: f64, width: f64) -> f64 {
         let entry =
             |(label, cpus): &(String, CpuSet)| format!("{label}: {}", place(self.topology, cpus));
@@ -318,12 +318,12 @@ impl Grid {
     }
 }
 
-/// Neighbours that are all cores, or all boxes.
+/// Splits parts into runs of only cores, or only boxes.
 fn runs<'b, 'c>(parts: &'b [Part<'c>]) -> impl Iterator<Item = &'b [Part<'c>]> {
     parts.chunk_by(|a, b| a.is_unit() == b.is_unit())
 }
 
-/// Objects with a capacity, which are drawn as bars across the box.
+/// Returns objects with a capacity, which are drawn as bars across the box.
 fn bars<'b>(part: &'b Part<'_>) -> Vec<&'b Object> {
     use ObjectType::{L1Cache, L2Cache, L3Cache, NumaNode};
     let is_bar = |kind| matches!(kind, NumaNode | L3Cache | L2Cache | L1Cache);
@@ -335,7 +335,7 @@ fn bars_width(part: &Part<'_>) -> f64 {
     widths.fold(0.0, f64::max) + 2.0 * GAP + 12.0
 }
 
-/// The names of mere boxes.
+/// Returns the names of the objects that are only boxes.
 fn title(part: &Part<'_>) -> String {
     let boxes = part
         .objects
@@ -347,7 +347,7 @@ fn title(part: &Part<'_>) -> String {
 fn colour(at: usize) -> (String, &'static str) {
     match COLOURS.get(at) {
         Some((fill, ink)) => ((*fill).to_owned(), ink),
-        // The golden angle keeps neighbours apart however many there are.
+        // The golden angle separates neighbours, whatever their number.
         None => (format!("hsl({},52%,{}%)", at * 137 % 360, 38 + at % 3 * 7), "#fff"),
     }
 }
@@ -364,7 +364,7 @@ fn bar(out: &mut Svg, object: &Object, label: &str, x: f64, y: f64, width: f64) 
         _ => ("#eef3fa", "#cbd6e8", "b"),
     };
     frame(out, x, y, Size { width, height: BAR }, 2.5, fill, line);
-    // Narrow bars in cores: the size says it all.
+    // Narrow bars in cores only have the size.
     let fits = label.chars().count() as f64 * 5.3 + 6.0 <= width;
     let label = if fits { label } else { label.split(' ').next().unwrap_or_default() };
     out.label(class, (x + 5.0, y + 11.5), label);
@@ -386,7 +386,7 @@ mod tests {
         Topology::from_synthetic(text).unwrap()
     }
 
-    /// Every element is closed and nothing is drawn outside of the picture.
+    /// Checks that every element is closed and nothing is drawn outside the picture.
     fn check(svg: &str) -> usize {
         let document = roxmltree::Document::parse(svg).unwrap();
         let number = |element: roxmltree::Node<'_, '_>, name| {

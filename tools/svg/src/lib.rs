@@ -1,11 +1,12 @@
-//! Primitives of the project's pictures: the text of an SVG, written element by element. Every attribute and text is
-//! escaped.
+//! Primitives of the project's pictures: writes the text of an SVG, element by element. Every
+//! attribute and text is escaped.
 
 use std::fmt::{Display, Write};
 
 pub use quo_terminal::markup;
 
-/// An SVG that grows: a whole document from [`Svg::new`], or elements that a document is put around in the end.
+/// A growing SVG: a whole document from [`Svg::new`], or elements that are put into a document at
+/// the end.
 #[derive(Default)]
 pub struct Svg {
     text: String,
@@ -14,11 +15,11 @@ pub struct Svg {
 /// Anchor of a text.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text begins there.
     Start,
-    /// It is centred there.
+    /// The text is centred there.
     Middle,
-    /// It ends there.
+    /// The text ends there.
     End,
 }
 
@@ -32,11 +33,11 @@ impl Anchor {
     }
 }
 
-/// Fonts by name for browsers; the PNG drawer brings the last but one.
+/// Font names for browsers; the PNG drawer includes the last but one.
 pub const FONTS: &str = "system-ui, 'Segoe UI', 'Helvetica Neue', Ubuntu, sans-serif";
 
 impl Svg {
-    /// A picture of that size; `attributes` go onto the root element.
+    /// Begins a picture of that size; `attributes` are put on the root element.
     #[must_use]
     pub fn new(width: f64, height: f64, attributes: &[(&str, &dyn Display)]) -> Self {
         let mut svg = Self { text: String::with_capacity(1 << 14) };
@@ -55,7 +56,7 @@ impl Svg {
         svg
     }
 
-    /// The elements as a document of that size; `attributes` go onto the root element.
+    /// Returns the elements as a document of that size; `attributes` are put on the root element.
     #[must_use]
     pub fn document(self, width: f64, height: f64, attributes: &[(&str, &dyn Display)]) -> String {
         let mut whole = Svg::new(width, height, attributes);
@@ -63,22 +64,22 @@ impl Svg {
         whole.finish()
     }
 
-    /// The elements of another, behind those that are there.
+    /// Appends the elements of another SVG.
     pub fn append(&mut self, other: Svg) {
         self.text += &other.text;
     }
 
-    /// SVG text as it is, not escaped.
+    /// Appends SVG text verbatim, not escaped.
     pub fn verbatim(&mut self, text: &str) {
         self.text += text;
     }
 
-    /// A line of text with a class of the style.
+    /// Appends a line of text with a class of the style.
     pub fn label(&mut self, class: &str, at: (f64, f64), text: &str) {
         self.around("text", &[("class", &class), ("x", &number(at.0)), ("y", &number(at.1))], text);
     }
 
-    /// A rectangle with a class of the style.
+    /// Appends a rectangle with a class of the style.
     pub fn area(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) {
         let (x, y, width, height) = rectangle(at, size);
         self.element(
@@ -87,7 +88,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle with a class of the style, and a text that is shown when it is pointed at.
+    /// Appends a rectangle with a class of the style, and a tooltip.
     pub fn area_with_hint(&mut self, class: &str, at: (f64, f64), size: (f64, f64), hint: &str) {
         let (x, y, width, height) = rectangle(at, size);
         self.open(
@@ -98,12 +99,12 @@ impl Svg {
         self.close("rect");
     }
 
-    /// A path with a class of the style.
+    /// Appends a path with a class of the style.
     pub fn path(&mut self, class: &str, path: &str) {
         self.element("path", &[("class", &class), ("d", &path)]);
     }
 
-    /// An element that `close` ends.
+    /// Begins an element, which `close` ends.
     pub fn open(&mut self, name: &str, attributes: &[(&str, &dyn Display)]) {
         self.head(name, attributes);
         self.text.push('>');
@@ -114,13 +115,13 @@ impl Svg {
         let _ = writeln!(self.text, "</{name}>");
     }
 
-    /// An element without content.
+    /// Appends an element without content.
     pub fn element(&mut self, name: &str, attributes: &[(&str, &dyn Display)]) {
         self.head(name, attributes);
         self.text.push_str("/>\n");
     }
 
-    /// An element around text.
+    /// Appends an element around text.
     pub fn around(&mut self, name: &str, attributes: &[(&str, &dyn Display)], text: &str) {
         self.head(name, attributes);
         self.text.push('>');
@@ -128,7 +129,7 @@ impl Svg {
         self.close(name);
     }
 
-    /// A line of text.
+    /// Appends a line of text.
     pub fn words(&mut self, at: (f64, f64), size: f64, anchor: Anchor, fill: &str, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         self.around(
@@ -144,7 +145,7 @@ impl Svg {
         );
     }
 
-    /// Bold text.
+    /// Appends bold text.
     pub fn heading(&mut self, at: (f64, f64), size: f64, fill: &str, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         self.around(
@@ -154,7 +155,7 @@ impl Svg {
         );
     }
 
-    /// A straight line.
+    /// Appends a straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
         let (x1, y1, x2, y2) = (number(from.0), number(from.1), number(to.0), number(to.1));
         self.element(
@@ -170,7 +171,7 @@ impl Svg {
         );
     }
 
-    /// A filled rectangle.
+    /// Appends a filled rectangle.
     pub fn rectangle(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
         let (x, y, width, height) = rectangle(at, size);
         self.element(
@@ -179,7 +180,7 @@ impl Svg {
         );
     }
 
-    /// A filled rectangle with round corners, with or without a line around it.
+    /// Appends a filled rectangle with round corners, with or without an outline.
     pub fn rounded(
         &mut self,
         at: (f64, f64),
@@ -201,7 +202,7 @@ impl Svg {
         self.element("rect", &shape);
     }
 
-    /// The whole text of a document.
+    /// Returns the complete text of a document.
     #[must_use]
     pub fn finish(mut self) -> String {
         self.text.push_str("</svg>\n");
@@ -222,7 +223,7 @@ fn rectangle(at: (f64, f64), size: (f64, f64)) -> (String, String, String, Strin
     (number(at.0), number(at.1), number(size.0.max(0.0)), number(size.1.max(0.0)))
 }
 
-/// A coordinate: a tenth of a pixel is finer than anybody sees.
+/// Formats a coordinate: a tenth of a pixel is invisibly small.
 #[must_use]
 pub fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
@@ -231,7 +232,8 @@ pub fn number(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-/// The smallest of 1, 2, 5, 10 times a power of ten that is at least `least`, which is positive.
+/// Returns the smallest of 1, 2, 5, 10 times a power of ten that is at least `least`, which is
+/// positive.
 #[must_use]
 pub fn round_step(least: f64) -> f64 {
     let least = if least > 0.0 { least } else { 1.0 };
@@ -240,7 +242,7 @@ pub fn round_step(least: f64) -> f64 {
     round.into_iter().find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
 }
 
-/// About how wide text is drawn, rather too wide than too narrow: browsers choose the font.
+/// Estimates the drawn width of a text, rather too wide than too narrow: browsers choose the font.
 #[must_use]
 pub fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
@@ -258,7 +260,7 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     em * size
 }
 
-/// Text cut to fit a width: the end goes first, since the class stands at the front.
+/// Returns a text cut at its end to fit a width, since the class is at the front.
 #[must_use]
 pub fn fit(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {

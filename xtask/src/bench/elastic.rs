@@ -25,7 +25,7 @@ enum Budget {
 
 use Budget::{AtLeast, AtMost};
 
-/// Name for the reader, where the program says it, the unit and the budget in it.
+/// Label, path in the program's output, unit and budget of each row.
 const ROWS: &[(&str, &str, &str, Budget)] = &[
     ("probe with nothing pending", "/probe_ns", "ns", AtMost(100.0)),
     ("a round of a program, more than of a loop by hand", "/driver_more_ns", "ns", Budget::None),
@@ -43,10 +43,10 @@ const ROWS: &[(&str, &str, &str, Budget)] = &[
     ("a look at it takes at most", "/longest_ms", "ms", Budget::None),
 ];
 
-/// Runs the program and returns the output of each run.
+/// Runs the program several times and returns the output of each run.
 pub fn run(rounds: u8) -> Result<Vec<Value>> {
     let mut measured = Vec::new();
-    // With who is started there are three ranks: those that wait give their core away.
+    // With a started process there are three ranks: waiting ranks yield their cores.
     let sparing = [
         ("OMPI_MCA_mpi_yield_when_idle", "1"),
         ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
@@ -72,7 +72,7 @@ pub fn run(rounds: u8) -> Result<Vec<Value>> {
     Ok(measured)
 }
 
-/// Runs the synthetic benchmark and returns its lines on each change, mode by mode.
+/// Runs the synthetic benchmark and returns its lines on each change, one mode after the other.
 pub fn synthetic() -> Result<String> {
     let program = built("elastic", "synthetic")?;
     let mut said = String::new();

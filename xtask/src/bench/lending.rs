@@ -1,5 +1,5 @@
-//! Gain of an uneven MPI+OpenMP program by `quo-run`, and loss of an even one; on request those by DLB beside. All in
-//! turns, since other work on the machine comes and goes.
+//! Gain of an uneven MPI+OpenMP program by `quo-run`, and loss of an even one; on request also
+//! those by DLB. All are measured in turns, since the load of the machine varies.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,22 @@ const EVEN: [&str; 2] = ["40", "40"];
 /// Turns in a round.
 const TURNS: usize = 5;
 
-/// Settings of DLB for ranks that are bound: each lends its CPU in MPI's blocking calls, and regions borrow by masks.
+/// Settings of DLB for bound ranks: each rank lends its CPU in MPI's blocking calls, and regions
+/// borrow by masks.
 const DLB: [(&str, &str); 3] = [
     ("DLB_ARGS", "--lewi --ompt --lewi-affinity=mask --quiet"),
     ("OMP_WAIT_POLICY", "passive"),
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
-/// Seconds of both programs.
+/// Times of both programs in seconds.
 #[derive(Clone, Copy)]
 struct Pair {
     uneven: f64,
     even: f64,
 }
 
-/// One turn: a tool's programs without it and with it.
+/// One turn: the programs without a tool and with it.
 #[derive(Clone, Copy)]
 struct Turn {
     without: Pair,
@@ -48,18 +49,18 @@ pub struct Lending {
     dlb: Vec<Turn>,
 }
 
-/// Objects that DLB's ranks preload.
+/// Objects that the ranks preload for DLB.
 pub struct Peer<'a> {
-    /// DLB's, for MPI.
+    /// DLB's object for MPI.
     pub dlb: &'a Path,
-    /// An OpenMP runtime that has OMPT, as LLVM's.
+    /// OpenMP runtime with OMPT, such as LLVM's.
     pub runtime: &'a Path,
 }
 
 enum With<'a> {
     Nothing,
     QuoRun,
-    /// A runtime of OpenMP in place of the compiler's.
+    /// An OpenMP runtime in place of the compiler's.
     Runtime(&'a Peer<'a>),
     Dlb(&'a Peer<'a>),
 }

@@ -12,11 +12,11 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     pub name: String,
-    /// The middle estimate, with its unit.
+    /// Middle estimate, with its unit.
     pub time: String,
 }
 
-/// Runs them and prints each result.
+/// Runs the microbenchmarks and prints each result.
 pub fn run() -> Result<Vec<Line>> {
     println!("\nmicrobenchmarks of the crate");
     let log = project::target()?.join("xtask/micro.log");
@@ -33,7 +33,7 @@ pub fn run() -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Reads `name  time: [low middle high]`, where a long name stands alone on the line before.
+/// Parses `name  time: [low middle high]`; a long name is alone on the line before.
 fn parse(output: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut before = "";

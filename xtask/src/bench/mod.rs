@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: cost of the operations, beside the kernel's own and, if there is one on the machine, beside a
-//! reference library. All in one run, since only ratios of one run mean anything on a shared machine.
+//! `cargo xtask bench`: cost of the operations, compared with the kernel's own and, if there is one
+//! on the machine, with a reference library. All in one run, since only ratios of one run are
+//! meaningful on a shared machine.
 
 mod elastic;
 mod lending;
@@ -23,7 +24,7 @@ use crate::{project, release, run, setup};
 use quiescence::Quiescence;
 use table::Measurements;
 
-/// Time that a run of a program may take.
+/// Time limit of one run of a program.
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[derive(Args)]
@@ -34,7 +35,7 @@ pub struct Options {
     /// Number of runs of each program, in turns; the table holds medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=50))]
     rounds: u8,
-    /// Also write everything measured to FILE.
+    /// Also write all measurements to FILE.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Also write the tables into PAGE, with the machine and the revision: docs/benchmarks.md.
@@ -45,10 +46,11 @@ pub struct Options {
     /// Longest time of `--long-only`.
     #[arg(long, default_value_t = 4, requires = "long_only", value_parser = clap::value_parser!(u8).range(1..=120))]
     minutes: u8,
-    /// For `--long-only`, the deck of `cargo xtask demo`, of some 15 seconds.
+    /// For `--long-only`, use the deck of `cargo xtask demo`, of some 15 seconds.
     #[arg(long, requires = "long_only")]
     large_deck: bool,
-    /// For `--lending-only`, also DLB: its object for MPI (libdlb_mpi.so), and an OpenMP runtime with OMPT (libomp.so).
+    /// For `--lending-only`, also measure DLB: its object for MPI (libdlb_mpi.so), and an OpenMP
+    /// runtime with OMPT (libomp.so).
     #[arg(long, num_args = 2, value_names = ["DLB", "RUNTIME"], requires = "lending_only")]
     dlb: Vec<PathBuf>,
 }
@@ -56,29 +58,29 @@ pub struct Options {
 #[derive(Args)]
 #[group(multiple = false)]
 struct Only {
-    /// Only the cost of the memory profiler.
+    /// Measure only the cost of the memory profiler.
     #[arg(long)]
     memprof_only: bool,
-    /// Only the rates of messages under the memory profiler, on the MPI that `--mpi` names.
+    /// Measure only the rates of messages under the memory profiler, on the MPI that `--mpi` names.
     #[arg(long)]
     messages_only: bool,
-    /// Only the longer run of the coupled example under the memory profiler: in as many turns as tell half a percent, or
-    /// as there is time for.
+    /// Measure only the longer run of the coupled example under the memory profiler: in as many
+    /// turns as a precision of half a percent takes, or as there is time for.
     #[arg(long)]
     long_only: bool,
-    /// Only the cost of a world's resizes.
+    /// Measure only the cost of a world's resizes.
     #[arg(long)]
     elastic_only: bool,
-    /// Only what programs gain and lose whose ranks lend in MPI, by quo-run.
+    /// Measure only the gain and loss by quo-run of programs that lend CPUs in MPI.
     #[arg(long)]
     lending_only: bool,
-    /// Only the times of recursive tasks.
+    /// Measure only the times of recursive tasks.
     #[arg(long)]
     tasks_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    // Before minutes are spent on figures that have no place.
+    // Checked first, before minutes are spent on figures that cannot be written.
     if let Some(file) = &options.write {
         page::check(file)?;
     }
@@ -172,7 +174,7 @@ fn write_json(options: &Options, everything: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Programs with the memory profiler and without.
+/// Measures programs with the memory profiler and without.
 fn profiled(options: &Options) -> Result<memprof::Measured> {
     let folder = project::target()?.join("xtask/benches/memprof");
     let programs = memprof::Programs::compile(&folder)?;
@@ -241,7 +243,7 @@ fn operations(program: &Path) -> Job {
     Job::new(2, program).bind_to(BindTo::Core).limit(LIMIT)
 }
 
-/// The object that a program prints under the launcher.
+/// Returns the object that a program prints under the launcher.
 fn program_output(job: &Job) -> Result<Value> {
     let outcome = job.run()?;
     outcome.expect_success()?;
@@ -257,7 +259,7 @@ fn plain_output(program: &Path) -> Result<Value> {
 }
 
 fn parse(output: &str) -> Result<Value> {
-    // Launchers may add lines of their own.
+    // Launchers may add their own lines.
     let Some(line) = output.lines().find(|line| line.starts_with('{')) else {
         bail!("the benchmark printed no line of JSON: {output:?}");
     };

@@ -1,4 +1,5 @@
-//! The page of figures: a table for each part of the benchmarks, between marks, with the run that it is from.
+//! The page of figures: a table for each part of the benchmarks, between marks, with the run that
+//! produced it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,8 @@ use anyhow::{Context, Result};
 
 use crate::{project, run};
 
-/// Replaces the table of a part in a page, and says which run it is from. Fails where the page has no such part.
+/// Replaces the table of a part in a page, with a stamp of its run. Fails if the page has no such
+/// part.
 pub fn replace(page: &str, part: &str, stamp: &str, table: &str) -> Result<String> {
     let (begin, end) = (format!("<!-- {part} -->\n"), format!("<!-- end of {part} -->\n"));
     let missing =
@@ -38,7 +40,7 @@ pub fn write(file: &Path, part: &str, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// The machine, the MPI, the revision and the day, in one line.
+/// Returns the machine, the MPI, the revision and the day, in one line.
 fn stamp() -> Result<String> {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let processor = processor(&text("/proc/cpuinfo"));
@@ -59,7 +61,7 @@ fn stamp() -> Result<String> {
     ))
 }
 
-/// The name and version of the MPI that is used where none is chosen.
+/// Returns the name and version of the MPI that is used by default.
 fn default_mpi() -> Result<String> {
     let said = run::captured(Command::new("mpirun").arg("--version"))?;
     Ok(said.lines().next().unwrap_or_default().replace("mpirun (", "").replace(')', ""))

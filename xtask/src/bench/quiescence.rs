@@ -1,5 +1,5 @@
 //! Time that a threaded phase loses to the ranks that wait for it. One launch per mode: an OpenMP
-//! pool keeps the binding it was born with.
+//! pool keeps the binding of its creation.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +12,10 @@ use super::program_output;
 
 pub const HEADINGS: [&str; 3] = ["how the others wait", "phase ÷ ideal", "CPU of a waiter"];
 
-/// Enough work for a phase of about a second.
+/// Work for a phase of about a second.
 const WORK: &str = "1000";
 
-/// Ways in which the others wait: a name for the reader, the program's mode, the wait that is
-/// selected.
+/// How the others wait: a label, the program's mode, and the selected wait.
 const WAYS: &[(&str, &str, Option<&str>)] = &[
     ("asleep on a signal (ideal)", "ideal", None),
     ("QUO_barrier", "quo", None),
@@ -53,7 +52,7 @@ impl Quiescence {
         Value::Object(WAYS.iter().zip(&self.rounds).map(entry).collect())
     }
 
-    /// Lines for the reader: time as a multiple of the ideal of the same rounds.
+    /// Returns the printed lines: time as a multiple of the ideal of the same rounds.
     pub fn lines(&self) -> Vec<[String; 3]> {
         let seconds = |rounds: &[Value]| super::table::median(rounds, "/seconds");
         let ideal = seconds(&self.rounds[0]);

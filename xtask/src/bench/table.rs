@@ -1,11 +1,11 @@
-//! From measurements to rows: the comparisons, and our targets.
+//! Converts measurements to rows: the comparisons, and the targets.
 
 use serde_json::Value;
 
 /// Paths of a row's numbers in the measurements, and its target.
 struct Entry {
     operation: &'static str,
-    /// A JSON pointer into the output of `operations`.
+    /// JSON pointer into the output of `operations`.
     measured: &'static str,
     /// Pointers into the output of `kernel`; their sum is a lower bound for any library.
     floor: &'static [&'static str],
@@ -155,7 +155,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Speed relative to the reference, as a factor.
+    /// Returns the speed relative to the reference, as a factor.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.reference? / self.ours.filter(|ours| *ours > 0.0)?)
     }
@@ -174,7 +174,7 @@ pub struct Measurements {
     pub kernel: Vec<Value>,
 }
 
-/// The rows for all operations.
+/// Returns the rows of all operations.
 pub fn rows(measurements: &Measurements) -> Vec<Row> {
     ENTRIES.iter().map(|entry| row(entry, measurements)).collect()
 }
@@ -202,7 +202,7 @@ fn row(entry: &Entry, measurements: &Measurements) -> Row {
     }
 }
 
-/// The median over the rounds of the number at a JSON pointer.
+/// Returns the median over the rounds of the number at a JSON pointer.
 pub fn median(rounds: &[Value], pointer: &str) -> Option<f64> {
     let mut numbers: Vec<f64> =
         rounds.iter().filter_map(|round| round.pointer(pointer)?.as_f64()).collect();
@@ -231,7 +231,7 @@ fn readable(value: f64, unit: &str) -> String {
     format!("{} {unit}", significant(value)).trim_end().to_owned()
 }
 
-/// Three significant digits at most, and no more than two after the point.
+/// Formats with at most three significant digits, and at most two after the point.
 fn significant(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
@@ -240,17 +240,17 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// The table for a terminal.
+/// Returns the table for a terminal.
 pub fn plain(rows: &[Row]) -> String {
     lines(&HEADINGS, &rows.iter().map(cells).collect::<Vec<_>>(), false)
 }
 
-/// The table for a README.
+/// Returns the table for a README.
 pub fn markdown(rows: &[Row]) -> String {
     lines(&HEADINGS, &rows.iter().map(cells).collect::<Vec<_>>(), true)
 }
 
-/// Cells below their headings; all but the first column to the right.
+/// Returns lines of aligned cells; all but the first column are right-aligned.
 pub fn lines<const N: usize>(
     headings: &[&str; N],
     cells: &[[String; N]],

@@ -1,4 +1,5 @@
-//! Times of recursive tasks, beside a sequential run and rayon alone; those of regular work on two hosts.
+//! Times of recursive tasks, compared with a sequential run and with rayon alone; times of regular
+//! work on two hosts.
 
 use std::path::Path;
 
@@ -35,7 +36,7 @@ pub fn run() -> Result<Vec<[String; 7]>> {
     Ok(rows)
 }
 
-/// Regular work on two hosts of this machine, each with a processor of its own.
+/// Measures regular work on two hosts of this machine, each with its own processor.
 fn over_hosts(program: &Path) -> Result<[String; 7]> {
     let hosts = Hosts::up(&format!("tasks-{}", std::process::id()), 2)?;
     let job = hosts.job(&[(0, 1), (1, 1)], program).pinned();
@@ -46,7 +47,7 @@ fn over_hosts(program: &Path) -> Result<[String; 7]> {
     row.with_context(|| format!("the program measured nothing: {:?}", outcome.stdout))
 }
 
-/// `one rank 100.0 ms, 2 ranks 52.0 ms, speed-up 1.92`.
+/// Parses `one rank 100.0 ms, 2 ranks 52.0 ms, speed-up 1.92`.
 fn row_of_hosts(line: &str) -> Option<[String; 7]> {
     let words: Vec<&str> = line.split([' ', ',']).filter(|word| !word.is_empty()).collect();
     let ["one", "rank", one, "ms", "2", "ranks", two, "ms", "speed-up", ratio] = words[..] else {
@@ -55,7 +56,7 @@ fn row_of_hosts(line: &str) -> Option<[String; 7]> {
     Some(["regular, on two hosts", "", "", one, two, ratio, ""].map(str::to_owned))
 }
 
-/// Rows below the two lines of headings.
+/// Parses the rows below the two heading lines.
 fn rows(output: &str) -> Result<Vec<[String; 7]>> {
     let rows: Vec<_> = output.lines().skip(2).map(row).collect::<Result<_>>()?;
     ensure!(!rows.is_empty(), "the program measured nothing: {output:?}");

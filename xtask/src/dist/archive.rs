@@ -1,4 +1,5 @@
-//! Archives whose bytes follow from what is in them: not from the day, the user or the order of a folder.
+//! Reproducible archives: their bytes depend only on the contents, not on the day, the user or the
+//! order of a folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +17,7 @@ pub fn pack(parent: &Path, name: &str, out: &Path) -> Result<PathBuf> {
     let unfinished = out.join(format!(".{name}.tar.gz.unfinished"));
     let mut tar = Command::new("tar");
     tar.env("LC_ALL", "C").arg("--directory").arg(parent);
-    // Else gzip writes down the time.
+    // Otherwise gzip would record the time.
     tar.args(["--use-compress-program", "gzip --no-name", "--format=gnu", "--sort=name"]);
     tar.args(["--owner=0", "--group=0", "--numeric-owner", "--mode=u+rw,go+rX,go-w"]);
     tar.arg(format!("--mtime=@{}", commit_time()?));

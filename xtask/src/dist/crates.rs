@@ -1,7 +1,8 @@
-//! The crates as a registry gets them: under the names that are free there, and with what a registry asks for.
+//! The crates as published to a registry: under names that are free there, and with the metadata
+//! that a registry requires.
 //!
-//! `quo` and `elastic` are other people's crates on crates.io. Only packages get another name; programs go on to write
-//! `use quo::Context`.
+//! `quo` and `elastic` are taken on crates.io. Only packages are renamed; programs still write `use
+//! quo::Context`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::{project, run};
 
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// Packs all of them, each as a registry takes it, into one archive.
+/// Packs all crates, each in a registry's format, into one archive.
 pub fn make(out: &Path) -> Result<PathBuf> {
     let work = tempfile::tempdir_in(out)
         .with_context(|| format!("making a folder in {}", out.display()))?;

@@ -1,5 +1,5 @@
-//! `cargo xtask release`: the archives of a version. The source with all crates, for sites without a network, a memory
-//! profiler that runs on any distribution, and the crates for a registry.
+//! `cargo xtask release`: the archives of a version. The source with all crates, for sites without
+//! a network, a memory profiler that runs on any distribution, and the crates for a registry.
 
 mod archive;
 mod crates;
@@ -24,18 +24,18 @@ pub struct Options {
     /// Folder of the archives.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
-    /// Optimise nothing. For tests, which spare the minutes.
+    /// Do not optimise. For tests, to save minutes.
     #[arg(long, hide = true)]
     debug: bool,
 }
 
 #[derive(Copy, Clone, ValueEnum)]
 enum Archive {
-    /// The committed source, and all crates that a build on Linux needs.
+    /// Committed source, and all crates that a build on Linux needs.
     Source,
-    /// The command memprof, linked statically, and the object that it loads into ranks.
+    /// The command memprof, statically linked, and the object that it loads into ranks.
     Memprof,
-    /// The Rust libraries as a registry gets them, after a publication that is only tried.
+    /// The Rust libraries as for a registry, after a dry run of their publication.
     Crates,
 }
 
@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
         };
         let bytes = fs::read(&archive).with_context(|| format!("reading {}", archive.display()))?;
         let name = archive.file_name().unwrap_or_default().to_string_lossy();
-        // As sha256sum writes and checks it.
+        // In the format of sha256sum.
         let line = format!("{}  {name}\n", manifest::digest(&bytes));
         let digest = out.join(format!("{name}.sha256"));
         fs::write(&digest, line).with_context(|| format!("writing {}", digest.display()))?;

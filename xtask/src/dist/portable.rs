@@ -1,5 +1,5 @@
-//! The memory profiler for any distribution: its command needs no library of the system, and the object that it loads
-//! into ranks only the C library, of the version that the building machine has or a newer one.
+//! The memory profiler for any distribution: its command needs no system library, and the object
+//! that it loads into ranks only the C library, of the building machine's version or newer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 use super::{VERSION, archive};
 use crate::{project, release, run};
 
-/// Far beyond what one slow core takes: a user would rather wait than begin again.
+/// Far more than one slow core needs: a user would rather wait than start again.
 const LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
 const PRELOAD: &str = "libmemprof_preload.so";
 
-/// Builds and packs it.
+/// Builds and packs the memory profiler.
 pub fn make(out: &Path, debug: bool) -> Result<PathBuf> {
     let machine = std::env::consts::ARCH;
     let name = format!("memprof-{VERSION}-{machine}-linux");
@@ -43,7 +43,7 @@ pub fn make(out: &Path, debug: bool) -> Result<PathBuf> {
     archive::pack(work.path(), &name, out)
 }
 
-/// The command, linked statically with musl.
+/// Builds the command, statically linked with musl.
 fn command(debug: bool) -> Result<PathBuf> {
     let host = project::triple()?;
     let target = host.replace("-gnu", "-musl");
@@ -58,7 +58,7 @@ fn command(debug: bool) -> Result<PathBuf> {
     }
     let folder = project::base()?;
     let mut build = cargo(debug)?;
-    // The linker that another MPI needs is not wanted here.
+    // The linker for another MPI must not be used here.
     project::without_mpi_linker(&mut build)?.env("CARGO_TARGET_DIR", &folder);
     run::shown(build.args(["--target", &target, "--package", "memprof"]), LIMIT)?;
     Ok(folder.join(target).join(profile(debug)).join("memprof"))
@@ -85,7 +85,7 @@ fn profile(debug: bool) -> &'static str {
     if debug { "debug" } else { "release" }
 }
 
-/// Copies a file with its mode, and a program without the information for debuggers.
+/// Copies a file with its mode; a program without debug information.
 fn place(from: &Path, to: &Path) -> Result<()> {
     let copied = || -> Result<()> {
         fs::create_dir_all(to.parent().context("the new path has no folder")?)?;
@@ -98,7 +98,7 @@ fn place(from: &Path, to: &Path) -> Result<()> {
     copied().with_context(|| format!("copying {} to {}", from.display(), to.display()))
 }
 
-/// The newest version 2.N of glibc of which an object wants a symbol: N.
+/// Returns N of the newest glibc version 2.N of which an object needs a symbol.
 fn newest_libc(object: &[u8]) -> Option<u32> {
     const START: &[u8] = b"GLIBC_2.";
     let starts = object.windows(START.len()).enumerate().filter(|(_, window)| *window == START);

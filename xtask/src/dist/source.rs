@@ -1,4 +1,4 @@
-//! The source of a version with its crates: it builds where there is no network.
+//! The source of a version with its crates: it builds without a network.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{project, run};
 
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Added to the checkout's own `.cargo/config.toml`.
+/// Text added to the checkout's own `.cargo/config.toml`.
 const CONFIGURATION: &str = r#"
 # All crates are here: nothing is fetched.
 [source.crates-io]
@@ -24,8 +24,8 @@ replace-with = "vendored-sources"
 directory = "vendor"
 "#;
 
-/// The kinds of machines whose crates are kept whole: those with Linux. A crate that is only for other systems stays
-/// as its manifest, which cargo reads to check the lock file; two thirds of the bytes are in those.
+/// Linux targets, whose crates are kept complete. A crate for other systems only keeps its
+/// manifest, which cargo reads to check the lock file; two thirds of the bytes are in such crates.
 const MACHINES: &[&str] = &[
     "x86_64-unknown-linux-gnu",
     "aarch64-unknown-linux-gnu",
@@ -35,7 +35,7 @@ const MACHINES: &[&str] = &[
     "aarch64-unknown-linux-musl",
 ];
 
-/// Packs what is committed and its crates.
+/// Packs the committed source and its crates.
 pub fn make(out: &Path) -> Result<PathBuf> {
     let name = format!("quo-{VERSION}");
     let work = tempfile::tempdir_in(out)
@@ -47,13 +47,13 @@ pub fn make(out: &Path) -> Result<PathBuf> {
     vendor(&tree)?;
     let needed = needed(&tree)?;
     let stubs = empty_others(&tree.join("vendor"), &needed)?;
-    // Cargo must still be content with the lock file and with what is left.
+    // Cargo must still accept the lock file with the remaining files.
     metadata(&tree, MACHINES[0])?;
     println!("{} crates, {stubs} of them for other systems and left empty", needed.len() + stubs);
     archive::pack(work.path(), &name, out)
 }
 
-/// Unpacks what is committed into a new folder.
+/// Unpacks the committed source into a new folder.
 pub fn check_out(work: &Path, name: &str) -> Result<()> {
     let tar = work.join("checkout.tar");
     let mut git = Command::new("git");
@@ -71,7 +71,7 @@ pub fn check_out(work: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A cargo call in the packed tree.
+/// Returns a cargo call in the packed tree.
 fn cargo(tree: &Path) -> Result<Command> {
     let mut cargo = project::cargo()?;
     cargo.current_dir(tree);
@@ -91,7 +91,7 @@ fn vendor(tree: &Path) -> Result<()> {
     fs::write(&file, own + CONFIGURATION).with_context(|| format!("writing {}", file.display()))
 }
 
-/// The folders of the crates that any of the machines needs.
+/// Returns the folders of the crates that any of the targets needs.
 fn needed(tree: &Path) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for machine in MACHINES {
@@ -107,7 +107,8 @@ fn metadata(tree: &Path, machine: &str) -> Result<Value> {
     serde_json::from_str(&json).context("reading cargo metadata")
 }
 
-/// The crates in the answer of `cargo metadata` that are not the project's own, named as their folders.
+/// Returns the crates in the output of `cargo metadata` that are not the project's own, by the
+/// names of their folders.
 fn crates(metadata: &Value) -> Vec<String> {
     let text = |package: &Value, key: &str| package[key].as_str().unwrap_or_default().to_owned();
     let packages = metadata["packages"].as_array().into_iter().flatten();
@@ -115,7 +116,7 @@ fn crates(metadata: &Value) -> Vec<String> {
     foreign.map(|it| format!("{}-{}", text(it, "name"), text(it, "version"))).collect()
 }
 
-/// Leaves of each other crate its manifest and an empty library. Returns their number.
+/// Reduces each other crate to its manifest and an empty library. Returns their number.
 fn empty_others(vendor: &Path, needed: &BTreeSet<String>) -> Result<usize> {
     let mut number = 0;
     let entries = fs::read_dir(vendor).with_context(|| format!("reading {}", vendor.display()))?;
@@ -137,12 +138,12 @@ fn empty(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), without_other_targets(&manifest)?)?;
     fs::write(folder.join("src/lib.rs"), "")?;
-    // The digest of the package stays: it is the one in the lock file.
+    // The package's digest stays: it is the one in the lock file.
     let sums = json!({ "files": {}, "package": sums["package"] });
     Ok(fs::write(folder.join(".cargo-checksum.json"), sums.to_string())?)
 }
 
-/// The manifest with an empty library for all its targets, whose files are gone.
+/// Returns the manifest with an empty library in place of all its targets, whose files are gone.
 fn without_other_targets(manifest: &str) -> Result<String> {
     let mut manifest: toml::Table = manifest.parse().context("reading Cargo.toml of a crate")?;
     for target in ["bin", "example", "test", "bench"] {

@@ -1,5 +1,6 @@
-//! `cargo xtask fresh`: does the project hold on a machine that has nothing? A minimal Debian in a folder, a clone of
-//! the commit, its set-up, then a command or the suites of the table in docs/systems.md.
+//! `cargo xtask fresh`: checks that the project works on a bare machine. A minimal Debian in a
+//! folder, a clone of the commit, its set-up, then a command or the suites of the table in
+//! docs/systems.md.
 
 mod packages;
 mod parts;
@@ -19,7 +20,7 @@ use crate::{project, run, setup};
 use root::{Network, Root};
 use systems::Systems;
 
-/// For set-up, a command or the suites of one MPI.
+/// Limit of set-up, of a command, and of the suites of one MPI.
 const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 
 #[derive(Args)]
@@ -31,13 +32,13 @@ pub struct Options {
     /// The system, as tests/systems.toml names it.
     #[arg(long, value_name = "NAME", default_value = "debian12")]
     system: String,
-    /// Begin with a bare system, in place of the kept one.
+    /// Start from a bare system instead of the kept one.
     #[arg(long)]
     new: bool,
     /// Try only this part of the table; may be given several times.
     #[arg(long = "part", value_name = "NAME")]
     parts: Vec<String>,
-    /// Name the systems and the parts and stop.
+    /// List the systems and the parts and stop.
     #[arg(long, exclusive = true)]
     list: bool,
     /// Write docs/systems.md from the kept results and stop.
@@ -48,7 +49,7 @@ pub struct Options {
     command: Vec<String>,
 }
 
-/// Runs the command; `mpi` limits the parts to that of the system's MPIs.
+/// Runs the command; `mpi` limits the parts to one of the system's MPIs.
 pub fn run(options: &Options, mpi: Option<&str>) -> Result<()> {
     let systems = Systems::of_checkout()?;
     if options.list {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names of the installed packages, from the text of dpkg's status file.
+/// Returns the names of the installed packages, from the text of dpkg's status file.
 pub fn installed(status: &str) -> BTreeSet<&str> {
     status
         .split("\n\n")
@@ -15,7 +15,8 @@ fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     paragraph.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
-/// The versions of packages, by the names under which they are shown. Those that are not installed are left out.
+/// Returns the versions of packages, by the names under which they are shown. Packages that are not
+/// installed are left out.
 pub fn versions(status: &str, shown: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let of_package = |package: &str| {
         let is_it = |paragraph: &&str| field(paragraph, "Package") == Some(package);
@@ -27,7 +28,7 @@ pub fn versions(status: &str, shown: &BTreeMap<String, String>) -> BTreeMap<Stri
     shown.iter().filter_map(known).collect()
 }
 
-/// The packages that came since.
+/// Returns the packages that were added.
 pub fn added<'a>(before: &BTreeSet<&str>, after: &BTreeSet<&'a str>) -> Vec<&'a str> {
     after.iter().copied().filter(|name| !before.contains(name)).collect()
 }

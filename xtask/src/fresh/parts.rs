@@ -11,7 +11,7 @@ use super::{LIMIT, folder, packages, table};
 use crate::test::Verdict;
 use crate::{mpi, run};
 
-/// Where the tests write their verdicts, below the checkout.
+/// File with the tests' verdicts, below the checkout.
 const VERDICTS: &str = "target/verdicts.json";
 
 /// Runs the suites of these parts on each of the system's MPIs, and writes the table.
@@ -63,7 +63,7 @@ fn verdicts(root: &Root, system: &System, mpi: &str, parts: &[&Part]) -> Result<
     let _absent = std::fs::remove_file(&file);
     let log = folder()?.join(format!("{}-{mpi}.log", system.name));
     println!("fresh: its words go to {}", log.display());
-    // A failed test is a result; a run without a verdict is none.
+    // A failed test is a result; a run without a verdict is not.
     let finished = run::logged(&mut root.command(&words, Network::Apart)?, &log, LIMIT)?;
     let text = std::fs::read_to_string(&file).with_context(|| {
         let end: Vec<&str> = finished.output.lines().rev().take(20).collect();
@@ -78,13 +78,13 @@ fn verdicts(root: &Root, system: &System, mpi: &str, parts: &[&Part]) -> Result<
     Ok(verdicts)
 }
 
-/// Returns true for a build that failed, after which no suite ran.
+/// Returns true for a failed build, after which no suite ran.
 fn is_failed_build(verdict: &Verdict) -> bool {
     let step = verdict.step.split_once(": ").map_or(verdict.step.as_str(), |(_, step)| step);
     verdict.tally.failed > 0 && (step == "build" || step.starts_with("build "))
 }
 
-/// The day of the run, as `2000-12-31`.
+/// Returns today's date, as `2000-12-31`.
 fn today() -> Result<String> {
     Ok(run::captured(std::process::Command::new("date").arg("+%F"))?.trim().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Results of the parts on each system and MPI: kept in a file of the checkout from run to run.
+//! Results of the parts on each system and MPI, kept between runs in a file of the checkout.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ pub struct Results(pub BTreeMap<String, BTreeMap<String, OnMpi>>);
 /// Results on one MPI of one system.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnMpi {
-    /// Versions of packages, by the name that is shown.
+    /// Versions of packages, by the shown name.
     pub versions: BTreeMap<String, String>,
-    /// By the name of the part.
+    /// Outcomes by the name of the part.
     pub parts: BTreeMap<String, Outcome>,
 }
 
@@ -31,14 +31,14 @@ pub struct Outcome {
     /// The day of the run, as `2000-12-31`.
     pub day: String,
     pub passed: usize,
-    /// Tests that failed; suites that ended without naming one.
+    /// Failed tests, and suites that ended without naming one.
     pub failed: Vec<String>,
     /// Skipped tests by their reason.
     pub skipped: BTreeMap<String, usize>,
 }
 
 impl Outcome {
-    /// Adds up the verdicts of a part's suites; nothing where none of them ran.
+    /// Adds up the verdicts of a part's suites; returns `None` if none of them ran.
     pub fn of(part: &Part, verdicts: &[Verdict], day: &str) -> Option<Outcome> {
         let mut outcome = Outcome { day: day.to_owned(), ..Outcome::default() };
         let is_of_part = |verdict: &&Verdict| {
@@ -61,7 +61,7 @@ impl Outcome {
         Some(outcome)
     }
 
-    /// The word that stands in the table.
+    /// Returns the word for the table.
     pub fn word(&self) -> &'static str {
         match (self.passed, self.failed.len()) {
             (0, 0) => "not tried",
@@ -73,7 +73,7 @@ impl Outcome {
 }
 
 impl Results {
-    /// The kept results; none where there is no file.
+    /// Reads the kept results; empty without a file.
     pub fn kept() -> Result<Results> {
         let path = Self::file();
         if !path.exists() {

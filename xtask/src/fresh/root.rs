@@ -1,4 +1,4 @@
-//! A folder that serves as the root of a machine.
+//! A folder used as the root of a machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,26 @@ use crate::{project, run};
 
 const BOOTSTRAP_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Packages that the README asks for, and the certificates with which git and cargo reach the network.
+/// Packages that the README requires, and the certificates with which git and cargo reach the
+/// network.
 const README_ASKS_FOR: &str = "gcc,libc6-dev,git,python3,ca-certificates";
 
-/// Where Debian's packages are where no configuration of this machine names a place.
+/// Debian's package mirror, used where this machine's configuration names none.
 const DEBIAN: &str = "http://deb.debian.org/debian";
 
-/// The checkout's place in it.
+/// Path of the checkout in the root.
 pub const CHECKOUT: &str = "srv/quo";
-/// Place of this machine's Rust toolchain in it.
+/// Path of this machine's Rust toolchain in the root.
 const RUST: &str = "opt/rust";
 
-/// Variables that name a proxy to programs. Everything else in the environment stays outside.
+/// Variables that give programs a proxy. No other variable of the environment is passed on.
 const NETWORK_VARIABLES: &[&str] =
     &["http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TERM"];
 
-/// Runs in mount and process namespaces of its own, so that no mount and no process outlives it.
-/// The new root becomes a mount point and the real root of the namespace: a plain change of root
-/// would leave one in which a program cannot make its mounts private. The shell stays as the first
-/// process: that one collects orphans, which `cargo` would not.
+/// Runs in separate mount and process namespaces, so that no mount and no process outlives the
+/// command. The new root becomes a mount point and the real root of the namespace: after a plain
+/// chroot a program could not make its mounts private. The shell remains the first process, which
+/// reaps orphans; `cargo` would not.
 const ENTER: &str = r#"
 set -e
 root=$1 toolchain=$2 network=$3
@@ -56,12 +57,12 @@ pivot_root . mnt
 exec chroot . sh -c 'umount -l /mnt && cd /srv/quo || exit 1; "$@"; exit $?' sh "$@"
 "#;
 
-/// Which network a command in a root has.
+/// Network of a command in a root.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// That of this machine.
+    /// This machine's network.
     Shared,
-    /// One that leads nowhere, with addresses of both families, as hosts have.
+    /// An isolated network, with addresses of both families as hosts have.
     Apart,
 }
 
@@ -71,7 +72,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// The kept root of a system, made where there is none.
+    /// Returns the kept root of a system, creating it if necessary.
     pub fn of(system: &System, path: PathBuf) -> Result<Root> {
         if !path.exists() {
             bootstrap(system, &path)?;
@@ -94,13 +95,14 @@ impl Root {
         &self.path
     }
 
-    /// The text of its package database.
+    /// Returns the text of the package database.
     pub fn packages(&self) -> Result<String> {
         let file = self.path.join("var/lib/dpkg/status");
         fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))
     }
 
-    /// Certificates that the administrator of this machine added, for networks that need them.
+    /// Adds the certificates that this machine's administrator installed, for networks that need
+    /// them.
     fn trust_what_this_machine_trusts(&self) -> Result<()> {
         const ADDED: &str = "usr/local/share/ca-certificates";
         let added = Path::new("/").join(ADDED);
@@ -119,7 +121,7 @@ impl Root {
         Ok(())
     }
 
-    /// Brings its clone of a checkout to the commit there.
+    /// Updates the root's clone of a checkout to the commit there.
     pub fn update_checkout(&self, checkout: &Path) -> Result<()> {
         let clone = self.path.join(CHECKOUT);
         let git = |words: &[&str]| {
@@ -135,7 +137,8 @@ impl Root {
         Ok(())
     }
 
-    /// A command that runs in its checkout as root, with the Rust toolchain of this machine.
+    /// Returns a command that runs in the root's checkout as root, with this machine's Rust
+    /// toolchain.
     pub fn command(&self, words: &[&str], network: Network) -> Result<Command> {
         let toolchain = run::captured(Command::new("rustc").args(["--print", "sysroot"]))?;
         let toolchain = toolchain.trim();
@@ -154,7 +157,7 @@ impl Root {
         command.env_clear();
         command.env("PATH", format!("/{RUST}/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
         command.env("HOME", "/root").env("LANG", "C.UTF-8");
-        // Each commit is built once: the folders of incremental builds would only take half of the disk.
+        // Each commit is built once: incremental builds would only take half of the disk.
         command.env("CARGO_INCREMENTAL", "0");
         for name in NETWORK_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
@@ -165,8 +168,8 @@ impl Root {
     }
 }
 
-/// Makes a minimal Debian, under another name until it is complete, so that one that was interrupted is not taken for
-/// it.
+/// Creates a minimal Debian, under another name until it is complete, so that an interrupted one is
+/// not mistaken for it.
 fn bootstrap(system: &System, path: &Path) -> Result<()> {
     let unfinished = path.with_extension("unfinished");
     remove(&unfinished)?;
@@ -177,7 +180,7 @@ fn bootstrap(system: &System, path: &Path) -> Result<()> {
         project::find_system_program("mmdebstrap").context("mmdebstrap is not installed")?;
     let mut mmdebstrap = Command::new(program);
     mmdebstrap.args(["--mode=root", "--variant=minbase"]);
-    // A mirror that stands still serves a list that says it has expired.
+    // An outdated mirror serves a list that claims to have expired.
     mmdebstrap.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
     mmdebstrap.arg(format!("--include={README_ASKS_FOR}")).arg(&system.suite);
     mmdebstrap.arg(&unfinished).arg(mirror());
@@ -192,7 +195,7 @@ fn bootstrap(system: &System, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The place from which this machine has Debian's packages.
+/// Returns the mirror from which this machine gets Debian's packages.
 fn mirror() -> String {
     let mut apt = Command::new("apt-get");
     apt.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
@@ -200,12 +203,13 @@ fn mirror() -> String {
     debian_among(&places).unwrap_or(DEBIAN).to_owned()
 }
 
-/// The first of these places that is of the distribution itself, not of its security updates or of others.
+/// Returns the first of these mirrors that is the distribution's own, not of its security updates
+/// or of third parties.
 fn debian_among(places: &str) -> Option<&str> {
     places.lines().map(str::trim).find(|place| place.trim_end_matches('/').ends_with("/debian"))
 }
 
-/// Removes a root folder, of which nothing may be mounted any more.
+/// Removes a root folder, in which nothing may be mounted any more.
 pub fn remove(path: &Path) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("reading the mounts")?;
     let canonical = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -220,7 +224,7 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// A mount point within a folder, from the text of the mount table.
+/// Returns a mount point within a folder, from the text of the mount table.
 fn mount_within<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
     points.into_iter().find(|point| Path::new(point).starts_with(folder))

@@ -29,13 +29,13 @@ pub struct Systems {
 pub struct System {
     pub name: String,
     pub title: String,
-    /// The release, as the distribution's mirrors call it.
+    /// Name of the release on the distribution's mirrors.
     pub suite: String,
-    /// Those of the MPIs that its packages bring, by the names of `cargo xtask mpi list`.
+    /// MPIs in its packages, by the names of `cargo xtask mpi list`.
     pub mpis: Vec<String>,
 }
 
-/// A row of the table and the suites that show it.
+/// A row of the table, with the suites that check it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
@@ -43,7 +43,7 @@ pub struct Part {
     pub suites: Vec<String>,
 }
 
-/// Why a part does not work, or only in part.
+/// The reason why a part does not work, or only in part.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
@@ -60,7 +60,7 @@ impl Systems {
         toml::from_str(&text).with_context(|| format!("reading {DATA}"))
     }
 
-    /// The system of this name.
+    /// Returns the system of this name.
     pub fn named(&self, name: &str) -> Result<&System> {
         let known = |system: &System| system.name.clone();
         self.all.iter().find(|system| system.name == name).with_context(|| {
@@ -69,7 +69,7 @@ impl Systems {
         })
     }
 
-    /// The parts of these names; all without names.
+    /// Returns the parts of these names; all without names.
     pub fn parts(&self, names: &[String]) -> Result<Vec<&Part>> {
         if names.is_empty() {
             return Ok(self.parts.iter().collect());
@@ -86,7 +86,7 @@ impl Systems {
             .collect()
     }
 
-    /// Why a part does not work, where somebody found out.
+    /// Returns the known reason why a part does not work.
     pub fn reason(&self, system: &str, mpi: &str, part: &str) -> Option<&str> {
         let is_meant = |it: &&Reason| it.system == system && it.mpi == mpi && it.part == part;
         self.reasons.iter().find(is_meant).map(|it| it.text.as_str())
@@ -94,7 +94,7 @@ impl Systems {
 }
 
 impl System {
-    /// Its MPIs, or the one of this name.
+    /// Returns the system's MPIs, or the one of this name.
     pub fn mpis(&self, only: Option<&str>) -> Result<Vec<&str>> {
         let names: Vec<&str> = self.mpis.iter().map(String::as_str).collect();
         match only {

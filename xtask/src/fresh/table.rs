@@ -82,7 +82,7 @@ fn section(
     }
 }
 
-/// The name under which people know an MPI of the packages.
+/// Returns the common name of a packaged MPI.
 fn title(name: &str) -> &str {
     match name {
         mpi::DEFAULT => "Open MPI",

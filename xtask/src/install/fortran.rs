@@ -1,4 +1,4 @@
-//! The Fortran modules, compiled with the gfortran that the MPI's wrapper runs.
+//! The Fortran modules, compiled with the gfortran behind the MPI's wrapper.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use anyhow::{Context, Result, bail};
 
 use crate::{project, run};
 
-/// The folder of the sources. `SOURCES` there names them, in the order in which they are compiled.
+/// Folder of the sources. `SOURCES` there names them in compile order.
 const FOLDER: &str = "bindings-fortran";
 
 const FLAGS: &[&str] = &["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections", "-cpp"];
 
 /// The compiled modules.
 pub struct Modules {
-    /// Name and version of the compiler; `.mod` files are of use to its kind only.
+    /// Name and version of the compiler; only compilers of the same kind can read its `.mod` files.
     pub compiler: Compiler,
     /// Objects, in the order of the sources.
     pub objects: Vec<PathBuf>,
     /// The `.mod` and `.smod` files.
     pub interfaces: Vec<PathBuf>,
-    /// True if the module mpi_f08 could be used.
+    /// True if the module mpi_f08 is available.
     pub has_f08: bool,
 }
 
 impl Modules {
-    /// Beginnings of the names of all module procedures in the objects of gfortran.
+    /// Returns the common prefixes of all module procedures in gfortran's objects.
     pub fn symbols(&self) -> Vec<String> {
         let modules =
             self.interfaces.iter().filter(|file| file.extension() == Some("mod".as_ref()));
@@ -37,13 +37,13 @@ impl Modules {
     }
 }
 
-/// A Fortran compiler as it calls itself.
+/// A Fortran compiler by its own version text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler {
     pub version: String,
 }
 
-/// The sources in compile order, as full paths.
+/// Returns the sources in compile order, as full paths.
 pub fn sources() -> Result<Vec<PathBuf>> {
     let folder = project::root().join(FOLDER);
     let list = folder.join("SOURCES");
@@ -53,7 +53,7 @@ pub fn sources() -> Result<Vec<PathBuf>> {
     Ok(names.map(|name| folder.join(name)).collect())
 }
 
-/// The gfortran behind the MPI's wrapper, or why there is none.
+/// Returns the gfortran behind the MPI's wrapper, or why there is none.
 pub fn compiler() -> Result<Compiler, String> {
     let wrapper = quo_tests::mpifort();
     let wrapper = wrapper.to_string_lossy();
@@ -70,7 +70,7 @@ pub fn compiler() -> Result<Compiler, String> {
 
 fn gfortran(told: &str) -> Option<Compiler> {
     let first = told.lines().next()?.strip_prefix("GNU Fortran")?;
-    // A distribution may have its own version in brackets before it.
+    // A distribution may put its own version in parentheses before it.
     let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let version = first.split_whitespace().find(is_plain)?;
     Some(Compiler { version: version.to_owned() })
@@ -84,7 +84,7 @@ pub fn compile(compiler: Compiler, folder: &Path) -> Result<Modules> {
     let mut objects = Vec::new();
     for source in sources()? {
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        // The name tells them from Rust's own objects in the static library.
+        // The prefix distinguishes it from Rust's own objects in the static library.
         let object = folder.join(format!("quo-fortran-{stem}.o"));
         let mut call = Command::new(quo_tests::mpifort());
         call.args(FLAGS).arg("-J").arg(folder).arg("-I").arg(folder);

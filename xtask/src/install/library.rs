@@ -1,7 +1,7 @@
 //! Links libquo from cargo's static library and the Fortran modules.
 //!
-//! Cargo's own shared library holds only the parts in Rust and C. A library that also serves Fortran has to be linked
-//! by us, and then it gets the exports, the names and the run path that we choose.
+//! Cargo's own shared library holds only the parts in Rust and C. A library that also serves
+//! Fortran is therefore linked here, with the right exports, names and run path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use super::object;
 use super::wrapper::Mpi;
 use crate::run;
 
-/// The interface number: the one that the library of QUO 1.4.1 carries.
+/// Interface number, the same as that of QUO 1.4.1.
 pub const INTERFACE: &str = "8";
 
-/// Libraries that Rust's standard library needs where it is linked statically, on Linux with glibc
+/// Libraries that Rust's standard library needs if it is linked statically, on Linux with glibc
 /// (`rustc --print native-static-libs`).
 pub const RUST_LIBRARIES: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
@@ -27,7 +27,8 @@ pub struct Parts<'a> {
     pub is_static_wanted: bool,
     pub fortran: Option<&'a Modules>,
     pub mpi: &'a Mpi,
-    /// True if the loader finds the libraries of the MPI and hwloc by itself, as for packages of the system.
+    /// True if the loader finds the libraries of the MPI and hwloc by default, as for system
+    /// packages.
     pub is_of_system: bool,
 }
 
@@ -36,7 +37,7 @@ impl Parts<'_> {
         self.fortran.map_or(&[], |modules| &modules.objects)
     }
 
-    /// The shared library, without debug information: function names stay, for those who look at a stack.
+    /// Links the shared library, without debug information: function names stay, for stack traces.
     pub fn link(&self, library: &Path) -> Result<()> {
         let script = library.with_extension("map");
         write(&script, &self.exports())?;
@@ -46,7 +47,7 @@ impl Parts<'_> {
         linker.arg(format!("-Wl,--version-script={}", script.display()));
         linker.args(["-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]);
         linker.args(["-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,--as-needed", "-Wl,-O1"]);
-        // New: LD_LIBRARY_PATH goes before the run path.
+        // DT_RUNPATH: LD_LIBRARY_PATH takes precedence.
         linker.arg("-Wl,--enable-new-dtags");
         if !self.is_of_system {
             for folder in self.mpi.run_path.iter().chain(&hwloc_run_path()?) {
@@ -63,20 +64,20 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// The version script: the C interface, the module procedures, and nothing else.
+    /// Returns the version script: the C interface, the module procedures, and nothing else.
     fn exports(&self) -> String {
         let mut names = vec!["QUO_*".to_owned()];
         names.extend(self.fortran.map(Modules::symbols).unwrap_or_default());
         format!("{{\n  global: {};\n  local: *;\n}};\n", names.join("; "))
     }
 
-    /// The static library, with the same names visible as in the shared one.
+    /// Creates the static library, with the same visible names as the shared one.
     pub fn archive(&self, shared: &Path, library: &Path) -> Result<()> {
         object::archive(&self.archive, self.objects(), shared, library)
     }
 }
 
-/// The folder of an hwloc that the loader would not find by itself.
+/// Returns the folder of an hwloc that the loader would not find by default.
 fn hwloc_run_path() -> Result<Vec<PathBuf>> {
     let flags = run::captured(Command::new("pkg-config").args(["--libs-only-L", "hwloc"]))?;
     Ok(flags

@@ -1,4 +1,4 @@
-//! The manifest of an installation: a text file in it, for the next one and for its removal.
+//! The manifest of an installation: a text file in it, for later installations and for its removal.
 //!
 //! ```text
 //! # a comment
@@ -8,8 +8,8 @@
 //! link libquo.so.8 lib/libquo.so
 //! ```
 //!
-//! While an installation is under way a path may have two lines, for the old and for the new file: both are
-//! ours.
+//! During an installation a path may have two lines, for the old and for the new file: both belong
+//! to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,13 +20,13 @@ use std::path::{Component, Path};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-/// Its path below the prefix.
+/// Path of the manifest below the prefix.
 pub const PLACE: &str = "share/quo/install-manifest.txt";
 
 const HEAD: &str = "# Installed by `cargo xtask install`; \
                     `cargo xtask uninstall` and the next installation read this.\n";
 
-/// The content of one path when it was installed.
+/// Content of one path when it was installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     File { digest: String, mode: u32 },
@@ -36,13 +36,13 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     pub version: String,
-    /// Folders that the installation made; `.` is the prefix itself.
+    /// Folders that the installation created; `.` is the prefix itself.
     pub folders: BTreeSet<String>,
     pub entries: BTreeMap<String, Vec<Kind>>,
 }
 
 impl Manifest {
-    /// Reads the one of a prefix; there may be none.
+    /// Reads the manifest of a prefix, if there is one.
     pub fn read(prefix: &Path) -> Result<Option<Manifest>> {
         let file = prefix.join(PLACE);
         match fs::read_to_string(&file) {
@@ -68,7 +68,7 @@ impl Manifest {
         }
     }
 
-    /// Both: the possible states after an interruption between them.
+    /// Joins both manifests: the possible states after an interruption between them.
     pub fn joined(&self, other: &Manifest) -> Manifest {
         let mut joined = self.clone();
         joined.version.clone_from(&other.version);
@@ -135,7 +135,7 @@ impl Manifest {
     }
 }
 
-/// A path that stays below the prefix: whoever edits a manifest cannot have other files removed.
+/// Returns a path that stays below the prefix: an edited manifest must not remove other files.
 fn safe(path: &str) -> Result<String> {
     let stays = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
     if path == "." || (stays && !path.is_empty()) {
@@ -148,8 +148,8 @@ pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the present content of a path; `None` when there is nothing. A folder or a device is an error, since it
-/// cannot have been installed.
+/// Returns the current content of a path; `None` if there is nothing. A folder or a device is an
+/// error, since it cannot have been installed.
 pub fn found(path: &Path) -> Result<Option<Kind>> {
     let shown = || path.display().to_string();
     let data = match path.symlink_metadata() {
@@ -177,8 +177,7 @@ pub fn found(path: &Path) -> Result<Option<Kind>> {
     Ok(Some(Kind::File { digest: digest(&bytes), mode }))
 }
 
-/// Returns true if a path still holds the installed content. Its mode is the administrator's to
-/// change.
+/// Returns true if a path still has the installed content. Administrators may change its mode.
 pub fn is_ours(now: &Kind, installed: &[Kind]) -> bool {
     installed.iter().any(|kind| match (now, kind) {
         (Kind::File { digest: now, .. }, Kind::File { digest, .. }) => now == digest,

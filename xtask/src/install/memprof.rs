@@ -1,5 +1,5 @@
-//! The memory profiler's part of an installation: the command, the object that it loads into ranks, and libmemprof for
-//! programs that ask for numbers themselves. None of it knows an MPI.
+//! The memory profiler's part of an installation: the command, the object that it loads into ranks,
+//! and libmemprof for programs that query figures themselves. None of it depends on an MPI.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +12,10 @@ use super::template::{self, Values};
 use super::{copy, files, generated_by, name, object, program, text};
 use crate::{project, run};
 
-/// libmemprof's interface number.
+/// Interface number of libmemprof.
 pub const INTERFACE: &str = "0";
 
-/// All of it: the command, and the rest from the folder that cargo built into.
+/// Adds all of it: the command, and the rest from the folder that cargo built into.
 pub fn everything(
     items: &mut Vec<Item>,
     built: &Path,
@@ -37,7 +37,7 @@ pub fn everything(
         let library = work.join("libmemprof.a");
         object::archive(&archive, &[], &work.join(&full), &library)?;
         items.push(copy(&library, "lib", 0o644)?);
-        // For programs that load nothing at run time: `memprof flags` prints how to link it.
+        // For programs without dynamic loading: `memprof flags` prints how to link it.
         items.push(copy(&built.join("libmemprof_static.a"), "lib", 0o644)?);
     }
     let preload = program(&built.join("libmemprof_preload.so"), work, "lib/libmemprof_preload.so")?;
@@ -57,7 +57,7 @@ pub fn everything(
     Ok(())
 }
 
-/// The shared library, with its own name and exports.
+/// Links the shared library, with its own name and exports.
 fn link(archive: &Path, library: &Path) -> Result<()> {
     let script = library.with_extension("map");
     let exports = "{\n  global: memprof_*;\n  local: *;\n};\n";

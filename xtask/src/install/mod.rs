@@ -25,10 +25,10 @@ use place::{Content, Item};
 use template::Values;
 use wrapper::Mpi;
 
-/// The programs that are built with the library.
+/// Programs that are built with the library.
 const COMMANDS: [&str; 3] = ["quo-info", "quo-elastic", "quo-run"];
 
-/// The object that `quo-run` loads into ranks.
+/// Object that `quo-run` loads into ranks.
 const RUN_OBJECT: &str = "libquo_run_preload.so";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -38,22 +38,22 @@ pub struct Options {
     /// Folder of the installation: bin, include, lib and share are made below it.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Put everything below DIR in place of the root folder, for those who make packages.
+    /// Put everything below DIR instead of the root folder, for packagers.
     #[arg(long, value_name = "DIR")]
     destdir: Option<PathBuf>,
-    /// Leave the Fortran modules out of the library. Their sources are installed all the same.
+    /// Leave the Fortran modules out of the library. Their sources are still installed.
     #[arg(long)]
     no_fortran: bool,
     /// Leave out the static library.
     #[arg(long)]
     no_static: bool,
-    /// Replace files that something else put there.
+    /// Replace existing files of other software.
     #[arg(long)]
     overwrite: bool,
     /// Do not install missing system packages: fail where one is missing.
     #[arg(long)]
     no_setup: bool,
-    /// Build nothing: install the files in DIR. For tests, which spare the minutes that optimising takes.
+    /// Build nothing: install the files in DIR. For tests, to save the minutes of optimising.
     #[arg(long, value_name = "DIR", hide = true)]
     built: Option<PathBuf>,
 }
@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.no_setup {
         setup::ensure_install(!options.no_fortran)?;
     }
-    // All installations, for whatever MPI, build in the same place and link under the same names.
+    // All installations, whatever the MPI, build in the same place and link under the same names.
     let _turn = project::turn(&project::base()?, "installation")?;
     let (built, memprof) = match &options.built {
         Some(built) => (built.clone(), built.join("memprof")),
@@ -125,8 +125,8 @@ fn modules(unwanted: bool, work: &Path) -> Result<Option<Modules>> {
     }
 }
 
-/// All items of an installation, in the order in which they appear: those by which others find it
-/// come last.
+/// Returns all items of an installation, in the order in which they appear: the items by which
+/// other builds find it are last.
 fn everything(
     parts: &Parts,
     built: &Path,
@@ -206,7 +206,8 @@ fn libraries(items: &mut Vec<Item>, parts: &Parts, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The modules for compilers that cannot read our `.mod` files, and the files to build them with.
+/// Adds the modules for compilers that cannot read gfortran's `.mod` files, and the files to build
+/// them with.
 fn fortran_sources(items: &mut Vec<Item>, values: &Values) -> Result<()> {
     const PLACE: &str = "share/quo/fortran";
     let sources = fortran::sources()?;
@@ -222,7 +223,7 @@ fn fortran_sources(items: &mut Vec<Item>, values: &Values) -> Result<()> {
     Ok(())
 }
 
-/// Manual pages and shell completions, which programs write from their own definitions.
+/// Adds manual pages and shell completions, which programs write from their own definitions.
 fn generated_by(items: &mut Vec<Item>, program: &Path, folder: &Path) -> Result<()> {
     let _absent = fs::remove_dir_all(folder);
     run::captured(Command::new(program).arg("--generate").arg(folder))
@@ -257,18 +258,18 @@ fn values(parts: &Parts, prefix: &Path) -> Result<Values> {
     ]))
 }
 
-/// The linker's option in pkg-config files by which a program finds the library without a module. The loader looks into
-/// the system's own folders by itself.
+/// Returns the linker option in pkg-config files by which a program finds the library without a
+/// modulefile. The loader searches the system's own folders by default.
 fn run_path(prefix: &Path) -> &'static str {
     if is_of_system(prefix) { "" } else { "-Wl,-rpath,${libdir}" }
 }
 
-/// Returns true if the prefix is that of packages of the system.
+/// Returns true if the prefix is that of system packages.
 fn is_of_system(prefix: &Path) -> bool {
     prefix == Path::new("/usr")
 }
 
-/// The QUO interface that the header declares.
+/// Returns the QUO interface version that the header declares.
 fn api_version() -> Result<String> {
     let header = project::root().join("bindings-c/include/quo.h");
     let text =
@@ -283,14 +284,14 @@ fn version_in(header: &str) -> Option<String> {
     Some(format!("{}.{}.{}", number >> 16, number >> 8 & 0xff, number & 0xff))
 }
 
-/// Licences and documents at the top of the checkout.
+/// Returns licences and documents at the top of the checkout.
 fn papers(root: &Path) -> Result<Vec<PathBuf>> {
     let mut papers = files(root)?;
     papers.retain(|file| name(file).starts_with("LICENSE-") || name(file).ends_with(".md"));
     Ok(papers)
 }
 
-/// The files straight in a folder, in order.
+/// Returns the files directly in a folder, in order.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     let mut files: Vec<PathBuf> =
@@ -314,7 +315,7 @@ fn text(path: &str, text: String) -> Item {
     Item { path: path.to_owned(), content }
 }
 
-/// A program without debug information.
+/// Returns a program without debug information.
 fn program(file: &Path, work: &Path, path: &str) -> Result<Item> {
     let stripped = work.join(name(file));
     run::captured(Command::new("strip").arg("-g").arg("-o").arg(&stripped).arg(file))?;

@@ -1,4 +1,4 @@
-//! Static libraries of one object, which go together with other libraries written in Rust.
+//! Static libraries of one object, which can be linked with other libraries written in Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 
 use crate::run;
 
-/// Joins the objects of cargo's static library and others into one, with the same names visible as in the
-/// shared library.
+/// Joins the objects of cargo's static library and others into one, with the same visible names as
+/// the shared library.
 ///
-/// Rust's own objects hold LLVM's intermediate code too. Where binutils know a plugin of an older LLVM
-/// they cannot read them, and an archive made by `ar` or `strip` would have no index of them. The linker
-/// can, and the intermediate code is removed.
+/// Rust's own objects also contain LLVM bitcode. If binutils has a plugin of an older LLVM, it
+/// cannot read them, and an archive made by `ar` or `strip` would lack their index. The linker can
+/// read them, and the bitcode is removed.
 pub fn archive(archive: &Path, objects: &[PathBuf], shared: &Path, library: &Path) -> Result<()> {
     let told = run::captured(Command::new("nm").args(["-D", "-P", "--defined-only"]).arg(shared))?;
     let names: Vec<&str> = told.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -28,7 +28,7 @@ pub fn archive(archive: &Path, objects: &[PathBuf], shared: &Path, library: &Pat
     linker.args(objects);
     run::captured(&mut linker).with_context(|| format!("linking {}", whole.display()))?;
 
-    // In an archive it is known by a name of its own: quo.o of libquo.a.
+    // Its name in the archive follows the library's: quo.o of libquo.a.
     let stem = library.file_stem().unwrap_or_default().to_string_lossy();
     let object = library.with_file_name(format!("{}.o", stem.trim_start_matches("lib")));
     let mut objcopy = Command::new("objcopy");

@@ -1,5 +1,5 @@
-//! Puts files into a prefix. Each appears whole or not at all; the files there at any moment can be used and removed
-//! again.
+//! Puts files into a prefix. Each file appears complete or not at all; the files that exist at any
+//! moment can be used and removed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 
 use super::manifest::{self, Kind, Manifest};
 
-/// A file is written under this name in its folder, then renamed. One name, so that the rest of an interrupted
-/// installation is found.
+/// Name under which a file is written in its folder before it is renamed. One name, so that the
+/// rest of an interrupted installation is found.
 const UNFINISHED: &str = ".quo-install-unfinished";
 
 /// Number of names that an error lists.
@@ -20,7 +20,7 @@ const NAMES: usize = 10;
 
 /// Something to install.
 pub struct Item {
-    /// Below the prefix.
+    /// Path below the prefix.
     pub path: String,
     pub content: Content,
 }
@@ -41,18 +41,18 @@ impl Item {
     }
 }
 
-/// Findings of an installation beside its own work.
+/// Changes found during an installation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Files that the user had changed, under the names they have now.
+    /// Files that the user had changed, by their new names.
     pub set_aside: Vec<String>,
-    /// Files of the version before that are gone.
+    /// Number of files of the previous version that were removed.
     pub removed: usize,
-    /// Files of the version before that stay, since the user changed them.
+    /// Files of the previous version that stay, since the user changed them.
     pub kept: Vec<String>,
 }
 
-/// Installs the items, in their order, and removes those of the version before that this one lacks.
+/// Installs the items in order, and removes the previous version's files that this one lacks.
 pub fn install(prefix: &Path, items: &[Item], version: &str, overwrite: bool) -> Result<Report> {
     let old = Manifest::read(prefix)?;
     let had_manifest = old.is_some();
@@ -90,7 +90,7 @@ pub fn install(prefix: &Path, items: &[Item], version: &str, overwrite: bool) ->
     Ok(report)
 }
 
-/// Returns the files that the user changed. Files of others are not overwritten unasked.
+/// Returns the files that the user changed. Other software's files are overwritten only on request.
 fn judge(prefix: &Path, old: &Manifest, new: &Manifest, overwrite: bool) -> Result<Vec<String>> {
     let (mut foreign, mut changed) = (Vec::new(), Vec::new());
     for (path, kinds) in &new.entries {
@@ -118,7 +118,7 @@ fn judge(prefix: &Path, old: &Manifest, new: &Manifest, overwrite: bool) -> Resu
     );
 }
 
-/// The folders that will have to be made, `.` among them when the prefix is one.
+/// Returns the folders that will be created, including `.` if the prefix is one.
 fn absent_folders(prefix: &Path, items: &[Item]) -> BTreeSet<String> {
     let mut absent = BTreeSet::new();
     let paths = items.iter().map(|item| item.path.as_str()).chain([manifest::PLACE]);
@@ -133,9 +133,9 @@ fn absent_folders(prefix: &Path, items: &[Item]) -> BTreeSet<String> {
     absent
 }
 
-/// Removes those folders that are empty, from both places: files of others stay.
+/// Removes the empty folders from the disk and from the set: other software's files stay.
 pub fn remove_empty_folders(prefix: &Path, folders: &mut BTreeSet<String>) -> Result<()> {
-    // Folders sort before what they hold.
+    // Folders sort before their contents.
     for name in folders.clone().into_iter().rev() {
         let folder = if name == "." { prefix.to_path_buf() } else { prefix.join(&name) };
         match fs::remove_dir(&folder) {
@@ -158,7 +158,7 @@ pub fn remove_empty_folders(prefix: &Path, folders: &mut BTreeSet<String>) -> Re
     Ok(())
 }
 
-/// The folder that is installed into.
+/// The folder of the installation.
 pub struct Prefix<'a> {
     pub folder: &'a Path,
 }
@@ -188,7 +188,7 @@ impl Prefix<'_> {
         fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))
     }
 
-    /// Gives a file that the user changed a name of its own.
+    /// Renames a file that the user changed.
     fn set_aside(&self, path: &str) -> Result<String> {
         let free = (1..).map(|number| format!("{path}.changed-{number}"));
         let mut free = free.filter(|name| self.folder.join(name).symlink_metadata().is_err());

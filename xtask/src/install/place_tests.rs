@@ -96,7 +96,7 @@ fn what_an_interrupted_installation_leaves_is_ours() {
     let place = Place::new();
     place.install(&[file("include/quo.h", "old")]).unwrap();
     let old = Manifest::read(&place.prefix()).unwrap().unwrap();
-    // A folder in the way stops the installation after its first file.
+    // A folder of that name stops the installation after its first file.
     fs::create_dir_all(place.prefix().join("lib/libquo.a")).unwrap();
     fs::write(place.prefix().join("include").join(UNFINISHED), "half").unwrap();
     let items = [file("include/quo.h", "new"), file("lib/libquo.a", "new")];

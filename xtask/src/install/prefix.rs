@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The prefix as an absolute path. Nothing is created or changed.
+/// Returns the prefix as an absolute path. Nothing is created or changed.
 pub fn checked(prefix: &Path) -> Result<PathBuf> {
     if prefix.as_os_str().is_empty() {
         bail!("--prefix is empty: name the folder to install into");
@@ -12,7 +12,7 @@ pub fn checked(prefix: &Path) -> Result<PathBuf> {
     let Some(text) = prefix.to_str() else {
         bail!("--prefix {}: not UTF-8, which pkg-config files cannot hold", prefix.display());
     };
-    // pkg-config splits at blanks, and make and the shell read the rest as their own.
+    // pkg-config splits at blanks, and make and the shell interpret the others.
     if let Some(bad) =
         text.chars().find(|c| c.is_whitespace() || c.is_control() || "$#'\"\\:".contains(*c))
     {
@@ -31,7 +31,7 @@ pub fn checked(prefix: &Path) -> Result<PathBuf> {
     Ok(absolute)
 }
 
-/// Place of a prefix in a tree that will become the root folder elsewhere.
+/// Returns the place of a prefix in a tree that becomes the root folder elsewhere.
 pub fn staged(destdir: &Path, prefix: &Path) -> Result<PathBuf> {
     let destdir =
         std::path::absolute(destdir).with_context(|| format!("--destdir {}", destdir.display()))?;

@@ -15,7 +15,7 @@ impl Values {
     }
 }
 
-/// The text of a file with all names replaced.
+/// Returns the text of a file with all names replaced.
 pub fn filled(file: &Path, values: &Values) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     fill(&text, values).with_context(|| format!("filling {}", file.display()))
@@ -24,7 +24,7 @@ pub fn filled(file: &Path, values: &Values) -> Result<String> {
 fn fill(text: &str, values: &Values) -> Result<String> {
     let mut filled = String::new();
     for (index, part) in text.split('@').enumerate() {
-        // Parts with odd numbers stand between two signs.
+        // Parts with odd numbers lie between two signs.
         if index % 2 == 0 {
             filled += part;
         } else {

@@ -1,4 +1,4 @@
-//! Information of an MPI's compiler wrappers about it.
+//! What an MPI's compiler wrappers report about the MPI.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,13 +11,13 @@ use crate::{project, run};
 
 /// The MPI that libquo is linked with.
 pub struct Mpi {
-    /// Its name and version, such as `Open MPI 4.1.4`.
+    /// Name and version, such as `Open MPI 4.1.4`.
     pub name: String,
-    /// The wrapper for C, as a full path.
+    /// Wrapper for C, as a full path.
     pub mpicc: PathBuf,
     /// Flags that the wrapper passes to the linker.
     pub link_flags: Vec<String>,
-    /// The folders in which programs find its libraries when they run.
+    /// Folders in which programs find the MPI's libraries at run time.
     pub run_path: Vec<PathBuf>,
 }
 
@@ -37,7 +37,7 @@ impl Mpi {
     }
 }
 
-/// The linker's part of a wrapper's flags.
+/// Returns the linker's part of a wrapper's flags.
 fn link_flags(shown: &str) -> Vec<String> {
     let is_for_linker =
         |word: &&str| ["-L", "-l", "-Wl,"].iter().any(|start| word.starts_with(start));
@@ -50,7 +50,7 @@ fn link_flags(shown: &str) -> Vec<String> {
     flags
 }
 
-/// Folders in which a wrapper has libraries looked for, at link time and at run time.
+/// Returns the folders in which a wrapper looks for libraries, at link time and at run time.
 fn folders(shown: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut follows_rpath = false;
@@ -70,13 +70,13 @@ fn folders(shown: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Some wrappers quote their output for the shell.
+/// Removes quotes: some wrappers quote their output for the shell.
 fn unquoted(word: &str) -> String {
     word.chars().filter(|c| !matches!(c, '"' | '\'')).collect()
 }
 
-/// The folders that the MPI libraries among these lie in themselves. Debian keeps links to them for the
-/// linker elsewhere.
+/// Returns the real folders of the MPI libraries in these folders. Debian keeps the linker's
+/// symbolic links elsewhere.
 fn run_path(folders: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for folder in folders {
@@ -97,7 +97,7 @@ fn is_mpi_library(name: &OsStr) -> bool {
     matches!(name.to_str(), Some("libmpi.so" | "libmpich.so"))
 }
 
-/// Name of the MPI that a wrapper compiles for, from the macros of its header.
+/// Returns the name of the MPI that a wrapper compiles for, from the macros of its header.
 fn name(mpicc: &Path) -> Result<String> {
     let mut preprocess = Command::new(mpicc);
     preprocess.args(["-E", "-dM", "-include", "mpi.h", "-x", "c", "/dev/null"]);

@@ -1,4 +1,4 @@
-//! Capabilities of an MPI, found out by compiling and running small programs under its launcher.
+//! Capabilities of an MPI, determined by compiling and running small programs under its launcher.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::catalogue::{Mpi, Setting};
 use super::home::{Home, hash};
 use crate::{project, run};
 
-/// Time that one program may take; each takes a second or two.
+/// Time limit of one program; each takes a second or two.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The programs, by the names of the capabilities that they show.
+/// The programs, by the names of the capabilities that they check.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("version", "c", include_str!("probes/version.c")),
     ("cxx", "cpp", include_str!("probes/cxx.cpp")),
@@ -30,7 +30,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("split_shared", "c", include_str!("probes/split_shared.c")),
 ];
 
-/// The questions, in the order of the table, with the head of the column and the meaning.
+/// The questions, in the order of the table, with the column heading and the meaning.
 pub const QUESTIONS: &[(&str, &str, &str)] = &[
     ("cxx", "C++", "compiles C++"),
     ("fortran", "Fortran", "compiles `use mpi`"),
@@ -48,7 +48,7 @@ pub const QUESTIONS: &[(&str, &str, &str)] = &[
 pub struct Capabilities(Value);
 
 impl Capabilities {
-    /// The capabilities as JSON, the form in which they are kept.
+    /// Returns the capabilities as JSON, the form in which they are kept.
     pub fn to_json(&self) -> &Value {
         &self.0
     }
@@ -57,12 +57,12 @@ impl Capabilities {
         self.0["version"].as_str().unwrap_or("?")
     }
 
-    /// Answer to a question: yes or no, the level, and the setting that it needs.
+    /// Returns the answer to a question: yes or no, or the level.
     pub fn answer(&self, question: &str) -> &str {
         self.0["can"][question]["answer"].as_str().unwrap_or("?")
     }
 
-    /// The reason why it does not, or the setting that it needs first.
+    /// Returns the reason for a "no", or the setting that is needed first.
     pub fn remark(&self, question: &str) -> Option<String> {
         let entry = &self.0["can"][question];
         let with = entry["with"].as_str().map(|with| format!("with {with}"));
@@ -70,8 +70,8 @@ impl Capabilities {
     }
 }
 
-/// Returns the findings about an MPI; found out when they are missing, or when its files or the
-/// programs changed, or `again`.
+/// Returns the findings about an MPI; determined anew if they are missing, if the MPI's files or
+/// the programs changed, or with `again`.
 pub fn of(mpi: &Mpi, home: &Home, again: bool) -> Result<Capabilities> {
     let kept = project::base()?.join("mpi/probed").join(format!("{}.json", home.name));
     let key = key(home)?;
@@ -93,7 +93,7 @@ pub fn of(mpi: &Mpi, home: &Home, again: bool) -> Result<Capabilities> {
     Ok(Capabilities(found))
 }
 
-/// Changes with the MPI and with the programs.
+/// Returns a key that changes with the MPI and with the programs.
 fn key(home: &Home) -> Result<String> {
     let version = run::captured(Command::new(home.program("mpirun")).arg("--version"))?;
     let flags = run::captured(Command::new(home.program("mpicc")).arg("-show"))?;
@@ -110,7 +110,7 @@ struct Probe<'a> {
     folder: tempfile::TempDir,
 }
 
-/// An answer, or why there is none.
+/// An answer, or the reason why there is none.
 type Answer = Result<String, String>;
 
 impl<'a> Probe<'a> {
@@ -138,7 +138,7 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// Without settings first: a capability that works by itself needs none.
+    /// Tries without settings first: a capability that works by default needs none.
     fn entry(&self, question: &str) -> Value {
         let setting = match question {
             "spawn" => self.mpi.spawns_with,
@@ -189,7 +189,7 @@ impl<'a> Probe<'a> {
         command
     }
 
-    /// One job opens a port, another one gets its name and connects.
+    /// One job opens a port, and another one gets its name and connects.
     fn connect(&self, setting: Option<Setting>, options: &[&str]) -> Answer {
         let program = self.compile("connect")?;
         let start = |port: Option<&str>| {
@@ -216,7 +216,7 @@ impl<'a> Probe<'a> {
         succeeded(&server).and(answer)
     }
 
-    /// The jobs of Open MPI 4 find each other through a server that has to be started for it.
+    /// Jobs of Open MPI 4 connect through a server, which is started here.
     fn connect_through_server(&self) -> Answer {
         let address = self.folder.path().join("address");
         let mut command = Command::new("ompi-server");
@@ -261,7 +261,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// The program's own word about it.
+/// Returns the program's own result.
 fn result(outcome: &Outcome) -> Answer {
     succeeded(outcome)?;
     match outcome.stdout.lines().find_map(|line| line.strip_prefix("result: ")) {
@@ -294,11 +294,11 @@ fn reason(outcome: &Outcome) -> String {
         ];
         words.iter().any(|word| line.contains(word))
     };
-    // The innermost cause comes last.
+    // The innermost cause is last.
     lines.rfind(telling).map_or_else(|| outcome.status.to_string(), shortened)
 }
 
-/// The first error of a compiler, without the folder that nobody will find any more.
+/// Returns the first error of a compiler, without the path of the temporary folder.
 fn complaint(said: &str, file: &Path) -> String {
     let line = said.lines().find(|line| line.to_lowercase().contains("error:"));
     let line = line.or_else(|| said.lines().nth(1)).unwrap_or(said);
@@ -310,7 +310,7 @@ fn shortened(line: &str) -> String {
     line.chars().take(160).collect()
 }
 
-/// Returns the first number with a dot in a library's description of itself.
+/// Returns the first number with a dot in a library's version text.
 fn number(library: &str) -> String {
     let words = library.split(|c: char| c.is_whitespace() || c == ',');
     let numbers = words.map(|word| word.trim_start_matches('v'));

@@ -1,4 +1,4 @@
-//! The MPIs that we build for and test with, and where each comes from.
+//! The MPIs used for building and testing, and the source of each.
 
 /// An MPI of the catalogue.
 #[derive(Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub struct Mpi {
     pub name: &'static str,
     pub title: &'static str,
     pub origin: Origin,
-    /// The setting that it needs before it spawns, and before two jobs connect.
+    /// Setting that the MPI needs to spawn, and to connect two jobs.
     pub spawns_with: Option<Setting>,
     pub connects_with: Option<Setting>,
 }
@@ -16,15 +16,15 @@ pub type Setting = (&'static str, &'static str);
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The distribution's packages; its commands end in this.
+    /// Packages of the distribution; the names of its commands end in this suffix.
     Packages { apt: &'static [&'static str], suffix: &'static str },
-    /// Python packages that hold an MPI, fetched into the build folder.
+    /// Python packages that contain an MPI, fetched into the build folder.
     Wheels(&'static [&'static str]),
-    /// The standard's library and its compilers, which another MPI of the catalogue brings.
+    /// The standard's library and its compilers, from another MPI of the catalogue.
     StandardOf(&'static str),
 }
 
-/// All of them; the first is the one that set-up installs.
+/// All MPIs; set-up installs the first one.
 pub const CATALOGUE: &[Mpi] = &[
     Mpi {
         name: "openmpi",
@@ -43,17 +43,17 @@ pub const CATALOGUE: &[Mpi] = &[
     Mpi {
         name: "mpich5",
         title: "MPICH 5.0.2",
-        // With the Python that comes with it: mpi4py finds the MPI beside itself.
+        // With its own Python: mpi4py finds the MPI next to itself.
         origin: Origin::Wheels(&["mpich==5.0.2", "mpi4py==4.1.2"]),
         spawns_with: None,
-        // The names of ports over UCX are longer than the standard's buffer for them.
+        // Port names over UCX are longer than the standard's buffer for them.
         connects_with: Some(("MPIR_CVAR_CH4_NETMOD", "ofi")),
     },
     Mpi {
         name: "intel",
         title: "Intel MPI 2021.18",
-        // 2021.19 needs a package that cannot be had. Nobody gets it without asking for it: it comes
-        // under Intel's licence.
+        // 2021.19 needs a package that is not available. Intel MPI is under Intel's licence, and
+        // therefore only fetched on request.
         origin: Origin::Wheels(&["impi-rt==2021.18.1", "impi-devel==2021.18.1"]),
         spawns_with: Some(("I_MPI_SPAWN", "on")),
         connects_with: Some(("I_MPI_SPAWN", "on")),
@@ -74,17 +74,17 @@ pub const CATALOGUE: &[Mpi] = &[
     },
 ];
 
-/// The MPI that needs no build folder of its own.
+/// The MPI that needs no separate build folder.
 pub const DEFAULT: &str = "openmpi";
 
-/// MPIs on which the end-to-end suites run in every `cargo xtask test`, beside the default.
+/// MPIs on which the end-to-end suites run in every `cargo xtask test`, in addition to the default.
 pub const ALSO_TESTED: &[&str] = &["mpich5", "openmpi5"];
 
 /// Returns the MPI of this name.
 ///
 /// # Errors
 ///
-/// There is none; the error names all.
+/// There is no such MPI; the error names all.
 pub fn named(name: &str) -> anyhow::Result<&'static Mpi> {
     CATALOGUE.iter().find(|mpi| mpi.name == name).ok_or_else(|| {
         let names: Vec<&str> = CATALOGUE.iter().map(|mpi| mpi.name).collect();
@@ -96,7 +96,7 @@ pub fn named(name: &str) -> anyhow::Result<&'static Mpi> {
 }
 
 impl Mpi {
-    /// The words to type for it.
+    /// Returns the command that installs the MPI.
     pub fn how_to_get(&self) -> String {
         format!("cargo xtask mpi install {}", self.name)
     }

@@ -12,7 +12,7 @@ use crate::{run, setup};
 
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Makes it be there. Says nothing when it is.
+/// Installs the MPI if it is missing. Prints nothing if it is there.
 pub fn ensure(mpi: &Mpi) -> Result<bool> {
     if home::find(mpi)?.is_some() {
         return Ok(false);
@@ -30,8 +30,8 @@ pub fn ensure(mpi: &Mpi) -> Result<bool> {
     Ok(true)
 }
 
-/// Into a folder under another name until it is complete, so that one that was interrupted is not
-/// taken for it.
+/// Unpacks into a folder under another name until it is complete, so that an interrupted one is not
+/// mistaken for it.
 fn unpack(mpi: &Mpi, packages: &[&str]) -> Result<()> {
     let folder = home::wheels(mpi)?;
     let unfinished = folder.with_extension("unfinished");
@@ -44,7 +44,7 @@ fn unpack(mpi: &Mpi, packages: &[&str]) -> Result<()> {
     pip.args(["install", "--quiet", "--no-input", "--no-deps", "--disable-pip-version-check"]);
     quiet(pip.args(["--only-binary", ":all:"]).args(packages))?;
     if mpi.name == "intel" {
-        // Its Fortran wrapper looks for the modules of gfortran there.
+        // The Fortran wrapper looks for gfortran's modules there.
         std::os::unix::fs::symlink("mpi/gfortran", unfinished.join("include/gfortran"))?;
     }
     std::fs::rename(&unfinished, &folder)?;

@@ -1,5 +1,5 @@
-//! A folder for each MPI with its compilers and its launcher under the usual names, whatever they are called where they
-//! come from: everywhere the meaning of `MPI_HOME`.
+//! A folder for each MPI with its compilers and its launcher under the usual names, whatever their
+//! original names: what `MPI_HOME` means everywhere.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,14 +13,14 @@ use quo_tests::Family;
 use super::catalogue::{DEFAULT, Mpi, Origin, named};
 use crate::project;
 
-/// An MPI that is there, ready to be used.
+/// An installed MPI, ready to be used.
 #[derive(Clone, Debug)]
 pub struct Home {
     pub name: String,
-    /// Holds bin/mpicc and its siblings.
+    /// Folder with bin/mpicc and its siblings.
     pub folder: PathBuf,
-    /// Cargo's build folder for this MPI: the crate that wraps MPI for Rust does not notice
-    /// another.
+    /// Cargo's build folder for this MPI: the crate that wraps MPI for Rust does not notice a
+    /// change of the MPI.
     pub build: PathBuf,
 }
 
@@ -29,7 +29,7 @@ impl Home {
         self.folder.join("bin").join(name)
     }
 
-    /// Makes this the MPI of a command and of all that it starts.
+    /// Makes this the MPI of a command and of everything it starts.
     pub fn enter(&self, command: &mut Command) -> Result<()> {
         let bin = self.folder.join("bin");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -39,7 +39,7 @@ impl Home {
         for (variable, name) in [
             ("MPICC", "mpicc"),
             ("MPICXX", "mpicxx"),
-            // It may not exist, and then there is no Fortran, not that of another MPI.
+            // It may not exist: then there is no Fortran, rather than another MPI's.
             ("MPIFC", "mpifort"),
             ("QUO_TESTS_MPIRUN", "mpirun"),
             ("QUO_TESTS_PYTHON", "python3"),
@@ -59,12 +59,12 @@ fn homes() -> PathBuf {
     project::base().unwrap_or_default().join("mpi/homes")
 }
 
-/// The folder of an MPI's unpacked Python packages.
+/// Returns the folder of an MPI's unpacked Python packages.
 pub fn wheels(mpi: &Mpi) -> Result<PathBuf> {
     Ok(project::base()?.join("mpi/wheels").join(mpi.name))
 }
 
-/// The MPI, if it is on this machine.
+/// Finds the MPI on this machine.
 pub fn find(mpi: &Mpi) -> Result<Option<Home>> {
     let Some(parts) = parts(mpi)? else { return Ok(None) };
     let build = match mpi.name {
@@ -84,8 +84,7 @@ pub fn require(mpi: &Mpi) -> Result<Home> {
     }
 }
 
-/// Returns the MPI that the variables `MPICC` and `MPI_HOME` choose, if they do and it is not the
-/// usual one.
+/// Returns the MPI that the variables `MPICC` and `MPI_HOME` select, unless it is the default.
 pub fn of_environment() -> Result<Option<Home>> {
     let named = |variable| std::env::var_os(variable).filter(|value: &OsString| !value.is_empty());
     let mpicc = if let Some(name) = named("MPICC") {
@@ -133,13 +132,13 @@ pub fn of_environment() -> Result<Option<Home>> {
     Ok(Some(make(&name, parts, build)?))
 }
 
-/// Not for security: the name of a folder. (FNV-1a.)
+/// Hashes for the name of a folder, not for security. (FNV-1a.)
 pub fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The linker of cargo. Every MPI calls its library `mpi`, and the crates of the Rust programs may name the folder of
-/// another one first.
+/// Linker script for cargo. Every MPI calls its library `mpi`, and the crates of the Rust programs
+/// may name another MPI's folder first.
 const LINKER: &str = r#"#!/bin/sh
 folders=$("${0%/*}/mpicc" -show | tr ' ' '\n' | grep '^-L' | tr '\n' ' ')
 eval "set -- $folders \"\$@\""
@@ -200,11 +199,12 @@ fn parts(mpi: &Mpi) -> Result<Option<Parts>> {
                 ("mpicc", &["mpicc"][..]),
                 ("mpicxx", &["mpicxx"]),
                 ("mpifort", &["mpifort", "mpif90"]),
-                // Intel's mpirun is a script that leaves its launcher behind when it is told to stop.
+                // Intel's mpirun is a script that leaves its launcher behind when it is told to
+                // stop.
                 ("mpirun", &["mpiexec.hydra", "mpirun"]),
-                // For the library with the interface that MPI 5 has made the same for all.
+                // For the library with the interface that MPI 5 standardises.
                 ("mpicc_abi", &["mpicc_abi"]),
-                // The one that has mpi4py for this MPI.
+                // The Python that has mpi4py for this MPI.
                 ("python3", &["python3"]),
             ] {
                 let file = candidates.iter().find_map(|candidate| found(candidate));
@@ -223,7 +223,8 @@ fn says_open_mpi(launcher: &Path) -> bool {
     matches!(family, Some(Family::OpenMpi4 | Family::OpenMpi5))
 }
 
-/// Shell lines for Intel MPI: it asks the environment for its place, and its Fortran library for the other library's.
+/// Returns shell lines for Intel MPI, which finds its own location by the environment, and whose
+/// Fortran library finds the main library by it.
 fn intel_preamble(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -238,7 +239,7 @@ fn make(name: &str, parts: Parts, build: PathBuf) -> Result<Home> {
     let bin = folder.join("bin");
     fs::create_dir_all(&bin).with_context(|| format!("making {}", bin.display()))?;
     for (program, file) in &parts.programs {
-        // A script and no link: the wrappers look for what belongs to them beside their own file.
+        // A script and no link: the wrappers look for related files next to their own.
         let file = file.display();
         let script = format!("#!/bin/sh\n{}exec '{file}' \"$@\"\n", parts.preamble);
         put(&bin.join(program), &script)?;

@@ -1,4 +1,5 @@
-//! `cargo xtask mpi`: the MPIs we build for and test with. `--mpi NAME` on any command chooses one.
+//! `cargo xtask mpi`: the MPIs used for building and testing. `--mpi NAME` on any command selects
+//! one.
 
 mod capabilities;
 mod catalogue;
@@ -28,18 +29,19 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show which are here, and their capabilities. That is tried out once for each version.
+    /// Show which MPIs are here, and their capabilities, which are determined once for each
+    /// version.
     List {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Try everything out again.
+        /// Determine all capabilities again.
         #[arg(long, visible_alias = "probe-all")]
         again: bool,
-        /// Only these.
+        /// Show only these MPIs.
         names: Vec<String>,
     },
-    /// Get some of them.
+    /// Install some of the MPIs.
     Install {
         /// Names, as `list` prints them.
         #[arg(required = true)]
@@ -60,8 +62,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// Starts this command again with the MPI that `--mpi` or the environment chooses, unless it is the
-/// one that is used anyway. Its commands from then on cannot meet another one by mistake.
+/// Starts this command again with the MPI that `--mpi` or the environment selects, unless it is the
+/// default. The command cannot use another MPI by mistake from then on.
 pub fn enter(name: Option<&str>) -> Result<()> {
     let inside = std::env::var(project::MPI).ok();
     let home = match name {
@@ -77,12 +79,13 @@ pub fn enter(name: Option<&str>) -> Result<()> {
     Err(again.exec()).context("starting again with another MPI")
 }
 
-/// The MPI in use, when one was chosen.
+/// Returns the name of the selected MPI, if one was selected.
 pub fn chosen() -> Option<String> {
     std::env::var(project::MPI).ok()
 }
 
-/// Fetches the MPIs that suites run on beside the default. Where one cannot be had, its suites are skipped.
+/// Fetches the MPIs on which suites run in addition to the default. If one is not available, its
+/// suites are skipped.
 pub fn provide_tested() {
     for name in ALSO_TESTED {
         if let Err(error) = provide(name) {
@@ -91,7 +94,8 @@ pub fn provide_tested() {
     }
 }
 
-/// Provides an MPI that suites run on beside the default, fetched if need be; an error says why there is none.
+/// Provides an MPI on which suites run in addition to the default, fetching it if necessary; an
+/// error gives the reason why it is not available.
 pub fn provide(name: &str) -> Result<Home> {
     let mpi = catalogue::named(name)?;
     fetch::ensure(mpi)?;
@@ -103,7 +107,7 @@ pub fn has_fortran(home: &Home) -> bool {
     home.program("mpifort").exists()
 }
 
-/// The home of the MPI in use, when one was chosen.
+/// Returns the home of the selected MPI, if one was selected.
 pub fn home_in_use() -> Result<Option<Home>> {
     match chosen() {
         None => Ok(None),
@@ -117,7 +121,7 @@ pub fn home_in_use() -> Result<Option<Home>> {
     }
 }
 
-/// Every name is known before anything is done for one; none means all.
+/// Looks up all names before anything is done for one; no names means all MPIs.
 fn all_named(names: &[String]) -> Result<Vec<&'static Mpi>> {
     match names {
         [] => Ok(CATALOGUE.iter().collect()),
@@ -168,7 +172,7 @@ fn entry(mpi: &Mpi, known: Option<&(Capabilities, Home)>) -> Value {
 
 type Row<'a> = (&'a Mpi, Option<(Capabilities, Home)>);
 
-/// One line for each, and below it an explanation of the words in it.
+/// Formats one line for each MPI, followed by an explanation of the columns.
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![vec!["name".to_owned(), "version".to_owned(), "MPI".to_owned()]];
     lines[0].extend(QUESTIONS.iter().map(|(_, head, _)| (*head).to_owned()));

@@ -1,6 +1,7 @@
-//! Licences, crates and sources of the dependencies are those that `deny.toml` allows.
+//! Checks that `deny.toml` allows the licences, crates and sources of the dependencies.
 //!
-//! Crates and sources are read from the lock file, for all platforms; licences of the crates for this one from cargo.
+//! Crates and sources are read from the lock file, for all platforms; licences of this platform's
+//! crates from cargo.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::{project, run};
 
-/// The file of what is allowed, below the checkout.
+/// File of what is allowed, below the checkout.
 const FILE: &str = "deny.toml";
 
 #[derive(Debug, Deserialize)]
@@ -56,7 +57,7 @@ struct Locked {
     source: Option<String>,
 }
 
-/// Names the dependencies that are not allowed.
+/// Returns the dependencies that are not allowed.
 pub fn wrong(root: &Path) -> Result<Vec<String>> {
     let read = |name: &str| fs::read_to_string(root.join(name)).with_context(|| name.to_owned());
     let deny: Deny = toml::from_str(&read(FILE)?).context(FILE)?;
@@ -76,7 +77,7 @@ fn of_lock(deny: &Deny, lock: &Lock) -> Vec<String> {
         if let Some(ban) = deny.bans.deny.iter().find(|ban| ban.name == *name) {
             wrong.push(format!("{name} {version} is banned by {FILE}: {}", ban.reason));
         }
-        // Without a source it is a package of the workspace.
+        // A package without a source belongs to the workspace.
         let Some(source) = source else { continue };
         let registry = source.strip_prefix("registry+");
         if !registry.is_some_and(|registry| deny.sources.allow_registry.contains(registry)) {
@@ -99,7 +100,8 @@ fn of_licenses(deny: &Deny, metadata: &Value) -> Vec<String> {
     wrong.collect()
 }
 
-/// Returns true if an expression such as `(MIT OR Apache-2.0) AND Zlib` is fulfilled by licences that are allowed.
+/// Returns true if an expression such as `(MIT OR Apache-2.0) AND Zlib` is satisfied by allowed
+/// licences.
 fn allows(allowed: &BTreeSet<String>, expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -1,23 +1,24 @@
-//! Figures of the README: each row is on the page of figures, which a command writes.
+//! Checks that each row of figures in the README is on the page of figures, which a command writes.
 
 use std::fs;
 use std::path::Path;
 
-/// The page, from the root of the checkout.
+/// Path of the page, from the root of the checkout.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// Rows of the README that the page has not, one line each.
+/// Returns the rows of the README that are missing from the page, one line each.
 pub fn wrong(root: &Path) -> Vec<String> {
     let text = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
     let rows = rows_of_its_own(&text("README.md"), &text(PAGE));
     rows.iter().map(|row| format!("README.md: {PAGE} has no such row: {row}")).collect()
 }
 
-/// Rows of tables in the README's part on performance that the page has not, word for word.
+/// Returns the rows of tables in the README's part on performance that are not on the page
+/// verbatim.
 fn rows_of_its_own(readme: &str, page: &str) -> Vec<String> {
     let part = readme.split("\n## ").find(|part| part.starts_with("Performance\n"));
     let rows = part.unwrap_or_default().lines().filter(|line| line.starts_with("| "));
-    // The first is the heading, which may have other words.
+    // The first row is the heading, which may differ.
     rows.skip(1).filter(|row| !page.lines().any(|line| line == *row)).map(str::to_owned).collect()
 }
 

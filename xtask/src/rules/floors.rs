@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 
 use crate::project;
 
-/// The exceptions, from the root of the checkout.
+/// File of the exceptions, from the root of the checkout.
 const EXCEPTIONS: &str = "xtask/floors.toml";
 /// Beginning of the list in the documentation of a crate or module.
 const MARK: &str = "//! floors: ";
@@ -24,8 +24,9 @@ const MANY: usize = 12;
 #[serde(transparent)]
 struct Exceptions(BTreeMap<String, BTreeSet<String>>);
 
-/// Uses of modules above the user in all folders that name their floors, folders of many modules that name none, and
-/// exceptions that are none any more. `files` are those of the checkout, relative to `root`.
+/// Returns uses of modules above the user in all folders that name their floors, folders of many
+/// modules that name none, and outdated exceptions. `files` are those of the checkout, relative to
+/// `root`.
 pub fn wrong<'a>(root: &Path, files: impl Iterator<Item = &'a Path>) -> Result<Vec<String>> {
     let text = fs::read_to_string(root.join(EXCEPTIONS)).context(EXCEPTIONS)?;
     let exceptions: Exceptions = toml::from_str(&text).context(EXCEPTIONS)?;
@@ -48,7 +49,7 @@ pub fn wrong<'a>(root: &Path, files: impl Iterator<Item = &'a Path>) -> Result<V
     Ok(errors)
 }
 
-/// Folders with more than [`MANY`] modules below one root, relative to the checkout.
+/// Returns the folders with more than [`MANY`] modules and a file that names them.
 fn folders_of_many<'a>(root: &Path, files: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
     for file in files.filter(|file| root.join(file).exists()) {
@@ -66,13 +67,13 @@ fn folders_of_many<'a>(root: &Path, files: impl Iterator<Item = &'a Path>) -> Ve
     many.map(|(folder, _)| folder.display().to_string()).collect()
 }
 
-/// The file that names the modules of a folder.
+/// Returns the file that names the modules of a folder.
 fn top(folder: &Path) -> Option<PathBuf> {
     let files = ["lib.rs", "main.rs", "mod.rs"].map(|name| folder.join(name));
     files.into_iter().find(|file| file.exists())
 }
 
-/// The modules of the crate around a folder, outermost first, with the folder's own.
+/// Returns the modules of the crate around a folder, outermost first, with the folder's own.
 fn around(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut folder = folder;
@@ -84,7 +85,7 @@ fn around(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Uses of a module above the user in a folder, `user -> used`, with the files.
+/// Returns uses of a module above the user in a folder, as `user -> used`, with the files.
 fn upward(sources: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let top = top(sources).context("no lib.rs, main.rs or mod.rs")?;
     let around = around(sources);
@@ -121,7 +122,7 @@ fn upward(sources: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     Ok(found)
 }
 
-/// The floors that the documentation names, lowest first. The list may go on in further lines.
+/// Returns the floors named in the documentation, lowest first. The list may span several lines.
 fn order(text: &str) -> Option<Vec<String>> {
     let (_, rest) = text.split_once(MARK)?;
     let lines = rest.lines().enumerate().map_while(|(number, line)| match number {
@@ -132,7 +133,7 @@ fn order(text: &str) -> Option<Vec<String>> {
     Some(list.split('<').map(|name| name.trim().to_owned()).collect())
 }
 
-/// The name of an item that is a module and not of tests.
+/// Returns the name of an item that is a module and not for tests.
 fn module(item: &syn::Item) -> Option<String> {
     match item {
         syn::Item::Mod(module) if !is_of_tests(&module.attrs) => Some(module.ident.to_string()),
@@ -140,7 +141,7 @@ fn module(item: &syn::Item) -> Option<String> {
     }
 }
 
-/// Names that the crate's root has from its modules, with the module.
+/// Returns the names that the crate's root re-exports from its modules, with the module.
 fn reexported(file: &syn::File, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for item in &file.items {
@@ -159,7 +160,7 @@ fn reexported(file: &syn::File, modules: &BTreeSet<String>) -> BTreeMap<String, 
     names
 }
 
-/// Every file of Rust below a folder that is not of tests.
+/// Returns every Rust file below a folder that is not for tests.
 fn sources_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = project::files_below(folder)?;
     files.retain(|file| {
@@ -170,7 +171,7 @@ fn sources_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The modules around the contents of a file, outermost first.
+/// Returns the modules that contain a file, outermost first.
 fn place(file: &Path) -> Vec<String> {
     let parts = file.with_extension("");
     let mut parts: Vec<String> =
@@ -199,7 +200,7 @@ struct Uses {
 }
 
 impl Uses {
-    /// Takes note of a path.
+    /// Records a path.
     fn note(&mut self, path: &[String]) {
         let mut place = match path.first().map(|name| &**name) {
             Some("crate") => Vec::new(),
@@ -218,7 +219,7 @@ impl Uses {
         }
     }
 
-    /// Takes note of the paths in the arguments of macros.
+    /// Records the paths in the arguments of macros.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -281,7 +282,7 @@ impl<'ast> Visit<'ast> for Uses {
     }
 }
 
-/// All paths of a `use`.
+/// Collects all paths of a `use`.
 fn flatten(tree: &syn::UseTree, before: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
     match tree {
         syn::UseTree::Path(path) => {

@@ -1,14 +1,14 @@
-//! `tests/README.md`: an index from promise to suite, made of the first sentence of each suite.
+//! `tests/README.md`: an index from promise to suite, built from the first sentence of each suite.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// The index, below the checkout.
+/// Path of the index, below the checkout.
 pub const PAGE: &str = "tests/README.md";
 
-/// Folders of suites with their headings, in the order of the page; the others follow by name.
+/// Folders of suites with their headings, in the order of the page; other folders follow by name.
 const HEADINGS: &[(&str, &str)] = &[
     ("tests/tests", "End to end, under a real launcher"),
     ("tests/hosts/tests", "Over several hosts and under Slurm"),
@@ -25,7 +25,8 @@ property tests are beside the code. The barrier under a model checker is `tests/
 [CONTRIBUTING](../CONTRIBUTING.md) tells how to run suites.
 ";
 
-/// Returns true for the file of a test program: in a folder `tests`, or the `main.rs` of a folder below one.
+/// Returns true for the file of a test program: in a folder `tests`, or the `main.rs` of a folder
+/// below one.
 pub fn is_suite(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     let is_below_tests = match parts[..] {
@@ -47,7 +48,7 @@ pub fn promise(source: &str) -> String {
 /// A suite: its short name, its path and its promise.
 type Row<'a> = (&'a str, &'a str, &'a str);
 
-/// Makes the page of the suites' names and promises.
+/// Returns the page of the suites' names and promises.
 pub fn page(promises: &BTreeMap<String, String>) -> String {
     let mut folders: BTreeMap<(usize, &str), Vec<Row<'_>>> = BTreeMap::new();
     for (name, promise) in promises {
@@ -75,7 +76,7 @@ fn parts(name: &str) -> (&str, &str) {
     file.rsplit_once('/').unwrap_or(("", file))
 }
 
-/// Says where the page differs from the suites.
+/// Returns the differences between the page and the suites.
 pub fn wrong(root: &Path, promises: &BTreeMap<String, String>) -> Vec<String> {
     let without = promises.iter().filter(|(_, promise)| promise.is_empty());
     let mut errors: Vec<String> =

@@ -1,11 +1,11 @@
-//! Links in the README, the guide and the other pages: their files and their headings exist.
+//! Checks links in the README, the guide and the other pages: their files and their headings exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::summary;
 
-/// Every local link of a page that leads nowhere, one line each.
+/// Returns every broken local link of a page, one line each.
 pub fn broken(root: &Path) -> Vec<String> {
     let mut errors = Vec::new();
     for page in pages(root) {
@@ -60,7 +60,7 @@ fn problem(page: &Path, link: &str) -> Option<&'static str> {
     (!found).then_some("has no such heading")
 }
 
-/// The page without its code.
+/// Returns the page without its code.
 fn prose(markdown: &str) -> String {
     let (mut in_block, mut in_quotes) = (false, false);
     let mut text = String::new();
@@ -68,7 +68,7 @@ fn prose(markdown: &str) -> String {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
         } else if !in_block {
-            // Backquotes may end on another line of the paragraph; links do not begin between them.
+            // A code span may end on another line of the paragraph; links do not begin inside one.
             in_quotes &= !line.trim().is_empty();
             for (index, part) in line.split('`').enumerate() {
                 if index > 0 {
@@ -89,7 +89,7 @@ fn local_links(prose: &str) -> Vec<String> {
     links.filter(|link| !link.contains("://")).map(str::to_owned).collect()
 }
 
-/// The anchor that viewers make of a heading.
+/// Returns the anchor that viewers derive from a heading.
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")

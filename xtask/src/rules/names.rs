@@ -1,4 +1,4 @@
-//! Names of tests: short, and those in the checklists exist in the sources.
+//! Checks names of tests: they are short, and those in the checklists exist in the sources.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ pub const CHECKLISTS: &[&str] = &["docs/elastic-checklist.md"];
 /// Stands for the omitted part of a name.
 const CUT: char = '…';
 
-/// Adds the names that a source may define tests by: functions, and the words of tables of tests.
+/// Adds the names by which a source may define tests: functions, and the words of tables of tests.
 pub fn collect(source: &str, names: &mut BTreeSet<String>) {
     let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let functions = source.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
@@ -19,10 +19,11 @@ pub fn collect(source: &str, names: &mut BTreeSet<String>) {
     );
 }
 
-/// Most words of a test's name.
+/// Maximum number of words of a test's name.
 const MOST_WORDS: usize = 10;
 
-/// Returns the tests of a source whose names are too long: functions with the attribute, and rows of tables of tests.
+/// Returns the tests of a source with too long names: functions with the attribute, and rows of
+/// tables of tests.
 pub fn too_long(source: &str) -> Vec<String> {
     let functions = source.split("#[test]").skip(1).filter_map(|rest| {
         let (_, rest) = rest.split_once("fn ")?;
@@ -34,7 +35,7 @@ pub fn too_long(source: &str) -> Vec<String> {
     long.map(str::to_owned).collect()
 }
 
-/// Names the tests in a page that no source defines, one line each.
+/// Returns the tests in a page that no source defines, one line each.
 pub fn unknown(page: &str, text: &str, names: &BTreeSet<String>) -> Vec<String> {
     let mut errors = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -54,7 +55,7 @@ pub fn unknown(page: &str, text: &str, names: &BTreeSet<String>) -> Vec<String> 
     errors
 }
 
-/// Returns true for at least four words in small letters, or fewer where others are left out.
+/// Returns true for at least four lower-case words, or fewer where others are omitted.
 fn is_test(word: &str) -> bool {
     let part = word.trim_matches(CUT);
     let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn names_of_more_than_ten_words_are_found() {
-        // Made here, so that this file does not find itself.
+        // Built here, so that this file does not match itself.
         let [ten, eleven, twelve] = [10, 11, 12].map(|words| vec!["w"; words].join("_"));
         let test = concat!("#[te", "st]");
         let right = format!("{test}\nfn {ten}() {{}}\n    (\"{ten}\", f),\nfn {eleven}() {{}}");

@@ -1,5 +1,5 @@
-//! `docs/SUMMARY.md`, the table of contents of the site: it has each page of the guide once, and each page that a page in
-//! it links to.
+//! Checks `docs/SUMMARY.md`, the table of contents of the site: it has each page of the guide once,
+//! and each page to which one of its pages links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::links;
 
-/// The table of contents, below the checkout.
+/// Path of the table of contents, below the checkout.
 pub const PAGE: &str = "docs/SUMMARY.md";
 
-/// Returns the pages that the table of contents has, in its order, as paths below the checkout.
+/// Returns the pages in the table of contents, in order, as paths below the checkout.
 pub fn listed(root: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     targets(Path::new(PAGE), &text)
@@ -26,7 +26,7 @@ pub fn targets(page: &Path, text: &str) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// Takes `..` out of a path.
+/// Resolves `..` in a path.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -39,7 +39,8 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Names the pages that the table of contents lacks or has twice, and links to folders, which are dead on the site.
+/// Returns the pages that the table of contents lacks or has twice, and links to folders, which are
+/// broken on the site.
 pub fn wrong(root: &Path) -> Vec<String> {
     let mut errors = Vec::new();
     let mut wanted = pages_below(root, Path::new("docs"));

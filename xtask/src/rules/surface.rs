@@ -1,17 +1,17 @@
-//! The public names of the crate `quo`, module by module, are those that `xtask/surface.txt` lists: what programs can use
-//! grows on purpose only.
+//! Checks that the public names of the crate `quo`, module by module, are those that
+//! `xtask/surface.txt` lists: the public interface grows only on purpose.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The list, below the checkout: one name a line, with its module.
+/// Path of the list, below the checkout: one name a line, with its module.
 const LIST: &str = "xtask/surface.txt";
 
-/// The crate, below the checkout.
+/// Path of the crate, below the checkout.
 const CRATE: &str = "quo/src";
 
-/// Names what is public and not listed, and what is listed and not public.
+/// Returns names that are public and not listed, and names that are listed and not public.
 pub fn wrong(root: &Path) -> Vec<String> {
     let listed = fs::read_to_string(root.join(LIST)).unwrap_or_default();
     let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
@@ -25,7 +25,7 @@ pub fn wrong(root: &Path) -> Vec<String> {
     unknown.chain(gone).collect()
 }
 
-/// The names that a crate shows, in the files of its public modules.
+/// Returns the public names of a crate, from the files of its public modules.
 fn public(sources: &Path) -> BTreeSet<String> {
     let read = |name: &str| fs::read_to_string(sources.join(name)).unwrap_or_default();
     let mut all = BTreeSet::new();
@@ -37,7 +37,7 @@ fn public(sources: &Path) -> BTreeSet<String> {
     all
 }
 
-/// The public names of a file's own level, without those that the documentation hides.
+/// Returns the public names at a file's top level, without those that the documentation hides.
 fn names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_hidden = false;
@@ -46,7 +46,7 @@ fn names(text: &str) -> Vec<String> {
         if line.starts_with("#[doc(hidden)]") {
             is_hidden = true;
         }
-        // What stands before an item belongs to it.
+        // Lines before an item belong to it.
         if line.starts_with("//") || line.starts_with("#[") {
             continue;
         }
@@ -65,7 +65,7 @@ fn names(text: &str) -> Vec<String> {
     names
 }
 
-/// The names of a public item, without the word `pub`.
+/// Returns the names of a public item, without the word `pub`.
 fn of_item(item: &str) -> Vec<String> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let first = |text: &str| text.chars().take_while(|&letter| is_part(letter)).collect::<String>();

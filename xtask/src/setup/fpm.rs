@@ -1,5 +1,5 @@
-//! The Fortran package manager, with which a suite builds programs. Debian has none; it comes as a Python
-//! package, into the build folder.
+//! The Fortran package manager, with which a suite builds programs. Debian has none; it is a Python
+//! package, installed into the build folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::{project, run};
 const PACKAGE: &str = "fpm==0.12.0";
 const LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// Makes it be there. Says nothing when it is.
+/// Installs fpm if it is missing. Prints nothing if it is there.
 pub fn fetch() -> Result<()> {
     let folder = project::base()?.join("fpm");
     if project::find_program("fpm").is_some() || program(&folder).is_some() {
@@ -30,19 +30,19 @@ pub fn fetch() -> Result<()> {
     venv.finish()
 }
 
-/// The program itself; the script in front of it has the folder's first name in it.
+/// Returns the program itself; the script that starts it contains the folder's original name.
 fn program(folder: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(folder.join("lib")).ok()?.flatten();
     let mut programs = versions.map(|version| version.path().join("site-packages/fpm/fpm"));
     programs.find(|program| program.is_file())
 }
 
-/// Runs a command whose output is only shown when it fails.
+/// Runs a command whose output is only shown if it fails.
 pub(super) fn quiet(command: &mut Command, log: &Path) -> Result<()> {
     quiet_within(command, log, LIMIT)
 }
 
-/// Runs a command that may take until `limit` and whose output is only shown when it fails.
+/// Runs a command with a time limit, whose output is only shown if it fails.
 pub(super) fn quiet_within(command: &mut Command, log: &Path, limit: Duration) -> Result<()> {
     let finished = run::logged(command, log, limit)?;
     if !finished.ending.is_success() {

@@ -1,5 +1,5 @@
-//! Independent schedulers and a public log, which a suite of the full test holds ours against. They come as Python
-//! packages, into the build folder.
+//! Independent schedulers and a public log, with which a suite of the full test compares the
+//! project's schedulers. They are Python packages, installed into the build folder.
 
 use anyhow::Result;
 
@@ -8,11 +8,11 @@ use crate::project;
 
 /// The simulator, with numpy, matplotlib and others that it imports.
 const SIMULATOR: &str = "accasim==1.1.3";
-/// The package whose sources hold the log.
+/// Package whose sources contain the log.
 const LOG_PACKAGE: &str = "evalys==4.0.7";
 const LOG: &str = "examples/UniLu-Gaia-2014-2.swf";
 
-/// Makes them be there. Says nothing when they are.
+/// Installs the judges if they are missing. Prints nothing if they are there.
 pub fn fetch() -> Result<()> {
     let folder = project::base()?.join("judges");
     if folder.is_dir() {

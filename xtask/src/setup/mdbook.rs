@@ -1,4 +1,5 @@
-//! The program that makes a site of the project's pages. It comes as source from crates.io, into the build folder.
+//! The program that builds a site from the project's pages. It is built from crates.io's source, in
+//! the build folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +11,10 @@ use super::fpm::quiet_within;
 use crate::project;
 
 const VERSION: &str = "0.5.4";
-/// A build on one slow core.
+/// Limit of a build on one slow core.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Returns the program, built now if it was not. Says nothing when it is there.
+/// Returns the program, building it if necessary. Prints nothing if it is there.
 pub fn fetch() -> Result<PathBuf> {
     let folder = project::base()?.join(format!("mdbook-{VERSION}"));
     let program = folder.join("bin/mdbook");

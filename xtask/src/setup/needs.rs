@@ -1,6 +1,6 @@
 //! Needs of the project, and the name of each for each package manager.
 
-/// One thing that a build or a run needs and that Cargo cannot bring.
+/// Something that a build or a run needs and that Cargo cannot provide.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     MpiCompiler,
@@ -42,7 +42,7 @@ pub enum Need {
     Bootstrap,
 }
 
-/// Without these nothing builds or runs.
+/// Needs without which nothing builds or runs.
 pub const BASE: &[Need] = &[
     Need::MpiCompiler,
     Need::MpiLauncher,
@@ -55,12 +55,12 @@ pub const BASE: &[Need] = &[
     Need::Fortran,
 ];
 
-/// For `cargo xtask install` alone.
+/// Needs of `cargo xtask install` only.
 pub const INSTALL: &[Need] =
     &[Need::MpiCompiler, Need::PkgConfig, Need::Hwloc, Need::Udev, Need::Fortran];
 
-/// For machines that tests make for themselves, and tools and libraries that tests try beside the usual
-/// ones. Suites without theirs are skipped and say so.
+/// Needs of test beds, and tools and libraries that tests try in addition to the usual ones. Suites
+/// whose needs are missing are skipped with a message.
 pub const TEST_BEDS: &[Need] = &[
     Need::Clang,
     Need::LlvmOpenMp,
@@ -84,22 +84,22 @@ pub const TEST_BEDS: &[Need] = &[
     Need::ProgramEmulator,
 ];
 
-/// For tests of what is shown: pages and manuals. Apart from the others, since a distribution may have its browser
-/// elsewhere.
+/// Needs of tests that render pages and manuals. A separate list, since a distribution may package
+/// its browser differently.
 pub const VIEWERS: &[Need] = &[Need::Browser, Need::Manual];
 
-/// Programs of others, which the full test runs under the memory profiler.
+/// Third-party programs that the full test runs under the memory profiler.
 pub const PROGRAMS: &[Need] =
     &[Need::Lammps, Need::Hpcc, Need::QuantumEspresso, Need::Pseudopotentials, Need::Go];
 
-/// For MPIs that come as Python packages.
+/// Needs of MPIs that are Python packages.
 pub const PYTHON: &[Need] = &[Need::Python];
 
-/// For `cargo xtask fresh` alone.
+/// Needs of `cargo xtask fresh` only.
 pub const FRESH: &[Need] = &[Need::Bootstrap, Need::NetworkTools];
 
 impl Need {
-    /// Name of the thing that was looked for.
+    /// Returns the name of what is looked for.
     pub fn name(self) -> &'static str {
         match self {
             Need::MpiCompiler => "mpicc",
@@ -142,7 +142,7 @@ impl Need {
         }
     }
 
-    /// Why it is needed.
+    /// Returns the reason for the need.
     pub fn reason(self) -> &'static str {
         match self {
             Need::MpiCompiler => "compiles everything that meets MPI",
@@ -184,7 +184,7 @@ impl Need {
         }
     }
 
-    /// The packages that bring it with apt, dnf and Spack.
+    /// Returns the packages that provide it with apt, dnf and Spack.
     pub fn packages(self) -> Packages {
         let (apt, dnf, spack) = match self {
             Need::MpiCompiler => ("libopenmpi-dev", "openmpi-devel", "openmpi"),
@@ -194,13 +194,13 @@ impl Need {
             Need::Hwloc => ("libhwloc-dev", "hwloc-devel", "hwloc"),
             Need::Udev => ("libudev-dev", "systemd-devel", "hwloc~libudev"),
             Need::LibClang => ("libclang-dev", "clang-devel", "llvm+clang"),
-            // gcc brings its OpenMP along; only clang has it in a package of its own.
+            // gcc includes its OpenMP; only clang has a separate package.
             Need::OpenMp | Need::LlvmOpenMp => ("libomp-dev", "libomp-devel", "llvm-openmp"),
             Need::Fortran => ("gfortran", "gcc-gfortran", "gcc"),
             Need::Clang => ("clang", "clang", "llvm+clang"),
             Need::CMake => ("cmake", "cmake", "cmake"),
             Need::Make => ("make", "make", "gmake"),
-            // What Lmod would do as well.
+            // Lmod would do as well.
             Need::Modules => ("environment-modules", "environment-modules", "environment-modules"),
             Need::NetworkTools => ("iproute2", "iproute", "iproute2"),
             // Controller, node daemon and commands.
@@ -209,7 +209,7 @@ impl Need {
             Need::Tbb => ("libtbb-dev", "tbb-devel", "intel-oneapi-tbb"),
             Need::OpenBlas => ("libopenblas-dev", "openblas-devel", "openblas"),
             Need::Kokkos => ("libtrilinos-kokkos-dev", "kokkos-devel", "kokkos"),
-            // Only Debian keeps the module in a package of its own.
+            // Only Debian has the module in a separate package.
             Need::Python => ("python3-venv", "python3-pip", "python"),
             Need::Mpich => ("libmpich-dev", "mpich-devel", "mpich"),
             Need::MpichLauncher => ("mpich", "mpich", "mpich"),
@@ -226,7 +226,7 @@ impl Need {
             Need::QuantumEspresso => {
                 ("quantum-espresso", "quantum-espresso-openmpi", "quantum-espresso")
             }
-            // Elsewhere they come with the sources of the program.
+            // Elsewhere they are in the program's sources.
             Need::Pseudopotentials => {
                 ("quantum-espresso-data", "quantum-espresso", "quantum-espresso")
             }
@@ -237,7 +237,7 @@ impl Need {
     }
 }
 
-/// The names of one package in three worlds.
+/// Names of one package in three package managers.
 #[derive(Copy, Clone, Debug)]
 pub struct Packages {
     pub apt: &'static str,

@@ -1,35 +1,36 @@
-//! Decides how missing things are installed. Pure: facts in, plan out.
+//! Decides how missing things are installed. Pure functions: facts in, plan out.
 
 use super::needs::{Need, Packages};
 
-/// Means of this user to install packages.
+/// Privileges of this user to install packages.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// The user is root.
     Root,
-    /// `sudo` works without a question.
+    /// `sudo` works without a password.
     SudoSilent,
     /// `sudo` may ask for a password, and there is a terminal to ask on.
     SudoAsking,
-    /// Neither.
+    /// The user has no such privilege.
     None,
 }
 
-/// The facts about the machine that the plan depends on.
+/// Facts about the machine that the plan depends on.
 #[derive(Copy, Clone, Debug)]
 pub struct Machine {
     pub has_apt: bool,
     pub privilege: Privilege,
-    /// The lists of packages are there and not old.
+    /// Package lists exist and are recent.
     pub lists_are_fresh: bool,
 }
 
-/// Plan for the missing things.
+/// How to get the missing things.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Install these with apt, behind this command prefix, after a fresh list if told so.
+    /// Install these with apt, after this command prefix, and after an update of the lists if so
+    /// marked.
     Install { packages: Vec<&'static str>, prefix: &'static [&'static str], update_first: bool },
-    /// We cannot install: tells the user how to.
+    /// Tell the user how to install, as this program cannot.
     TellUser { cause: &'static str },
 }
 
@@ -43,7 +44,8 @@ pub fn plan(missing: &[Need], machine: Machine) -> Plan {
     }
 }
 
-/// Behind which words apt is called and whether its lists are renewed first, or why it cannot be.
+/// Returns the prefix of apt's command and whether its lists are updated first, or why apt cannot
+/// be used.
 pub fn means(machine: Machine) -> Result<(&'static [&'static str], bool), &'static str> {
     if !machine.has_apt {
         return Err("there is no apt-get on this machine");
@@ -57,7 +59,7 @@ pub fn means(machine: Machine) -> Result<(&'static [&'static str], bool), &'stat
     Ok((prefix, !machine.lists_are_fresh))
 }
 
-/// The packages of several needs in one world, each once, in order.
+/// Returns the packages of several needs for one package manager, each once, in order.
 pub fn names(missing: &[Need], world: fn(Packages) -> &'static str) -> Vec<&'static str> {
     let mut names = Vec::new();
     for need in missing {
@@ -69,7 +71,7 @@ pub fn names(missing: &[Need], world: fn(Packages) -> &'static str) -> Vec<&'sta
     names
 }
 
-/// Returns the advice for a user who has to install by hand.
+/// Returns the advice for manual installation.
 pub fn advice(missing: &[Need]) -> String {
     let apt = names(missing, |packages| packages.apt).join(" ");
     let dnf = names(missing, |packages| packages.dnf).join(" ");

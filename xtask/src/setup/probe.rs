@@ -1,4 +1,4 @@
-//! Looks at the machine. Each probe asks the way the build will ask.
+//! Probes the machine. Each probe looks where the build will look.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +16,7 @@ use crate::project::{find_program, find_system_program};
 /// Lists older than this name packages that the mirrors no longer have.
 const LISTS_GROW_OLD: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Needs that this machine does not meet.
+/// Returns the needs that this machine does not meet.
 pub fn missing(needs: &[Need]) -> Vec<Need> {
     needs.iter().copied().filter(|need| !is_met(*need)).collect()
 }
@@ -46,14 +46,14 @@ fn is_met(need: Need) -> bool {
         Need::LlvmOpenMp | Need::Jemalloc => {
             links("int main(void) { return 0; }", &format!("-l:{}", need.name()))
         }
-        // Packages bring it for the distribution's own Python, which need not be the first.
+        // Packages provide it for the distribution's own Python, which need not be the first.
         Need::PythonMpi => ["python3", "/usr/bin/python3"]
             .iter()
             .any(|python| succeeds(Command::new(python).args(["-c", "import mpi4py"]))),
         Need::Hwloc => succeeds(Command::new("pkg-config").args(["--exists", "hwloc >= 2.0"])),
         Need::Tbb => succeeds(Command::new("pkg-config").args(["--exists", "tbb"])),
         Need::OpenBlas => succeeds(Command::new("pkg-config").args(["--exists", "openblas"])),
-        // The program's package only recommends theirs: both are installed where the program is missing.
+        // The program's package only recommends them: both are installed if the program is missing.
         Need::Pseudopotentials => find_program(Need::QuantumEspresso.name()).is_some(),
         Need::Kokkos => Path::new("/usr/include/trilinos/Kokkos_Core.hpp").exists(),
         Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Quotas | Need::Bootstrap => {
@@ -68,7 +68,7 @@ fn is_met(need: Need) -> bool {
     }
 }
 
-/// The facts for the plan. Slower than the probes, so asked only when something is missing.
+/// Returns the facts for the plan. Slower than the probes, so called only if something is missing.
 pub fn machine() -> Machine {
     let privilege = if rustix::process::geteuid().is_root() {
         Privilege::Root
@@ -95,15 +95,15 @@ fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The bindings ask pkg-config for static flags even for a dynamic link; Debian's hwloc then names
-/// udev, other builds of hwloc do not.
+/// Returns true if hwloc must be linked with udev. The bindings ask pkg-config for static flags
+/// even for a dynamic link; Debian's hwloc then names udev, other builds of hwloc do not.
 fn hwloc_links_udev() -> bool {
     let flags = Command::new("pkg-config").args(["--static", "--libs", "hwloc"]).output();
     match flags {
         Ok(output) if output.status.success() => {
             String::from_utf8_lossy(&output.stdout).split_whitespace().any(|flag| flag == "-ludev")
         }
-        // hwloc is not there yet; the one apt brings needs it.
+        // hwloc is not installed yet; apt's needs udev.
         _ => true,
     }
 }
@@ -123,7 +123,7 @@ fn links(program: &str, flag: &str) -> bool {
 }
 
 /// Searches where the bindings generator searches: its own variable, the newest llvm-config, and
-/// the library folders. The compiler's own headers must lie beside it.
+/// the library folders. The compiler's own headers must be next to the library.
 fn finds_libclang() -> bool {
     if let Some(path) = std::env::var_os("LIBCLANG_PATH") {
         let path = PathBuf::from(path);

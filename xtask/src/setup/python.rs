@@ -1,5 +1,6 @@
-//! Packages of Python: what builds and checks the Python package, what its tests need, and what the full test runs under
-//! the memory profiler or reads its exports with. They come into the build folder.
+//! Python packages: tools that build and check the Python package, needs of its tests, and what the
+//! full test runs under the memory profiler or uses to read its exports. They are installed into
+//! the build folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,11 +10,11 @@ use anyhow::{Context, Result};
 use super::venv::Venv;
 use crate::project;
 
-/// The wheel holds a module for each family of MPIs; the source package has tests of its own.
+/// The wheel has a module for each family of MPIs; the source package has its own tests.
 const MPI4PY: &str = "mpi4py==4.1.2";
 
-/// Packages from the registry; of Perfetto only messages of its trace format. Its trace processor is a download and
-/// left alone.
+/// Packages from the registry; of Perfetto only the messages of its trace format. Its trace
+/// processor is a separate download and not used.
 const PACKAGES: &[&str] = &[
     MPI4PY,
     "build==1.6.1",
@@ -24,11 +25,11 @@ const PACKAGES: &[&str] = &[
     "threadpoolctl==3.8.0",
 ];
 
-/// File in the folder with what was fetched.
+/// File in the folder with the list of fetched packages.
 const LIST: &str = "packages.txt";
 
-/// Returns the interpreter that has the packages, which are fetched now if they were not. Says nothing when they are
-/// there.
+/// Returns the interpreter that has the packages, fetching them if necessary. Prints nothing if
+/// they are there.
 pub fn fetch() -> Result<PathBuf> {
     let folder = project::base()?.join("python");
     let wanted = PACKAGES.join("\n");

@@ -1,4 +1,4 @@
-//! Folders of Python packages, made under another name until they are complete.
+//! Folders of Python packages, created under another name until they are complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use anyhow::{Context, Result};
 
 use super::fpm::quiet;
 
-/// A virtual environment that is being made.
+/// A virtual environment under construction.
 pub(super) struct Venv {
     folder: PathBuf,
-    /// The environment under the name that it has until it is complete.
+    /// Path of the environment until it is complete.
     pub(super) unfinished: PathBuf,
     log: PathBuf,
 }
 
 impl Venv {
-    /// Begins the environment that is to be `folder`.
+    /// Begins the environment that becomes `folder`.
     pub(super) fn begin(folder: &Path) -> Result<Self> {
         let unfinished = folder.with_extension("unfinished");
         let _absent = fs::remove_dir_all(&unfinished);
@@ -26,14 +26,15 @@ impl Venv {
         Ok(Self { folder: folder.to_path_buf(), unfinished, log })
     }
 
-    /// Runs pip with these words.
+    /// Runs pip with these arguments.
     pub(super) fn pip(&self, words: &[&str]) -> Result<()> {
         let mut pip = Command::new(self.unfinished.join("bin/python"));
         pip.args(["-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]);
         quiet(pip.args(words).current_dir(&self.unfinished), &self.log)
     }
 
-    /// Takes `part` out of the sources of a package, without its first `strip` folders. `package` is `NAME==VERSION`.
+    /// Extracts `part` from the sources of a package, without its first `strip` folders. `package`
+    /// is `NAME==VERSION`.
     pub(super) fn unpack(&self, package: &str, part: &str, strip: u8) -> Result<()> {
         let (name, _) = package.split_once("==").unwrap_or((package, ""));
         self.pip(&["download", "--no-deps", "--no-binary", name, package])?;
@@ -47,7 +48,7 @@ impl Venv {
         fs::remove_file(&archive).with_context(|| format!("removing {}", archive.display()))
     }
 
-    /// Gives the complete environment its name, in place of an older one.
+    /// Renames the complete environment, replacing an older one.
     pub(super) fn finish(self) -> Result<()> {
         let folder = self.folder;
         let _absent = fs::remove_dir_all(&folder);

@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 
 use crate::{project, run};
 
-/// Lists the files that differ from `since`, uncommitted ones included. Without `since`: from where the branch left
-/// the remote's default branch, or, where nothing did, the files of the newest commit.
+/// Returns the files that differ from `since`, including uncommitted ones. Without `since`: from
+/// the point where the branch left the remote's default branch, or, if it has not left it, the
+/// files of the newest commit.
 pub fn files(since: Option<&str>) -> Result<Vec<String>> {
     let base = match since {
         Some(revision) => revision.to_owned(),
@@ -15,7 +16,7 @@ pub fn files(since: Option<&str>) -> Result<Vec<String>> {
     };
     let changed = git(&["diff", "--name-only", &base])
         .with_context(|| format!("--since {base}: comparing with this revision"));
-    // A folder that git does not know, such as an unpacked archive, has no changes.
+    // A folder outside git, such as an unpacked archive, has no changes.
     let changed = if since.is_some() { changed? } else { changed.unwrap_or_default() };
     let new = git(&["ls-files", "--others", "--exclude-standard"]).unwrap_or_default();
     Ok(changed.lines().chain(new.lines()).map(str::to_owned).collect())

@@ -31,7 +31,7 @@ struct Rule {
     set: BTreeMap<String, String>,
 }
 
-/// The additions of all rules that a change meets.
+/// Additions of all rules that match a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
     pub steps: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Additions {
 }
 
 impl Additions {
-    /// Returns true if the step is one of them.
+    /// Returns true if the step is among the additions.
     pub fn has(&self, step: &str) -> bool {
         self.steps.iter().any(|added| added == step)
     }
@@ -50,7 +50,7 @@ fn begins(names: &[String], step: &str) -> bool {
 }
 
 impl Gate {
-    /// Reads the file of the checkout.
+    /// Reads the checkout's file.
     pub fn of_checkout() -> Result<Gate> {
         let path = project::root().join("tests/gate.toml");
         let text = std::fs::read_to_string(&path)
@@ -58,12 +58,12 @@ impl Gate {
         toml::from_str(&text).with_context(|| format!("reading {}", path.display()))
     }
 
-    /// Returns true if the gate runs the step whatever has changed.
+    /// Returns true if the gate runs the step for every change.
     pub fn has(&self, step: &str) -> bool {
         !begins(&self.full_only, step)
     }
 
-    /// Names the packages that the gate does not build for themselves.
+    /// Returns the packages that the gate does not build on their own.
     pub fn not_built(&self) -> impl Iterator<Item = &str> {
         self.not_built.iter().map(String::as_str)
     }
@@ -73,12 +73,12 @@ impl Gate {
         begins(&self.second_try, step)
     }
 
-    /// Returns true if a suite is about all MPIs or none, so that further MPIs leave it out.
+    /// Returns true if a suite concerns all MPIs or none, so that further MPIs leave it out.
     pub fn is_of_any_mpi(&self, suite: &str) -> bool {
         self.any_mpi.iter().any(|name| suite.ends_with(&format!(" {name}")))
     }
 
-    /// Sorts steps: those named in `first`, in that order, then the others as they came.
+    /// Sorts steps: those named in `first`, in that order, then the others in their original order.
     pub fn sort<T>(&self, steps: &mut [T], name: impl Fn(&T) -> &str) {
         let place = |step: &T| self.first.iter().position(|first| name(step).starts_with(first));
         steps.sort_by_key(|step| place(step).unwrap_or(self.first.len()));
@@ -96,7 +96,7 @@ impl Gate {
         additions
     }
 
-    /// Collects the names in the file that no step has: they would never mean anything.
+    /// Returns the names in the file that match no step, and would have no effect.
     #[cfg(test)]
     pub fn unknown(&self, steps: &[String]) -> Vec<String> {
         let lists = [&self.full_only, &self.first, &self.second_try, &self.any_mpi];

@@ -1,5 +1,5 @@
-//! Steps side by side, each in a process of its own: most suites wait more than they compute, or have
-//! one thread, and a step that hangs is ended with all that it started without touching the others.
+//! Steps in parallel, each in its own process: most suites wait more than they compute, or have one
+//! thread, and a step that hangs is ended with everything it started without affecting the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::process::{Command, Stdio};
@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 
 use super::verdict::Verdict;
 
-/// Mark of the last line of a step's process, for us.
+/// Mark of the last line of a step's process, for the parent command.
 const MARK: &str = "\u{1}verdict";
 
 /// Steps that must follow one another.
 pub struct Chain {
     steps: VecDeque<String>,
-    /// The first builds the programs that the others run: they are skipped when it fails.
+    /// The first step builds the programs that the others run: they are skipped if it fails.
     first_builds: bool,
 }
 
@@ -29,15 +29,15 @@ impl Chain {
     }
 }
 
-/// Number of steps that run at a time unless an option says: steps with ranks or compilers use more
+/// Returns the default number of steps that run at once: steps with ranks or compilers use more
 /// than one core already.
 pub fn width() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 { 1 } else { (cores / 2).clamp(2, 4) }
 }
 
-/// Runs all steps, `width` at a time; the earlier a chain, the earlier its turn. Each step's process has these
-/// variables too; its output is printed in one piece when it ends.
+/// Runs all steps, `width` at once; earlier chains are started first. Each step's process also gets
+/// these variables; its output is printed in one piece when it ends.
 pub fn run(
     chains: Vec<Chain>,
     width: usize,
@@ -65,7 +65,7 @@ struct Hall {
 }
 
 struct State {
-    /// A chain is away while one of its steps runs.
+    /// Chains; `None` while one of the chain's steps runs.
     chains: Vec<Option<Chain>>,
     out: usize,
 }
@@ -120,9 +120,9 @@ fn lane(hall: &Hall, variables: &BTreeMap<String, String>) -> Result<Vec<Verdict
     trouble.map_or(Ok(verdicts), Err)
 }
 
-/// One step in a process of its own, which finds it by its name.
+/// Runs one step in its own process, which finds it by its name.
 fn step_apart(name: &str, variables: &BTreeMap<String, String>) -> Result<Verdict> {
-    // By this name also when the build has put another program in the place of the running one.
+    // Under this name even if the build has replaced the running program.
     let output = Command::new("/proc/self/exe")
         .envs(variables)
         .args(["test", "--step", name])
@@ -150,7 +150,7 @@ fn read(text: &str) -> (&str, Option<Verdict>) {
     (said, serde_json::from_str(last.trim()).ok())
 }
 
-/// A step's process does not outlive the one that started it.
+/// Ends a step's process with the process that started it.
 pub fn end_with_parent() {
     let signal = rustix::process::Signal::TERM;
     let _old_kernel = rustix::process::set_parent_process_death_signal(Some(signal));

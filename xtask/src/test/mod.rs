@@ -1,4 +1,5 @@
-//! `cargo xtask test`: set-up, checks, test programs, one closing line. Two tiers: the gate, and with `--full` all.
+//! `cargo xtask test`: set-up, checks, test programs, one closing line. Two tiers: the gate, and
+//! everything with `--full`.
 
 mod changes;
 mod gate;
@@ -27,9 +28,9 @@ use report::Report;
 use suites::Suite;
 pub use verdict::Verdict;
 
-/// Tells the steps, and the test programs that they start, to shorten nothing.
+/// Variable that tells the steps, and the test programs they start, to shorten nothing.
 const LONG: &str = "QUO_TESTS_LONG";
-/// Seeds of property tests, and of other random draws in tests.
+/// Variables with the seeds of property tests, and of other random draws in tests.
 const SEEDS: [&str; 2] = ["PROPTEST_RNG_SEED", "QUO_TESTS_SEED"];
 const SEED_OF_GATE: u64 = 1;
 
@@ -38,7 +39,7 @@ pub struct Options {
     /// Run everything at full length, with random seeds: model checking, fuzzing, sanitizers, hosts, Slurm, all MPIs.
     #[arg(long)]
     full: bool,
-    /// Run only the steps whose name contains TEXT, those of the full suite too.
+    /// Run only the steps with TEXT in their names, including steps of the full suite.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// Run only the step of exactly this name; may be given several times.
@@ -47,7 +48,7 @@ pub struct Options {
     /// Write the results of all steps to this file, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Name the steps and stop.
+    /// List the steps and stop.
     #[arg(long)]
     list: bool,
     /// Draw random tests from N: the number that a failed full run has printed.
@@ -57,19 +58,19 @@ pub struct Options {
     /// (tests/gate.toml).
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
-    /// Number of steps that run at a time; by default half as many as there are cores, two to four.
+    /// Number of steps that run at once; by default half the number of cores, two to four.
     #[arg(long, value_name = "N")]
     at_once: Option<usize>,
     /// Write tests/README.md, the index of suites, and stop.
     #[arg(long)]
     index: bool,
-    /// One step, for the command that runs several at a time.
+    /// Run one step, for the command that runs several at once.
     #[arg(long, value_name = "NAME", hide = true)]
     step: Option<String>,
 }
 
 impl Options {
-    /// Returns true if the step is asked for, where `gate` tells the short form.
+    /// Returns true if the step is selected, where `gate` selects the short form.
     fn wants(&self, step: &str, report: &Report, additions: &Additions) -> bool {
         match &self.filter {
             _ if !self.only.is_empty() => self.only.iter().any(|only| only == step),
@@ -79,7 +80,7 @@ impl Options {
     }
 }
 
-/// One check that is not a test program of ours.
+/// One check that is not a test program of the project.
 struct Check {
     name: &'static str,
     work: Work,
@@ -104,7 +105,7 @@ const CHECKS: &[Check] = &[
     Check { name: "headers", work: Work::Headers },
 ];
 
-/// Steps that share nothing with the suites and run beside them.
+/// Steps that share nothing with the suites and run in parallel with them.
 const APART: &[Check] = &[
     Check { name: "clippy", work: Work::Clippy },
     Check { name: "fuzz", work: Work::Fuzz },
@@ -196,12 +197,13 @@ pub fn run(options: &Options) -> Result<()> {
     close(&verdicts, options)
 }
 
-/// Waits for other runs of tests: all write their logs, in which test programs are found, to the same place.
+/// Waits for other test runs: all write their logs, in which test programs are found, to the same
+/// place.
 fn turn() -> Result<File> {
     project::turn(&project::target()?.join("xtask"), "test")
 }
 
-/// The variables that the tier, the seed and the change give to all steps.
+/// Returns the variables that the tier, the seed and the change set for all steps.
 fn variables(options: &Options, additions: &Additions) -> BTreeMap<String, String> {
     let mut variables = additions.variables.clone();
     let mut seed = options.seed.unwrap_or(SEED_OF_GATE);
@@ -214,7 +216,7 @@ fn variables(options: &Options, additions: &Additions) -> BTreeMap<String, Strin
     variables
 }
 
-/// Sets up, checks, builds, and runs the other steps side by side.
+/// Sets up, checks, builds, and runs the other steps in parallel.
 fn carry_out(
     options: &Options,
     report: &Report,
@@ -230,7 +232,7 @@ fn carry_out(
     } else {
         setup::ensure_test_beds(options.full)?;
     }
-    // The long form of checks is told by the variable, as it is to the steps' processes.
+    // The variable selects the long form of checks, as in the steps' processes.
     for check in CHECKS.iter().filter(|check| wants(check.name)) {
         verdicts.push(report.check(check)?);
     }
@@ -263,8 +265,8 @@ fn single(step: &str) -> (String, Chain) {
     (step.to_owned(), Chain::new([step.to_owned()]))
 }
 
-/// The chains of further MPIs: a build, then the suites that are wanted. One that cannot be had is left out, and in
-/// the full suite has failed.
+/// Returns the chains of further MPIs: a build, then the selected suites. An MPI that is not
+/// available is left out, and counts as a failure in the full suite.
 fn on_mpis(
     report: &Report,
     known: &[Suite],
@@ -295,7 +297,7 @@ fn on_mpis(
     Ok(chains)
 }
 
-/// All steps of the full suite.
+/// Returns all steps of the full suite.
 fn every_step(report: &Report, known: &[Suite]) -> Vec<String> {
     let checks = CHECKS.iter().chain(APART).map(|check| check.name.to_owned());
     let suites = known.iter().map(|suite| suite.name.clone());
@@ -303,7 +305,7 @@ fn every_step(report: &Report, known: &[Suite]) -> Vec<String> {
     checks.chain(suites).chain(mpi::ALSO_TESTED.iter().flat_map(of_mpi)).collect()
 }
 
-/// `cargo xtask test --step NAME`: one of those that run side by side.
+/// Runs `cargo xtask test --step NAME`: one of the steps that run in parallel.
 fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
     lanes::end_with_parent();
     let suite_of = |name: &str| known.iter().find(|suite| suite.name == name);
@@ -326,7 +328,7 @@ fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
     lanes::tell(&verdict)
 }
 
-/// `cargo xtask test --mpi NAME`: the end-to-end suites, to which alone an MPI can make a difference.
+/// Runs `cargo xtask test --mpi NAME`: only the end-to-end suites, as only they depend on the MPI.
 fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) -> Result<()> {
     let steps = on_mpi::steps(&on_mpi.home.name, &report.gate, known, on_mpi.brief);
     let text = options.filter.as_deref().unwrap_or_default();
@@ -357,7 +359,8 @@ fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) ->
     close(&verdicts, options)
 }
 
-/// Prints the last lines and writes the results; ends the process where something failed.
+/// Prints the last lines and writes the results; ends the process with an error if something
+/// failed.
 fn close(verdicts: &[Verdict], options: &Options) -> Result<()> {
     if let Some(file) = &options.json {
         std::fs::write(file, serde_json::to_string_pretty(verdicts)?)

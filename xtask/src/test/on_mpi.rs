@@ -1,4 +1,4 @@
-//! The end-to-end suites on another MPI than the default.
+//! The end-to-end suites on an MPI other than the default.
 
 use std::process::Command;
 
@@ -10,9 +10,9 @@ use super::verdict::Verdict;
 use crate::mpi::{self, Home};
 use crate::project;
 
-/// Builds that the suites run, and nothing else: no fuzz targets, no machines. The programs first, since a test program
-/// does not make cargo build the programs of other packages. Test programs know no MPI: in `cargo xtask test` those of
-/// the default serve all.
+/// Builds that the suites need, and nothing else: no fuzz targets, no machines. The programs are
+/// first, since a test program does not make cargo build the programs of other packages. Test
+/// programs do not depend on the MPI: in `cargo xtask test` those of the default serve all MPIs.
 const BUILDS: &[(&str, &[&str])] = &[
     (
         "build",
@@ -62,14 +62,14 @@ const BUILDS: &[(&str, &[&str])] = &[
     ("build tests", &["test", "--no-run", "--package", "quo-tests"]),
 ];
 
-/// Variable that tells a test program in another folder where the tested programs are.
+/// Variable that names the folder of the tested programs to a test program in another folder.
 const TESTED: &str = "QUO_TESTS_BUILD";
 
-/// Tells `c_functions` to run each program on two numbers of ranks and two machines, not on eleven in
-/// all: MPIs differ in the start and the meeting of ranks, not in the shapes of machines.
+/// Makes `c_functions` run each program with two numbers of ranks and machines, not eleven in all:
+/// MPIs differ in how ranks start and connect, not in the shapes of machines.
 const BRIEF: (&str, &str) = ("QUO_TESTS_BRIEF", "1");
 
-/// Tests that are about compilers, not about MPIs, by a part of their names: the C++ interface is a header over
+/// Tests of compilers, not of MPIs, by a part of their names: the C++ interface is a header over
 /// the C one, whose tests all run.
 const OF_COMPILERS: &[&str] = &[
     "clangxx",
@@ -81,10 +81,11 @@ const OF_COMPILERS: &[&str] = &[
     "queries::gxx",
 ];
 
-/// Suites over hosts that have tests for other MPIs than the default.
+/// Suites over hosts that have tests for MPIs other than the default.
 const ON_HOSTS: &[&str] = &["quo-hosts elastic_on_slurm"];
 
-/// Names the steps of an MPI: the end-to-end suites; in the short form without those that are about all MPIs or none.
+/// Returns the steps of an MPI: the end-to-end suites; in the short form without those that concern
+/// all MPIs or none.
 pub fn steps(mpi: &str, gate: &Gate, known: &[Suite], brief: bool) -> Vec<String> {
     let is_end_to_end = |suite: &&Suite| {
         suite.name.strip_prefix("quo-tests ").is_some_and(|name| name != "library")
@@ -102,31 +103,32 @@ pub fn steps(mpi: &str, gate: &Gate, known: &[Suite], brief: bool) -> Vec<String
 /// An MPI, and the part of the suites that runs on it.
 pub struct OnMpi {
     pub home: Home,
-    /// The short form: programs on fewer ranks and machines.
+    /// Short form: programs on fewer ranks and machines.
     pub brief: bool,
-    /// Test programs are built for this MPI alone: those of the default have not been built beside them.
+    /// Test programs are built for this MPI alone, as those of the default have not been built.
     pub own_tests: bool,
 }
 
 impl OnMpi {
-    /// A step's name.
+    /// Returns the name of a step.
     pub fn step(&self, what: &str) -> String {
         format!("{}: {what}", self.home.name)
     }
 
-    /// Verdict on an MPI without a Fortran compiler: its tests with the language in their names are left out.
+    /// Returns the verdict for an MPI without a Fortran compiler, which omits the tests with the
+    /// language in their names.
     pub fn without_fortran(&self) -> Option<Verdict> {
         let reason = "this MPI has no Fortran compiler (mpifort)";
         (!mpi::has_fortran(&self.home)).then(|| Verdict::left_out(&self.step("Fortran"), reason))
     }
 
-    /// Its builds: names of steps and calls of cargo.
+    /// Returns the builds: names of steps and calls of cargo.
     pub fn builds(&self) -> Result<Vec<(String, Command)>> {
         let call = |(name, arguments): &(&str, &[&str])| {
             let mut cargo = project::cargo()?;
             cargo.args(*arguments);
             if self.own_tests && *name == "build" {
-                // Suites that install call it.
+                // Suites that install call xtask.
                 cargo.args(["--package", "xtask"]);
             }
             self.home.enter(&mut cargo)?;
@@ -137,7 +139,7 @@ impl OnMpi {
         BUILDS[..count].iter().map(call).collect()
     }
 
-    /// Makes this the MPI of a test program. Says which of its tests cannot run.
+    /// Makes this the MPI of a test program, and skips the tests that cannot run on it.
     pub fn set_up(&self, command: &mut Command) -> Result<()> {
         self.home.enter(command)?;
         if !self.own_tests {
@@ -148,7 +150,7 @@ impl OnMpi {
             command.args(OF_COMPILERS.iter().flat_map(|name| ["--skip", name]));
         }
         if !mpi::has_fortran(&self.home) {
-            // By convention these have the language in their name.
+            // By convention these tests have the language in their names.
             command.args(["--skip", "fortran"]);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Tests that run and do not count for a while: `tests/quarantine.toml`.
+//! Tests that run but do not count for a while: `tests/quarantine.toml`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::project;
 
-/// The longest time that a test may stay there.
+/// Maximum number of days in quarantine.
 const LONGEST_DAYS: i64 = 30;
 
 /// The entries of the file.
@@ -27,7 +27,7 @@ struct Entry {
 }
 
 impl Quarantine {
-    /// Reads the file of the checkout; fails where an entry is too old or has no reason.
+    /// Reads the checkout's file; fails if an entry is too old or has no reason.
     pub fn of_checkout() -> Result<Quarantine> {
         let path = project::root().join("tests/quarantine.toml");
         let text = std::fs::read_to_string(&path)
@@ -49,7 +49,7 @@ impl Quarantine {
         Ok(quarantine)
     }
 
-    /// Looks up the reason why a test of a step does not count.
+    /// Returns the reason why a test of a step does not count, if there is one.
     pub fn reason(&self, step: &str, test: &str) -> Option<&str> {
         let is_it = |entry: &&Entry| entry.name.rsplit_once(": ") == Some((step, test));
         let entry = self.test.iter().find(is_it)?;
@@ -57,7 +57,7 @@ impl Quarantine {
     }
 }
 
-/// Counts the days from 1970-01-01 to a date, by the calendar's eras of 400 years.
+/// Returns the days from 1970-01-01 to a date, by the calendar's eras of 400 years.
 fn days(date: &str) -> Result<i64> {
     let mut parts = date.split('-').map(str::parse::<i64>);
     let mut next = || parts.next().context("expected YYYY-MM-DD")?.context("expected YYYY-MM-DD");

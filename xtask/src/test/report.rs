@@ -1,4 +1,4 @@
-//! Runs single steps and prints each as it goes.
+//! Runs single steps and prints each as it runs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,15 +20,15 @@ use crate::{book, fuzz, headers, mutants, project, rules, run};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const SUITE_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// Time of a suite whose processors are emulated, or that has no short form.
+/// Limit of a suite whose processors are emulated, or that has no short form.
 const LONG_LIMIT: Duration = Duration::from_secs(40 * 60);
-/// Of all suites of the table on one system, with their builds.
+/// Limit of all suites of the table on one system, with their builds.
 const SYSTEMS_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// More failed tests than this in one suite are no accident, and are not tried again.
+/// If more tests than this fail in one suite, that is no coincidence, and they are not tried again.
 const MOST_TRIED_AGAIN: usize = 5;
 
-/// Knowledge about tests before they run.
+/// What is known about tests before they run.
 pub struct Report {
     pub gate: Gate,
     pub quarantine: Quarantine,
@@ -119,7 +119,7 @@ impl Report {
         let mut tally = Tally::of_check(passed);
         if is_of_tests {
             tally = Tally::of_output(&finished.output, passed);
-            // A filter that no test's name matches any more would pass for ever.
+            // A filter that no longer matches any test's name would always pass.
             passed &= tally.passed > 0;
             tally.failed = tally.failed.max(usize::from(!passed));
         }
@@ -145,7 +145,7 @@ impl Report {
         Ok(verdicts)
     }
 
-    /// Runs one test program, and its failed tests once more where the gate's data say so.
+    /// Runs one test program, and its failed tests once more where the gate's data allow it.
     pub fn suite(&self, suite: &Suite, on_mpi: Option<&OnMpi>) -> Result<Verdict> {
         self.suite_with(suite, on_mpi, &BTreeMap::new())
     }
@@ -177,8 +177,8 @@ impl Report {
             if let Some(on_mpi) = on_mpi {
                 on_mpi.set_up(&mut command)?;
             }
-            // Whatever a killed launcher leaves goes with it: PRRTE refuses to start where a process that
-            // had the same number has left its files.
+            // A separate folder for what a killed launcher leaves: PRRTE refuses to start if a
+            // process with the same PID has left its files.
             let scratch = tempfile::Builder::new().prefix("quo-").tempdir()?;
             command.env("TMPDIR", scratch.path());
             run::logged(&mut command, &log_of(log)?, limit)
@@ -194,7 +194,7 @@ impl Report {
             let second = attempt(&failed, &format!("{name} again"))?;
             let twice = tally::failed_tests(&second.output);
             let ended = second.ending.is_success() || !twice.is_empty();
-            // A second try that says nothing of a test has not passed it.
+            // A test that the second try does not mention has not passed.
             let passes = |test: &String| {
                 ended
                     && !twice.contains(test)
@@ -226,7 +226,8 @@ impl Report {
     }
 }
 
-/// Prints a test that passed at its second try with the words of its first, and keeps them in a file.
+/// Prints a test that passed at the second try with the output of the first, and keeps it in a
+/// file.
 fn keep_flaky(step: &str, test: &str, words: &str) -> Result<()> {
     println!("FLAKY {step}: {test}\n{words}\n");
     let path = flaky_log()?;
@@ -236,12 +237,12 @@ fn keep_flaky(step: &str, test: &str, words: &str) -> Result<()> {
     Ok(())
 }
 
-/// The file that keeps the first words of flaky tests.
+/// Returns the file with the first output of flaky tests.
 pub fn flaky_log() -> Result<PathBuf> {
     Ok(project::target()?.join("xtask").join("flaky.log"))
 }
 
-/// Cargo's arguments for all packages, or for those of the gate and `also`.
+/// Returns cargo's arguments for all packages, or for those of the gate and `also`.
 pub fn selection(is_full: bool, gate: &Gate, also: &[&str]) -> Vec<String> {
     let mut words: Vec<String> = vec!["--workspace".into()];
     let targets: &[&str] = if is_full {

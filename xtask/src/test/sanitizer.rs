@@ -1,8 +1,8 @@
 //! Test programs under ThreadSanitizer.
 //!
-//! It sees one process at a time: races between threads that push, publish and share a node. Actions of several
-//! processes on one segment are for the model checker and the suites of faults. Miri, which needs a nightly toolchain
-//! and knows neither futexes between processes nor forks, is not used.
+//! ThreadSanitizer sees one process at a time: races between threads that push, publish and share a
+//! node. The model checker and the fault suites cover several processes on one segment. Miri, which
+//! needs a nightly toolchain and supports neither futexes between processes nor forks, is not used.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::{project, run};
 
-/// The library's own tests, of which many have threads, and the suites that fork.
+/// The library's own tests, many of which have threads, and the suites that fork.
 const PROGRAMS: &[&str] = &[
     "--lib",
     "--test",
@@ -23,15 +23,15 @@ const PROGRAMS: &[&str] = &[
 ];
 
 /// The compiler hides sanitizers behind a switch for nightly toolchains, but its stable releases
-/// bring them along. The standard library stays as it is, which the second flag allows.
+/// include them. The standard library stays uninstrumented, which the second flag allows.
 const SWITCH: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 const FLAGS: &str = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
 
-/// Suppressions: the exceptions of the reports, with reasons.
+/// Suppressions: exceptions to the reports, with reasons.
 const SUPPRESSIONS: &str = "tests/fuzz/sanitizers/thread.supp";
 
-/// Builds and runs the programs. One test at a time: tests hand nothing to each other, but the
-/// sanitizer cannot know that the kernel gave one test the addresses that another has unmapped.
+/// Builds and runs the programs. One test at a time: tests share nothing, but the sanitizer does
+/// not know that the kernel gave one test the addresses that another has unmapped.
 pub fn threads(log: &Path, limit: Duration) -> Result<run::Finished> {
     let suppressions = project::root().join(SUPPRESSIONS);
     let options = format!("exitcode=66 die_after_fork=0 suppressions={}", suppressions.display());

@@ -1,5 +1,5 @@
-//! The test programs of the workspace. They are built in one go and run one by one, so that each has
-//! its own line, its own time and its own bound.
+//! Test programs of the workspace. They are built together and run one by one, so that each has its
+//! own line, time and limit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,16 +11,16 @@ use crate::{project, run};
 
 /// One test program.
 pub struct Suite {
-    /// The name as the user sees and filters it: package, then its tested part.
+    /// Name as shown and filtered: the package, then its tested part.
     pub name: String,
-    /// The package's folder, in which its tests expect to run.
+    /// Folder of the package, in which its tests expect to run.
     pub folder: PathBuf,
     manifest: String,
     target: String,
     kind: String,
 }
 
-/// Every test program that the workspace defines, without building anything.
+/// Returns every test program that the workspace defines, without building anything.
 pub fn known() -> Result<Vec<Suite>> {
     let mut cargo = project::cargo()?;
     cargo.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
@@ -54,12 +54,12 @@ fn parse_metadata(json: &str) -> Result<Vec<Suite>> {
 }
 
 impl Suite {
-    /// The package that it is of.
+    /// Returns the package of the test program.
     pub fn package(&self) -> &str {
         self.name.split(' ').next().unwrap_or_default()
     }
 
-    /// The program, from cargo's messages of the build.
+    /// Returns the path of the program, from cargo's messages of the build.
     pub fn executable(&self, build_log: &str) -> Option<PathBuf> {
         build_log.lines().filter(|line| line.starts_with('{')).find_map(|line| {
             let message: Value = serde_json::from_str(line).ok()?;
@@ -72,13 +72,13 @@ impl Suite {
         })
     }
 
-    /// A call of the program that is set up as cargo would.
+    /// Returns a call of the program, set up as cargo would.
     pub fn command(&self, executable: &Path) -> Command {
         let mut command = Command::new(executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        // Where a panic came from, but not where an error was made: that drowns its text.
+        // Backtraces of panics, but not of errors: those would bury the error's text.
         command.env("RUST_BACKTRACE", "1").env("RUST_LIB_BACKTRACE", "0");
-        // Tests that find something missing say so.
+        // Tests report what they are missing.
         command.arg("--show-output");
         command
     }

@@ -1,4 +1,4 @@
-//! Results of steps: carried from the step's process to the command, added up, and shown.
+//! Results of steps: passed from the step's process to the command, added up, and shown.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tally::Tally;
 
-/// The result of one step.
+/// Result of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub step: String,
@@ -25,12 +25,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A step without tests that failed, for instance since its process ended early.
+    /// Returns a failed step without tests, for instance because its process ended early.
     pub fn failure(step: &str) -> Verdict {
         Verdict { step: step.to_owned(), tally: Tally::of_check(false), ..Verdict::default() }
     }
 
-    /// A step that was left out with all its tests.
+    /// Returns a step that was left out with all its tests.
     pub fn left_out(step: &str, reason: &str) -> Verdict {
         Verdict {
             step: step.to_owned(),
@@ -48,7 +48,7 @@ pub fn sum(verdicts: &[Verdict]) -> Tally {
     sum
 }
 
-/// Names the tests that passed at the second try, with their steps.
+/// Returns the tests that passed at the second try, with their steps.
 pub fn flaky(verdicts: &[Verdict]) -> Vec<String> {
     let named = |verdict: &Verdict| {
         let step = verdict.step.clone();
@@ -57,11 +57,11 @@ pub fn flaky(verdicts: &[Verdict]) -> Vec<String> {
     verdicts.iter().flat_map(named).collect()
 }
 
-/// Adds up the skipped tests of all steps by their reason, the most frequent first: a line each.
+/// Returns the skipped tests of all steps by their reason, the most frequent first, one line each.
 pub fn reasons_for_skips(verdicts: &[Verdict]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (reason, count) in verdicts.iter().flat_map(|verdict| &verdict.skipped) {
-        // What follows the first line is the error of a tool.
+        // Lines after the first are the error of a tool.
         *counts.entry(reason.lines().next().unwrap_or_default()).or_default() += count;
     }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
@@ -69,7 +69,7 @@ pub fn reasons_for_skips(verdicts: &[Verdict]) -> Vec<String> {
     counts.iter().map(|(reason, count)| format!("{count:4} × {reason}")).collect()
 }
 
-/// Draws the table of all steps: step, tests, seconds, skipped with reasons.
+/// Returns the table of all steps: step, tests, seconds, skipped with reasons.
 pub fn table(verdicts: &[Verdict]) -> String {
     let width = verdicts.iter().map(|it| it.step.len()).max().unwrap_or(0).max("step".len());
     let mut text = format!("{:width$}  {:>6}  {:>8}  skipped\n", "step", "tests", "seconds");

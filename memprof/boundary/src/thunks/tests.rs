@@ -1,4 +1,4 @@
-//! Tests that words and results pass through entries, and that leaving MPI in any way is noticed.
+//! Tests that words and results pass through entries, and that leaving MPI in any way is detected.
 
 #![allow(unsafe_code)]
 

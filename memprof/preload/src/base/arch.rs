@@ -105,7 +105,7 @@ impl Errno {
         Errno::set(self.0);
     }
 
-    /// Sets the error number that tells the program why a call failed.
+    /// Sets the error number, by which the program learns why a call failed.
     #[inline]
     pub fn set(code: i32) {
         // SAFETY: the C library's word of this thread.

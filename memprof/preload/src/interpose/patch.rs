@@ -159,7 +159,7 @@ impl Plan {
     }
 }
 
-/// First letters of the names of MPI functions and of those of [`hooked`] and [`openmp`].
+/// First letters of the names of MPI functions and of the functions of [`hooked`] and [`openmp`].
 pub const FIRSTS: &[u8] = b"GMP_bdefmpsu";
 
 fn fill(

@@ -223,7 +223,7 @@ fn has_stack(settled: &Settled) -> bool {
     false
 }
 
-/// Returns the path that the kernel was told to execute.
+/// Returns the path that was passed to the kernel to execute.
 fn started_as() -> &'static [u8] {
     // SAFETY: only reads a word.
     let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const core::ffi::c_char;

@@ -1,4 +1,4 @@
-// An allocator that has the least that a program needs, and whose blocks are like nobody else's.
+// A minimal allocator, whose blocks have a unique layout.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

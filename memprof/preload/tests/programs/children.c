@@ -1,4 +1,5 @@
-/* A parent, its child and a grandchild, each with memory of its own beside what it inherits. */
+/* A parent, its child and a grandchild, each with separate memory in addition to what it
+ * inherits. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

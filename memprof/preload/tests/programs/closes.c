@@ -1,5 +1,5 @@
-// Closes every descriptor that it has not opened itself, as a daemon does, then holds 100 MiB, and looks at
-// them through the profiler, if there is one.
+// Closes every descriptor that it has not opened itself, as a daemon does, then holds 100 MiB, and
+// queries them through the profiler, if there is one.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ int main(void) {
     const struct hooks *(*find)(uint32_t) = (const struct hooks *(*)(uint32_t))dlsym(RTLD_DEFAULT, "memprof_hooks");
     if (find)
         find(1)->flush();
-    // All numbers are ours, and stay so in a child.
+    // All descriptors are the program's, and stay so in a child.
     for (int file = 3; file < 1024; file++)
         close(file), dup2(1, file);
     if (find)

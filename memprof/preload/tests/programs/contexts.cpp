@@ -1,4 +1,5 @@
-// Allocations in every place a C++ program has for them. Ends with "all right"; what is wrong is said.
+// Allocations in every place that a C++ program has for them. Ends with "all right"; errors are
+// printed.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -184,7 +185,7 @@ static pthread_key_t late;
 
 static void late_destructor(void *value)
 {
-    // Comes by several times: after the tool has given up its own counters too.
+    // Runs several times: also after the tool has released its own counters.
     free(value);
     static thread_local int times;
     if (++times < 4)
@@ -251,7 +252,8 @@ static void jumps()
 
 static void at_signal(int)
 {
-    // Not allowed by the letter; programs do it where they know that no allocation is interrupted.
+    // Not allowed by the standard; programs do it where they know that no allocation is
+    // interrupted.
     free(malloc(2000));
 }
 

@@ -1,4 +1,4 @@
-/* Enters MPI in every way a program can, and asks the profiler whose memory is whose. */
+/* Enters MPI in every way a program can, and asks the profiler who owns which memory. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -83,7 +83,7 @@ int main(int count, char **words)
     CHECK(hooks != NULL && find(2) == NULL);
     memset(text, 'x', sizeof text - 1);
 
-    /* By the table, through pointers and by look-up. */
+    /* Through the table, through pointers and by look-up. */
     CHECK(MPI_Init(&count, &words) == 0);
     char x[6];
     for (int round = 0; round < 3; round++)
@@ -99,7 +99,7 @@ int main(int count, char **words)
     CHECK(by_pointer(0, 0, 0, 0, (void *)copy_inside) == 7);
     CHECK(strcmp(inside_owner, "mpi.core") == 0);
     free(kept);
-    /* Names that MPI does not have are not there. */
+    /* Names that MPI does not have are not found. */
     CHECK(dlsym(library, "MPI_Abi_get_version") == NULL && dlerror() != NULL);
     CHECK(dlsym(RTLD_DEFAULT, "MPI_Abi_get_version") == NULL);
     CHECK(dlsym(RTLD_NEXT, "MPI_Init") != NULL);
@@ -110,7 +110,7 @@ int main(int count, char **words)
         copy_outside();
     }
 
-    /* Threads are the program's. */
+    /* Threads belong to the program. */
     pthread_t one;
     void *result = NULL;
     CHECK(pthread_create(&one, NULL, thread, &count) == 0 && pthread_join(one, &result) == 0);
@@ -124,7 +124,7 @@ int main(int count, char **words)
     for (int round = 0; round < 2000; round++) CHECK(pthread_create(&one, &wrong, thread, NULL) != 0);
     CHECK(pthread_create(&one, NULL, thread, &count) == 0 && pthread_join(one, &result) == 0);
 
-    /* What is opened by name is found through the program's own path, and patched. */
+    /* An object opened by name is found through the program's own path, and patched. */
     void *plugin = dlopen("libentered_plugin.so", RTLD_NOW | RTLD_LOCAL);
     CHECK(plugin != NULL);
     int (*calls)(void) = (int (*)(void))dlsym(plugin, "plugin_calls");
@@ -135,7 +135,7 @@ int main(int count, char **words)
     CHECK(dlclose(plugin) == 0);
     CHECK(dlopen("$ORIGIN/plugins/libentered_plugin.so", RTLD_NOW) != NULL);
 
-    /* What dlerror has to say is of the program's calls, whatever the tool looks up in between. */
+    /* dlerror reports on the program's calls only, whatever the tool looks up in between. */
     CHECK(dlerror() == NULL);
     CHECK(dlsym(library, "no_such_name") == NULL);
     MPI_Reduce_local(0, 0, 0, 0, (void *)copy_inside);

@@ -1,4 +1,4 @@
-/* An MPI library of a few functions, to be entered by entered.c. */
+/* An MPI library of a few functions, which entered.c enters. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Uses what its allocator has and what it has not.
+// Uses functions that its allocator has and functions that it lacks.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Forks, and so does each child once.
+// Forks, and each child forks once as well.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

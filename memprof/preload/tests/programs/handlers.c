@@ -1,5 +1,5 @@
-// A library as a BLAS with threads of its own is one: before a fork it ends its worker, which allocates
-// and maps to the last, and starts it again after.
+// A library like a BLAS with threads: before a fork it ends its worker, which allocates and maps to
+// the last, and restarts it afterwards.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void *run(void *unused) {
     size_t bytes = 5000;
     while (atomic_load(&wanted))
         work(bytes);
-    // Only now, while the other thread forks: blocks of every kind.
+    // At this point, while the other thread forks: blocks of every kind.
     for (bytes = 16; bytes <= 32 << 20; bytes *= 4)
         work(bytes);
     return unused;

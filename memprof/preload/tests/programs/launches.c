@@ -1,5 +1,5 @@
-/* As a launcher does: allocates, forks, and starts something. Prints how large its blocks are, and whether the
- * child has few pages of the profiler's for itself. */
+/* Acts like a launcher: allocates, forks, and starts a program. Prints the sizes of its blocks,
+ * and whether the child has few private pages of the profiler. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Of the object that is loaded into ranks, in KiB. */
+/* Pages of the object that is loaded into ranks, in KiB. */
 static long own_pages(void)
 {
     FILE *maps = fopen("/proc/self/smaps", "r");
@@ -28,7 +28,7 @@ int main(void)
     printf("%zu", malloc_usable_size(malloc(24)));
     printf(" %zu", malloc_usable_size(calloc(3, 8)));
     printf(" %zu\n", malloc_usable_size(realloc(malloc(8), 104)));
-    /* How large aligned ones are is a matter of what lies before them. */
+    /* The size of aligned blocks depends on what lies before them. */
     void *blocks[] = {memalign(32, 56), aligned_alloc(32, 88), NULL};
     if (posix_memalign(&blocks[2], 64, 72)) return 1;
     for (int block = 0; block < 3; block++) {

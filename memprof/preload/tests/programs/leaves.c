@@ -1,5 +1,5 @@
-// Ends, as many programs do when a signal says that their time is up, in the handler of that signal: where
-// there is a profiler, while the thread is at work for it. With an argument the handler forks instead.
+// Ends in the handler of a signal, as many programs do when their time is up: if there is a
+// profiler, while the thread is executing it. With an argument the handler forks instead.
 #define _GNU_SOURCE
 #include <link.h>
 #include <signal.h>

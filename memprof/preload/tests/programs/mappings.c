@@ -1,4 +1,5 @@
-/* Touches known amounts of memory of every kind, takes a sample, says so, and waits for its input's end. */
+/* Touches known amounts of memory of every kind, takes a sample, prints that, and waits for the
+ * end of its input. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Buffers that live shorter than any time between two samples. */
+/* Buffers that live for less than any time between two samples. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

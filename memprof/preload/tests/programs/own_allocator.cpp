@@ -1,5 +1,5 @@
-// A program with a malloc of its own, as those that link an allocator have: what the C++ library
-// allocates comes from it too. Says how many blocks did not.
+// A program with its own malloc, like programs that link an allocator: the C++ library's
+// allocations use it too. Prints how many blocks did not.
 #include <cstddef>
 #include <cstdio>
 #include <cstring>

@@ -1,5 +1,5 @@
-/* Owns memory that it never touches, too little for a sample of its own: some in a short phase, and more until its input
- * ends. */
+/* Owns memory that it never touches, too little to trigger a sample: some in a short phase, and
+ * more until its input ends. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

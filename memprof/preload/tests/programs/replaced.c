@@ -1,4 +1,5 @@
-// Loads two libraries by turns, each where the other was, and asks the profiler whose blocks are whose.
+// Loads two libraries alternately, each at the address of the other, and asks the profiler who owns
+// which blocks.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ int main(int count, char **arguments) {
         before = make;
         void *volatile theirs[BLOCKS], *volatile ours[BLOCKS];
         uint64_t held = owned(hooks, name), more = 0;
-        // By turns with the program's own, so that no caller is the last one's.
+        // Alternating with the program's own, so that no caller is the last one's.
         for (int block = 0; block < BLOCKS; block++) {
             theirs[block] = make(100 + block);
             ours[block] = malloc(50);

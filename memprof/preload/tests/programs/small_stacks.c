@@ -1,4 +1,4 @@
-// Threads with the least stack there can be hold and free much.
+// Threads with the smallest possible stack hold and free much memory.
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Says which blocks are mappings of their own, by the bit in their header: the C library moves the limit up when
-// one is freed.
+// Prints which blocks are separate mappings, by the bit in their header: the C library raises the
+// limit when one is freed.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* A library that the program and the MPI both need: whose memory it gets is not MPI's. */
+/* A library that both the program and the MPI need: not MPI's, whichever calls it for memory. */
 #include "carry_out.h"
 
 char string_itself[STRING_LIMIT];

@@ -26,7 +26,7 @@ extern "C" void *__libc_malloc(size_t size);
 extern void *__libc_malloc(size_t size);
 #endif
 
-/* Longer than any string that is ordered; libboth.so has it, the interpreter fills it. */
+/* Longer than any requested string; in libboth.so, filled by the interpreter. */
 #define STRING_LIMIT 65536
 extern
 #ifdef __cplusplus
@@ -66,7 +66,7 @@ static void *carry_out_sysv(size_t size)
 
 static void *carry_out_string(const struct order *order)
 {
-    /* size counts the byte at the end, and the string ends where its memory ends. */
+    /* size includes the terminating byte, and the string ends where its memory ends. */
     if (order->kind == KIND_STRNDUP) return strndup(the_string, order->size - 1);
     return strdup(the_string + STRING_LIMIT - order->size);
 }
@@ -141,7 +141,7 @@ static void *carry_out_resize(const struct order *order)
     return moved == MAP_FAILED ? NULL : moved;
 }
 
-/* Nothing of this may succeed, and nothing of it may be seen in a ledger. */
+/* None of this may succeed, and none of it may appear in a ledger. */
 static int carry_out_failures(const struct order *order)
 {
     void *block = NULL;

@@ -20,7 +20,7 @@ static pthread_t helper;
 static pthread_mutex_t helper_turn = PTHREAD_MUTEX_INITIALIZER;
 static int helper_runs;
 
-/* The thread that libraries have for progress. */
+/* The progress thread, as in real libraries. */
 static void *help(void *nothing)
 {
     for (;;) {
@@ -137,7 +137,7 @@ MPI(int, MPI_Reduce_local, const void *in, void *inout, int count, MPI_Datatype 
     return 0;
 }
 
-/* Windows and MPI_Alloc_mem: what is given is found again by its address. */
+/* Windows and MPI_Alloc_mem: their memory is found again by its address. */
 #define GIVEN_LIMIT 256
 static struct {
     void *base;

@@ -1,5 +1,5 @@
-/* An MPI library that passes no messages: its calls carry out orders about memory. Names and numbers
- * of arguments are MPI's, since that is what the profiler knows of them. */
+/* An MPI library that passes no messages: its calls carry out requests about memory. Names and
+ * numbers of arguments are MPI's, since the profiler depends on them. */
 #ifndef FAKEMPI_H
 #define FAKEMPI_H
 
@@ -40,16 +40,16 @@ int MPI_Rsend(const void *order, int count, MPI_Datatype type, int to, int tag, 
 int MPI_Op_create(MPI_User_function *function, int commute, MPI_Op *op);
 int MPI_Op_free(MPI_Op *op);
 int MPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op);
-/* Sizes above 1 MiB are mapped, others come from malloc. */
+/* Sizes above 1 MiB are mapped, others are allocated by malloc. */
 int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr);
 int MPI_Free_mem(void *base);
 int MPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win);
 int MPI_Win_free(MPI_Win *win);
 /* Unloads the plugin. */
 int MPI_T_finalize(void);
-/* Nothing at all: the profiler acts on its calls. */
+/* Does nothing: the profiler acts on its calls. */
 int MPI_Pcontrol(const int level, ...);
-/* Nothing at all: for measurements. */
+/* Does nothing: for measurements. */
 int MPI_Comm_rank(MPI_Comm comm, int *rank);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// What only the MPI needs, in C++.
+// A dependency of the MPI alone, in C++.
 #include "carry_out.h"
 
 extern "C" void dep_carry_out(struct order *order) { carry_out_order(order); }

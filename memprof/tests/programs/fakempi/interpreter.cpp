@@ -1,6 +1,6 @@
-// Runs random programs about memory under the profiler and compares what it says with what was done:
-// owned to the byte, resident to the page. Ends with 0 if all agrees, 1 with the program if not, 3 if
-// there is no profiler.
+// Runs random programs about memory under the profiler and compares its figures with the model:
+// owned to the byte, resident to the page. Ends with 0 if all agrees, 1 with the program if not, 3
+// if there is no profiler.
 //
 // interpreter [--seed S] [--programs N] [--length L] [--threads T] [--fork N] [--looks N] [--huge]
 //             [--print | --replay]   (a script on stdin)   [--forever]
@@ -51,7 +51,7 @@ bool owned_agrees(const Model &expected)
     if (!ask(now)) return printf("FAIL the profiler does not answer\n"), false;
     for (int owner = 0; owner < OWNER_COUNT; owner++) {
         int64_t got = difference(now.owned[owner], base.owned[owner]);
-        // What nobody owns is what the kernel knows and the ledgers do not.
+        // Unattributed memory is what the kernel knows and the ledgers do not.
         if (owner == OWNER_UNATTRIBUTED || got == expected.owned[owner]) continue;
         printf("FAIL owned by %s: %ld B more than at the start, and %ld B were got\n",
                owner_names[owner], got, expected.owned[owner]);
@@ -71,13 +71,13 @@ uint64_t kernel_total()
 }
 
 uint64_t base_resident[OWNER_COUNT];
-// At some time, and since that was looked at.
+// True if the object was reloaded at some time, and since the last look.
 bool once_reloaded, reloaded;
 
-// Whether `base_resident` is.
+// True if `base_resident` is known.
 bool known;
 
-// Only with nothing in the slots. Of what was in them before, nothing may be left to anybody.
+// Only with empty slots. No owner may still have any of their former memory.
 bool look_at_start()
 {
     Amounts now;
@@ -97,7 +97,7 @@ bool look_at_start()
     return true;
 }
 
-// Exact, but that pages of an object which was loaded again come in one after the other.
+// Exact, except that the pages of a reloaded object are loaded one after the other.
 int64_t margin_of(int owner)
 {
     bool moved = owner == OWNER_PLUGIN ? once_reloaded
@@ -132,7 +132,7 @@ bool resident_agrees(const Model *models, int count)
     return true;
 }
 
-// The program does nothing for a while, and has said before what there is.
+// The program is idle, and has recorded beforehand what there is.
 bool rest()
 {
     Bounds bounds;
@@ -148,7 +148,8 @@ bool rest()
     return true;
 }
 
-// What the loader needs for a plugin is its own affair; all others must agree before and after.
+// What the loader needs for a plugin is up to the loader; all other owners must agree before and
+// after.
 bool reload()
 {
     if (!owned_agrees(model)) return false;
@@ -198,8 +199,8 @@ bool report(uint64_t seed)
     return false;
 }
 
-// Calls `with` with each range of code and data of objects, whether it is written to, and whether it is of objects
-// whose owners are compared.
+// Calls `with` with each range of code and data of objects, whether it is writable, and whether it
+// belongs to objects whose owners are compared.
 template <typename With>
 void each_image(With with)
 {
@@ -224,11 +225,11 @@ void each_image(With with)
     }
 }
 
-// Code and data of all objects come in now and not in between; and the kernel takes back none of those compared: where
-// memory is short, it would take pages of files, which it can read again.
+// Loads code and data of all objects now and not later, and locks the compared ones: when memory is
+// short, the kernel would reclaim pages of files, which it can read again.
 void populate()
 {
-    // What is read into it is longer at other times.
+    // Later texts that are read into it are longer.
     memset(text, 1, sizeof text);
     each_image([](void *start, size_t length, bool writes, bool is_compared) {
         madvise(start, length, writes ? 23 : 22);
@@ -236,7 +237,7 @@ void populate()
     });
 }
 
-// Does what the kernel does where memory is short.
+// Reclaims pages as the kernel does when memory is short.
 void reclaim()
 {
     each_image([](void *start, size_t length, bool, bool is_compared) {
@@ -244,7 +245,7 @@ void reclaim()
     });
 }
 
-// What the parent had in pages of files the kernel brings in again, one after the other, or at once.
+// The kernel reloads the parent's pages of files, one after the other or at once.
 bool begin_anew()
 {
     known = false;
@@ -252,7 +253,7 @@ bool begin_anew()
     return clear(model) && look_at_start();
 }
 
-// The child goes on with the ledger it has inherited; the parent's must not see it.
+// The child continues with the inherited ledger; the parent's must not see it.
 bool in_child(uint64_t seed, const Options &options)
 {
     fflush(stdout);
@@ -261,7 +262,7 @@ bool in_child(uint64_t seed, const Options &options)
     if (child == 0) {
         Choice choice = options.choice;
         choice.child = true;
-        // Nobody samples in a child that has no trace.
+        // A child without a trace is not sampled.
         choice.look_one_in = options.fork_looks ? options.fork_looks : 1 << 30;
         bool right = owned_agrees(model);
         if (right && options.fork_looks) right = begin_anew();
@@ -285,7 +286,7 @@ bool run_programs(const Options &options)
         generate(script, seed, options.length, options.choice);
         if (!run_script(false)) return report(seed);
         if (options.fork_every && seed % static_cast<uint64_t>(options.fork_every) == 0) {
-            // With something in the slots, which the child gives back.
+            // With filled slots, which the child frees.
             for (int index = 0; index < script.length / 2; index++) {
                 if (script.ops[index].thread == SELF && !step(script.ops[index])) return report(seed);
             }
@@ -299,7 +300,7 @@ bool run_programs(const Options &options)
 constexpr int THREADS = 16;
 Model models[THREADS];
 
-// All stop after so many programs, and go on when somebody has looked.
+// All stop after this many programs, and continue after a look.
 constexpr uint64_t PROGRAMS_AT_A_TIME = 20;
 pthread_barrier_t stopped, looked;
 
@@ -330,7 +331,7 @@ void *crew(void *given)
     return nullptr;
 }
 
-// All threads' models together are what the profiler has to say.
+// The models of all threads together are the expected figures.
 bool all_agree(int count)
 {
     Model all;
@@ -341,7 +342,7 @@ bool all_agree(int count)
     return owned_agrees(all) && resident_agrees(models, count);
 }
 
-// While they live and afterwards.
+// Compares while the threads run and afterwards.
 bool run_threads(const Options &options)
 {
     pthread_t threads[THREADS];
@@ -355,7 +356,7 @@ bool run_threads(const Options &options)
         crews[number] = {number, &options, false};
         if (pthread_create(&threads[number], nullptr, crew, &crews[number])) return false;
     }
-    // The C library has something for each thread, and keeps it for a few when they have ended.
+    // The C library has some memory for each thread, and keeps it for a few ended threads.
     const Amounts alone = base;
     uint64_t alone_resident[OWNER_COUNT];
     memcpy(alone_resident, base_resident, sizeof alone_resident);
@@ -393,7 +394,7 @@ bool run_threads(const Options &options)
 
 void *nothing(void *given) { return given; }
 
-// Everything that is made on first use is made.
+// Allocates everything that is allocated at its first use.
 bool warm_up()
 {
     pthread_t threads[THREADS];
@@ -467,7 +468,7 @@ int main(int argc, char **argv)
         print(script);
         return 0;
     }
-    // Else glibc changes its mind about which blocks are mapped.
+    // Otherwise glibc adapts which blocks it maps.
     mallopt(M_MMAP_THRESHOLD, 128 * 1024);
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);

@@ -41,7 +41,7 @@ int owner_of(int place, int kind)
 
 namespace {
 
-// Of Linux 6.7, whatever the headers are of.
+// From Linux 6.7, whatever the version of the headers.
 struct PageRegion {
     uint64_t start, end, categories;
 };
@@ -61,8 +61,8 @@ struct Pagemap {
     int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     bool failed = file < 0;
 
-    // A page that was only read is the kernel's page of zeroes: present, and nobody's. An older kernel does not
-    // tell it from others.
+    // A page that was only read is the kernel's zero page: present, and without an owner. An older
+    // kernel does not distinguish it from others.
     Pages pages(uintptr_t start, uintptr_t end)
     {
         int64_t most = present(start, end), least = 0;
@@ -100,7 +100,7 @@ struct Pagemap {
     }
 };
 
-// A block has its bytes in the pages that are there, also in those that it shares with others.
+// A block has its bytes in the present pages, including pages that it shares with other blocks.
 void bound_block(const Slot &slot, Pagemap &pagemap, Bounds &bounds)
 {
     if (slot.owner == OWNER_NONE) return;

@@ -1,4 +1,4 @@
-// What the ledgers have to say: kept by the program itself, from what it did.
+// Expected contents of the ledgers: maintained by the program itself, from its actions.
 #ifndef MODEL_H
 #define MODEL_H
 

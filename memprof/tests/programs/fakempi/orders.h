@@ -37,7 +37,7 @@ enum kind {
 #define KIND_IS_NEUTRAL(kind) ((kind) == KIND_STRDUP || (kind) == KIND_STRNDUP)
 #define KIND_IS_SHARED(kind) ((kind) >= KIND_MAP_SHARED && (kind) <= KIND_SYSV)
 
-/* What to do. */
+/* Actions. */
 enum act {
     ACT_GET,
     ACT_GIVE_BACK,
@@ -65,7 +65,7 @@ extern "C" {
 
 typedef void carry_out_function(struct order *order);
 
-/* One in each object; the object is what the profiler sees as the caller. */
+/* One in each object, which the profiler sees as the caller. */
 void part_carry_out(struct order *order);    /* libpart.so: only the program needs it */
 void both_carry_out(struct order *order);    /* libboth.so: the program and the MPI need it */
 void dep_carry_out(struct order *order);     /* libfakempi_dep.so: only the MPI needs it, C++ */

@@ -15,7 +15,7 @@ namespace {
 
 carry_out_function *app_plugin;
 
-// A visit to user code inside MPI, and the way out of it.
+// A call of user code inside MPI, and the way out of it.
 struct Visit {
     order *what;
     int leave;
@@ -167,7 +167,7 @@ bool get(Model &model, const Op &op)
         return complain(op, "a block is smaller than asked for");
     for (size_t byte = 0; op.kind == KIND_CALLOC && byte < op.size; byte++) {
         if (slot.pointer[byte]) return complain(op, "calloc did not clear");
-        // A page that is only read is the kernel's page of zeroes, and nobody's.
+        // A page that is only read is the kernel's zero page, and has no owner.
         if (byte % 512 == 0) *const_cast<volatile char *>(slot.pointer + byte) = 0;
     }
     slot.set_marks(static_cast<unsigned char>(op.size * 7 + static_cast<size_t>(op.slot)));
@@ -243,7 +243,7 @@ bool resize(Model &model, const Op &op)
         return true;
     }
     if (op.size % 4 == 0) {
-        // Too much: the block has to stay as it is.
+        // Too large: the block must stay unchanged.
         what.size = PTRDIFF_MAX;
         carry(op, op.place, what);
         if (!what.failed) return complain(op, "a realloc beyond all memory succeeded");

@@ -5,15 +5,17 @@
 #include "model.h"
 #include "script.h"
 
-// Starts what the places need: plugins, the worker. False, with a reason on stdout, if that fails.
+// Starts what the slots need: plugins, the worker. Returns false, with a reason on stdout, if that
+// fails.
 bool prepare_places();
-// Carries out one step that is about memory; false, with a reason on stdout, if a promise of the C
-// library was broken.
+// Carries out one step that concerns memory; returns false, with a reason on stdout, if a promise
+// of the C library was broken.
 bool perform(Model &model, const Op &op);
-// What SWAP has put where all threads can take it, of EXCHANGED slots. Only while no thread is at work.
+// Slots that SWAP has made available to all threads, EXCHANGED in number. Only while no thread is
+// running.
 constexpr int EXCHANGED = 8;
 const Slot *exchange();
-// Gives back everything.
+// Frees everything.
 bool clear(Model &model);
 // Unloads and loads the MPI's plugin.
 bool reload_plugin();

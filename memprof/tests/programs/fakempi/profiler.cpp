@@ -15,7 +15,7 @@ const char *const owner_names[OWNER_COUNT] = {
 
 namespace {
 
-// As documented for those who do not link with anything.
+// As documented for programs that link with no library.
 struct Component {
     char name[96];
     uint64_t owned, owned_peak, resident, resident_peak, sample_time_ns;
@@ -36,7 +36,7 @@ struct Hooks {
 };
 
 const Hooks *hooks;
-// Components keep their places; new ones come behind. Some places stay empty.
+// Components keep their places; new ones are appended. Some places stay empty.
 uint32_t known;
 int places[OWNER_COUNT];
 
@@ -87,7 +87,7 @@ bool ask(Amounts &amounts)
 bool look(Amounts &amounts, uint64_t *total, uint64_t *unattributed)
 {
     Totals before, after;
-    // A child of a fork has had none.
+    // A child of a fork has no sample yet.
     if (hooks->totals(&before)) before.sample_time_ns = 0;
     if (hooks->flush() || hooks->totals(&after)) return false;
     if (after.sample_time_ns == before.sample_time_ns) return false;

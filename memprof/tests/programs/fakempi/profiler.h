@@ -1,4 +1,4 @@
-// What the profiler says, asked through its hooks as any program may.
+// The profiler's figures, queried through its hooks as by any program.
 #ifndef PROFILER_H
 #define PROFILER_H
 
@@ -20,7 +20,7 @@ enum Owner {
     OWNER_NONE = -1
 };
 
-// What a component is called.
+// Name of a component.
 extern const char *const owner_names[OWNER_COUNT];
 
 struct Amounts {
@@ -28,13 +28,13 @@ struct Amounts {
     uint64_t resident[OWNER_COUNT] = {};
 };
 
-// Finds the hooks; false if there is no profiler in this process.
+// Finds the hooks; returns false if there is no profiler in this process.
 bool find_profiler();
-// Reads what is owned now. False if a question was not answered.
+// Reads what is owned now. Returns false if a query failed.
 bool ask(Amounts &amounts);
-// Takes a sample, and reads what it found. False if none was taken.
+// Takes a sample and reads its figures. Returns false if none was taken.
 bool look(Amounts &amounts, uint64_t *total, uint64_t *unattributed);
-// All components with something in them, on stdout.
+// Prints all components that hold memory, on stdout.
 void show_components();
 
 #endif

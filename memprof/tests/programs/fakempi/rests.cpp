@@ -8,7 +8,7 @@
 
 namespace {
 
-// The latest ones; the first place counts them.
+// The latest rests; the first place has their number.
 constexpr uint64_t KEPT = 255;
 
 struct File {
@@ -35,7 +35,7 @@ bool open_rests(const char *path)
     close(file);
     if (mapped == MAP_FAILED) return false;
     written = static_cast<File *>(mapped);
-    // All of it is there before anybody counts.
+    // All of it is written before it is counted.
     memset(mapped, 0, sizeof(File));
     return true;
 }
@@ -46,10 +46,10 @@ void take_rest(const Rest &rest)
     place = rest;
     place.until = 0;
     place.from = now();
-    // Complete before it counts.
+    // Complete before it is counted.
     __atomic_store_n(&written->count, written->count + 1, __ATOMIC_RELEASE);
     timespec moment = {0, 20000000};
-    // Sleeps: samples are to find nothing going on.
+    // Sleeps: samples must find the program idle.
     nanosleep(&moment, nullptr);
     place.until = now();
 }

@@ -1,5 +1,5 @@
-// Journal of a program that may be killed at any time: when it rested, and what a sample that was taken
-// meanwhile must contain.
+// Journal of a program that may be killed at any time: when it rested, and what a sample taken
+// during the rest must contain.
 #ifndef RESTS_H
 #define RESTS_H
 
@@ -13,9 +13,9 @@ struct Rest {
     int64_t owned[OWNER_UNATTRIBUTED], low[OWNER_UNATTRIBUTED], high[OWNER_UNATTRIBUTED];
 };
 
-// False if the file cannot be made.
+// Returns false if the file cannot be created.
 bool open_rests(const char *path);
-// Writes it down and rests for some of the sampler's intervals.
+// Records a rest, and rests for some of the sampler's intervals.
 void take_rest(const Rest &rest);
 
 #endif

@@ -54,7 +54,7 @@ void choose_get(Random &random, Op &op, const Choice &choice)
     case KIND_STRDUP:
     case KIND_STRNDUP: op.size = 1 + random.below(60000); break;
     case KIND_ALIGNED_ALLOC: op.size = (op.size + op.extra - 1) / op.extra * op.extra; break;
-    // Larger ones would be mappings that nobody has told of.
+    // Larger ones would be mappings that were not reported.
     case KIND_UNTAGGED: op.size = random.below(4000); break;
     case KIND_PVALLOC: op.size = 4096 * (1 + random.below(8)); break;
     case KIND_HUGE: op.size = 2 * MEBI; break;
@@ -85,7 +85,7 @@ void generate(Script &script, uint64_t seed, int length, const Choice &choice)
             op.size = random.below(1000);
         } else if (die < 4 && choice.threads) {
             op.what = SWAP;
-            // What is in it now, nobody knows before the program runs; GIVE_BACK and GET see.
+            // The slot's content is unknown before the program runs; GIVE_BACK and GET check it.
             is_full = false;
         } else if (die < 4) {
             op.what = random.one_in(400) ? RELOAD : CHECK;
@@ -109,7 +109,7 @@ void generate(Script &script, uint64_t seed, int length, const Choice &choice)
         } else if (die < 55) {
             op.what = RESIZE;
             op.size = mapping[op.slot] ? mapping_size(random) : heap_size(random);
-            // Nobody knows what realloc to nothing returns.
+            // The result of realloc to size 0 is unknown.
             if (op.size == 0) op.size = 1;
         } else if (die < 62 && mapping[op.slot]) {
             op.what = random.one_in(2) ? UNMAP : REPLACE;

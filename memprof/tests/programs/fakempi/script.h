@@ -1,4 +1,4 @@
-// Random programs: what they consist of, as numbers and as text.
+// Random programs: their steps, as numbers and as text.
 #ifndef SCRIPT_H
 #define SCRIPT_H
 
@@ -37,10 +37,10 @@ enum What {
     WHAT_COUNT
 };
 
-// How the place is left.
+// How the slot is left.
 enum Leave { RETURN, THROW, JUMP, LEAVE_COUNT };
 
-// In which thread.
+// Thread of the step.
 enum Thread { SELF, WORKER, SHORT_LIVED, THREAD_COUNT };
 
 struct Op {
@@ -63,10 +63,10 @@ struct Script {
     int length = 0;
 };
 
-// The program of this seed.
+// Generates the program of this seed.
 void generate(Script &script, uint64_t seed, int length, const Choice &choice);
 void print(const Script &script);
-// Reads what `print` writes; false if a line means nothing.
+// Reads what `print` writes; returns false if a line is invalid.
 bool parse(Script &script, char *text);
 
 #endif

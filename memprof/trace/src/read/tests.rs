@@ -1,4 +1,4 @@
-//! Tests that written parts can be read, and that unreadable ones are named.
+//! Tests that written parts can be read, and that unreadable ones are reported.
 
 use super::*;
 use crate::Text;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::plan::{Machine, Moment, Strike};
 
-/// Three members pass two barriers; member 2 is killed somewhere.
+/// Returns a plan in which three members pass two barriers and member 2 is killed.
 fn plan() -> Plan {
     Plan {
         seed: 0,
@@ -26,7 +26,7 @@ fn good() -> Outcome {
     Outcome::Good(0)
 }
 
-/// The journal of a member with these outcomes of the stages.
+/// Returns the journal of a member with these outcomes of the stages.
 fn journal(outcomes: &[Outcome]) -> Vec<Entry> {
     let lines = outcomes.iter().enumerate();
     lines
@@ -36,7 +36,7 @@ fn journal(outcomes: &[Outcome]) -> Vec<Entry> {
         .collect()
 }
 
-/// A member that comes to the end.
+/// Returns the journal of a member that finishes the script.
 fn survivor(barriers: [Outcome; 2]) -> Vec<Entry> {
     let [first, second] = barriers;
     let mut entries = journal(&[good(), first, second, good()]);
@@ -44,7 +44,7 @@ fn survivor(barriers: [Outcome; 2]) -> Vec<Entry> {
     entries
 }
 
-/// The two others with these outcomes of the barriers, and the victim's journal.
+/// Judges the two others with these outcomes of the barriers, and the victim's journal.
 fn verdict(first: [Outcome; 2], second: [Outcome; 2], victim: Vec<Entry>) -> Vec<String> {
     let endings = vec![Ending::Exited(0), Ending::Exited(0), Ending::Killed(SIGKILL)];
     let journals = vec![survivor(first), survivor(second), victim];
@@ -68,7 +68,7 @@ fn death_named_once_by_everyone_is_right() {
     assert_eq!(verdict([dead(), good()], [dead(), good()], never_came), [""; 0]);
     let mut inside = journal(&[good()]);
     inside.push(Entry::Begin(1, 0));
-    // It may have arrived or not, as long as all say the same.
+    // The victim may have arrived or not, as long as the others agree.
     assert_eq!(verdict([dead(), good()], [dead(), good()], inside.clone()), [""; 0]);
     assert_eq!(verdict([good(), dead()], [good(), dead()], inside), [""; 0]);
 }
@@ -98,7 +98,7 @@ fn wrong_names_are_found() {
     let wrong = || Outcome::Dead(vec![1, 2]);
     let complaints = verdict([wrong(), good()], [dead(), good()], journal(&[good()]));
     only(&complaints, "member 0 takes [1, 2] for dead");
-    // Those who had come to a good end of it are no reason for it to fail.
+    // Members that ended the barrier well are no reason for it to fail.
     let complaints = verdict([dead(), good()], [dead(), good()], journal(&[good(), good()]));
     assert!(complaints.iter().any(|text| text.contains("it could be []")), "{complaints:?}");
 }
@@ -164,7 +164,7 @@ fn nobody_waits_for_a_victim_that_had_left() {
             },
         )
     };
-    // Struck while it left: either way, but the same for all.
+    // Struck while it left: either outcome is allowed, if all agree.
     assert_eq!(judged([good(), good()], &gone), [""; 0]);
     assert_eq!(judged([dead(), good()], &gone), [""; 0]);
     gone.push(Entry::End(1, local_call(0, false), good()));
@@ -172,7 +172,7 @@ fn nobody_waits_for_a_victim_that_had_left() {
     only(&judged([dead(), good()], &gone), "it could be []");
     gone.push(Entry::Begin(1, local_call(0, true)));
     gone.push(Entry::End(1, local_call(0, true), good()));
-    // It was back.
+    // The victim was back.
     assert_eq!(judged([good(), dead()], &gone), [""; 0]);
     only(&judged([good(), good()], &gone), "without [2]");
 }

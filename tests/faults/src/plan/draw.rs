@@ -1,4 +1,4 @@
-//! Drawing a round.
+//! Draws a round.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use quo::ObjectType;
 use super::{Abilities, Child, Fate, Machine, Moment, Plan, Push, SURE, Stage, Strike};
 use crate::dice::Dice;
 
-/// The longest time from the begin of a stage to a strike inside it.
+/// Longest time from the beginning of a stage to a strike inside it.
 const LONGEST: Duration = Duration::from_millis(3);
 
-/// About how long a creation takes.
+/// Approximate duration of a creation.
 const CREATION: Duration = Duration::from_millis(15);
 
 const MACHINES: &[(usize, Machine)] = &[
@@ -21,7 +21,7 @@ const MACHINES: &[(usize, Machine)] = &[
 ];
 
 impl Plan {
-    /// The round of a seed that has this number, on a machine of these abilities.
+    /// Draws the round of a seed with this number, on a machine with these abilities.
     #[must_use]
     pub fn draw(seed: u64, round: u64, abilities: Abilities) -> Self {
         let dice = &mut Dice::new(&[seed, round]);
@@ -40,7 +40,7 @@ impl Plan {
             members,
             machine,
             own_world,
-            // The number that is used again is one of this round's own namespace.
+            // A PID is reused within the round's own namespace.
             stray: stray.filter(|_| fate != Fate::Recycle),
             bound: machine == Machine::Live && dice.chance(40),
             threads: dice.pick(&[0, 0, 1, 2]),
@@ -72,7 +72,7 @@ fn draw_fate(dice: &mut Dice, abilities: Abilities) -> Fate {
     ])
 }
 
-/// At least one member, in ascending order.
+/// Draws at least one member, in ascending order.
 fn draw_part(dice: &mut Dice, members: usize) -> Vec<usize> {
     let always = dice.below(members);
     (0..members).filter(|&member| member == always || dice.chance(60)).collect()
@@ -115,7 +115,7 @@ fn draw_stages(dice: &mut Dice, members: usize, machine: Machine, parts: usize) 
         };
         stages.push(stage);
     }
-    // Who died in the last stages is still noticed.
+    // A death in the last stages is still noticed.
     if dice.chance(80) {
         stages.push(Stage::Barrier);
     }
@@ -159,7 +159,7 @@ fn draw_strikes(dice: &mut Dice, fate: Fate, members: usize, stages: usize) -> V
         *after = Duration::from_micros(dice.below(CREATION.as_micros() as usize) as u64);
     }
     let mut strikes = vec![Strike { victim: first, stage, moment }];
-    // One number at a time is used again.
+    // Only one PID is reused at a time.
     if members > 2 && fate != Fate::Recycle && dice.chance(20) {
         strikes.push(Strike {
             victim: (first + dice.between(1, members - 1)) % members,

@@ -7,54 +7,54 @@ use std::time::Duration;
 
 use quo::ObjectType;
 
-/// Abilities of the machine at hand.
+/// Abilities of the machine.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// Namespaces of our own can be made: the abilities of root.
+    /// New namespaces can be created, as by root.
     pub namespaces: bool,
 }
 
-/// A round, drawn from a seed and a number.
+/// A round, drawn from a seed and a round number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Seed of all rounds of a run.
     pub seed: u64,
-    /// Which of them this is.
+    /// Number of this round.
     pub round: u64,
     /// Number of processes, at least two.
     pub members: usize,
-    /// The machine they see.
+    /// Machine that the members see.
     pub machine: Machine,
-    /// The round has a PID namespace to itself.
+    /// The round has its own PID namespace.
     pub own_world: bool,
-    /// A member that has another PID namespace than the rest.
+    /// Member in a different PID namespace from the others.
     pub stray: Option<usize>,
-    /// Bind each member to one CPU before it begins.
+    /// Bind each member to one CPU at its start.
     pub bound: bool,
-    /// Idle threads in each member; the first has a mask of its own.
+    /// Number of idle threads in each member; the first one has its own mask.
     pub threads: usize,
-    /// Remains of the dead are collected at once, and not only at the end.
+    /// Dead members are reaped at once, not only at the end.
     pub reap: bool,
-    /// Lists of members that have a barrier of their own.
+    /// Lists of members, each with its own barrier.
     pub parts: Vec<Vec<usize>>,
-    /// The script, one stage after the other.
+    /// Stages of the script, in order.
     pub stages: Vec<Stage>,
     /// Fate of the victims.
     pub fate: Fate,
-    /// Stage and victim of each strike; each victim once.
+    /// Stage and victim of each strike; a victim is struck once.
     pub strikes: Vec<Strike>,
 }
 
 /// The machine that the members see.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Machine {
-    /// The one they run on.
+    /// The machine the members run on.
     Live,
-    /// A synthetic one, with initial bindings.
+    /// A synthetic machine with initial bindings.
     Simulated {
-        /// The value of `QUO_TOPOLOGY`.
+        /// Value of `QUO_TOPOLOGY`.
         topology: &'static str,
-        /// The value of `QUO_BINDING`.
+        /// Value of `QUO_BINDING`.
         binding: &'static str,
     },
 }
@@ -62,61 +62,61 @@ pub enum Machine {
 /// One step of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The context is made.
+    /// Creates the context.
     Create,
     /// A barrier without a limit.
     Barrier,
-    /// A barrier with a limit, which is so short that it may be over, or so long that it is not.
+    /// A barrier with a limit, either short enough to expire or long enough not to.
     Timed {
-        /// The limit.
+        /// Limit of the barrier.
         limit: Duration,
     },
     /// The barrier of one of the parts.
     Part(usize),
-    /// The calling rank binds itself.
+    /// Binds the calling rank.
     Push(Push),
-    /// The calling rank takes back its last push.
+    /// Pops the calling rank's last binding.
     Pop,
-    /// A distribution over objects of a type, so many for each.
+    /// A distribution over objects of a type, with a maximum number of ranks per object.
     Distribute(ObjectType, usize),
     /// A phase over objects of a type.
     Phase(ObjectType),
-    /// A phase on an array of so many numbers for each rank.
+    /// A phase on an array with this number of elements per rank.
     RunOn(usize),
-    /// Memory shared by all.
+    /// Memory shared by all members.
     Allocate(usize),
-    /// Memory shared by one of the parts.
+    /// Memory shared by the members of one part.
     AllocateAmong(usize),
-    /// A group of its own over the machine.
+    /// A separate group over the machine.
     Group,
-    /// Some leave, the others pass barriers, then those come back.
+    /// Some members leave, the others pass barriers, then the leavers rejoin.
     Away {
-        /// The member that leaves.
+        /// Members that leave.
         who: Vec<usize>,
         /// Number of barriers that the others pass.
         barriers: usize,
     },
-    /// One leaves and comes back several times while the others pass barriers with a limit.
+    /// One member leaves and rejoins several times while the others pass barriers with a limit.
     Churn {
-        /// The member that comes and goes.
+        /// Member that leaves and rejoins.
         who: usize,
-        /// Number of times.
+        /// Number of times it leaves.
         times: usize,
         /// Number of barriers that the others pass.
         barriers: usize,
     },
-    /// Some lend their CPUs now and then, the others borrow; then all pass a barrier.
+    /// Some members lend their CPUs at times, the others borrow; then all pass a barrier.
     Lend(Vec<usize>),
-    /// The context is released.
+    /// Releases the context.
     Free,
 }
 
 /// Target of a binding.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Push {
-    /// The object of a type whose number is this one modulo how many there are.
+    /// Object of a type, by this number modulo the number of such objects.
     Object(ObjectType, usize),
-    /// The object of this type that encloses the present mask.
+    /// Object of this type that encloses the current mask.
     Enclosing(ObjectType),
 }
 
@@ -127,42 +127,42 @@ pub enum Fate {
     Nothing,
     /// It is killed.
     Kill,
-    /// It is killed, and a child that it forked lives on.
+    /// It is killed, and a child it forked survives.
     Orphan,
-    /// It is killed, and a new process gets its number.
+    /// It is killed, and a new process gets its PID.
     Recycle,
     /// It is stopped for a while.
     Stop(Duration),
     /// It is stopped for a while and then killed.
     StopKill(Duration),
-    /// It ends without freeing anything, by `exit` or by `_exit`.
+    /// It ends without freeing anything, by `exit` or `_exit`.
     Exit {
         /// Exit handlers run.
         handlers: bool,
     },
     /// It executes another program.
     Exec,
-    /// It takes its time.
+    /// It is slow for a while.
     Slow(Duration),
     /// It forks a child.
     Fork(Child),
 }
 
-/// Action of a member's child.
+/// What a member's child does.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Child {
-    /// It ends at once.
+    /// Ends at once.
     Ends,
-    /// It tries to act as the member.
+    /// Tries to act as the member.
     Acts,
-    /// It drops the context it inherited.
+    /// Drops the inherited context.
     Drops,
-    /// It lives on until the round is over.
+    /// Runs until the round is over.
     Lingers,
 }
 
 impl Fate {
-    /// All kinds of fates, by the names of [`kind`](Self::kind).
+    /// Names of all kinds of fates, as returned by [`kind`](Self::kind).
     pub const KINDS: [&str; 10] = [
         "nothing",
         "kill",
@@ -176,7 +176,7 @@ impl Fate {
         "fork",
     ];
 
-    /// Its name without its details.
+    /// Returns the name of the fate without its details.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -193,7 +193,7 @@ impl Fate {
         }
     }
 
-    /// Returns true if the victim is no member afterwards.
+    /// Returns true if the victim is no longer a member afterwards.
     #[must_use]
     pub fn is_end(self) -> bool {
         !matches!(self, Self::Nothing | Self::Stop(_) | Self::Slow(_) | Self::Fork(_))
@@ -205,59 +205,60 @@ impl Fate {
 pub struct Strike {
     /// The victim.
     pub victim: usize,
-    /// In which stage.
+    /// Stage of the strike.
     pub stage: usize,
-    /// At which moment of it.
+    /// Moment within the stage.
     pub moment: Moment,
 }
 
 /// A moment of a stage.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Before it begins.
+    /// Before the stage begins.
     Before,
-    /// So long after it begins, by a timer of the victim's own.
+    /// This long after the stage begins, by a timer in the victim.
     Inside(Duration),
-    /// So long after it begins, by somebody who looks on.
+    /// This long after the stage begins, by a process that watches.
     Watched(Duration),
-    /// After it, before the next.
+    /// After the stage, before the next one.
     After,
 }
 
 /// A call in which several members meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meeting {
-    /// Its number within the stage.
+    /// Number of the meeting within the stage.
     pub call: usize,
     /// Members that take part.
     pub who: Vec<usize>,
-    /// It may time out.
+    /// The meeting may time out.
     pub may_time_out: bool,
-    /// It is made only if the meeting before it was a success.
+    /// The meeting takes place only if the meeting before it succeeded.
     pub follows: bool,
-    /// The way in which the dead are counted out.
+    /// Bond that decides how dead members are counted out.
     pub bond: Bond,
 }
 
-/// Tie between the members of a meeting.
+/// What ties the members of a meeting together.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bond {
-    /// The node's membership: it has left who left, and the dead until they are expelled.
+    /// The node's membership: without members that have left, and without the dead once they are
+    /// expelled.
     Node,
     /// A part of the node's membership.
     Part,
-    /// The group under the context, which nobody leaves and from which nobody is expelled.
+    /// The group under the context, which no member leaves and from which none is expelled.
     Group,
 }
 
-/// Calls of members that are away have numbers from here on.
+/// First number of the calls made by members that are away.
 pub const LOCAL: usize = 100;
 
-/// The stage, beyond all others, in which the survivors of a failed creation try again.
+/// Stage, after all others, in which the survivors of a failed creation try again.
 pub const RETRY: usize = 9_999;
 
 impl Plan {
-    /// The meetings of a stage, in order.
+    /// Returns the meetings of a stage, in order.
     #[must_use]
     pub fn meetings(&self, stage: usize) -> Vec<Meeting> {
         let everyone: Vec<usize> = (0..self.members).collect();
@@ -307,13 +308,13 @@ impl Plan {
         }
     }
 
-    /// The strike that is meant for a member.
+    /// Returns the strike meant for a member.
     #[must_use]
     pub fn strike_at(&self, member: usize) -> Option<&Strike> {
         self.strikes.iter().find(|strike| strike.victim == member)
     }
 
-    /// Members that are there to try again when a death has made the creation fail.
+    /// Returns the members that try again after a death has made the creation fail.
     #[must_use]
     pub fn second_crew(&self) -> Vec<usize> {
         let falls = |member| self.strike_at(member).is_some_and(|strike| strike.stage == 0);
@@ -321,5 +322,5 @@ impl Plan {
     }
 }
 
-/// A limit that is not over before the others come, unless something hangs.
+/// A limit that the others meet unless something hangs.
 pub const SURE: Duration = Duration::from_secs(30);

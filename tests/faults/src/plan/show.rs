@@ -1,4 +1,4 @@
-//! A round in words, for those who look into a failure.
+//! Describes a round for the analysis of a failure.
 
 use std::fmt;
 

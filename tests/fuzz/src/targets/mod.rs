@@ -1,5 +1,5 @@
 //! Targets of the fuzzer. A target uses its result as a program would, so that a value that should
-//! have been refused comes to light.
+//! have been refused is detected.
 
 mod cpus;
 mod reports;

@@ -1,4 +1,5 @@
-//! Outputs made of forged memory traces: tables, pages, pictures, comparisons, laws and files for other programs.
+//! Outputs made from forged memory traces: tables, pages, pictures, comparisons, laws and files for
+//! other programs.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -21,17 +22,18 @@ use super::traces::{self, GOLDEN};
 /// Any change counts.
 const NONE: Floors = Floors { least: 0, noise: 0 };
 
-/// The traces of a job.
+/// Number of traces of a job.
 const RANKS: usize = 3;
-/// Place of the program's path in an identity.
+/// Position of the program's path in an identity.
 const PROGRAM: usize = 200;
 
-/// Metrics that a law is fitted to.
+/// Metrics to which a law is fitted.
 const METRICS: [Metric; 4] =
     [Metric::Resident, Metric::Owned, Metric::ResidentMax, Metric::OwnedMax];
 
-/// The input is as many lists of patches as it says, as of a forged trace, each for another of the ranks. The last rank
-/// is as it was. The first byte also says whether processes left words instead of traces, and the metric of the laws.
+/// Runs all outputs. The input has as many lists of patches as it says, each for another rank, as
+/// of a forged trace. The last rank is unchanged. The first byte also selects whether processes
+/// left marker files instead of traces, and the metric of the laws.
 pub fn job(input: &[u8]) {
     let Some((how, lists)) = input.split_first() else { return };
     let how = usize::from(*how);
@@ -51,7 +53,7 @@ pub fn job(input: &[u8]) {
     show(&whole, &folder, METRICS[metric % METRICS.len()]);
 }
 
-/// Makes a folder of traces; whether all are there.
+/// Writes a folder of traces; returns true if all were written.
 fn write(folder: &Path, traces: &[Option<Vec<u8>>]) -> bool {
     let file = |number| folder.join(format!("host.{number}.1.memprof"));
     let mut traces = traces.iter().flatten().enumerate();
@@ -59,7 +61,8 @@ fn write(folder: &Path, traces: &[Option<Vec<u8>>]) -> bool {
         && traces.all(|(number, bytes)| fs::write(file(number), bytes).is_ok())
 }
 
-/// Leaves words of processes that can make no trace: names of empty files, of which the system takes not all.
+/// Writes marker files of processes that cannot write a trace: names of empty files, some of which
+/// the system refuses.
 fn leave_words(folder: &Path, bytes: &[u8]) {
     let numbers: Vec<String> = bytes
         .chunks(8)
@@ -146,13 +149,13 @@ fn compared(before: &Job, after: &Job) {
     said(diff::text::json(&comparison, Some(&verdict)));
 }
 
-/// Nothing is divided by nothing. Where a name of the jobs says so itself, that cannot be told.
+/// Checks that no number is the result of 0/0, unless a name of the jobs contains the same text.
 fn are_numbers(text: &str, jobs: &[&Job]) {
     let is_name = || jobs.iter().any(|job| format!("{job:?}").contains("NaN"));
     assert!(!text.contains("NaN") || is_name(), "{text}");
 }
 
-/// Checks that the printed text has no command for a terminal in it.
+/// Checks that the printed text contains no terminal control characters.
 fn is_clean(text: &str) {
     let strange = text.chars().find(|character| character.is_control() && *character != '\n');
     assert!(strange.is_none(), "{strange:?} in {text}");
@@ -162,12 +165,12 @@ fn is_said(error: &dyn Display) {
     assert!(!error.to_string().is_empty());
 }
 
-/// An error says something.
+/// Checks that an error has a text.
 fn said<T>(result: anyhow::Result<T>) -> Option<T> {
     result.inspect_err(|error| is_said(error)).ok()
 }
 
-/// Patches of one rank, and of two; words of others; and a program of an unlucky name.
+/// Returns patches of one rank, and of two; marker files; and a program with a difficult name.
 pub fn seeds() -> Vec<Vec<u8>> {
     let lists = traces::patches();
     let one = lists.iter().map(|list| [&[1], &list[..]].concat());

@@ -1,4 +1,4 @@
-//! Requests of people and programs to elastic jobs.
+//! Requests of users and programs to elastic jobs.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Segments. A header that lies is refused. State that another program has overwritten may give wrong
-//! answers and errors, but no crash, no wait without end and nothing read outside the segment.
+//! Segments. A wrong header is refused. State that another program has overwritten may cause wrong
+//! answers and errors, but no crash, no endless wait and no access outside the segment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use quo::node::{Node, NodeError};
 
 use crate::forge::{self, Forged};
 
-/// Files are not made larger than this; a header may claim any size.
+/// Maximum size of the files; a header may claim any size.
 const MOST_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_micros(1);
 
@@ -48,7 +48,7 @@ pub fn state(input: &[u8]) {
     }
 }
 
-/// The header and the rest of its line.
+/// The header, padded to whole lines.
 const HEADER: usize = 256;
 
 fn whole() -> &'static [u8] {
@@ -67,7 +67,7 @@ fn refused(error: &NodeError) {
     assert!(expected, "{error:?}");
 }
 
-/// Everything that cannot wait for members that do not come.
+/// Uses everything that does not wait for missing members.
 fn use_all(node: &Node) {
     let _ = node.payload().iter().fold(0_u8, |sum, byte| sum ^ byte);
     let _ = (node.members(), node.member_list(), node.dead_members());

@@ -1,10 +1,10 @@
-//! Descriptions of machines. An accepted topology must hold together: every query must answer, and
-//! the form for other ranks must give the same machine again.
+//! Descriptions of machines. An accepted topology must be consistent: every query must answer, and
+//! the form sent to other ranks must give the same machine again.
 
 use quo::{CpuSet, ObjectType, Topology};
 use quo_machine_picture::draw;
 
-/// Pictures grow with the machine; small ones show their mistakes as well.
+/// Pictures grow with the machine; small ones show errors as well.
 const MOST_DRAWN: usize = 64;
 
 pub fn xml(bytes: &[u8]) {
@@ -26,7 +26,7 @@ pub fn bytes(bytes: &[u8]) {
 fn examine(read: Result<Topology, quo::TopologyError>) {
     let machine = match read {
         Ok(machine) => machine,
-        // Formatted, since a reader puts pieces of the input into its complaint.
+        // Formatted, since a reader quotes pieces of the input in its error.
         Err(error) => return assert!(error.to_string().len() < 4_096, "a complaint too long"),
     };
     consistent(&machine);

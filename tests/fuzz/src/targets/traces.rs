@@ -1,25 +1,26 @@
-//! Memory traces: files of any content, and forged ones whose checksums are right. A trace that is read
-//! keeps its promises, whatever it says.
+//! Memory traces: files of any content, and forged ones with right checksums. Whatever a readable
+//! trace contains, the reader's promises hold.
 
 use memprof_trace::generate::reseal;
 use memprof_trace::layout::COMPONENTS_LIMIT;
 use memprof_trace::read::Trace;
 
-/// The trace to begin with.
+/// The trace to start from.
 pub const GOLDEN: &[u8] = include_bytes!("../../../../memprof/trace/tests/golden/trace.memprof");
 
 pub fn bytes(input: &[u8]) {
     read(input);
 }
 
-/// The input is a list of places and the eight bytes that go there; the first byte may cut the file.
+/// Reads a forged trace. The input is a list of positions with eight bytes each; the first byte may
+/// truncate the file.
 pub fn forged(input: &[u8]) {
     if let Some(bytes) = forge(input) {
         read(&bytes);
     }
 }
 
-/// The trace that an input of [`forged`] makes.
+/// Returns the trace that an input of [`forged`] describes.
 pub fn forge(input: &[u8]) -> Option<Vec<u8>> {
     let (cut, patches) = input.split_first()?;
     let mut bytes = GOLDEN.to_vec();
@@ -63,7 +64,7 @@ fn use_all(trace: &Trace) {
     assert!(trace.faults.iter().all(|fault| !fault.to_string().is_empty()));
 }
 
-/// Patches to begin with: numbers of the header, a slot, a block.
+/// Returns patches to start from: numbers of the header, a slot, a block.
 pub fn patches() -> Vec<Vec<u8>> {
     let patch = |word: u16, value: u64| [&word.to_le_bytes()[..], &value.to_le_bytes()].concat();
     let lists = [

@@ -1,15 +1,15 @@
-//! The texts that make Slurm run on a set of hosts. Pure.
+//! Texts of the configuration that makes Slurm run on a set of hosts. Pure functions.
 
 use std::fmt::Write;
 
-/// Everything of ours on a host lies here, and only that host sees it.
+/// Folder of all files on a host; only that host sees it.
 pub(super) const FOLDER: &str = "/run/quo-slurm";
-/// The credential service of the host, which is not the machine's own.
+/// Socket of the host's credential service, which is separate from the machine's.
 pub(super) const CREDENTIALS: &str = "/run/quo-slurm/munge.socket";
-/// The files that Slurm's commands and daemons read.
+/// Configuration file of Slurm's commands and daemons.
 pub(super) const MAIN_FILE: &str = "/run/quo-slurm/slurm.conf";
 
-/// File in which the controller writes a line for each job that has ended.
+/// File in which the controller writes a line for each ended job.
 pub(super) const ACCOUNTS: &str = "/run/quo-slurm/accounts";
 
 /// Hardware that every node claims to have, whatever the machine has.
@@ -17,41 +17,41 @@ pub(super) const ACCOUNTS: &str = "/run/quo-slurm/accounts";
 pub struct Claim {
     /// Sockets.
     pub sockets: usize,
-    /// Cores in each of them, with one hardware thread each.
+    /// Cores per socket, with one hardware thread each.
     pub cores: usize,
 }
 
 impl Default for Claim {
-    /// One socket of four cores. A claim of several sockets confuses Slurm's own binding where the
-    /// machine has one: it spreads tasks over them.
+    /// Claims one socket of four cores. A claim of several sockets confuses Slurm's own binding on
+    /// a machine with one: it spreads tasks over them.
     fn default() -> Self {
         Claim { sockets: 1, cores: 4 }
     }
 }
 
-/// A host, as the controller is told about it.
+/// A host, as described to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    /// Slurm's name for it. On the machine's control groups it stands beside those of other sets.
+    /// Slurm's name of the node, unique among all sets, as the machine's control groups are shared.
     pub(super) name: String,
     pub(super) host: String,
     pub(super) address: String,
 }
 
-/// The name of the node on host `index` of a set.
+/// Returns the name of the node on host `index` of a set.
 pub(super) fn node_name(set: &str, index: usize) -> String {
     format!("{}{index}", node_prefix(set))
 }
 
-/// Beginning of the names of a set's nodes.
+/// Returns the common beginning of the names of a set's nodes.
 pub(super) fn node_prefix(set: &str) -> String {
     format!("quo-{set}-node")
 }
 
-/// `slurm.conf`, the same on all hosts and at the controller.
+/// Returns `slurm.conf`, the same on all hosts and at the controller.
 ///
-/// Processes are followed and bound without control groups, so that it runs wherever hosts can be
-/// made; with `confined` the control groups of the machine confine each step to its cores as well.
+/// Processes are tracked and bound without control groups, so that Slurm runs wherever hosts can be
+/// created; with `confined` the machine's control groups confine each step to its cores as well.
 pub(super) fn main_file(
     controller: (&str, &str),
     nodes: &[Node],
@@ -99,13 +99,13 @@ KillWait=2
     text
 }
 
-/// `cgroup.conf`: the control groups mounted in a folder, or none. The node daemon looks for them at
-/// its start even if nothing uses them, and for version 2 it wants systemd. `version` is its answer
-/// to `-V`.
+/// Returns `cgroup.conf`: the control groups mounted in a folder, or none. The node daemon looks
+/// for them at its start even if nothing uses them, and for version 2 it needs systemd. `version`
+/// is its answer to `-V`.
 pub(super) fn confinement_file(mounted: Option<&str>, version: &str) -> String {
     let Some(mounted) = mounted else {
-        // Releases are named by year and month; before this one, version 1 could not be told no, but
-        // touches nothing until it is used.
+        // Releases are named by year and month; before this one, version 1 could not be disabled,
+        // but touches nothing until it is used.
         let release = version.split_ascii_whitespace().last().unwrap_or_default();
         let plugin = if release >= "23.11" { "disabled" } else { "cgroup/v1" };
         return format!("CgroupPlugin={plugin}\nCgroupMountpoint={FOLDER}\nCgroupAutomount=no\n");
@@ -116,7 +116,7 @@ pub(super) fn confinement_file(mounted: Option<&str>, version: &str) -> String {
     )
 }
 
-/// `mpi.conf`: hosts share `/tmp`, so the folders of a job's ranks must lie elsewhere.
+/// Returns `mpi.conf`: hosts share `/tmp`, so the folders of a job's ranks must lie elsewhere.
 pub(super) fn mpi_file(folder: &str) -> String {
     format!("PMIxCliTmpDirBase={folder}\n")
 }

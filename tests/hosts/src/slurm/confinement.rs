@@ -1,5 +1,5 @@
-//! The control groups in which Slurm confines steps. They are the one thing that belongs to the
-//! machine and not to a host, so they are removed by us.
+//! The control groups in which Slurm confines steps. They alone belong to the machine and not to a
+//! host, so this crate removes them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,12 +13,12 @@ use crate::hosts::Hosts;
 
 /// Mount point of the kernel's control groups.
 pub(super) const MOUNTED: &str = "/sys/fs/cgroup";
-/// The hierarchy that confines processes to CPUs.
+/// Hierarchy that confines processes to CPUs.
 const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
-/// Slurm's prefix of the name of a node.
+/// Slurm's prefix of a node's name.
 const SLURM: &str = "slurm_";
 
-/// Why steps cannot be confined here; `None` when they can.
+/// Returns the reason why steps cannot be confined here; `None` if they can.
 #[must_use]
 pub fn why_not() -> Option<String> {
     static ANSWER: OnceLock<Option<String>> = OnceLock::new();
@@ -34,14 +34,15 @@ fn try_out() -> Option<String> {
     made.err().map(|error| format!("no control group can be made in {CPUSETS}: {error}"))
 }
 
-/// The control groups of one set. They are removed with this value.
+/// Control groups of one set, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Confinement {
     prefix: String,
 }
 
 impl Confinement {
-    /// Removes leftovers of a killed harness, also of other sets, and looks after this set's.
+    /// Removes what killed harnesses have left, including other sets, and manages this set's
+    /// groups.
     pub(super) fn prepare(prefix: &str) -> Result<Confinement> {
         if let Some(reason) = why_not() {
             bail!("{reason}");
@@ -70,7 +71,7 @@ fn remove(is_wanted: impl Fn(&str) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// The files in a control group are no files: only its folders can and must be removed.
+/// The files in a control group cannot be removed: only its folders can and must be.
 fn remove_all(group: &Path) -> Result<()> {
     for (_, inner) in folders(group)? {
         remove_all(&inner)?;

@@ -61,14 +61,14 @@ impl<'a> SlurmJob<'a> {
         self
     }
 
-    /// Has `srun` started by another command, whose words these are: `memprof run --`.
+    /// Starts `srun` by another command, with these words: `memprof run --`.
     #[must_use]
     pub fn under(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.under.extend(words.into_iter().map(Into::into));
         self
     }
 
-    /// Allows the job another time than a minute.
+    /// Sets the time limit of the job, instead of one minute.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -101,7 +101,7 @@ impl<'a> SlurmJob<'a> {
         command.args(words);
         command.arg(format!("--nodes={}", self.nodes)).arg(format!("--ntasks={}", self.ranks));
         command.args(&self.options);
-        // srun hands its whole environment on to the ranks.
+        // srun passes its whole environment on to the ranks.
         command.env_remove("QUO_TOPOLOGY");
         command.env("OMPI_MCA_btl_tcp_if_include", SUBNET);
         command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");

@@ -2,8 +2,8 @@
 //! service on all of them.
 //!
 //! The daemons live in the hosts' namespaces and end with them. Their files lie in `/run` of their
-//! host, so a system-wide Slurm is neither used nor disturbed. A node claims to have cores whether
-//! the machine has them or not; binding is left to Slurm, which binds to those that are there.
+//! host, so a system-wide Slurm is neither used nor disturbed. A node may claim more cores than the
+//! machine has; binding is left to Slurm, which binds to existing cores.
 //!
 //! ```no_run
 //! use quo_hosts::Hosts;
@@ -19,8 +19,8 @@
 //! # }
 //! ```
 //!
-//! MPI programs find each other by `PMIx`, as Debian's Open MPI and Slurm do; `SLURM_MPI_TYPE` in the
-//! environment chooses another way.
+//! MPI programs connect through `PMIx`, as with Debian's Open MPI and Slurm; `SLURM_MPI_TYPE` in
+//! the environment selects another way.
 
 mod configuration;
 mod confinement;
@@ -45,9 +45,9 @@ pub use confinement::why_not as why_not_confined;
 pub use job::SlurmJob;
 pub use requirements::why_not;
 
-/// Time that the daemons may take to find each other, and the nodes to be free again after a job.
+/// Limit for the daemons to connect, and for the nodes to be free again after a job.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at the nodes.
+/// Pause between two looks at the nodes.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Options of a Slurm.
@@ -55,18 +55,18 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Options {
     /// Hardware that each node claims to have.
     pub claim: Claim,
-    /// True if steps are confined to their cores by the machine's control groups, where
-    /// [`why_not_confined`] has no objection.
+    /// Confines steps to their cores by the machine's control groups, where [`why_not_confined`]
+    /// has no objection.
     pub confined: bool,
 }
 
-/// Slurm on hosts, and the hosts. It ends with this value, or with the process.
+/// Slurm on hosts, and the hosts. All of it ends when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Slurm {
     hosts: Hosts,
-    /// Processes of the hosts when no job runs.
+    /// Processes of the hosts while no job runs.
     usual: Vec<String>,
-    /// After the hosts: control groups can be removed when nobody is left in them.
+    /// Dropped after the hosts: a control group can be removed only when it is empty.
     _confinement: Option<Confinement>,
 }
 
@@ -92,24 +92,25 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// The hosts it runs on.
+    /// Returns the hosts.
     #[must_use]
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    /// The name of the node on a host.
+    /// Returns the name of the node on a host.
     #[must_use]
     pub fn node(&self, index: usize) -> String {
         node_name(self.hosts.set(), index)
     }
 
-    /// One of Slurm's commands, to be run where users are.
+    /// Returns one of Slurm's commands, to run at the front.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         command(&self.hosts, program)
     }
 
-    /// Ranks of an MPI program, directly launched by `srun`: so many ranks on so many nodes.
+    /// Returns ranks of an MPI program launched directly by `srun`: this many ranks on this many
+    /// nodes.
     #[must_use]
     pub fn srun(&self, nodes: usize, ranks: usize, program: impl Into<PathBuf>) -> SlurmJob<'_> {
         SlurmJob::new(self, nodes, ranks, program.into())
@@ -119,7 +120,7 @@ impl Slurm {
     ///
     /// # Errors
     ///
-    /// They are not within a minute.
+    /// The nodes are not free within a minute.
     pub fn free(&self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -135,13 +136,13 @@ impl Slurm {
                 let complaint = String::from_utf8_lossy(&output.stderr);
                 bail!("the nodes do not become free: {}{}", states, complaint.trim());
             }
-            // Sleeps: the controller tells nobody when a node changes.
+            // Sleeps: the controller does not announce changes of nodes.
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Returns the jobs' leftovers on the hosts, after all of them have ended: processes, and files
-    /// in `/dev/shm` and in the folder for temporary files.
+    /// Returns what the jobs have left on the hosts, after all jobs have ended: processes, and
+    /// files in `/dev/shm` and in the folder for temporary files.
     ///
     /// # Errors
     ///
@@ -155,12 +156,12 @@ impl Slurm {
             if left.is_empty() || Instant::now() > end {
                 return Ok(left);
             }
-            // Sleeps: the daemon of a step takes its last steps after the node was called free.
+            // Sleeps: a step's daemon may still run after the node is reported free.
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Returns the accounts of the jobs that have ended: a line for each, of words `Key=value`.
+    /// Returns the accounts of the ended jobs: one line each, of words `Key=value`.
     #[must_use]
     pub fn accounts(&self) -> Vec<String> {
         let written = fs::read_to_string(self.hosts.front().path(ACCOUNTS)).unwrap_or_default();
@@ -171,12 +172,12 @@ impl Slurm {
     ///
     /// # Errors
     ///
-    /// Something does not go.
+    /// A part of the hosts cannot be removed.
     pub fn down(self) -> Result<()> {
         self.hosts.down()
     }
 
-    /// The end of each daemon's log.
+    /// Returns the end of each daemon's log.
     #[must_use]
     pub fn logs(&self) -> String {
         let mut text = String::new();
@@ -222,7 +223,7 @@ impl Slurm {
                 .with_context(|| format!("writing Slurm's files on {}", host.name()))?;
             serve_credentials(host)?;
         }
-        // -c: nothing is remembered from earlier.
+        // -c: start without saved state.
         checked(configured(front, "slurmctld").arg("-c"))?;
         for (index, node) in nodes.iter().enumerate() {
             checked(configured(self.hosts.host(index), "slurmd").args(["-N", &node.name]))?;
@@ -231,7 +232,7 @@ impl Slurm {
     }
 }
 
-/// One of Slurm's commands, to be run where users are: at the front of hosts that have Slurm.
+/// Returns one of Slurm's commands, to run at the front of hosts that have Slurm.
 pub fn command(hosts: &Hosts, program: impl AsRef<OsStr>) -> Command {
     configured(hosts.front(), program)
 }
@@ -239,9 +240,10 @@ pub fn command(hosts: &Hosts, program: impl AsRef<OsStr>) -> Command {
 fn configured(host: &Host, program: impl AsRef<OsStr>) -> Command {
     let mut command = host.command(program);
     command.env("SLURM_CONF", MAIN_FILE);
-    // The other way of Slurm's plugin to let ranks wait for each other at their start, a tree, keeps nodes
-    // waiting only where there are at least as many as TreeWidth says: ranks of one node would send to ranks
-    // of another that are not ready, and Open MPI's crash then. The guide tells users the same.
+    // With the other algorithm of Slurm's plugin for the start of ranks, a tree, nodes wait for
+    // each other only if there are at least TreeWidth nodes: otherwise ranks of one node send to
+    // ranks of another that are not ready, which crashes Open MPI. The guide gives users the same
+    // advice.
     command.env("SLURM_PMIX_FENCE", "ring");
     command
 }
@@ -260,7 +262,7 @@ fn furnish(host: &Host, key: &[u8], main: &str, groups: &str) -> Result<()> {
     Ok(())
 }
 
-/// The daemon returns to us when it serves.
+/// The daemon's command returns when the daemon is ready.
 fn serve_credentials(host: &Host) -> Result<()> {
     let mut command = host.command("munged");
     command.arg(format!("--socket={CREDENTIALS}")).arg("--num-threads=2");

@@ -1,11 +1,11 @@
-//! True if Slurm can run on hosts of this machine.
+//! Checks whether Slurm can run on hosts of this machine.
 
 use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::requirements::why_not as why_no_hosts;
 
-/// The programs, and how each is asked for its version.
+/// The programs, each with the option that prints its version.
 const TOOLS: &[(&str, &str)] = &[
     ("slurmctld", "-V"),
     ("slurmd", "-V"),
@@ -14,7 +14,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("munged", "--version"),
 ];
 
-/// Why Slurm cannot run here; `None` when it can.
+/// Returns the reason why Slurm cannot run here; `None` if it can.
 #[must_use]
 pub fn why_not() -> Option<String> {
     static ANSWER: OnceLock<Option<String>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! Places of the ranks: one node, two, uneven, dealt out in turn, several jobs at once.
+//! Placements of the ranks: one node, two nodes, uneven, round robin, several jobs at once.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ fn two_steps_at_once() -> Result<()> {
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The explanation names who launched the ranks, and so chose their masks.
+/// Checks that the explanation names the launcher of the ranks, which chose their masks.
 fn launched_by_srun(ranks: &[Facts], expected: bool) -> Result<()> {
     for facts in ranks {
         promised!(facts.holds("srun")? == expected, facts);

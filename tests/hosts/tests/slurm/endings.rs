@@ -30,7 +30,7 @@ fn waits<'a>(slurm: &'a Slurm, what: &str) -> Result<quo_hosts::slurm::SlurmJob<
 /// Pipe at which the last rank of each node waits to be released.
 pub const PIPE: &str = "/run/tmp/release";
 
-/// The number of the only job there is.
+/// Returns the number of the only job.
 fn number_of_job(slurm: &Slurm) -> Result<String> {
     let jobs = slurm.command("squeue").args(["--noheader", "--format=%i"]).output()?;
     let number = String::from_utf8_lossy(&jobs.stdout).trim().to_owned();
@@ -53,12 +53,12 @@ fn suspended_in_a_barrier() -> Result<()> {
     let running = waits(&slurm, "released")?.start()?;
     running.wait_for("asleep\n", 6)?;
     let job = number_of_job(&slurm)?;
-    // Every process is stopped in the middle of its wait, and none is taken for dead.
+    // Every process is stopped during its wait, and none is considered dead.
     control(&slurm, "scontrol", &["suspend", &job])?;
     let end = Instant::now() + Duration::from_secs(30);
     while stopped_ranks(&slurm) < 6 {
         ensure!(Instant::now() < end, "the ranks are not stopped\n{}", slurm.logs());
-        // Sleeps: Slurm tells of the job's new state before its processes have it.
+        // Sleeps: Slurm reports the job's new state before its processes are in it.
         std::thread::sleep(Duration::from_millis(50));
     }
     control(&slurm, "scontrol", &["resume", &job])?;
@@ -75,7 +75,7 @@ fn suspended_in_a_barrier() -> Result<()> {
     slurm.down()
 }
 
-/// The ranks that are stopped.
+/// Returns the number of stopped ranks.
 fn stopped_ranks(slurm: &Slurm) -> usize {
     let is_stopped = |found: &String| {
         // HOST: process NUMBER: COMMAND
@@ -88,17 +88,17 @@ fn stopped_ranks(slurm: &Slurm) -> usize {
     slurm.hosts().leftovers().iter().filter_map(is_stopped).count()
 }
 
-/// Opens the pipe that somebody waits to read from.
+/// Opens the pipe that a process waits to read from.
 pub fn release(pipe: &Path) -> Result<()> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK;
     let end = Instant::now() + Duration::from_secs(30);
     loop {
         match rustix::fs::open(pipe, flags, Mode::empty()) {
-            // A reader that was stopped comes back to its wait only when it gets to run.
+            // A reader that was stopped returns to its wait only once it is scheduled.
             Err(Errno::NXIO) if Instant::now() < end => {}
             opened => break drop(opened.with_context(|| format!("opening {}", pipe.display()))?),
         }
-        // Sleeps: the kernel can tell of a reader only by blocking without a limit.
+        // Sleeps: the kernel reports a reader only by blocking without a limit.
         std::thread::sleep(Duration::from_millis(10));
     }
     std::fs::remove_file(pipe)?;
@@ -107,10 +107,10 @@ pub fn release(pipe: &Path) -> Result<()> {
 
 fn cancelled_in_a_barrier() -> Result<()> {
     let slurm = slurm("cancel", Options::default())?;
-    // The usual way, with time to end; and at once.
+    // Once with time to end, as usual, and once by SIGKILL.
     for signal in [None, Some("--signal=KILL")] {
         let running = waits(&slurm, "never")?.start()?;
-        // Two of each node sleep in the barrier; the third never comes.
+        // Two ranks of each node sleep in the barrier; the third never arrives.
         running.wait_for("asleep\n", 4)?;
         let job = number_of_job(&slurm)?;
         let arguments: Vec<&str> = signal.into_iter().chain([job.as_str()]).collect();
@@ -138,7 +138,7 @@ fn killed_rank() -> Result<()> {
             ensure!(error.contains("rank 2 ended without taking part"), "{error}");
             ensure!(then.ends_with("on without it"), "{then}");
         }
-        // The other node has lost nobody.
+        // The other node has lost no rank.
         for rank in [3, 4, 5] {
             let said = said_by(&outcome, rank);
             let said = said.first().with_context(|| outcome.report())?;
@@ -165,7 +165,7 @@ fn said_by(outcome: &Outcome, rank: usize) -> Vec<&str> {
     outcome.stdout.lines().filter(|line| line.starts_with(&start)).collect()
 }
 
-/// The nodes are as good as before.
+/// Checks that the nodes still work.
 fn works(slurm: &Slurm) -> Result<()> {
     let job = slurm.srun(2, 4, program("facts")?).option("--ntasks-per-node=2");
     consistent(&facts::of(&job.option("--cpu-bind=none").run()?)?, &[2, 2])?;

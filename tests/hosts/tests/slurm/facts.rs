@@ -1,11 +1,11 @@
-//! Findings of the ranks of `programs/facts.c`, and conditions on them for any launch.
+//! Output of the ranks of `programs/facts.c`, and conditions on it for any launch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::Outcome;
 
-/// Fails with the promise and with all findings of the rank.
+/// Fails with the condition and all facts of the rank.
 macro_rules! promised {
     ($condition:expr, $facts:expr) => {
         anyhow::ensure!($condition, "not so: {}\n{:?}", stringify!($condition), $facts)
@@ -15,11 +15,11 @@ pub(crate) use promised;
 
 pub const TYPES: [&str; 5] = ["machine", "numanode", "package", "core", "pu"];
 
-/// Findings of one rank.
+/// Facts of one rank.
 #[derive(Debug)]
 pub struct Facts {
     values: BTreeMap<String, String>,
-    /// Why its explicit push was refused, if it was.
+    /// The reason why its explicit push was refused, if it was.
     pub refusal: Option<String>,
 }
 
@@ -49,13 +49,13 @@ impl Facts {
     }
 }
 
-/// The facts of all ranks of a job that succeeded, in the order of ranks.
+/// Returns the facts of all ranks of a successful job, in rank order.
 pub fn of(outcome: &Outcome) -> Result<Vec<Facts>> {
     outcome.expect_success()?;
     in_text(&outcome.stdout)
 }
 
-/// The facts of all ranks that wrote this.
+/// Returns the facts of all ranks in this output.
 pub fn in_text(text: &str) -> Result<Vec<Facts>> {
     let lines = text.lines().filter(|line| line.starts_with("first="));
     let mut ranks: Vec<Facts> = lines.map(Facts::parse).collect();
@@ -72,7 +72,7 @@ pub fn in_text(text: &str) -> Result<Vec<Facts>> {
     Ok(ranks)
 }
 
-/// The ranks by node.
+/// Returns the ranks by node.
 pub fn nodes(ranks: &[Facts]) -> Result<Vec<Vec<&Facts>>> {
     let mut nodes: BTreeMap<&str, Vec<&Facts>> = BTreeMap::new();
     for facts in ranks {
@@ -81,8 +81,8 @@ pub fn nodes(ranks: &[Facts]) -> Result<Vec<Vec<&Facts>>> {
     Ok(nodes.into_values().collect())
 }
 
-/// Conditions on every job: the context is over exactly these ranks, in order, with `shape` ranks
-/// on the nodes; and each rank got back the mask that it was launched with.
+/// Checks the conditions on every job: the context is over exactly these ranks, in order, with
+/// `shape` ranks on the nodes; and each rank got back the mask of its launch.
 pub fn consistent(ranks: &[Facts], shape: &[usize]) -> Result<()> {
     let nodes = nodes(ranks)?;
     let found: Vec<usize> = nodes.iter().map(Vec::len).collect();
@@ -126,7 +126,8 @@ fn masks_come_back(facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// The worker of a phase has all that it may use, and the others stay as they were.
+/// Checks that a phase's worker has all the CPUs it may use, and that the masks of the others are
+/// unchanged.
 fn one_works_and_the_others_sleep(node: &[&Facts]) -> Result<()> {
     let mut workers = 0;
     for facts in node {
@@ -141,7 +142,8 @@ fn one_works_and_the_others_sleep(node: &[&Facts]) -> Result<()> {
     Ok(())
 }
 
-/// Workers chosen with at most one for each object: never more than objects, and somebody.
+/// Checks workers chosen with at most one for each object: never more than objects, and at least
+/// one.
 fn at_most_one_for_each(kind: &str, node: &[&Facts]) -> Result<()> {
     let mut selected = 0;
     for facts in node {

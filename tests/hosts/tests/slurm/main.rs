@@ -1,4 +1,4 @@
-//! Contexts of ranks that a real Slurm launched, on hosts of our own.
+//! Contexts of ranks that a real Slurm launched, on emulated hosts.
 
 mod contexts;
 mod endings;
@@ -23,13 +23,13 @@ fn main() -> ExitCode {
     suite::run(&tests, why_not())
 }
 
-/// Slurm on two hosts, with a set name for this test program and purpose.
+/// Starts Slurm on two hosts, with a set name for this test program and purpose.
 fn slurm(purpose: &str, options: Options) -> Result<Slurm> {
     Slurm::up(Hosts::up(&suite::set(purpose), 2)?, options)
 }
 
-/// A program of this room. It is compiled once, since a job may be running it when it is asked for
-/// again; in cargo's folder for files of tests, so nothing is left behind.
+/// Returns a program of this suite. It is compiled once, since a job may be running it when it is
+/// needed again; it lies in cargo's folder for test files, so nothing is left behind.
 fn program(name: &'static str) -> Result<PathBuf> {
     compiled(name, &["-pthread"])
 }
@@ -49,13 +49,13 @@ fn compiled(name: &'static str, flags: &[&str]) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The CPUs that this program may use, and so the ranks that Slurm does not bind.
+/// Returns the CPUs that this program may use, and therefore the ranks that Slurm does not bind.
 fn our_cpus() -> Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// Two of them.
+/// Returns two of these CPUs.
 fn two_cpus() -> Result<[usize; 2]> {
     match our_cpus()?[..] {
         [first, second, ..] => Ok([first, second]),

@@ -1,4 +1,4 @@
-//! The masks that Slurm leaves are where everything starts from and comes back to.
+//! Masks set by Slurm are the base of all bindings, and are restored by the last pop.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub const TESTS: &[Test] = &[
     ("ranks_with_different_cores_push_inside_their_own", each_with_cores_of_its_own),
 ];
 
-/// Two ranks on each of two nodes, bound by an option.
+/// Runs two ranks on each of two nodes, bound by an option.
 fn bound(slurm: &Slurm, binding: &str, explicit: &[usize]) -> Result<Vec<Facts>> {
     let job = slurm.srun(2, 4, program("facts")?).option("--ntasks-per-node=2");
     let found = facts::of(&job.option(binding).arg(list(explicit)).run()?)?;
@@ -42,7 +42,7 @@ fn bound_to_cores() -> Result<()> {
             promised!(facts.number("explicit-code")? == 0, facts);
             promised!(facts.mask("explicit")? == set(&everything), facts);
             promised!(facts.mask("pop-explicit")? == facts.mask("first")?, facts);
-            // Each has a core to itself.
+            // Each rank has its own core.
             promised!(facts.holds("selected-core")?, facts);
             promised!(facts.number("comm-core")? == 1, facts);
         }
@@ -54,7 +54,7 @@ fn bound_to_cores() -> Result<()> {
 fn a_cpu_for_each_rank() -> Result<()> {
     let [first, second] = two_cpus()?;
     let slurm = slurm("map", Options::default())?;
-    // The other way round, so that order of ranks and of CPUs differ.
+    // Reversed, so that the order of the ranks and the order of the CPUs differ.
     let found = bound(&slurm, &format!("--cpu-bind=map_cpu:{second},{first}"), &[first])?;
     for facts in &found {
         let own = if facts.number("id")? == 0 { second } else { first };
@@ -82,7 +82,7 @@ fn a_mask_for_each_rank() -> Result<()> {
         let wide = facts.number("id")? == 0;
         let own = if wide { set(&[first, second]) } else { set(&[second]) };
         promised!(facts.mask("first")? == own, facts);
-        // Whoever is not bound comes after who is; else the first is as good as any.
+        // A rank that is not bound is selected after one that is; otherwise the first rank is.
         let wide_is_bound = facts.number("n-pu")? > 2;
         promised!(facts.holds("bound")? == (!wide || wide_is_bound), facts);
         promised!(facts.holds("selected-machine")? == (wide == wide_is_bound), facts);
@@ -118,7 +118,7 @@ fn not_bound() -> Result<()> {
     slurm.down()
 }
 
-/// Slurm whose steps are confined by control groups.
+/// Starts a Slurm whose steps are confined by control groups.
 fn confined(purpose: &str) -> Result<Slurm> {
     if let Some(reason) = why_not_confined() {
         return Err(Skipped(reason).into());
@@ -163,7 +163,7 @@ fn confined_and_bound() -> Result<()> {
     slurm.down()
 }
 
-/// As with a container for each rank: control groups of their own under that of the node.
+/// As with one container per rank: each rank has its own control group under the node's.
 fn each_with_cores_of_its_own() -> Result<()> {
     let slurm = confined("own")?;
     let cpus = two_cpus()?;
@@ -172,7 +172,7 @@ fn each_with_cores_of_its_own() -> Result<()> {
          own=$node/own-$SLURM_LOCALID; mkdir $own; cat $node/cpuset.mems > $own/cpuset.mems; \
          test $SLURM_LOCALID = 0 && echo {} > $own/cpuset.cpus || echo {} > $own/cpuset.cpus; \
          echo $$ > $own/cgroup.procs; exec \"$0\" {}",
-        // The other way round, so that order of ranks and of CPUs differ.
+        // Reversed, so that the order of the ranks and the order of the CPUs differ.
         cpus[1],
         cpus[0],
         list(&cpus),
@@ -184,14 +184,14 @@ fn each_with_cores_of_its_own() -> Result<()> {
         let own = set(&[if facts.number("id")? == 0 { cpus[1] } else { cpus[0] }]);
         promised!(facts.mask("push-machine")? == own, facts);
         refused_with_both_sets(facts, &[set(&cpus), own])?;
-        // Both are bound as far as the node is concerned.
+        // Compared with the node, both ranks are bound.
         promised!(facts.holds("selected-pu")?, facts);
     }
     left_clean(&slurm)?;
     slurm.down()
 }
 
-/// The error of the explicit push names the requested and the allowed CPUs.
+/// Checks that the error of the explicit push names the requested and the allowed CPUs.
 fn refused_with_both_sets(facts: &Facts, sets: &[BTreeSet<usize>]) -> Result<()> {
     let refusal = facts.refusal.as_ref().with_context(|| format!("{facts:?}"))?;
     for cpus in sets {

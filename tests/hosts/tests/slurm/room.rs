@@ -1,4 +1,4 @@
-//! Slurm itself: it starts, is one of its own, and goes.
+//! Slurm itself: it starts, is separate from others, and ends without remains.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn nodes_have_what_they_claim() -> Result<()> {
 
 fn two_slurms() -> Result<()> {
     let first = Slurm::up(Hosts::up(&suite::set("first"), 1)?, Options::default())?;
-    // Names of hosts, of processes and of files are the same in both.
+    // Host names, PIDs and file names are the same in both.
     let second = Slurm::up(Hosts::up(&suite::set("second"), 1)?, Options::default())?;
     for slurm in [&first, &second] {
         let nodes = said(slurm.command("sinfo").args(["--noheader", "--Node", "--format=%N"]))?;
@@ -85,7 +85,7 @@ fn control_groups_are_removed() -> Result<()> {
         return Err(Skipped(reason).into());
     }
     let groups = Path::new("/sys/fs/cgroup/cpuset");
-    // As a harness leaves it that is killed while a step runs.
+    // As left by a harness that is killed while a step runs.
     let abandoned = groups.join(format!("slurm_quo-gone-{}-node0", std::process::id()));
     fs::create_dir_all(abandoned.join("uid_0/job_1"))?;
     let hosts = Hosts::up(&suite::set("groups"), 1)?;

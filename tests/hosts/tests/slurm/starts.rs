@@ -1,4 +1,4 @@
-//! Conditions that MPI counts on when ranks start.
+//! Conditions on which MPI relies when ranks start.
 
 use anyhow::{Context, Result, ensure};
 use quo_hosts::slurm::Options;
@@ -33,7 +33,7 @@ fn ranks_wait_for_each_other() -> Result<()> {
     slurm.down()
 }
 
-/// When a rank came, and when it went on.
+/// Returns the times at which a rank arrived and continued.
 fn times(line: &str) -> Option<[f64; 2]> {
     let (_, times) = line.split_once(": ")?;
     let (came, left) = times.split_once(' ')?;

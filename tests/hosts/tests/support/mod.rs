@@ -1,4 +1,4 @@
-//! Helpers of the suites over hosts: programs compiled once, and the statements of ranks.
+//! Helpers of the suites over hosts: programs compiled once, and the output of ranks.
 #![allow(dead_code)] // Each suite uses its part.
 
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use anyhow::{Context, Result, ensure};
 use quo_hosts::Hosts;
 use quo_tests::{Checkout, Outcome};
 
-/// A program of the checkout, compiled when it is first asked for.
+/// Returns a program of the checkout, compiled at its first use.
 pub fn program(source: &str) -> Result<PathBuf> {
     static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(program) = built.get(source) {
         return Ok(program.clone());
     }
-    // Beside what cargo builds: every host sees that folder.
+    // Next to what cargo builds: every host sees that folder.
     let checkout = Checkout::find()?;
     let folder = checkout.program("quo-info")?.with_file_name("host-programs");
     let folder = folder.join(std::env::current_exe()?.file_name().context("a nameless program")?);
@@ -27,12 +27,12 @@ pub fn program(source: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The program that prints each rank's view of a context over hosts.
+/// Returns the program that prints each rank's view of a context over hosts.
 pub fn over_hosts() -> Result<PathBuf> {
     program("tests/programs/over_hosts.c")
 }
 
-/// Statements of one rank about a context.
+/// Output of one rank about a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub host: String,
@@ -43,8 +43,7 @@ pub struct Facts {
     pub selected: [usize; 2],
 }
 
-/// Returns the statements of each rank, by rank. Ranks that have to find the same in two ways are
-/// checked.
+/// Returns the facts of each rank, by rank. Facts that a rank determines in two ways must agree.
 pub fn facts(outcome: &Outcome) -> Result<BTreeMap<usize, Facts>> {
     let mut all = BTreeMap::new();
     for line in outcome.stdout.lines().filter(|line| line.contains(" nodes ")) {
@@ -70,7 +69,8 @@ fn parse(line: &str) -> Option<(usize, Facts)> {
     Some((number(1)?, facts))
 }
 
-/// Expected statements of ranks that are placed on nodes as listed, host name and ranks of each.
+/// Returns the expected facts of ranks that are placed on nodes as listed, with the host name and
+/// ranks of each node.
 pub fn expected(nodes: &[(&str, &[usize])]) -> BTreeMap<usize, Facts> {
     let mut all = BTreeMap::new();
     for (host, ranks) in nodes {
@@ -88,7 +88,8 @@ pub fn expected(nodes: &[(&str, &[usize])]) -> BTreeMap<usize, Facts> {
     all
 }
 
-/// The job succeeded, its ranks see these nodes, and no host has anything left.
+/// Checks that the job succeeded, that its ranks see these nodes, and that nothing is left on any
+/// host.
 pub fn expect(hosts: &Hosts, outcome: &Outcome, nodes: &[(&str, &[usize])]) -> Result<()> {
     outcome.expect_success()?;
     let (found, expected) = (facts(outcome)?, expected(nodes));
@@ -102,18 +103,18 @@ pub fn expect_nothing_left(hosts: &Hosts) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the action of another process.
+/// Waits until another process has acted.
 pub fn until(what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds()? {
         ensure!(Instant::now() < end, "{what}: not within a minute");
-        // Sleeps: between two looks at what the kernel or another process does by itself.
+        // Sleeps: between two looks at something that the kernel or another process does.
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
 
-/// Returns a rank's note in a file of its host, when it is there.
+/// Waits for a rank's note in a file of its host, and returns it.
 pub fn note(hosts: &Hosts, host: usize, file: &str, rank: usize) -> Result<String> {
     let path = hosts.host(host).path(Path::new(&format!("{file}.{rank}")));
     until(&format!("a note of rank {rank}"), || Ok(path.exists()))?;

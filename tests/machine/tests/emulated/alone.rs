@@ -1,4 +1,4 @@
-//! Checks that one process can make of its bindings, on any shape. Each check has a process of its own.
+//! Checks that one process can make of its bindings, on any shape. Each check has its own process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,7 @@ use crate::oracle::{
     touch_and_find_on,
 };
 
-/// A check with its name; it is given the shape of the machine it runs on.
+/// A check with its name; its argument is the shape of the machine.
 pub type Check = (&'static str, fn(&Shape));
 
 pub const CHECKS: &[Check] = &[
@@ -34,7 +34,7 @@ pub const CHECKS: &[Check] = &[
     ("cpus_of_a_version_2_control_group_are_used", group_of_version_2),
 ];
 
-/// The one rank of a context.
+/// Runs `body` with the context of a single rank.
 fn with_context(body: impl FnOnce(&Context)) {
     let space = LocalSpace::new(1, "/dev/shm".as_ref()).unwrap();
     let context = Context::create(space.join(0).unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn all_kinds() -> impl Iterator<Item = (ObjectType, Vec<Cpus>)> {
     ObjectType::ALL.into_iter().map(|kind| (kind, objects(kind)))
 }
 
-/// A thread that follows instructions until it is let go.
+/// A thread that executes instructions until it is released.
 struct Thread {
     id: i32,
     orders: mpsc::Sender<Box<dyn FnOnce() + Send>>,
@@ -84,14 +84,14 @@ impl Thread {
     fn end(self) {
         drop(self.orders);
         self.handle.join().unwrap();
-        // It is joined before the kernel has forgotten it, and masks are read of all that are there.
+        // A thread is joined before it disappears from the kernel's list, whose masks are all read.
         while Path::new(&format!("/proc/self/task/{}", self.id)).exists() {
             std::thread::yield_now();
         }
     }
 }
 
-/// Every thread of this process has this mask.
+/// Checks that every thread of this process has this mask.
 #[track_caller]
 fn assert_all(expected: &Cpus, after: &str) {
     for (thread, mask) in masks() {
@@ -127,7 +127,7 @@ fn agree_on_the_machine(shape: &Shape) {
         }
         assert_eq!(*context.topology().allowed(), as_set(&online()));
     });
-    // The command, by way of its JSON.
+    // The command's view of the machine, through its JSON.
     let output = Command::new("quo-info").args(["topology", "--json"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let machine: quo::Topology = serde_json::from_slice(&output.stdout).unwrap();
@@ -136,7 +136,7 @@ fn agree_on_the_machine(shape: &Shape) {
     }
 }
 
-/// Masks to start from: everything, one CPU, a package.
+/// Returns initial masks: all CPUs, one CPU, a package.
 fn starts() -> Vec<Cpus> {
     let last = online().into_iter().next_back().unwrap();
     vec![online(), Cpus::from([last]), objects(ObjectType::Package).pop().unwrap()]
@@ -222,7 +222,7 @@ fn nested_pushes(_: &Shape) {
                 context.push(&Target::Object(*kind, *index)).unwrap();
                 stack.push(cpus.clone());
             }
-            // Born at any depth, a thread follows from there on.
+            // A thread started at any depth follows all later bindings.
             if step % 100 == 50 {
                 threads.push(Thread::start());
             }
@@ -267,7 +267,8 @@ fn own_masks(_: &Shape) {
                 check(&all, &format!("pop of {kind} {index}"));
             }
         }
-        // One that chooses a mask while it is pushed keeps it, also when that is the mask from before.
+        // A thread that sets its own mask during a push keeps it, even if it equals the earlier
+        // mask.
         let rebel = Thread::start();
         for own in [last.clone(), all.clone()] {
             context.push(&Target::Cpus(as_set(&first))).unwrap();
@@ -295,7 +296,7 @@ fn memory_after_a_push(shape: &Shape) {
             if cpus.is_empty() {
                 continue;
             }
-            // The kernel's number of the node, from the file that made the machine.
+            // The kernel's number of the node, from the file that defines the machine.
             let node = shape
                 .numa
                 .iter()
@@ -310,7 +311,7 @@ fn memory_after_a_push(shape: &Shape) {
     });
 }
 
-/// So large a block is a mapping of its own, fresh from the kernel.
+/// Returns a block large enough to be a separate mapping, fresh from the kernel.
 fn touched() -> Vec<u8> {
     vec![1; 40 << 20]
 }
@@ -321,7 +322,7 @@ fn pages_of_policies(_: &Shape) {
     let with_cpus = |index: &usize| !of_nodes[*index].is_empty();
     let nodes: Vec<usize> = (0..of_nodes.len()).filter(with_cpus).collect();
     with_context(|context| {
-        // Huge pages do not come out even.
+        // With huge pages the amounts are not exactly even.
         let near = |bytes: u64, right: u64| bytes.abs_diff(right) <= right / 4 + 2 * PAGE;
         let whole = Target::Object(ObjectType::Machine, 0);
         context.set_memory_policy(Some(MemoryPolicy::Interleave)).unwrap();
@@ -353,7 +354,8 @@ fn first_of(cpus: &Cpus) -> String {
     cpus.first().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Returns true if this process may change the machine: commands run as the user who started it.
+/// Returns true if this process may change the machine: commands run as the user that started the
+/// machine.
 fn is_administrator() -> bool {
     nix::unistd::geteuid().is_root()
 }
@@ -364,7 +366,7 @@ fn planned_after(changes: &[(&dyn Fn(), Cpus)]) {
         let phase = context.phase(PhaseSpec::over(ObjectType::Machine)).unwrap();
         for (change, allowed) in changes {
             change();
-            // Looks now: phases that follow each other within a millisecond share a look.
+            // Forces a look: phases within a millisecond share one.
             assert_eq!(context.allowed(), as_set(allowed));
             let worked = phase.run(|worker| (worker.cpus().clone(), mask_of(0))).unwrap().value;
             assert_eq!(worked, Some((as_set(allowed), allowed.clone())));

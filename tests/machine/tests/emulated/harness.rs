@@ -1,4 +1,4 @@
-//! The host's side: the machine to boot, the expected results, and the usual lines about it.
+//! The host's side: the machine to boot, the expected results, and the usual test output.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use tempfile::TempDir;
 use crate::programs::FOLDER;
 use crate::{lives, runner};
 
-/// Booted in every run.
+/// Shapes booted in every run.
 const SHAPES: &[&str] = &["two-packages", "smt", "four-numa-nodes", "memory-without-cpus"];
-/// Booted when asked for.
+/// Shapes booted on request.
 const MORE_SHAPES: &[&str] = &["one-core"];
 
-/// For everything on one shape.
+/// Limit for everything on one shape.
 const LIMIT: Duration = Duration::from_secs(900);
 const FULL_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Verdict on a test: no text for a good one.
+/// Verdict on a test: an error has the complaints.
 type Verdict = Result<String, String>;
 
 pub fn run(selection: &Selection) -> ExitCode {
@@ -110,7 +110,7 @@ fn life(name: &str) -> String {
     format!("machine::{name}")
 }
 
-/// Returns the kernel's folder, once it is there.
+/// Returns the kernel's folder, with the kernel in it.
 fn cache() -> Result<PathBuf> {
     if let Some(reason) = quo_machine::missing() {
         anyhow::bail!(reason);
@@ -151,7 +151,7 @@ impl std::io::Write for Report<'_> {
 }
 
 impl Report<'_> {
-    /// The complaints of a check stand above its line.
+    /// The complaints of a check are printed above its line.
     fn read(&mut self) {
         let mut above = Vec::new();
         for line in self.waiting.lines() {
@@ -201,10 +201,10 @@ fn boot(
     Ok(())
 }
 
-/// The C programs that checks run; the machine has a compiler too, but is slow.
+/// Compiles the C programs of the checks; the machine has a compiler too, but is slow.
 fn compiled_programs(cache: &Path, full: bool) -> Result<TempDir> {
     let checkout = Checkout::find()?;
-    // Not in a folder for temporary files, which may be one that the machine has of its own.
+    // Not in the folder for temporary files, which may be hidden by the machine's own.
     let folder = tempfile::Builder::new().prefix("programs-").tempdir_in(cache)?;
     let source = "tests/machine/tests/emulated/openmp_pool.c";
     checkout.compile_c(source, folder.path(), &["-fopenmp"])?;

@@ -12,10 +12,10 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{geteuid, pipe};
 use quo_machine::{Accelerator, Ending, Machine, Shape, Task};
 
-/// A check with its name; it is given the folder where the kernel is.
+/// A check with its name; its argument is the kernel's folder.
 pub type Check = (&'static str, fn(&Path) -> Result<()>);
 
-/// Why a check cannot be made here.
+/// The reason why a check cannot run here.
 #[derive(Debug)]
 pub struct Skipped(pub &'static str);
 
@@ -75,7 +75,7 @@ fn panics(cache: &Path) -> Result<()> {
     nothing_is_left()
 }
 
-/// Passes on that there was output.
+/// A writer that signals when there is output.
 struct Bell(OwnedFd);
 
 impl Write for Bell {
@@ -107,12 +107,12 @@ fn is_too_slow(cache: &Path) -> Result<()> {
     nothing_is_left()
 }
 
-/// No emulator of ours runs, and its folder is gone.
+/// Checks that no emulator of this process runs, and that its folder is gone.
 fn nothing_is_left() -> Result<()> {
     let children = waitpid(None, Some(WaitPidFlag::WNOHANG));
     ensure!(children == Err(Errno::ECHILD), "a process is left: {children:?}");
     for entry in fs::read_dir("/proc/self/fd")?.flatten() {
-        // What this suite says may go to a file with such a name.
+        // This suite's own output may go to a file of such a name.
         if ["0", "1", "2"].iter().any(|standard| entry.file_name() == *standard) {
             continue;
         }

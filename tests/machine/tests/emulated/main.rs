@@ -1,10 +1,10 @@
-//! Bindings, distribution and memory placement on machines with several packages, SMT and NUMA nodes,
-//! judged by the kernel of such a machine.
+//! Bindings, distribution and memory placement on machines with several packages, SMT and NUMA
+//! nodes, judged by the kernel of such a machine.
 //!
-//! On the host this program boots each shape once, has itself run in it, and turns the lines it hears
-//! into tests named `SHAPE::CHECK`. It takes names to run, `--exact`, `--skip NAME` and `--list` as the
-//! usual runner does. `QUO_MACHINE_ACCELERATOR` chooses between `kvm` and `tcg`. More shapes, and every C
-//! test with a rank on each CPU, take half an hour or more:
+//! On the host this program boots each shape once, runs itself in it, and turns the lines it
+//! receives into tests named `SHAPE::CHECK`. It takes names to run, `--exact`, `--skip NAME` and
+//! `--list` like the standard runner. `QUO_MACHINE_ACCELERATOR` selects `kvm` or `tcg`. More
+//! shapes, and every C test with a rank on each CPU, take half an hour or more:
 //!
 //! ```sh
 //! QUO_MACHINE_SUITE=full cargo test --package quo-machine --test emulated
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        // In the machine: all checks, one of them, one rank of one of them.
+        // In the machine: all checks, one of them, or one rank of one of them.
         ["--inside", shape, ..] => runner::run_all(shape, &arguments[2..]),
         ["--check", shape, name] => match runner::run_here(shape, name) {
             Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 /* An OpenMP pool on a machine with several packages: every thread's mask is read from the kernel, after
  * each push and each pop. A pool that follows the process moves with it; with the argument `bound`, the
- * OpenMP runtime has given its threads places of their own, which are theirs to keep. */
+ * OpenMP runtime has bound its threads to places, which they keep. */
 #define _GNU_SOURCE
 #include <omp.h>
 #include <sched.h>

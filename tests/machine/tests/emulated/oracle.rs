@@ -1,4 +1,5 @@
-//! The kernel's own answers, asked without quo: objects from sysfs, masks by sched_getaffinity, pages from numa_maps.
+//! The kernel's own answers, without quo: objects from sysfs, masks by sched_getaffinity, pages
+//! from numa_maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,14 +15,14 @@ pub type Cpus = BTreeSet<usize>;
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// The CPUs of each object of a type, in the order in which quo numbers them. Dies are left out: these
-/// machines have one per package, which is then no object of its own.
+/// Returns the CPUs of each object of a type, in quo's order. Dies are left out: these machines
+/// have one per package, which is then not a separate object.
 pub fn objects(kind: ObjectType) -> Vec<Cpus> {
     let mut objects = unordered(kind);
-    // Objects of a NUMA node follow each other, whatever the kernel's numbers are.
+    // Objects of a NUMA node are consecutive, whatever the kernel's numbers are.
     let nodes = numa_nodes();
     objects.sort_by_key(|cpus| {
-        // Without CPUs last.
+        // Nodes without CPUs are last.
         let first = cpus.first().copied().unwrap_or(usize::MAX);
         let node = nodes.iter().position(|node| node.contains(&first)).unwrap_or(usize::MAX);
         (node, first)
@@ -43,12 +44,12 @@ fn unordered(kind: ObjectType) -> Vec<Cpus> {
     }
 }
 
-/// All CPUs.
+/// Returns all CPUs.
 pub fn online() -> Cpus {
     list(&read(&format!("{CPUS}/online")))
 }
 
-/// The memory of a NUMA node in MiB, less the part that the kernel took before it counted.
+/// Returns the memory of a NUMA node in MiB, less the part that the kernel took before it counted.
 pub fn memory_of(node: usize) -> usize {
     let text = read(&format!("{NODES}/node{node}/meminfo"));
     let line = text.lines().find(|line| line.contains("MemTotal:")).unwrap();
@@ -93,7 +94,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}")).trim().to_owned()
 }
 
-/// A list such as `0-3,8`.
+/// Parses a list such as `0-3,8`.
 fn list(text: &str) -> Cpus {
     let mut cpus = Cpus::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -103,20 +104,20 @@ fn list(text: &str) -> Cpus {
     cpus
 }
 
-/// The mask of a thread; the caller's for 0.
+/// Returns the mask of a thread; the caller's for 0.
 pub fn mask_of(thread: i32) -> Cpus {
     let mask = sched_getaffinity(Pid::from_raw(thread)).unwrap();
     (0..CpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap()).collect()
 }
 
-/// The masks of all threads of this process, by thread.
+/// Returns the masks of all threads of this process, by thread.
 pub fn masks() -> BTreeMap<i32, Cpus> {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     let thread = |entry: fs::DirEntry| entry.file_name().to_str().unwrap().parse().unwrap();
     threads.map(|entry| thread(entry.unwrap())).map(|id| (id, mask_of(id))).collect()
 }
 
-/// Binds the caller, and no other thread.
+/// Binds the caller and no other thread.
 pub fn bind(cpus: &Cpus) {
     let mut mask = CpuSet::new();
     for &cpu in cpus {
@@ -125,15 +126,15 @@ pub fn bind(cpus: &Cpus) {
     sched_setaffinity(Pid::from_raw(0), &mask).unwrap();
 }
 
-/// The same CPUs as quo holds them.
+/// Converts CPUs to quo's set.
 pub fn as_set(cpus: &Cpus) -> quo::CpuSet {
     cpus.iter().copied().collect()
 }
 
-/// Touches fresh memory, and requires that its pages lie on a NUMA node of the kernel.
+/// Touches fresh memory, and checks that its pages lie on a NUMA node, by the kernel's number.
 pub fn touch_and_find_on(node: usize) {
-    // So large a block is a mapping of its own, fresh from the kernel: the C library keeps blocks of up to
-    // 32 MiB for later, with the pages they had.
+    // Large enough to be a separate mapping, fresh from the kernel: the C library keeps freed
+    // blocks of up to 32 MiB with their pages.
     const BYTES: usize = 40 << 20;
     const PAGE: usize = 4096;
     let mut memory = vec![0_u8; BYTES];
@@ -142,7 +143,7 @@ pub fn touch_and_find_on(node: usize) {
     let (start, end) = mapping_around(address);
     let pages = pages_of(start);
     let all = (end - start) / PAGE;
-    // The mapping may have a neighbour's pages in it, and the block does not begin with a page.
+    // The mapping may also contain a neighbour's pages, and the block does not begin on a page.
     let others = all - BYTES / PAGE + 2;
     let there = pages.get(&node).copied().unwrap_or(0);
     let elsewhere: usize = pages.values().sum::<usize>() - there;
@@ -161,7 +162,7 @@ fn mapping_around(address: usize) -> (usize, usize) {
     ranges.find(|(start, end)| (*start..*end).contains(&address)).unwrap()
 }
 
-/// The 4-KiB pages of a mapping, by NUMA node.
+/// Returns the 4-KiB pages of a mapping, by NUMA node.
 fn pages_of(start: usize) -> BTreeMap<usize, usize> {
     let maps = fs::read_to_string("/proc/self/numa_maps").unwrap();
     let begin = format!("{start:x} ");

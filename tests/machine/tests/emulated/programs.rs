@@ -1,4 +1,4 @@
-//! Programs that are started in the machine: under mpirun, as users start them.
+//! Programs started in the machine, under mpirun as users start them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::oracle::{Cpus, as_set, objects};
 use crate::ranks::PATTERNS;
 use quo::ObjectType;
 
-/// Time that a program may take; translated CPUs are slow, and the host has fewer of them.
+/// Limit of a program; translated CPUs are slow, and outnumber the host's.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Variable that names the folder with the programs that the host compiled for the machine.
+/// Variable with the folder of the programs that the host compiled for the machine.
 pub const FOLDER: &str = "QUO_MACHINE_PROGRAMS";
 
 /// A check that starts programs.
 pub type Check = (&'static str, fn() -> Result<()>);
 
-/// On every shape.
+/// Checks on every shape.
 pub const ALONE: &[Check] = &[("an_openmp_pool_follows_and_bound_places_stay", openmp_pool)];
 
-/// On the shape with two packages of four cores.
+/// Checks on the shape with two packages of four cores.
 pub const EIGHT_RANKS: &[Check] = &[
     ("eight_ranks_bound_to_cores", || ranks("core")),
     ("eight_ranks_bound_to_packages", || ranks("package")),
@@ -35,13 +35,13 @@ pub const EIGHT_RANKS: &[Check] = &[
     ("coupled_example_ends_with_equal_bits_in_every_mode", coupled),
 ];
 
-/// All C tests of the library, with a rank per CPU. Takes long.
+/// All C tests of the library, with a rank per CPU; takes long.
 pub const FULL: &[Check] = &[("every_c_test_with_a_rank_on_each_cpu", c_tests)];
 
 fn mpirun(ranks: usize, bind_to: &str) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["-n", &ranks.to_string(), "--bind-to", bind_to]);
-    // Ranks that spin would keep the two or so real CPUs from those they wait for.
+    // Spinning ranks would keep the few real CPUs from the ranks they wait for.
     command.args(["--mca", "mpi_yield_when_idle", "1"]);
     command.args(["--mca", "btl_vader_single_copy_mechanism", "none"]);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -49,7 +49,8 @@ fn mpirun(ranks: usize, bind_to: &str) -> Command {
     command
 }
 
-/// Runs a command to its end, in time; its output goes to ours, which is shown on failure.
+/// Runs a command to its end within the limit; its output goes to this process's, which is shown on
+/// failure.
 fn succeed(command: &mut Command) -> Result<()> {
     let mut child = command.stdin(Stdio::null()).spawn().context("starting mpirun")?;
     if !ends_within(Pid::from_child(&child), LIMIT)? {
@@ -165,11 +166,11 @@ fn solver_was_where_it_should(mode: &str, run: &Value, packages: &[Cpus]) -> Res
     Ok(())
 }
 
-/// Which checks of this kind a shape has.
+/// Returns the checks of this kind for a shape.
 pub fn of(name: &str, full: bool) -> Vec<Check> {
     let eight = if name == EIGHT_CORES { EIGHT_RANKS } else { &[] };
     [ALONE, eight, if full { FULL } else { &[] }].concat()
 }
 
-/// The shape that eight ranks fill.
+/// Shape that eight ranks fill.
 const EIGHT_CORES: &str = "two-packages";

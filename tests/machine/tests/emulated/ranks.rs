@@ -1,5 +1,5 @@
-//! Calls that the ranks of a node make together, on the shape with two packages of four cores:
-//! started by mpirun, eight of them, bound in four ways. Each rank reads its masks from the kernel.
+//! Collective calls of the ranks of a node, on the shape with two packages of four cores: eight
+//! ranks started by mpirun and bound in four ways. Each rank reads its masks from the kernel.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use crate::oracle::{Cpus, as_set, bind, mask_of, masks, objects, online, touch_a
 
 const RANKS: usize = 8;
 
-/// The types that work is spread over.
+/// Types over which work is spread.
 const KINDS: [ObjectType; 3] = [ObjectType::Package, ObjectType::NumaNode, ObjectType::Core];
 
-/// Bindings of the ranks, and mpirun's words for each.
+/// Bindings of the ranks, with mpirun's option for each.
 pub const PATTERNS: &[(&str, &str)] =
     &[("core", "core"), ("package", "socket"), ("none", "none"), ("half", "none")];
 
-/// One rank of a check.
+/// Runs one rank of a check.
 pub fn run(pattern: &str) {
     let universe = mpi::initialize().expect("MPI starts");
     let world = universe.world();
@@ -31,7 +31,7 @@ pub fn run(pattern: &str) {
         "core" => assert!(objects(ObjectType::Core).contains(&mask_of(0)), "{:?}", mask_of(0)),
         "package" => assert!(objects(ObjectType::Package).contains(&mask_of(0))),
         "none" => assert_eq!(mask_of(0), online()),
-        // The first four on the cores of the first package, the others everywhere.
+        // The first four on the cores of the first package, the others anywhere.
         "half" if node.rank < 4 => bind(&objects(ObjectType::Core)[node.rank]),
         _ => {}
     }
@@ -59,7 +59,7 @@ impl Node<'_> {
         all
     }
 
-    /// The kernel's masks of all ranks.
+    /// Returns the kernel's masks of all ranks.
     fn masks(&self) -> Vec<Cpus> {
         let mine = mask_of(0).into_iter().fold(0, |bits, cpu| bits | 1 << cpu);
         let cpus = |bits: u64| (0..64).filter(|cpu| bits >> cpu & 1 == 1).collect();
@@ -80,7 +80,7 @@ fn distribution(node: &Node<'_>, context: &Context, pattern: &str, kind: ObjectT
     let plan = context.distribute(kind, most, Policy::Spread).unwrap();
     assert_eq!(plan.selected(), selected, "{what}");
 
-    // What the pure plan makes of the kernel's answers.
+    // The pure plan, from the kernel's answers.
     let sets = |cpus: &[Cpus]| cpus.iter().map(as_set).collect::<Vec<_>>();
     let pure = distribute(&DistributeRequest {
         objects: &sets(&kernel),
@@ -91,7 +91,7 @@ fn distribution(node: &Node<'_>, context: &Context, pattern: &str, kind: ObjectT
     });
     assert_eq!(plan, pure.unwrap(), "{what}");
 
-    // What is promised.
+    // The promised properties.
     let object_of: Vec<Option<usize>> = plan.object_of.clone();
     let load = |object| object_of.iter().filter(|place| **place == Some(object)).count();
     for (rank, place) in object_of.iter().enumerate() {
@@ -106,7 +106,7 @@ fn distribution(node: &Node<'_>, context: &Context, pattern: &str, kind: ObjectT
     }
     assert_eq!(selected, expected(pattern, kind, most, &before, &kernel), "{what}");
 
-    // Who was selected goes there, and the kernel knows of nobody else that moved.
+    // The selected rank is bound there, and by the kernel no other thread has moved.
     let mine = object_of[node.rank];
     if let Some(object) = mine {
         let threads = masks();
@@ -128,7 +128,7 @@ fn distribution(node: &Node<'_>, context: &Context, pattern: &str, kind: ObjectT
     assert_eq!(node.masks(), before, "{what}: after the pops");
 }
 
-/// The expected selection, spelled out for each way of binding.
+/// Returns the expected selection, spelled out for each kind of binding.
 fn expected(
     pattern: &str,
     kind: ObjectType,
@@ -151,7 +151,7 @@ fn expected(
         ("half", _) => (0..RANKS).collect(),
         // A rank that may run on four cores takes one of them.
         ("package", ObjectType::Core) => (0..RANKS).collect(),
-        // Everybody is inside one object: the lowest ranks of each.
+        // Every rank is inside one object: the lowest ranks of each object.
         _ => kernel.iter().flat_map(inside).collect(),
     };
     ranks.sort_unstable();
@@ -190,7 +190,7 @@ fn phases(node: &Node<'_>, context: &Context, kind: ObjectType) {
         let mine = outcome.unwrap().value.unwrap_or(0);
         let workers: Vec<u64> = node.gather(mine).into_iter().filter(|bits| *bits != 0).collect();
         assert_eq!(workers.len(), plan.selected().len());
-        // No CPU has two workers, and together they have every CPU of every object.
+        // No CPU has two workers, and together the workers have every CPU of every object.
         let together = workers.iter().fold(0, |sum, bits| {
             assert_eq!(sum & bits, 0, "two workers share a CPU: {workers:x?}");
             sum | bits

@@ -1,4 +1,4 @@
-//! Inside the machine: runs each check in a process of its own and prints a line for each.
+//! Inside the machine: runs each check in its own process and prints a line for each.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 use crate::{alone, programs};
 
-/// Time that a check may take. It has bounds of its own for the programs that it starts, which may be many.
+/// Time limit of a check, which sets its own limits for the programs it starts, possibly many.
 const LIMIT: Duration = Duration::from_secs(3000);
 
 /// Runs the checks of these names on this machine, which has the shape.
@@ -65,7 +65,7 @@ fn nothing_is_left() -> Result<()> {
         let name = entry.file_name();
         let is_process = name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
         let mine = name == OsStr::new("1") || name == OsStr::new(&own);
-        // The kernel's own threads have no command line; neither has one that has just ended.
+        // Kernel threads have no command line, and neither has a process that has just ended.
         let command = fs::read(Path::new("/proc").join(&name).join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         ensure!(!is_process || mine || command.is_empty(), "left running: {command}");
@@ -73,7 +73,7 @@ fn nothing_is_left() -> Result<()> {
     Ok(())
 }
 
-/// One check, in this process.
+/// Runs one check in this process.
 pub fn run_here(shape: &str, name: &str) -> Result<()> {
     if let Some((_, check)) = alone::CHECKS.iter().find(|(known, _)| *known == name) {
         check(&Shape::named(shape)?);
@@ -84,7 +84,7 @@ pub fn run_here(shape: &str, name: &str) -> Result<()> {
     check()
 }
 
-/// The names of the checks that a shape has.
+/// Returns the names of the checks of a shape.
 pub fn names(shape: &str, full: bool) -> Vec<&'static str> {
     let alone = alone::CHECKS.iter().map(|(name, _)| *name);
     alone.chain(programs::of(shape, full).into_iter().map(|(name, _)| name)).collect()

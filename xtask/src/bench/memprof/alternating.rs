@@ -41,7 +41,8 @@ const OF_COUPLED: Plan = Plan {
     trims: true,
 };
 
-/// Turns of the long run, judged by processor time, which other work on the machine changes less.
+/// Turns of the long run, judged by processor time, which depends less on other load of the
+/// machine.
 const OF_LONG: Plan = Plan {
     least: 8,
     most: 16,
@@ -51,7 +52,7 @@ const OF_LONG: Plan = Plan {
     trims: true,
 };
 
-/// Turns of the long run where nothing else is measured.
+/// Turns of the long run if nothing else is measured.
 const OF_LONG_ALONE: Plan = Plan {
     least: 10,
     most: 1000,
@@ -70,10 +71,10 @@ const OF_MAPPINGS: Plan = Plan {
     trims: false,
 };
 
-/// Steps of the longer run, which the deck for tests has two hundred of: two seconds or more.
+/// Steps of the longer run, two seconds or more; the test deck has two hundred steps.
 const STEPS: &str = "steps = 3000";
 
-/// Everything.
+/// Runs all measurements.
 pub fn all(programs: &Programs) -> Result<Vec<Turns>> {
     Ok(vec![
         sides::messages(programs)?,
@@ -85,7 +86,8 @@ pub fn all(programs: &Programs) -> Result<Vec<Turns>> {
     ])
 }
 
-/// Rates of messages of one byte in jobs without and with the profiler: coarse, but of all that it does.
+/// Measures rates of one-byte messages in jobs without and with the profiler: coarse, but including
+/// all that the profiler does.
 pub fn messages(programs: &Programs) -> Result<Turns> {
     told(
         "jobs that send messages",
@@ -98,7 +100,7 @@ pub fn messages(programs: &Programs) -> Result<Turns> {
     )
 }
 
-/// Jobs that begin and end.
+/// Measures jobs that start and end.
 fn starts(programs: &Programs) -> Result<Turns> {
     told(
         "starts",
@@ -113,13 +115,13 @@ fn starts(programs: &Programs) -> Result<Turns> {
     )
 }
 
-/// The coupled example on a deck, in as many turns as it takes or fit into the time.
+/// Measures the coupled example on a deck, in as many turns as necessary or as fit into the time.
 pub fn long(programs: &Programs, time: Duration, deck: Deck) -> Result<Turns> {
     let of = if matches!(deck, Deck::Large) { "/large_seconds" } else { OF_LONG_ALONE.of };
     coupled(programs, &Plan { time, of, ..OF_LONG_ALONE }, deck)
 }
 
-/// The deck of the coupled example.
+/// Deck of the coupled example.
 #[derive(Copy, Clone)]
 pub enum Deck {
     /// The small deck, as the tests run it.
@@ -169,8 +171,8 @@ fn coupled(programs: &Programs, plan: &Plan, deck: Deck) -> Result<Turns> {
     )
 }
 
-/// Processor time that all processes started by this one, and their descendants, took until they ended: other programs
-/// of the machine count less for it than for the time that passes.
+/// Returns the processor time of all ended processes that this one started, and of their
+/// descendants, which other programs on the machine affect less than elapsed time.
 fn processor_time() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("asking for processor time")?;
     let parts = [usage.user_time(), usage.system_time()];
@@ -178,7 +180,7 @@ fn processor_time() -> Result<Duration> {
     Ok(Duration::from_micros(microseconds))
 }
 
-/// Pairs of mmap and munmap beside much that is resident.
+/// Measures pairs of mmap and munmap with much resident memory.
 fn mappings(programs: &Programs) -> Result<Turns> {
     told(
         "mmap and munmap",
@@ -197,7 +199,8 @@ fn told(what: &str, turns: Result<Turns>) -> Result<Turns> {
     turns
 }
 
-/// Least time of one pair in a thousand of all turns together: each turn has told its slowest.
+/// Returns the time that one pair in a thousand exceeds, over all turns: each turn has reported its
+/// slowest pairs.
 pub fn late_mapping(turns: &Turns, with: bool) -> Option<f64> {
     let (mut slowest, mut pairs) = (Vec::new(), 0);
     for value in turns.values(with) {

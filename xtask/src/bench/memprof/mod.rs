@@ -1,5 +1,5 @@
-//! Cost of the memory profiler: each program with and without it, in turns, so that only ratios and differences of one
-//! run are compared.
+//! Cost of the memory profiler: each program with and without it, in turns, so that only ratios and
+//! differences of one run are compared.
 
 mod alternating;
 mod sides;
@@ -23,10 +23,10 @@ use crate::{project, release, run};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// As many calls of MPI as a long run makes.
+/// Number of MPI calls of a long run.
 const CALLS: &str = "1000000000";
 
-/// The results: one object per round, and the measurements made in turns.
+/// Results: one object per round, and the measurements made in turns.
 #[derive(Default)]
 pub struct Measured {
     without: Vec<Value>,
@@ -34,19 +34,19 @@ pub struct Measured {
     turns: Vec<Turns>,
 }
 
-/// The comparison of two numbers, and its bound.
+/// How two numbers are compared, and the limit.
 enum Target {
-    /// With the profiler, at most so much more.
+    /// With the profiler, at most this much more.
     More(f64),
     /// With the profiler, at least this share.
     Share(f64),
-    /// With the profiler, at most so many times.
+    /// With the profiler, at most this many times.
     Times(f64),
-    /// At most this, of the profiler alone.
+    /// At most this, for the profiler alone.
     AtMost(f64),
-    /// Shown for its own sake.
+    /// Shown without a limit.
     None,
-    /// The same, as a difference.
+    /// Shown as a difference, without a limit.
     Difference,
 }
 
@@ -112,19 +112,19 @@ const ENTRIES: &[Entry] = &[
     entry("tool, after 10⁹ calls", "/tool", "MiB", 1.0 / 1_048_576.0, Target::AtMost(8.0)),
 ];
 
-/// Ending of names with the profiler; the name without it has the number measured without, in the
-/// same process.
+/// Ending of names measured with the profiler; the name without it has the number without the
+/// profiler, measured in the same process.
 const WITH: &str = "/with";
 
-/// Name of the number made of all turns together.
+/// Name of the number derived from all turns together.
 const LATE: &str = "/late_mapping_ns";
 
 /// Headings of the columns of [`Measured::lines`].
 pub const HEADINGS: [&str; 6] = ["memory profiler", "without", "with", "compared", "target", ""];
 
-/// Argument of a program whose calls of MPI are timed, where it has the profiler.
+/// Argument of a program whose MPI calls are timed, if it has the profiler.
 const TIMED: &str = "timed";
-/// The same, where loops are looked for as well.
+/// Argument of a program in which loops are detected as well.
 const LOOPED: &str = "looped";
 
 /// Programs that are compiled once.
@@ -137,7 +137,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds the profiler optimised, the fake MPI, and the programs around them.
+    /// Builds the optimised profiler, the fake MPI, and the measured programs.
     pub fn compile(folder: &Path) -> Result<Programs> {
         let fake = folder.join("fakempi");
         make_fake_mpi(project::root(), &fake)?;
@@ -163,7 +163,7 @@ impl Programs {
         Ok(Programs { preload: preload()?, costs, allocation, messages, coupled })
     }
 
-    /// Nothing but the profiler.
+    /// Returns a set with no programs but the profiler.
     fn none() -> Result<Programs> {
         let none = PathBuf::new;
         let (costs, allocation, messages, coupled) = (none(), none(), none(), none());
@@ -180,9 +180,9 @@ impl Programs {
         Ok(messages)
     }
 
-    /// One round of everything; `whole` with the long measurements.
+    /// Runs one round of all measurements; `whole` includes the long ones.
     pub fn round(&self, measured: &mut Measured, whole: bool) -> Result<()> {
-        // Who is first changes, so that what drifts does not count for one of them.
+        // The first side alternates, so that drift affects both sides equally.
         let with_first = measured.with.len() % 2 == 1;
         for profiled in [with_first, !with_first] {
             let folder = tempfile::tempdir()?;
@@ -210,7 +210,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Everything that is measured in turns.
+    /// Runs all measurements that are made in turns.
     pub fn turns(&self, measured: &mut Measured) -> Result<()> {
         measured.turns = alternating::all(self)?;
         Ok(())
@@ -242,7 +242,8 @@ impl Programs {
     }
 }
 
-/// The object, built as it is installed: optimised, and without code that only archives need.
+/// Builds the profiler's object as it is installed: optimised, and without code that only archives
+/// need.
 fn preload() -> Result<PathBuf> {
     let base = project::base()?;
     let mut cargo = release::cargo()?;
@@ -259,7 +260,7 @@ fn all_traces(folder: &Path) -> Result<Vec<Trace>> {
         .collect()
 }
 
-/// The share of a processor that the sampler took, of the rank where it took most.
+/// Returns the share of a processor that the sampler took, on the rank where it was largest.
 fn duty(traces: &Path) -> Result<f64> {
     let mut most: Option<f64> = None;
     for trace in all_traces(traces)? {
@@ -271,7 +272,7 @@ fn duty(traces: &Path) -> Result<f64> {
     most.with_context(|| format!("no trace in {}", traces.display()))
 }
 
-/// Bytes that the profiler held.
+/// Returns the bytes that the profiler held.
 fn tool(traces: &Path) -> Result<u64> {
     let trace = all_traces(traces)?.pop();
     let trace = trace.with_context(|| format!("no trace in {}", traces.display()))?;
@@ -292,14 +293,14 @@ fn merge(into: &mut Value, more: Value) {
 }
 
 impl Measured {
-    /// Everything, for a file.
+    /// Returns everything measured, for a file.
     pub fn to_json(&self) -> Value {
         let turns = self.turns.iter().map(Turns::to_json).collect::<Vec<_>>();
         json!({"without": self.without, "with": self.with, "turns": turns})
     }
 
-    /// The table's lines: subject, without, with, comparison, target, whether it is met. A number that was not measured
-    /// has none.
+    /// Returns the table's lines: subject, without, with, comparison, target, and whether the
+    /// target is met. A number that was not measured has no line.
     pub fn lines(&self) -> Vec<[String; 6]> {
         ENTRIES.iter().filter_map(|entry| self.line(entry)).collect()
     }
@@ -315,7 +316,7 @@ impl Measured {
                 numbers.sort_by(f64::total_cmp);
                 turns::middle(&numbers)
             } else if let Some(beside) = entry.measured.strip_suffix(WITH).filter(|_| !with) {
-                // Both were measured by turns in the process that has the profiler.
+                // Both were measured in turns in the process that has the profiler.
                 median(&self.with, &format!("{beside}/without"))
             } else {
                 median(rounds, entry.measured)
@@ -347,8 +348,8 @@ fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }
 
-/// As [`compare`], of turns: the middle of their ratios, and its interval. A target is met, or missed, where all of
-/// the interval is on that side of it.
+/// As [`compare`], for turns: the middle of their ratios, and its interval. A target is met, or
+/// missed, if the whole interval is on that side of it.
 fn compare_turns(entry: &Entry, ratio: Ratio) -> (String, String, &'static str) {
     let Ratio { median, low, high } = ratio;
     if let Target::Difference = entry.target {
@@ -407,14 +408,14 @@ fn compare(
     }
 }
 
-/// Rates of messages alone, on whatever MPI is in use.
+/// Measures rates of messages only, on the MPI in use.
 pub fn messages(folder: &Path) -> Result<Measured> {
     let programs = Programs { messages: Programs::messages(folder)?, ..Programs::none()? };
     let turns = vec![sides::messages(&programs)?, alternating::messages(&programs)?];
     Ok(Measured { turns, ..Measured::default() })
 }
 
-/// The longer run of the coupled example alone, or the demo's.
+/// Measures the longer run of the coupled example only, or the demo's.
 pub fn long(time: Duration, large_deck: bool) -> Result<Measured> {
     let coupled = release::build(&["coupled"])?.join("coupled");
     let deck = if large_deck { Deck::Large } else { Deck::Long };

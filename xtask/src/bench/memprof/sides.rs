@@ -1,5 +1,6 @@
-//! Rates of messages with the profiler between program and MPI, and past it, by turns of less than a millisecond in the
-//! same processes: addresses, and other load of the machine, are the same for both.
+//! Rates of messages with the profiler between program and MPI, and bypassing it, in turns of less
+//! than a millisecond in the same processes: addresses and other load of the machine are the same
+//! for both.
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::{BindTo, Job};
@@ -8,13 +9,13 @@ use serde_json::{Value, json};
 use super::Programs;
 use super::turns::Turns;
 
-/// Messages of these sizes for so many milliseconds: of one byte most, since that is the promise.
+/// Sizes of messages with milliseconds for each: most for one byte, to which the target applies.
 const SIZES: [&str; 5] = ["1:3000", "64:800", "4096:800", "65536:800", "4194304:2500"];
 
-/// Memory lies elsewhere in each.
+/// Number of jobs; addresses differ between jobs.
 const JOBS: usize = 5;
 
-/// Each round of blocks of each job is one turn.
+/// Measures the rates; each round of blocks of each job is one turn.
 pub fn messages(programs: &Programs) -> Result<Turns> {
     let mut rounds = Vec::new();
     for _ in 0..JOBS {
@@ -30,8 +31,7 @@ pub fn messages(programs: &Programs) -> Result<Turns> {
     Ok(Turns::of_pairs(rounds))
 }
 
-/// Checks that the calls of the one side go to the profiler, and those of the other to the MPI
-/// library.
+/// Checks that the calls of one side go to the profiler, and those of the other to the MPI library.
 fn check(measured: &Value) -> Result<()> {
     let objects = measured
         .get("objects")

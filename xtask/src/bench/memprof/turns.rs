@@ -1,26 +1,26 @@
-//! Turns of the same program without and with the profiler, one shortly after the other: drift of a machine is the same
-//! for both of a turn, so that the ratios of turns differ less than their numbers.
+//! Turns of the same program without and with the profiler in close succession: drift of the
+//! machine affects both sides of a turn, so that ratios of turns vary less than their numbers.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// Number of turns, and their end.
+/// Number of turns, and when to stop.
 #[derive(Copy, Clone)]
 pub struct Plan {
-    /// Least number of turns.
+    /// Minimum number of turns.
     pub least: usize,
-    /// Largest number of turns.
+    /// Maximum number of turns.
     pub most: usize,
-    /// No more are begun after this time.
+    /// Time after which no turn is begun.
     pub time: Duration,
-    /// Path of the number whose ratio is wanted.
+    /// JSON pointer to the number whose ratio is wanted.
     pub of: &'static str,
-    /// Half the width of the interval for its median that is narrow enough.
+    /// Half the width of the median's interval at which turns stop.
     pub width: f64,
-    /// The mean of the middle three fifths is told instead of the median: as little moved by single turns, and
-    /// known better after as many.
+    /// Report the mean of the middle three fifths instead of the median: equally robust against
+    /// single turns, and more precise for the same number of turns.
     pub trims: bool,
 }
 
@@ -31,8 +31,7 @@ pub struct Turns {
     trims: bool,
 }
 
-/// The median of the ratios of the turns, or their trimmed mean, and an interval that holds the true one in 95
-/// of 100 cases.
+/// Median of the turns' ratios, or their trimmed mean, with a 95 % confidence interval.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Ratio {
     pub median: f64,
@@ -56,8 +55,8 @@ impl Turns {
             if turns.pairs.len() >= plan.least && (known || began.elapsed() > plan.time) {
                 break;
             }
-            // One side, the other, the other, the one, and so on by the sequence of Thue and Morse: what drifts
-            // steadily, or ever faster, is the same for both.
+            // The order follows the Thue-Morse sequence: steady or accelerating drift affects both
+            // sides equally.
             let with_first = turns.pairs.len().count_ones() % 2 == 1;
             let first = one(with_first)?;
             let second = one(!with_first)?;
@@ -66,12 +65,13 @@ impl Turns {
         Ok(turns)
     }
 
-    /// Turns that were taken elsewhere, each without and with the profiler.
+    /// Creates turns measured elsewhere, each without and with the profiler.
     pub fn of_pairs(pairs: Vec<[Value; 2]>) -> Turns {
         Turns { pairs, trims: false }
     }
 
-    /// Numbers at a JSON pointer, of the turns that have them: without and with the profiler.
+    /// Returns the numbers at a JSON pointer, of the turns that have them, with or without the
+    /// profiler.
     pub fn of(&self, with: bool, pointer: &str) -> Vec<f64> {
         let values = self.pairs.iter().map(|pair| &pair[usize::from(with)]);
         values.filter_map(|value| value.pointer(pointer)?.as_f64()).collect()
@@ -82,7 +82,7 @@ impl Turns {
         self.pairs.iter().map(move |pair| &pair[usize::from(with)])
     }
 
-    /// With the profiler ÷ without.
+    /// Returns the ratio with the profiler ÷ without.
     pub fn ratio(&self, pointer: &str) -> Option<Ratio> {
         let (without, with) = (self.of(false, pointer), self.of(true, pointer));
         if without.len() != with.len() {
@@ -91,7 +91,7 @@ impl Turns {
         self.middle(with.iter().zip(&without).map(|(with, without)| with / without).collect())
     }
 
-    /// With the profiler less without.
+    /// Returns the difference with the profiler − without.
     pub fn difference(&self, pointer: &str) -> Option<Ratio> {
         let (without, with) = (self.of(false, pointer), self.of(true, pointer));
         if without.len() != with.len() {
@@ -104,19 +104,20 @@ impl Turns {
         if self.trims { trimmed(numbers) } else { interval(numbers) }
     }
 
-    /// Number of turns.
+    /// Returns the number of turns.
     pub fn count(&self) -> usize {
         self.pairs.len()
     }
 
-    /// For a file.
+    /// Returns the turns for a file.
     pub fn to_json(&self) -> Value {
         let side = |with| self.values(with).cloned().collect::<Vec<_>>();
         json!({"without": side(false), "with": side(true)})
     }
 }
 
-/// Returns the median and its interval by the order of the numbers alone, whatever their distribution.
+/// Returns the median and its interval from the order of the numbers alone, whatever their
+/// distribution.
 fn interval(mut numbers: Vec<f64>) -> Option<Ratio> {
     numbers.sort_by(f64::total_cmp);
     let count = numbers.len();
@@ -126,8 +127,8 @@ fn interval(mut numbers: Vec<f64>) -> Option<Ratio> {
     Some(Ratio { median, low: numbers[low], high: numbers[count - 1 - low] })
 }
 
-/// The mean without a fifth of the numbers at either end, and its interval (Yuen 1974): by the spread of the rest when
-/// each number left out counts as the last one kept.
+/// Returns the mean without a fifth of the numbers at either end, and its interval (Yuen 1974),
+/// from the spread of the rest with each omitted number replaced by the last one kept.
 fn trimmed(mut numbers: Vec<f64>) -> Option<Ratio> {
     numbers.sort_by(f64::total_cmp);
     let count = numbers.len();
@@ -145,8 +146,8 @@ fn trimmed(mut numbers: Vec<f64>) -> Option<Ratio> {
     Some(Ratio { median, low: median - half, high: median + half })
 }
 
-/// The 97.5th percentile of Student's distribution, for two degrees of freedom or more, to some percent
-/// (Abramowitz and Stegun 26.7.5).
+/// Returns the 97.5th percentile of Student's distribution, for two or more degrees of freedom,
+/// within some percent (Abramowitz and Stegun 26.7.5).
 fn student(freedom: f64) -> f64 {
     let z = 1.959_964_f64;
     let terms = [
@@ -158,7 +159,7 @@ fn student(freedom: f64) -> f64 {
     z + terms.into_iter().zip(powers).map(|(term, power)| term / power).sum::<f64>()
 }
 
-/// The median of numbers in order.
+/// Returns the median of sorted numbers.
 pub fn middle(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
     match sorted.len() {
@@ -229,7 +230,7 @@ mod tests {
         let (even, wild) = (trimmed(numbers(10.0)).unwrap(), trimmed(numbers(1e6)).unwrap());
         assert_eq!(even, wild);
         assert!((even.median - 5.5).abs() < 1e-12);
-        // Squares of the numbers drawn in to 3 and 8: 42.5; with five degrees of freedom 2.571.
+        // Squares of the numbers clamped to 3 and 8: 42.5; with five degrees of freedom 2.571.
         let half = 2.571 * (42.5_f64 / 30.0).sqrt();
         assert!((even.high - even.median - half).abs() < 0.02 * half, "{even:?}");
         assert_eq!(trimmed(vec![1.0, 2.0]), None);

@@ -1,4 +1,4 @@
-// Whether C++ programs are compiled.
+// Checks whether C++ programs compile.
 #include <mpi.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-! Whether Fortran programs with the module mpi are compiled.
+! Checks whether Fortran programs with the module mpi compile.
 program probe
    use mpi
    implicit none

@@ -1,4 +1,4 @@
-! Whether Fortran programs with the module mpi_f08 are compiled.
+! Checks whether Fortran programs with the module mpi_f08 compile.
 program probe
    use mpi_f08
    implicit none

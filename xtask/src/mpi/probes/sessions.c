@@ -1,4 +1,4 @@
-/* Whether a session makes a communicator over which ranks talk, without MPI_Init. */
+/* Checks whether ranks can communicate over a communicator of a session, without MPI_Init. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Whether one rank reads what another wrote into a shared window. */
+/* Checks whether one rank reads what another has written into a shared window. */
 #include <mpi.h>
 #include <stdio.h>
 

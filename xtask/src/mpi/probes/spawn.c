@@ -1,4 +1,4 @@
-/* Whether a rank starts another one while it runs, and both exchange numbers. */
+/* Checks whether a running rank can start another one and exchange numbers with it. */
 #include <mpi.h>
 #include <stdio.h>
 

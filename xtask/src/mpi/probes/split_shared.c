@@ -1,4 +1,4 @@
-/* Whether the ranks of a node find each other. */
+/* Checks whether the ranks of a node find each other. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Which thread level MPI gives to who asks for the highest. */
+/* Prints the thread level that MPI provides if the highest is requested. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* What the library calls itself, and the standard it keeps. */
+/* Prints the library's name, and the version of the standard it claims. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-//! Fast path for most blocks: blocks of the GNU C library that are not in a mapping of their own,
+//! Fast path for most blocks: blocks of the GNU C library that are not in a separate mapping,
 //! allocated by the same object as the previous block. Where a condition does not hold, nothing is
 //! done and the block takes the general path ([`blocks`]).
 

@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU64;
 use loom::sync::atomic::AtomicU64;
 
 /// Minimum size of a counted block. Smaller blocks are in the tables again soon, and seldom in
-/// mappings of their own.
+/// separate mappings.
 pub const FROM: usize = 128 * 1024;
 
 /// Counters of blocks in flight, by the index of their owner.

@@ -180,8 +180,8 @@ pub fn is_disabled() -> bool {
 pub const MAPPED: usize = 2;
 const BITS: usize = 7;
 
-/// Returns the bytes that the C library uses for a block, with its header, if the block is in no
-/// mapping of its own and the bytes are less than `limit`, a power of two. Requires [`is_quick`];
+/// Returns the bytes that the C library uses for a block, with its header, if the block is not in a
+/// separate mapping and the bytes are less than `limit`, a power of two. Requires [`is_quick`];
 /// returns `None` for blocks of the tool's own arena.
 ///
 /// # Safety
@@ -217,9 +217,9 @@ fn size_in_header(header: usize) -> usize {
     (header & !BITS).wrapping_sub(size_of::<usize>())
 }
 
-/// Sizes of the test blocks. None is a mapping of its own: after such a block is freed, the C
-/// library maps fewer blocks and trims later, and the program's blocks would be at other addresses
-/// than without the tool.
+/// Sizes of the test blocks. None is a separate mapping: after such a block is freed, the C library
+/// maps fewer blocks and trims later, and the program's blocks would be at other addresses than
+/// without the tool.
 const TRIED: [usize; 10] = [0, 8, 24, 25, 64, 1032, 1033, 5000, 70_000, 100_000];
 
 /// Returns true if the headers of blocks agree with malloc_usable_size.
@@ -309,7 +309,7 @@ fn resolve() {
     // Never zero, which is the mark of a thread without counters.
     QUICK.key.store(tag::key(random_word() | 1), Ordering::Relaxed);
     dladdr::prepare();
-    // Functions that take a block come first: a thread that sees `malloc` then sees them too.
+    // Functions that take a block are first: a thread that sees `malloc` then sees them too.
     for (slot, name) in [
         (&USABLE, c"malloc_usable_size"),
         (&FREE, c"free"),

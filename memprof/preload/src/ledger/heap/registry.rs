@@ -66,9 +66,9 @@ fn with_new_or_shared<R>(
     result
 }
 
-/// Takes counters for the calling thread. The allocator gives a new thread the memory of one that
-/// ended, so the thread takes over the counters that own the leaves of that memory. A thread with
-/// memory of its own gets counters of its own.
+/// Takes counters for the calling thread. The allocator gives a new thread the memory of an ended
+/// thread, so the new thread takes over the counters that own the leaves of that memory. A thread
+/// with separate memory gets separate counters.
 fn take(local: &Local, block: usize) -> Option<&'static ThreadCounters> {
     let errno = Errno::save();
     let _guard = Guard::enter();

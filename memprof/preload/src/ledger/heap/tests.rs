@@ -86,7 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Runs the steps with two components of its own, and checks the ledger after each.
+/// Runs the steps with two separate components, and checks the ledger after each.
 fn run(steps: &[Step], first: u16) {
     let mut blocks: Vec<(*mut u8, usize, u16)> = Vec::new();
     let mut expected = [ledger(first), ledger(first + 1)];

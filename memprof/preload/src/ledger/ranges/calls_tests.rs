@@ -9,7 +9,7 @@ use super::*;
 const PAGES: usize = 48;
 const THREADS: usize = 3;
 
-/// One step of an activity; steps come in any order.
+/// One step of an activity; steps can be in any order.
 #[derive(Clone, Debug)]
 enum Act {
     /// An idle thread begins a call; another thread continues its call.

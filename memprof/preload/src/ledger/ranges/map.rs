@@ -125,8 +125,8 @@ impl Map {
         }
     }
 
-    /// Counts these bytes of each component as owned in addition to those of its pieces, in place
-    /// of the previous ones.
+    /// Counts these bytes of each component as owned in addition to its pieces, in place of the
+    /// previous ones.
     pub fn own_asked(&mut self, bytes: &[u64; LIMIT]) {
         for (index, (&now, before)) in bytes.iter().zip(&mut self.asked_owned).enumerate() {
             if now != *before {

@@ -25,7 +25,7 @@ pub trait World {
     fn tool(&self, address: usize) -> Option<Span>;
     /// Returns a large block, with its exact bytes.
     fn block(&self, address: usize) -> Option<Span>;
-    /// Returns a mapping whose creation the tool saw. Those of an allocator have
+    /// Returns a mapping whose creation the tool saw. An allocator's mapping has
     /// [`Component::SLACK`].
     fn range(&self, address: usize) -> Option<Span>;
     /// Returns private memory by the object that requested it from the kernel, where the call may
@@ -489,7 +489,7 @@ impl<'w, W: World> Walker<'w, W> {
     }
 }
 
-/// Returns an upper bound of the bytes that a large block in a mapping of its own leaves unused
+/// Returns an upper bound of the bytes that a large block in a separate mapping leaves unused
 /// there: a head and an end and, for a block requested at an aligned address, the alignment. Huge
 /// pages make these bytes resident.
 fn spare_beside(block: usize) -> u64 {

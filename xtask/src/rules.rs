@@ -1,6 +1,7 @@
 //! House rules that no compiler checks. Each finding is one line: the place, then how to fix it.
 
 mod dependencies;
+mod english;
 mod figures;
 mod floors;
 mod index;
@@ -240,11 +241,13 @@ pub fn check() -> Result<Findings> {
     let mut findings = Findings::default();
     let mut tests = BTreeSet::new();
     let mut promises = BTreeMap::new();
+    let mut turns = 0;
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // Pictures and other binary files have no lines; a deleted file is listed until it is
         // staged.
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             check_file(name, &text, &mut findings);
+            turns += english::turns(name, &text);
             if name.ends_with(".rs") {
                 names::collect(&text, &mut tests);
                 let long = names::too_long(&text).into_iter();
@@ -260,6 +263,7 @@ pub fn check() -> Result<Findings> {
         let text = fs::read_to_string(root.join(page)).unwrap_or_default();
         findings.errors.extend(names::unknown(page, &text, &tests));
     }
+    findings.errors.extend(english::wrong(turns));
     check_unsafe_list(root, &mut findings);
     check_lints_apply(root, &mut findings);
     findings.errors.extend(links::broken(root));

@@ -4,6 +4,7 @@
 mod changes;
 mod gate;
 mod lanes;
+mod oldest_rust;
 mod on_mpi;
 mod quarantine;
 mod report;
@@ -97,6 +98,7 @@ enum Work {
     Threads,
     Book,
     Systems,
+    OldestRust,
 }
 
 const CHECKS: &[Check] = &[
@@ -113,6 +115,7 @@ const APART: &[Check] = &[
     Check { name: "thread sanitizer", work: Work::Threads },
     Check { name: "book", work: Work::Book },
     Check { name: "systems", work: Work::Systems },
+    Check { name: "oldest Rust", work: Work::OldestRust },
     // What a Rust user without MPI builds.
     Check {
         name: "without features",

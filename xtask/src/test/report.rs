@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::gate::Gate;
+use super::oldest_rust;
 use super::on_mpi::OnMpi;
 use super::quarantine::Quarantine;
 use super::sanitizer;
@@ -85,6 +86,10 @@ impl Report {
                 let passed = finished.ending.is_success();
                 step.end(passed, Tally::of_check(passed), &explained(&finished))
             }
+            Work::OldestRust => match oldest_rust::check()? {
+                Some(cargo) => self.cargo(step, cargo, check.name)?,
+                None => Verdict::left_out(check.name, "rustup cannot install the oldest Rust"),
+            },
             Work::Headers => {
                 let outcome = headers::check();
                 let mut tally = Tally::of_check(outcome.is_ok());

@@ -41,7 +41,7 @@ const TURNS: &[&[&str]] = &[
     &["believes"],
 ];
 
-/// Counts the turns in the comments of a source file or in the text of a page.
+/// Counts the turns in the comments of a Rust file or in the text of a page; 0 for other files.
 pub fn turns(name: &str, text: &str) -> usize {
     let prose = match name.rsplit_once('.') {
         Some((_, "rs")) => comments(text),

@@ -10,7 +10,7 @@ use crate::{project, run};
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// Returns a check of the workspace with that Rust, in a build folder of its own; `None` where it
+/// Returns a check of the workspace with that Rust, in a separate build folder; `None` where it
 /// cannot be installed.
 pub fn check() -> Result<Option<Command>> {
     let version = promised()?;
@@ -24,7 +24,7 @@ pub fn check() -> Result<Option<Command>> {
     check.current_dir(project::root()).args(["run", &version, "cargo", "check"]);
     check.args(["--workspace", "--all-features"]);
     check.env("CARGO_TARGET_DIR", project::target()?.join("oldest-rust"));
-    // They name the compiler of the cargo that runs this.
+    // These variables name the compiler of the calling cargo.
     check.env_remove("RUSTC").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
     Ok(Some(check))
 }

@@ -366,7 +366,8 @@ fn ends_without_the_dead(job: Faulted, survivors: usize) -> Result<()> {
     let names = |line: &&str| line.contains("MPI_Finalize: rank 2") || line.contains("rank 3");
     let (named, said): (Vec<&str>, Vec<&str>) = said.partition(names);
     ensure!(said.is_empty() && named.len() == survivors, "{}", outcome.report());
-    let noted = events.iter().filter(|event| event.to_string().contains("is struck off")).count();
+    let noted =
+        events.iter().filter(|event| event.to_string().contains("is removed from the job")).count();
     ensure!(noted == 1, "{events:?}");
     ensure!(ends(&events)?.iter().all(|end| end.0 == "finalized"), "{events:?}");
     Ok(())

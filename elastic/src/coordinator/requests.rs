@@ -63,7 +63,7 @@ impl Requests {
         let (id, answer) = self.0.arbiter().request(request);
         match answer {
             Ok(turn) => {
-                self.0.look();
+                self.0.wake_coordinator();
                 let after = match turn {
                     Turn::Now => None,
                     Turn::After(other) => Some(other),
@@ -85,7 +85,7 @@ impl Requests {
     /// Adds an event to the log that is no step of a request, and starts nothing.
     pub fn note(&self, cause: Cause) {
         self.0.arbiter().note(cause);
-        self.0.look();
+        self.0.wake_coordinator();
     }
 
     /// Status of the job now.

@@ -110,9 +110,9 @@ impl Shared {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Has the coordinator look for work.
-    pub(crate) fn look(&self) {
+    /// Wakes the coordinator, which checks for work.
+    pub(crate) fn wake_coordinator(&self) {
         // Without a coordinator the job is ending anyway.
-        let _ = self.sender.send(Message::Look);
+        let _ = self.sender.send(Message::Wake);
     }
 }

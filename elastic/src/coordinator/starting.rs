@@ -15,18 +15,20 @@ use crate::spawn::starter::{
     Ended, Failure, HungSpawn, Ready, SpawnCommand, SpawnHelper, Started, Unit, outlive, start,
 };
 
+/// Outcome of a start: the units that are ready to join.
+pub(super) type Outcome = Result<Vec<Unit>, Failure>;
+
 /// Message of a thread that starts processes.
-pub(super) enum Word {
+pub(super) enum StartMessage {
     /// The thread begins with the unit of this number.
     Next(usize),
     /// The units are ready to join, or could not be started.
-    Ended(Result<Vec<Unit>, Failure>),
+    Ended(Outcome),
 }
 
-/// The start that a resize waits for, and the abandoned ones.
+/// What outlasts a start: the helper that spawns, and the abandoned starts.
 #[derive(Debug, Default)]
-pub(super) struct Starting {
-    current: Option<Current>,
+pub(super) struct Starts {
     given_up: Vec<GivenUp>,
     last: u64,
     /// The helper that spawns processes, if this process does not.
@@ -54,16 +56,17 @@ struct GivenUp {
 
 /// A start that has just been abandoned.
 pub(super) struct Late {
-    pub resize: ResizePlan,
+    pub resize: Arc<ResizePlan>,
     pub cause: Cause,
     /// True if slots are free, and this was the first attempt.
     pub may_be_tried_again: bool,
 }
 
+/// A start that a resize waits for.
 #[derive(Debug)]
-struct Current {
+pub(super) struct Start {
     number: u64,
-    resize: ResizePlan,
+    resize: Arc<ResizePlan>,
     thread: JoinHandle<()>,
     deadline: Instant,
     limit: Duration,
@@ -75,23 +78,45 @@ struct Current {
     is_elsewhere: Arc<AtomicBool>,
 }
 
-impl Starting {
+impl Start {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Records that the thread begins with this unit, for which the time runs anew.
+    pub(super) fn begin_unit(&mut self, unit: usize) {
+        self.unit = unit;
+        self.deadline = Instant::now() + self.limit;
+    }
+
+    /// Time until the start is overdue.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    pub(super) fn is_overdue(&self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// Joins the thread, which has sent its last message. Returns the waiting resize.
+    pub(super) fn join(self) -> Arc<ResizePlan> {
+        let _ = self.thread.join();
+        self.resize
+    }
+}
+
+impl Starts {
     pub(super) fn by(spawn_helper: Option<SpawnHelper>) -> Self {
         Self { spawn_helper: spawn_helper.map(Arc::new), ..Self::default() }
     }
 
-    /// Returns true if a resize waits for a start.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.current.is_some()
-    }
-
     /// Returns true if an abandoned start has not returned, and occupies MPI of this process.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(super) fn occupy_mpi(&self) -> bool {
         self.given_up.iter().any(|start| !start.is_elsewhere && !start.thread.is_finished())
     }
 
     /// Returns true if an abandoned start, or the number of hung ones, prevents new starts.
-    pub(super) fn is_in_the_way(&self) -> bool {
+    pub(super) fn block_others(&self) -> bool {
         let mut hanging = self.given_up.iter().filter(|start| !start.thread.is_finished());
         hanging.clone().count() >= MOST_HANGING || hanging.any(|start| !start.is_beside)
     }
@@ -108,23 +133,17 @@ impl Starting {
         }
     }
 
-    /// Time until the current start is overdue; `None` without one.
-    pub(super) fn left(&self) -> Option<Duration> {
-        let current = self.current.as_ref()?;
-        Some(current.deadline.saturating_duration_since(Instant::now()))
-    }
-
     /// Begins a start in a thread that sends messages: the first attempt, or a second one.
     pub(super) fn begin(
         &mut self,
-        resize: ResizePlan,
+        resize: Arc<ResizePlan>,
         spawn_command: &SpawnCommand,
         sender: Sender<Message>,
         is_second: bool,
-    ) -> Result<(), Cause> {
+    ) -> Result<Start, Cause> {
         self.last += 1;
         let (number, limit) = (self.last, spawn_command.stuck_after());
-        let (spawn_command, wanted) = (spawn_command.clone(), resize.clone());
+        let (spawn_command, wanted) = (spawn_command.clone(), Arc::clone(&resize));
         let ready = Arc::new(Ready::default());
         let listed = Arc::clone(&ready);
         let spawn_helper = self.spawn_helper.clone();
@@ -134,10 +153,10 @@ impl Starting {
         let thread = std::thread::Builder::new().name("elastic-start".to_owned());
         let thread = thread.spawn(move || {
             // A send fails only when the coordinator has ended, and needs no answer then.
-            let say = |word| drop(sender.send(Message::Start(number, word)));
+            let say = |message| drop(sender.send(Message::Start(number, message)));
             let starter = spawn_helper.and_then(|spawn_helper| spawn_helper.starter());
             is_with_starter.store(starter.is_some(), Ordering::Release);
-            let goes_on = |unit| say(Word::Next(unit));
+            let goes_on = |unit| say(StartMessage::Next(unit));
             let ended = start(
                 &spawn_command,
                 &wanted,
@@ -149,68 +168,33 @@ impl Starting {
             // Dropped before the message: the holder of the last reference would have to dismiss
             // it.
             drop(starter);
-            say(Word::Ended(ended));
+            say(StartMessage::Ended(ended));
         });
         let failed = |error: std::io::Error| Cause::new(CauseKind::SpawnFailed, error.to_string());
         let thread = thread.map_err(failed)?;
         let deadline = Instant::now() + limit;
         let unit = 0;
-        self.current = Some(Current {
-            number,
-            resize,
-            thread,
-            deadline,
-            limit,
-            unit,
-            ready,
-            is_second,
-            is_elsewhere,
-        });
-        Ok(())
+        Ok(Start { number, resize, thread, deadline, limit, unit, ready, is_second, is_elsewhere })
     }
 
-    /// Handles a message. Returns the waiting resize and the outcome once its start has ended.
-    pub(super) fn hear(
-        &mut self,
-        number: u64,
-        word: Word,
-    ) -> Option<(ResizePlan, Result<Vec<Unit>, Failure>)> {
-        let is_current = self.current.as_ref().is_some_and(|current| current.number == number);
-        match word {
-            Word::Next(unit) => {
-                if let Some(current) = self.current.as_mut().filter(|_| is_current) {
-                    current.unit = unit;
-                    current.deadline = Instant::now() + current.limit;
-                }
-                None
-            }
-            Word::Ended(ended) if is_current => {
-                let current = self.current.take()?;
-                let _ = current.thread.join();
-                Some((current.resize, ended))
-            }
-            Word::Ended(ended) => {
-                // The start had been abandoned.
-                ended.into_iter().flatten().for_each(Unit::send_away);
-                self.given_up.retain(|start| start.number != number);
-                None
-            }
-        }
+    /// Dismisses the units of an abandoned start that has ended after all.
+    pub(super) fn dismiss(&mut self, number: u64, ended: Outcome) {
+        ended.into_iter().flatten().for_each(Unit::send_away);
+        self.given_up.retain(|start| start.number != number);
     }
 
     /// Abandons an overdue start, and kills its hung processes if that harms nothing else.
-    pub(super) fn give_up_late(&mut self, spawn_command: &SpawnCommand) -> Option<Late> {
-        let current = self.current.take_if(|current| Instant::now() >= current.deadline)?;
+    pub(super) fn give_up(&mut self, overdue: Start, spawn_command: &SpawnCommand) -> Late {
         let meets =
             || self.spawn_helper.as_ref().is_some_and(|spawn_helper| spawn_helper.is_meeting());
-        let is_elsewhere = current.is_elsewhere.load(Ordering::Acquire) && !meets();
+        let is_elsewhere = overdue.is_elsewhere.load(Ordering::Acquire) && !meets();
         let is_free = spawn_command.hung_spawn != HungSpawn::Leave || is_elsewhere;
         if is_free {
             // If MPI lets no other call through, the units cannot be dismissed.
-            current.ready.take().into_iter().for_each(Unit::send_away);
+            overdue.ready.take().into_iter().for_each(Unit::send_away);
         }
-        let marker = EnvMarker::new(current.number, current.unit);
-        let may_stay = spawn_command.crowded && is_free && !current.is_second;
+        let marker = EnvMarker::new(overdue.number, overdue.unit);
+        let may_stay = spawn_command.crowded && is_free && !overdue.is_second;
         let Ended { all, told, left } = if may_stay {
             spawn_command.hung_spawn.spare(&marker)
         } else {
@@ -220,16 +204,16 @@ impl Starting {
             // The launcher continues after this process, and would wait for the hung processes.
             outlive(&left);
         }
-        if current.is_second {
+        if overdue.is_second {
             // The second attempt was no help: the first one's processes are killed now.
-            let first = self.given_up.iter_mut().filter(|start| start.number + 1 == current.number);
+            let first = self.given_up.iter_mut().filter(|start| start.number + 1 == overdue.number);
             first.for_each(|start| spawn_command.hung_spawn.end(&mut start.left));
         }
         if let Some(spawn_helper) = self.spawn_helper.as_ref().filter(|_| is_elsewhere) {
             spawn_helper.give_up();
         }
         let is_beside = all || spawn_command.crowded && is_free;
-        let Current { number, resize, thread, is_second, limit, .. } = current;
+        let Start { number, resize, thread, is_second, limit, .. } = overdue;
         let detail = format!(
             "MPI has not come back from the start within {} s: what was started is no program of it, or has \
              ended, or hangs{told}",
@@ -238,7 +222,7 @@ impl Starting {
         let cause = Cause::new(CauseKind::SpawnFailed, detail);
         let may_be_tried_again = !is_second && (all || may_stay && !left.is_empty());
         self.given_up.push(GivenUp { number, thread, is_beside, left, is_elsewhere });
-        Some(Late { resize, cause, may_be_tried_again })
+        Late { resize, cause, may_be_tried_again }
     }
 }
 
@@ -251,28 +235,28 @@ mod tests {
     #[test]
     fn many_hanging_processes_block_further_starts() {
         let (end, ended) = channel::<()>();
-        let mut starting = Starting::default();
+        let mut starts = Starts::default();
         let mut give_up = |number, is_beside| {
             let (end, ended) = channel::<()>();
             let thread = std::thread::spawn(move || assert!(ended.recv().is_err()));
             let start = GivenUp { number, thread, is_beside, left: Vec::new(), is_elsewhere: true };
-            starting.given_up.push(start);
-            (starting.is_in_the_way(), end)
+            starts.given_up.push(start);
+            (starts.block_others(), end)
         };
         let told: Vec<_> = (0..MOST_HANGING as u64).map(|number| give_up(number, true)).collect();
         let (last, before) = told.split_last().unwrap();
         assert!(before.iter().all(|told| !told.0) && last.0);
         drop(told);
         let limit = Instant::now() + Duration::from_secs(60);
-        while starting.is_in_the_way() {
+        while starts.block_others() {
             assert!(Instant::now() < limit);
             std::thread::yield_now();
         }
         let thread = std::thread::spawn(move || assert!(ended.recv().is_err()));
         let start =
             GivenUp { number: 9, thread, is_beside: false, left: Vec::new(), is_elsewhere: true };
-        starting.given_up.push(start);
-        assert!(starting.is_in_the_way());
+        starts.given_up.push(start);
+        assert!(starts.block_others());
         drop(end);
     }
 }

@@ -1,7 +1,7 @@
 //! The memory of arrays: files without a name, which other processes of the same node and user can
 //! map to copy from.
 //!
-//! A process opens another's file by process and descriptor. A beacon first proves that it is the
+//! A process opens another's file by process and descriptor. A token first proves that it is the
 //! right process: a file with a random word. In another PID namespace or on a foreign host there is
 //! no such file, and MPI is used.
 #![allow(unsafe_code)]
@@ -29,7 +29,7 @@ const LARGE: usize = 2 << 20;
 const LARGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 /// Names of the files, as the kernel shows them.
 const BLOCK: &str = "elastic";
-const BEACON: &str = "elastic-beacon";
+const TOKEN: &str = "elastic-token";
 /// `MADV_COLLAPSE`, which the libraries do not have for all platforms.
 const COLLAPSE: libc::c_int = 25;
 
@@ -231,35 +231,35 @@ impl Drop for Block {
 
 /// Identifies a process to other processes that can see its files.
 #[derive(Debug)]
-pub(super) struct Beacon {
+pub(super) struct ProcessToken {
     file: OwnedFd,
     word: [u8; 16],
 }
 
-/// Process and descriptor of a beacon.
+/// Process and descriptor of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct TokenLocation {
     process: u32,
     descriptor: i32,
     word: [u8; 16],
 }
 
-impl Beacon {
-    /// Makes a beacon; `None` if the kernel provides no such files.
-    pub fn light() -> Option<Self> {
-        let file = memfd_create(BEACON, MemfdFlags::CLOEXEC).ok()?;
+impl ProcessToken {
+    /// Makes a token; `None` if the kernel provides no such files.
+    pub fn make() -> Option<Self> {
+        let file = memfd_create(TOKEN, MemfdFlags::CLOEXEC).ok()?;
         let mut word = [0; 16];
         rustix::rand::getrandom(&mut word[..], rustix::rand::GetRandomFlags::empty()).ok()?;
         (pwrite(&file, &word, 0).ok()? == word.len()).then_some(Self { file, word })
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> TokenLocation {
         let descriptor = self.file.as_raw_fd();
-        Place { process: std::process::id(), descriptor, word: self.word }
+        TokenLocation { process: std::process::id(), descriptor, word: self.word }
     }
 }
 
-impl Place {
+impl TokenLocation {
     /// Opens a memory file with this name that the process has under the descriptor, and no other
     /// file.
     ///
@@ -279,23 +279,23 @@ impl Place {
     }
 
     /// Returns true if this process can see the files of the other one.
-    pub fn is_in_sight(&self) -> bool {
+    pub fn is_visible(&self) -> bool {
         let mut word = [0; 16];
-        self.open(self.descriptor, BEACON)
+        self.open(self.descriptor, TOKEN)
             .is_ok_and(|file| pread(&file, &mut word[..], 0) == Ok(16) && word == self.word)
     }
 }
 
 /// Memory of another process, for copying from it.
 #[derive(Debug)]
-pub(super) struct Sight {
+pub(super) struct RemoteView {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-impl Sight {
+impl RemoteView {
     /// Maps a block of `bytes` bytes of a process that is in sight.
-    pub fn of(process: &Place, descriptor: i32, bytes: usize) -> io::Result<Self> {
+    pub fn of(process: &TokenLocation, descriptor: i32, bytes: usize) -> io::Result<Self> {
         let file = process.open(descriptor, BLOCK)?;
         if bytes == 0 || fstat(&file)?.st_size != bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
@@ -310,7 +310,7 @@ impl Sight {
     }
 }
 
-impl Drop for Sight {
+impl Drop for RemoteView {
     fn drop(&mut self) {
         // SAFETY: the mapping made by `of`.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
@@ -327,9 +327,9 @@ mod tests {
     fn a_block_is_seen_through_its_descriptor() {
         let mut block = Block::new(10_000).unwrap();
         block.bytes_mut()[9_999] = 7;
-        let beacon = Beacon::light().unwrap();
-        assert!(beacon.place().is_in_sight());
-        let sight = Sight::of(&beacon.place(), block.descriptor().unwrap(), 10_000).unwrap();
+        let token = ProcessToken::make().unwrap();
+        assert!(token.place().is_visible());
+        let sight = RemoteView::of(&token.place(), block.descriptor().unwrap(), 10_000).unwrap();
         block.bytes_mut()[0] = 3;
         assert_eq!((sight.bytes()[0], sight.bytes()[9_999], sight.bytes().len()), (3, 7, 10_000));
     }
@@ -369,8 +369,8 @@ mod tests {
         assert_eq!(block.start.addr().get() % LARGE, 0);
         block.bytes_mut()[LARGE - 1] = 7;
         block.bytes_mut()[LARGE + 5] = 8;
-        let beacon = Beacon::light().unwrap();
-        let sight = Sight::of(&beacon.place(), block.descriptor().unwrap(), 2 * LARGE + 10);
+        let token = ProcessToken::make().unwrap();
+        let sight = RemoteView::of(&token.place(), block.descriptor().unwrap(), 2 * LARGE + 10);
         let sight = sight.unwrap();
         assert_eq!((sight.bytes()[LARGE - 1], sight.start.addr().get() % LARGE), (7, 0));
         block.make_ready(0..usize::MAX);
@@ -388,27 +388,27 @@ mod tests {
 
     #[test]
     fn other_word_length_and_process_are_not_seen() {
-        let beacon = Beacon::light().unwrap();
-        let place = beacon.place();
-        assert!(!Place { word: [0; 16], ..place }.is_in_sight());
-        assert!(!Place { descriptor: i32::MAX, ..place }.is_in_sight());
-        assert!(!Place { process: 1 << 30, ..place }.is_in_sight());
+        let token = ProcessToken::make().unwrap();
+        let place = token.place();
+        assert!(!TokenLocation { word: [0; 16], ..place }.is_visible());
+        assert!(!TokenLocation { descriptor: i32::MAX, ..place }.is_visible());
+        assert!(!TokenLocation { process: 1 << 30, ..place }.is_visible());
         let block = Block::new(100).unwrap();
-        assert!(Sight::of(&place, block.descriptor().unwrap(), 99).is_err());
+        assert!(RemoteView::of(&place, block.descriptor().unwrap(), 99).is_err());
     }
 
     #[test]
     fn descriptor_of_a_locked_file_stays_locked() {
         let file = memfd_create("segment", MemfdFlags::CLOEXEC).unwrap();
-        let beacon = Beacon::light().unwrap();
-        pwrite(&file, &beacon.word, 0).unwrap();
+        let token = ProcessToken::make().unwrap();
+        pwrite(&file, &token.word, 0).unwrap();
         fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
         let inode = format!(":{} ", fstat(&file).unwrap().st_ino);
         let is_locked = || std::fs::read_to_string("/proc/locks").unwrap().contains(&inode);
         assert!(is_locked());
-        let place = Place { descriptor: file.as_raw_fd(), ..beacon.place() };
-        assert!(!place.is_in_sight());
-        assert!(Sight::of(&place, file.as_raw_fd(), 16).is_err());
+        let place = TokenLocation { descriptor: file.as_raw_fd(), ..token.place() };
+        assert!(!place.is_visible());
+        assert!(RemoteView::of(&place, file.as_raw_fd(), 16).is_err());
         assert!(is_locked());
     }
 

@@ -3,7 +3,7 @@
 use quo::group::{GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
-use super::moving::TAG_OF_CARRIED;
+use super::message::TAG_OF_CARRIED;
 
 /// Sizes of the old and new world, and this process's ranks in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

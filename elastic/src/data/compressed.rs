@@ -1,52 +1,13 @@
 //! Arrays along the nonzeros of a sparse matrix in compressed rows (CSR) or columns (CSC).
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use quo::group::{Group as _, GroupError};
 use quo_mpi::MpiGroup;
-use serde::{Deserialize, Serialize};
 
-use super::moving::{Participants, TAG_OF_INDICES};
-use super::words::Described;
+use super::matrix_index::MatrixIndex;
+use super::message::{Described, Participants, TAG_OF_INDICES};
 use super::{Array, DataError, Element, Pattern, Registry};
-use crate::layout::{Compressed, LayoutError};
+use crate::layout::Compressed;
 use crate::node::liveness::wait_limits;
-
-/// Index of a matrix, as ranks compare it. The index itself is sent to joiners separately.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Lines {
-    /// Number of entries of the index.
-    entries: usize,
-    digest: u64,
-    #[serde(skip)]
-    matrix: Option<Compressed>,
-}
-
-impl PartialEq for Lines {
-    fn eq(&self, other: &Self) -> bool {
-        (self.entries, self.digest) == (other.entries, other.digest)
-    }
-}
-
-impl Eq for Lines {}
-
-impl Lines {
-    fn new(matrix: &Compressed) -> Self {
-        let mut hasher = DefaultHasher::new();
-        matrix.pointers().hash(&mut hasher);
-        let matrix = matrix.clone();
-        Self { entries: matrix.pointers().len(), digest: hasher.finish(), matrix: Some(matrix) }
-    }
-
-    /// Returns the matrix.
-    ///
-    /// # Errors
-    /// [`LayoutError::Boundaries`] if the index has not arrived.
-    pub fn matrix(&self) -> Result<&Compressed, LayoutError> {
-        let call = "compressed";
-        self.matrix.as_ref().ok_or(LayoutError::Boundaries { call, ranks: self.entries, found: 0 })
-    }
-}
 
 impl Registry {
     /// Adds an array of zeros with an element for each nonzero of a sparse matrix: its values, or
@@ -93,7 +54,7 @@ impl Registry {
         matrix: &Compressed,
     ) -> Result<(), DataError> {
         let pattern = Pattern::block(matrix.nonzeros());
-        self.add(name, element, pattern, Some(Lines::new(matrix))).map(drop)
+        self.add(name, element, pattern, Some(MatrixIndex::of(matrix))).map(drop)
     }
 
     /// Returns the matrix of an array along nonzeros, also on a joiner. Local.
@@ -117,7 +78,7 @@ impl Registry {
         let me = group.rank();
         let look = || change.liveness.check();
         let limits = wait_limits(change.patience, &look);
-        let mut known: Vec<Lines> = Vec::new();
+        let mut known: Vec<MatrixIndex> = Vec::new();
         for (position, described) in described.iter_mut().enumerate() {
             let Some(lines) = described.lines.clone() else { continue };
             let found = match known.iter().find(|other| **other == lines) {
@@ -129,12 +90,14 @@ impl Registry {
                     let found = match mine.filter(|_| me < change.old) {
                         Some(mine) => mine,
                         None => {
-                            let place = vec![0; lines.entries * size_of::<u64>()];
-                            received(&group.begin_receive(0, place, tag)?.finish(&limits)?)?
+                            let place = vec![0; lines.bytes()];
+                            MatrixIndex::received(
+                                &group.begin_receive(0, place, tag)?.finish(&limits)?,
+                            )?
                         }
                     };
                     if me == 0 {
-                        let bytes = found.matrix.as_ref().map(to_bytes).unwrap_or_default();
+                        let bytes = found.to_bytes();
                         let sent = (change.old..group.size())
                             .map(|joiner| group.begin_send(joiner, bytes.clone(), tag));
                         for transfer in sent.collect::<Result<Vec<_>, _>>()? {
@@ -149,22 +112,6 @@ impl Registry {
         }
         Ok(())
     }
-}
-
-fn to_bytes(matrix: &Compressed) -> Vec<u8> {
-    matrix.pointers().iter().flat_map(|&start| (start as u64).to_ne_bytes()).collect()
-}
-
-fn received(bytes: &[u8]) -> Result<Lines, GroupError> {
-    let starts = bytes.as_chunks().0.iter();
-    let starts: Vec<usize> = starts
-        .map(|start| usize::try_from(u64::from_ne_bytes(*start)).unwrap_or(usize::MAX))
-        .collect();
-    let matrix = Compressed::new(&starts).map_err(|error| GroupError::Unsuitable {
-        call: "move",
-        reason: format!("the index of a matrix that rank 0 has sent: {error}").into(),
-    })?;
-    Ok(Lines::new(&matrix))
 }
 
 #[cfg(test)]
@@ -187,10 +134,10 @@ mod tests {
 
     #[test]
     fn matrices_are_told_apart_by_their_index() {
-        let lines = |index: &[usize]| Lines::new(&Compressed::new(index).unwrap());
+        let lines = |index: &[usize]| MatrixIndex::of(&Compressed::new(index).unwrap());
         assert_eq!(lines(&[0, 2, 3]), lines(&[0, 2, 3]));
         assert_ne!(lines(&[0, 2, 3]), lines(&[0, 1, 3]));
-        let sent = received(&to_bytes(lines(&[0, 4, 4, 7]).matrix().unwrap())).unwrap();
+        let sent = MatrixIndex::received(&lines(&[0, 4, 4, 7]).to_bytes()).unwrap();
         assert_eq!(sent, lines(&[0, 4, 4, 7]));
         assert_eq!(sent.matrix().unwrap().pointers(), [0, 4, 4, 7]);
     }

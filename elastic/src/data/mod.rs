@@ -33,32 +33,37 @@
 //! | how an array lies on any number of ranks | `pattern.rs` |
 //! | the arrays of a process | `registry.rs` |
 //! | the types of elements; the memory of arrays | `element.rs`, `block.rs` |
-//! | the facts that ranks exchange before a move, some of which must be the same | `words.rs` |
-//! | the move of one array | `lane.rs` |
+//! | the messages that ranks exchange about a move, some of which must be the same | `message.rs` |
+//! | the move of one array | `array_transfer.rs` |
 //! | a move from beginning to end | `moving.rs` |
 //! | one array moved once | `once.rs` |
-//! | arrays along the nonzeros of a sparse matrix | `compressed.rs` |
+//! | arrays along the nonzeros of a sparse matrix | `compressed.rs`, `matrix_index.rs` |
 //! | data that only the program understands | `carry.rs` |
+//!
+//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry <
+//! registry < compressed < moving < once
 
+mod array_transfer;
 mod block;
 mod carry;
 mod compressed;
 mod element;
 mod error;
-mod lane;
+mod matrix_index;
+mod message;
 mod moving;
 mod once;
 mod pattern;
 mod registry;
-mod words;
 
 pub use carry::{Carry, Seats};
 pub use element::Element;
 pub use error::DataError;
-pub use moving::{Move, Moved};
+pub use message::Moved;
+pub use moving::Move;
 pub use pattern::{Grids, Pattern};
 pub use registry::{Array, Registry, Transport};
 
-pub use moving::Participants;
+pub use message::Participants;
+pub(crate) use message::exchange;
 pub use once::{redistribute, refuse};
-pub(crate) use words::exchange;

@@ -4,75 +4,25 @@ use std::time::{Duration, Instant};
 
 use quo::group::{Group, GroupError};
 use quo_mpi::MpiGroup;
-use serde::{Deserialize, Serialize};
 
-use super::block::{Beacon, Block, Place};
+use super::array_transfer::{ArrayTransfer, Neighbours};
+use super::block::{Block, ProcessToken, TokenLocation};
 use super::carry::Carried;
-use super::lane::{Lane, Neighbours};
+use super::message::{
+    Described, Descriptors, HeldArrays, MoveReadiness, Moved, Participants, TAG_OF_CARRIED,
+    TransferReport, agreed, first_reason,
+};
 use super::registry::{Entry, Registry, State, Transport};
-use super::words::{Described, Holds, Parts, Ready, Went, agreed, exchange, first_reason};
 use super::{DataError, Seats};
 use crate::layout::{Ranks, Schedule};
-use crate::node::liveness::{LivenessCheck, wait_limits};
+use crate::node::liveness::wait_limits;
 
-/// Arrays have the tags below this one.
-pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
-/// Callbacks have the tags below this one.
-pub(super) const TAG_OF_INDICES: u16 = TAG_OF_CARRIED + 1024;
 /// Polls without progress before the process yields its core.
 const EAGER: u32 = 200;
 const YIELDS: u32 = 200;
 const NAP: Duration = Duration::from_micros(50);
 /// Naps between two checks that all processes are alive.
 const NAPS_PER_LOOK: u32 = 64;
-
-/// Result of a move: bytes of this process and of all processes, and the duration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Moved {
-    /// Number of arrays and callbacks.
-    pub arrays: usize,
-    /// Number of steps of all schedules.
-    pub steps: usize,
-    /// Bytes that this process had for other processes.
-    pub sent: u64,
-    /// Bytes that this process has copied from the memory of other processes.
-    pub shared: u64,
-    /// Bytes that stayed on this process and were copied to their new place.
-    pub kept: u64,
-    /// Bytes that all processes had for other processes.
-    pub all_sent: u64,
-    /// Part of them that went through shared memory.
-    pub all_shared: u64,
-    /// Bytes that stayed on their process, over all processes.
-    pub all_kept: u64,
-    /// Seconds from the beginning of the move to the agreement that it is done.
-    pub seconds: f64,
-}
-
-/// Ranks of a group between which arrays move. The old ranks are the first ranks of the group.
-#[derive(Clone, Debug)]
-pub struct Participants {
-    /// Number of old ranks.
-    pub old: usize,
-    /// Rank in the group of each new rank.
-    pub new: Vec<usize>,
-    /// Index of this process's node.
-    pub node: usize,
-    /// The longest time without progress before the move fails.
-    pub patience: Duration,
-    /// The processes that must stay alive: a death fails the move.
-    pub liveness: LivenessCheck,
-}
-
-impl Participants {
-    fn tell<T: Serialize + for<'b> Deserialize<'b>>(
-        &self,
-        group: &MpiGroup,
-        mine: &T,
-    ) -> Result<Vec<T>, GroupError> {
-        self.liveness.within(self.patience, |limits| exchange("move", group, mine, limits))
-    }
-}
 
 /// A move under way. The old arrays can be read meanwhile; dropping the move waits for its end and
 /// gives the resize up.
@@ -83,12 +33,12 @@ pub struct Move<'a> {
     change: Participants,
     me: usize,
     seats: Seats,
-    places: Vec<Option<Place>>,
+    places: Vec<Option<TokenLocation>>,
     /// By array, then by process.
-    parts: Vec<Vec<Parts>>,
+    parts: Vec<Vec<Descriptors>>,
     arrays: Vec<Entry>,
     next: u64,
-    lanes: Vec<Lane>,
+    transfers: Vec<ArrayTransfer>,
     current: usize,
     carried: Vec<Carried>,
     failure: Option<String>,
@@ -118,7 +68,7 @@ impl<'a> Move<'a> {
             new_rank: change.new.iter().position(|&place| place == me),
         };
         let holds = registry.holds(change.node, seats.old_rank.is_some());
-        let all = change.tell(&group, &holds)?;
+        let all = change.exchange(&group, &holds)?;
         let (mut described, next) = agreed(&all)?;
         registry.complete(&mut described, &group, &change)?;
         let prepared = registry.prepare(&described, &change, &seats);
@@ -126,17 +76,17 @@ impl<'a> Move<'a> {
             Ok(prepared) => (Some(prepared), None),
             Err(reason) => (None, Some(reason)),
         };
-        let ready = Ready {
+        let ready = MoveReadiness {
             reason,
             parts: registry.parts(&described, prepared.as_ref()),
-            out_of_sight: registry.out_of_sight(&all, me),
+            invisible: registry.invisible(&all, me),
             given: prepared
                 .iter()
                 .flat_map(|prepared| &prepared.given)
                 .map(|given| sizes(given))
                 .collect(),
         };
-        let readies = change.tell(&group, &ready)?;
+        let readies = change.exchange(&group, &ready)?;
         first_reason(readies.iter().map(|ready| &ready.reason))?;
         let Some(prepared) = prepared else {
             return Err(DataError::InvalidState {
@@ -144,10 +94,10 @@ impl<'a> Move<'a> {
             });
         };
         let is_near = |other: usize| {
-            let sees = |one: &Ready, two| !one.out_of_sight.contains(&two);
+            let sees = |one: &MoveReadiness, two| !one.invisible.contains(&two);
             all[other].node == holds.node && sees(&readies[me], other) && sees(&readies[other], me)
         };
-        let places = (0..size).map(|other| all[other].beacon.filter(|_| is_near(other)));
+        let places = (0..size).map(|other| all[other].token.filter(|_| is_near(other)));
         let parts = (0..described.len()).map(|array| {
             readies
                 .iter()
@@ -157,7 +107,11 @@ impl<'a> Move<'a> {
         let mut this = Self {
             places: places.collect(),
             parts: parts.collect(),
-            lanes: prepared.schedules.iter().map(|schedule| Lane::of(schedule, me)).collect(),
+            transfers: prepared
+                .schedules
+                .iter()
+                .map(|schedule| ArrayTransfer::of(schedule, me))
+                .collect(),
             arrays: prepared.arrays,
             next,
             current: 0,
@@ -178,7 +132,7 @@ impl<'a> Move<'a> {
     fn carry(
         &mut self,
         given: Vec<Vec<(usize, Vec<u8>)>>,
-        readies: &[Ready],
+        readies: &[MoveReadiness],
     ) -> Result<(), DataError> {
         for callback in 0..self.registry.callbacks.len() {
             let mine = given.get(callback).cloned().unwrap_or_default();
@@ -216,21 +170,21 @@ impl<'a> Move<'a> {
             if let Some(entry) = self.arrays.get_mut(self.current) {
                 entry.block.keep_small();
             }
-            moved = self.go_on()?;
+            moved = self.progress()?;
         }
         self.is_done()
     }
 
     fn is_done(&mut self) -> Result<bool, DataError> {
-        let mut done = self.current == self.lanes.len();
+        let mut done = self.current == self.transfers.len();
         for carried in &mut self.carried {
             done &= carried.test()?;
         }
         Ok(done)
     }
 
-    fn go_on(&mut self) -> Result<bool, GroupError> {
-        let Some(lane) = self.lanes.get_mut(self.current) else { return Ok(false) };
+    fn progress(&mut self) -> Result<bool, GroupError> {
+        let Some(transfer) = self.transfers.get_mut(self.current) else { return Ok(false) };
         let with = Neighbours {
             group: &self.group,
             places: &self.places,
@@ -242,8 +196,8 @@ impl<'a> Move<'a> {
         let mut nothing = Block::nothing();
         let new = self.arrays.get_mut(self.current);
         let new = new.map_or(&mut nothing, |entry| &mut entry.block);
-        let moved = lane.go_on(old, new, &with, &mut self.failure)?;
-        if lane.is_done() {
+        let moved = transfer.progress(old, new, &with, &mut self.failure)?;
+        if transfer.is_done() {
             self.current += 1;
             return Ok(true);
         }
@@ -275,7 +229,7 @@ impl<'a> Move<'a> {
     fn arrive(&mut self, reason: Option<String>) -> Result<Moved, DataError> {
         let (mut idle, mut last) = (0_u32, Instant::now());
         while !self.is_done()? {
-            if self.go_on()? {
+            if self.progress()? {
                 (idle, last) = (0, Instant::now());
                 continue;
             }
@@ -292,14 +246,15 @@ impl<'a> Move<'a> {
                 std::thread::yield_now();
             }
         }
-        let mut went = Went { reason: reason.or(self.failure.take()), ..Went::default() };
-        for lane in &self.lanes {
-            went.sent += lane.counts.sent as u64;
-            went.shared += lane.counts.shared as u64;
-            went.kept += lane.counts.kept as u64;
+        let mut report =
+            TransferReport { reason: reason.or(self.failure.take()), ..TransferReport::default() };
+        for transfer in &self.transfers {
+            report.sent += transfer.counts.sent as u64;
+            report.shared += transfer.counts.shared as u64;
+            report.kept += transfer.counts.kept as u64;
         }
         for carried in std::mem::take(&mut self.carried) {
-            went.sent += carried.bytes_sent as u64;
+            report.sent += carried.bytes_sent as u64;
             let callback = carried.callback;
             let look = || self.change.liveness.check();
             let pieces = carried.pieces(&wait_limits(self.change.patience, &look))?;
@@ -308,21 +263,21 @@ impl<'a> Move<'a> {
             }
             let (name, taker) = &mut self.registry.callbacks[callback];
             if let Err(reason) = taker.take(&self.seats, pieces) {
-                went.reason.get_or_insert(format!("callback `{name}`: {reason}"));
+                report.reason.get_or_insert(format!("callback `{name}`: {reason}"));
             }
         }
-        let all = self.change.tell(&self.group, &went)?;
-        first_reason(all.iter().map(|went| &went.reason))?;
-        let sum = |of: fn(&Went) -> u64| all.iter().map(of).sum();
+        let all = self.change.exchange(&self.group, &report)?;
+        first_reason(all.iter().map(|report| &report.reason))?;
+        let sum = |of: fn(&TransferReport) -> u64| all.iter().map(of).sum();
         Ok(Moved {
-            arrays: self.lanes.len() + self.registry.callbacks.len(),
-            steps: self.lanes.iter().map(|lane| lane.counts.steps).sum(),
-            sent: went.sent,
-            shared: went.shared,
-            kept: went.kept,
-            all_sent: sum(|went| went.sent),
-            all_shared: sum(|went| went.shared),
-            all_kept: sum(|went| went.kept),
+            arrays: self.transfers.len() + self.registry.callbacks.len(),
+            steps: self.transfers.iter().map(|transfer| transfer.counts.steps).sum(),
+            sent: report.sent,
+            shared: report.shared,
+            kept: report.kept,
+            all_sent: sum(|report| report.sent),
+            all_shared: sum(|report| report.shared),
+            all_kept: sum(|report| report.kept),
             seconds: self.begun.elapsed().as_secs_f64(),
         })
     }
@@ -342,18 +297,18 @@ fn sizes(given: &[(usize, Vec<u8>)]) -> Vec<(usize, usize)> {
 }
 
 impl Registry {
-    fn holds(&mut self, node: usize, was_rank: bool) -> Holds {
-        if self.beacon.is_none() {
-            self.beacon = Beacon::light();
+    fn holds(&mut self, node: usize, was_rank: bool) -> HeldArrays {
+        if self.token.is_none() {
+            self.token = ProcessToken::make();
         }
         let reason = match self.is_moved() {
             Ok(false) => None,
             Ok(true) => Some("the data have been moved in this window".to_owned()),
             Err(reason) => Some(reason),
         };
-        Holds {
+        HeldArrays {
             node: node as u64,
-            beacon: self.beacon.as_ref().map(Beacon::place),
+            token: self.token.as_ref().map(ProcessToken::place),
             arrays: was_rank
                 .then(|| self.entries.iter().map(|entry| entry.described.clone()).collect()),
             next: self.next,
@@ -403,9 +358,9 @@ impl Registry {
         Ok(Prepared { schedules, arrays, given })
     }
 
-    fn parts(&self, described: &[Described], prepared: Option<&Prepared>) -> Vec<Parts> {
+    fn parts(&self, described: &[Described], prepared: Option<&Prepared>) -> Vec<Descriptors> {
         let descriptor = |entry: &Entry| entry.block.descriptor();
-        let each = (0..described.len()).map(|array| Parts {
+        let each = (0..described.len()).map(|array| Descriptors {
             old: self.entries.get(array).and_then(descriptor),
             new: prepared.and_then(|all| all.arrays.get(array)).and_then(descriptor),
         });
@@ -413,13 +368,13 @@ impl Registry {
     }
 
     /// Returns processes of this node with memory that this process cannot map, or must not use.
-    fn out_of_sight(&self, all: &[Holds], me: usize) -> Vec<usize> {
+    fn invisible(&self, all: &[HeldArrays], me: usize) -> Vec<usize> {
         let node = all[me].node;
         let others = all.iter().enumerate().filter(|(other, holds)| {
             *other != me
                 && holds.node == node
                 && (self.transport == Transport::Messages
-                    || !holds.beacon.is_some_and(|place| place.is_in_sight()))
+                    || !holds.token.is_some_and(|place| place.is_visible()))
         });
         others.map(|(other, _)| other).collect()
     }

@@ -3,7 +3,8 @@
 use quo::group::Group as _;
 use quo_mpi::MpiGroup;
 
-use super::moving::{Move, Moved, Participants};
+use super::message::{Moved, Participants};
+use super::moving::Move;
 use super::registry::State;
 use super::{DataError, Element, Pattern, Registry};
 

@@ -2,11 +2,10 @@
 
 use std::marker::PhantomData;
 
-use super::block::{Beacon, Block};
-use super::compressed::Lines;
+use super::block::{Block, ProcessToken};
 use super::element::{elements, elements_mut};
-use super::moving::Moved;
-use super::words::Described;
+use super::matrix_index::MatrixIndex;
+use super::message::{Described, Moved};
 use super::{Carry, DataError, Element, Pattern};
 use crate::layout::{Distribution, Ranks};
 
@@ -69,7 +68,7 @@ pub struct Registry {
     pub(super) callbacks: Vec<(String, Box<dyn Carry>)>,
     pub(super) next: u64,
     pub(super) state: State,
-    pub(super) beacon: Option<Beacon>,
+    pub(super) token: Option<ProcessToken>,
     pub(super) transport: Transport,
     pub(super) last: Option<Moved>,
 }
@@ -149,7 +148,7 @@ impl Registry {
         name: &str,
         element: usize,
         pattern: Pattern,
-        lines: Option<Lines>,
+        lines: Option<MatrixIndex>,
     ) -> Result<u64, DataError> {
         const CALL: &str = "register";
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CALL })?;

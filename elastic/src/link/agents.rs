@@ -45,7 +45,7 @@ pub(crate) enum Call {
     /// End the connection.
     Bye,
     /// Stop waiting for these processes, given by their node ranks, which have ended.
-    StrikeOff(Vec<usize>),
+    RemoveDeadSleepers(Vec<usize>),
     /// Wait until sleepers are ready to join.
     Ready {
         /// The resize.
@@ -104,7 +104,7 @@ pub(crate) fn serve(mailbox: &NodeMailbox, call: &Call) -> Answer {
         }
         Call::Lost(rank) => mailbox.note_loss(*rank, true),
         Call::Bye => {}
-        Call::StrikeOff(members) => mailbox.strike_off(members),
+        Call::RemoveDeadSleepers(members) => mailbox.remove_dead_sleepers(members),
         Call::Late(round, running) => return Answer::Late(mailbox.late(*round, running)),
         Call::Tell(round) => mailbox.tell_round(*round),
         Call::Lower => mailbox.lower(),
@@ -312,9 +312,10 @@ impl Agents {
     }
 
     /// Stops the waits for processes that have ended.
-    pub(crate) fn strike_off(&mut self, processes: &[usize]) -> Result<(), Error> {
-        let calls = self.by_node(processes.iter().copied()).into_iter().map(Call::StrikeOff);
-        self.ask("strike processes off", calls.collect()).map(drop)
+    pub(crate) fn remove_dead_sleepers(&mut self, processes: &[usize]) -> Result<(), Error> {
+        let calls =
+            self.by_node(processes.iter().copied()).into_iter().map(Call::RemoveDeadSleepers);
+        self.ask("stop waiting for ended processes", calls.collect()).map(drop)
     }
 
     pub(crate) fn nodes(&self) -> usize {

@@ -133,6 +133,11 @@ impl ResizePlan {
         self.new.iter().copied().filter(|process| !self.old.contains(process))
     }
 
+    /// Joiners with their member ids, in their order.
+    pub(crate) fn joining_members(&self) -> impl Iterator<Item = (usize, MemberId)> {
+        self.joiners().map(|process| (process, self.member(process)))
+    }
+
     /// Joiners that sleep; the other joiners are spawned.
     pub(crate) fn sleepers(&self) -> Vec<usize> {
         let started: usize = self.units.iter().sum();
@@ -149,7 +154,7 @@ impl ResizePlan {
         self.old.iter().copied().chain(self.joiners()).collect()
     }
 
-    /// Member id of a process spawned for this resize.
+    /// Member id of a process that joins with this resize.
     pub(crate) fn member(&self, process: usize) -> MemberId {
         MemberId::new(self.number as u32, process as u32)
     }

@@ -112,7 +112,7 @@ impl ProcessTable {
 
     /// Marks launched processes that have ended in their sleep as lost. Returns the newly lost
     /// ones.
-    pub(crate) fn strike_off(&mut self, processes: &[usize]) -> Vec<usize> {
+    pub(crate) fn remove_dead(&mut self, processes: &[usize]) -> Vec<usize> {
         let mut new = Vec::new();
         for &process in processes {
             if let Some(&Source::Launched(rank)) = self.sources.get(process)
@@ -274,8 +274,8 @@ mod tests {
     #[test]
     fn lost_process_counts_until_the_others_go_on() {
         let mut processes = ProcessTable::launched(3, Limits { most: 3, ..Limits::default() });
-        assert_eq!(processes.strike_off(&[1]), [1]);
-        assert_eq!(processes.strike_off(&[1]), [0_usize; 0]);
+        assert_eq!(processes.remove_dead(&[1]), [1]);
+        assert_eq!(processes.remove_dead(&[1]), [0_usize; 0]);
         assert_eq!((processes.count(), processes.most(), processes.count_launched()), (3, 2, 2));
         processes.go_over(&ResizePlan { gone: vec![1], lost: vec![1], ..ResizePlan::default() });
         assert_eq!((processes.count(), processes.most(), processes.count_launched()), (2, 2, 2));

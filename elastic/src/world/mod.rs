@@ -37,9 +37,10 @@
 mod arrays;
 mod contexts;
 mod create;
-mod guarded;
 mod join;
 mod lifecycle;
+mod lost;
+mod meeting;
 mod options;
 mod sets;
 mod site;

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use memprof_hooks::{Origin, Region};
 use quo::group::{GroupError, WaitLimits};
 use quo_mpi::communicator::{Communicator, Intercommunicator};
-use serde::{Deserialize, Serialize};
 
 use super::World;
 use super::contexts::{Vote, exchange, first_reason};
 use super::join::{self, Joined};
 use super::lifecycle::Lifecycle;
-use super::site::{Site, number_nodes};
-use crate::coordinator::{Coordinator, Shared};
+use super::lost::LostResize;
+use super::meeting::After;
+use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::model::change::{Cause, CauseKind};
 use crate::model::order::{Part, ResizePlan, Seat};
 use crate::node::liveness::{Joiner, LivenessCheck, wait_limits};
-use crate::node::mailbox::NodeMailbox;
 use crate::observe::measured;
 
 /// A resize between its beginning and its end.
@@ -27,57 +26,40 @@ use crate::observe::measured;
 #[derive(Debug)]
 pub struct Window<'a> {
     pub(super) world: &'a mut World,
-    resize: ResizePlan,
+    pub(super) resize: ResizePlan,
     pub(super) part: Part,
     /// Old ranks, then joiners; `None` when no process joins: the window uses the old communicator.
     everybody: Option<Communicator>,
     /// The new ranks; `None` in a leaver, and if no process leaves: then all ranks are new ranks.
     new: Option<Communicator>,
     /// All live processes once the spawned ones have joined; `None` if none was spawned.
-    wide: Option<Communicator>,
+    pub(super) wide: Option<Communicator>,
     /// Connected joiners, and rank 0.
     joiners: Vec<Joiner>,
     /// All live processes after the resize, with their mailboxes; `None` if the set of processes
     /// does not change.
-    after: Option<After>,
+    pub(super) after: Option<After>,
     /// Why the resize has to be given up: the spawned processes did not join.
     doomed: Option<String>,
     closed: bool,
     /// Index of the node, once the spawned processes have met the others.
-    node: Option<usize>,
+    pub(super) node: Option<usize>,
     /// Marks the resize in a memory profile until the window closes.
     _region: Region,
-}
-
-/// Report of a process on the new set of processes it has met.
-#[derive(Serialize, Deserialize)]
-struct Met {
-    reason: Option<String>,
-    /// Index of its node before the resize, and after it.
-    nodes: (Option<usize>, Option<usize>),
-}
-
-/// The new set of live processes, which the world uses after the commit.
-#[derive(Debug)]
-struct After {
-    /// `None` if it is unchanged since the window.
-    base: Option<Communicator>,
-    site: Site,
-    rings: u32,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn open(world: &'a mut World) -> Result<Self, Error> {
         measured::pause_loops();
         let coordinator = world.coordinator.as_ref().map(Coordinator::shared);
-        let lost = Lost {
+        let lost = LostResize {
             resize: world.lifecycle.pending().cloned(),
             before: world.lifecycle.mailbox().cloned(),
             after: None,
         };
         Self::enter(world).inspect_err(|error| {
             if let Some(coordinator) = coordinator {
-                lost.tell_of(error, &coordinator);
+                lost.report(error, &coordinator);
             }
         })
     }
@@ -97,7 +79,7 @@ impl<'a> Window<'a> {
             old.barrier(&wait_limits(world.patience, &look)).map_err(Error::group(CALL))?;
         }
         if let Some(coordinator) = &world.coordinator {
-            coordinator.entered();
+            coordinator.entered(resize.number);
         }
         let failed = Error::group(CALL);
         let (mut wide, mut doomed, mut joiners) = (None, None, Vec::new());
@@ -329,8 +311,8 @@ impl<'a> Window<'a> {
             if let Some(coordinator) = &self.world.coordinator {
                 let after = self.after.as_ref().map(|after| Arc::clone(&after.site.mailbox));
                 let before = self.world.lifecycle.mailbox().cloned();
-                let lost = Lost { resize: Some(self.resize.clone()), before, after };
-                lost.tell_of(error, &coordinator.shared());
+                let lost = LostResize { resize: Some(self.resize.clone()), before, after };
+                lost.report(error, &coordinator.shared());
             }
         })
     }
@@ -386,7 +368,7 @@ impl<'a> Window<'a> {
                 }
             };
             let moved = self.after.as_mut().and_then(|after| after.site.head.take());
-            coordinator.ended(outcome, moved.map(Box::new))?;
+            coordinator.ended(self.resize.number, outcome, moved.map(Box::new))?;
         }
         if let Some(mailbox) = self.world.lifecycle.mailbox() {
             mailbox.reset_round();
@@ -453,58 +435,6 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// Makes the mailboxes of the processes that remain, before anything has changed. Returns the
-    /// first rank that failed, and why. Collective over all ranks of the window; no process sleeps
-    /// then.
-    fn meet_anew(&mut self, limits: &WaitLimits<'_>) -> Result<Option<(usize, String)>, Error> {
-        let all = self.wide.as_ref().unwrap_or(&self.world.base);
-        let mut reason = None;
-        if !self.resize.gone.contains(&self.world.process) {
-            // The wide communicator was made without the lost processes.
-            let gone = match &self.wide {
-                Some(_) => {
-                    let gone = self.resize.gone.iter().copied();
-                    let gone = gone.filter(|process| !self.resize.lost.contains(process));
-                    self.resize.without_lost(&gone.collect::<Vec<_>>())
-                }
-                None => self.resize.gone.clone(),
-            };
-            let rest: Vec<usize> =
-                (0..all.size()).filter(|process| !gone.contains(process)).collect();
-            let base = if rest.len() < all.size() {
-                let rest = all.subset_within(&rest, self.resize.tag(4), limits);
-                Some(rest.map_err(Error::group("commit"))?)
-            } else {
-                None
-            };
-            match Site::open(base.as_ref().unwrap_or(all), limits) {
-                Ok(site) => {
-                    let rings = site.mailbox.rings();
-                    site.mailbox.sit(self.resize.seat_until_end(self.world.process));
-                    reason = self.world.guard_also(&site.mailbox).err();
-                    self.after = Some(After { base, site, rings });
-                }
-                Err(error) => reason = Some(error.to_string()),
-            }
-        }
-        let number = |mailbox: &Arc<NodeMailbox>| mailbox.context().node_index();
-        let before = self.world.lifecycle.mailbox().map(number);
-        let nodes = (before, self.after.as_ref().map(|after| number(&after.site.mailbox)));
-        let all: Vec<Met> = exchange(self.all_ranks(), &Met { reason, nodes }, limits)?;
-        let nodes: Vec<_> = all.iter().map(|met| met.nodes).collect();
-        self.node = number_nodes(&nodes).get(self.all_ranks().rank()).copied();
-        Ok(all.into_iter().enumerate().find_map(|(rank, met)| Some((rank, met.reason?))))
-    }
-
-    fn give_up_meeting(&mut self) -> Result<(), Error> {
-        let after = self.after.take();
-        self.world.guard_own();
-        match after {
-            Some(After { base: Some(base), .. }) => base.free().map_err(Error::group("commit")),
-            _ => Ok(()),
-        }
-    }
-
     /// Switches the world to the new set of processes.
     fn go_over(&mut self, had_started: bool) -> Result<(), Error> {
         let failed = Error::group("commit");
@@ -562,39 +492,6 @@ impl<'a> Window<'a> {
         }
         self.world.settle_data(false);
         Ok(())
-    }
-}
-
-/// A resize that its participants cannot end.
-struct Lost {
-    resize: Option<ResizePlan>,
-    before: Option<Arc<NodeMailbox>>,
-    after: Option<Arc<NodeMailbox>>,
-}
-
-impl Lost {
-    /// Reports the cause, so that the request of the resize still ends.
-    fn tell_of(&self, error: &Error, coordinator: &Shared) {
-        if !matches!(error, Error::Aborted { .. } | Error::InvalidState { .. }) {
-            coordinator.lost(Cause::new(self.kind(), error.to_string()));
-        }
-    }
-
-    /// Returns `JoinerLost` if only joiners have ended on this node, else `MemberLost`.
-    fn kind(&self) -> CauseKind {
-        let Some(resize) = &self.resize else { return CauseKind::MemberLost };
-        let dead = |mailbox: &Option<Arc<NodeMailbox>>| {
-            let missed = |mailbox: &Arc<NodeMailbox>| {
-                let missed = mailbox.missed().into_iter();
-                missed.map(|member| mailbox.process_of(member)).collect::<Vec<_>>()
-            };
-            mailbox.iter().flat_map(missed).collect()
-        };
-        let (mut ended, after): (Vec<usize>, Vec<usize>) = (dead(&self.before), dead(&self.after));
-        ended.extend(after.into_iter().map(|process| resize.before(process)));
-        let joined = |process: &usize| resize.part_of(*process) == Part::Joins;
-        let only_joiners = !ended.is_empty() && ended.iter().all(joined);
-        if only_joiners { CauseKind::JoinerLost } else { CauseKind::MemberLost }
     }
 }
 

@@ -57,7 +57,8 @@ pub(crate) struct Arbiter {
     names: Names,
     began: Instant,
     pub(crate) journal: Journal,
-    under_way: Option<UnderWay>,
+    /// The announced resize, and the position of round robin if it is committed.
+    under_way: Option<(Arc<ResizePlan>, Cursor)>,
     /// Source of nodes.
     supply: Option<Arc<dyn Supply>>,
     /// Nodes brought for the next request.
@@ -68,18 +69,6 @@ pub(crate) struct Arbiter {
     loads: Loads,
     /// The time that ranks spent in the last resize, in seconds.
     redistribution_seconds: Option<f64>,
-}
-
-/// The resize that is announced.
-#[derive(Clone, Debug)]
-struct UnderWay {
-    id: RequestId,
-    resize: ResizePlan,
-    /// Member ids of the joiners, in their order.
-    joining: Vec<MemberId>,
-    deltas: Vec<(SetName, DeltaKind)>,
-    /// Position of round robin if the resize is committed.
-    cursor: Cursor,
 }
 
 impl Arbiter {
@@ -181,12 +170,13 @@ impl Arbiter {
     }
 
     /// Removes the sleepers among these ended processes from the job. Returns them.
-    pub(crate) fn strike_off(&mut self, dead: &[usize]) -> Vec<usize> {
+    pub(crate) fn remove_dead_sleepers(&mut self, dead: &[usize]) -> Vec<usize> {
         let asleep = dead.iter().copied().filter(|process| !self.running.contains(process));
-        let new = self.processes.strike_off(&asleep.collect::<Vec<_>>());
+        let new = self.processes.remove_dead(&asleep.collect::<Vec<_>>());
         for process in &new {
-            let detail =
-                format!("process {process} has ended while it was parked, and is struck off");
+            let detail = format!(
+                "process {process} has ended while it was parked, and is removed from the job"
+            );
             self.changes.note(Cause::new(CauseKind::MemberLost, detail), self.now());
         }
         if !new.is_empty() {
@@ -257,7 +247,7 @@ impl Arbiter {
 
     /// Announces the next request in turn that can be done, if there is one, and returns the plan.
     /// Requests that cannot be done any more are aborted.
-    pub(crate) fn announce_next(&mut self) -> Option<ResizePlan> {
+    pub(crate) fn announce_next(&mut self) -> Option<Arc<ResizePlan>> {
         while let Some(id) = self.changes.next_in_turn() {
             let announced = self.announce(id);
             if let Err(cause) = &announced {
@@ -272,7 +262,7 @@ impl Arbiter {
         None
     }
 
-    fn announce(&mut self, id: RequestId) -> Result<ResizePlan, Cause> {
+    fn announce(&mut self, id: RequestId) -> Result<Arc<ResizePlan>, Cause> {
         let mut request =
             self.changes.request_of(id).ok_or_else(|| other("the request is not known"))?.clone();
         let brought = self.brought.take().filter(|(other, _)| *other == id);
@@ -287,20 +277,17 @@ impl Arbiter {
         let leaving: Vec<MemberId> = leavers.iter().map(|&leaver| self.members[leaver]).collect();
         // All deltas or none: otherwise the copy is discarded.
         let mut registry = self.registry.clone();
-        let mut deltas = Vec::new();
         let mut change = SetChange { bound: vec![registry.application()], ..SetChange::default() };
         if !joining.is_empty() {
             let name = registry
                 .define_delta(DeltaKind::Add, joining.iter().copied().collect())
                 .map_err(of_sets)?;
-            deltas.push((name.clone(), DeltaKind::Add));
-            change.joining = Some((name, joining.clone()));
+            change.joining = Some((name, joining));
         }
         if !leaving.is_empty() {
             let name = registry
                 .define_delta(DeltaKind::Sub, leaving.iter().copied().collect())
                 .map_err(of_sets)?;
-            deltas.push((name.clone(), DeltaKind::Sub));
             change.leaving = Some((name, leaving));
         }
         self.changes.announce(id, change, self.now()).map_err(unexpected)?;
@@ -325,7 +312,7 @@ impl Arbiter {
         let lost = if all_take_part { self.processes.lost().to_vec() } else { Vec::new() };
         let mut gone = self.processes.gone(&leavers);
         gone.extend(&lost);
-        let resize = ResizePlan {
+        let resize = Arc::new(ResizePlan {
             number: id.0,
             epoch: self.changes.epoch(),
             old: self.running.clone(),
@@ -335,21 +322,21 @@ impl Arbiter {
             brought: is_brought,
             gone,
             lost,
-        };
-        self.under_way = Some(UnderWay { id, resize: resize.clone(), joining, deltas, cursor });
+        });
+        self.under_way = Some((Arc::clone(&resize), cursor));
         Ok(resize)
     }
 
     /// Records a step of the resize under way.
     pub(crate) fn step(&mut self, step: Step) {
         let now = self.now();
-        let Some(UnderWay { id, .. }) = &self.under_way else { return };
+        let Some(id) = self.changes.under_way() else { return };
         let bound = self.registry.application();
         // A step that does not fit the state is left out of the log; it says nothing about the
         // resize.
         let _ = match step {
-            Step::Pending => self.changes.accept(*id, &bound, now).map(drop),
-            step => self.changes.step(*id, step, now),
+            Step::Pending => self.changes.accept(id, &bound, now).map(drop),
+            step => self.changes.step(id, step, now),
         };
         self.publish();
     }
@@ -357,16 +344,16 @@ impl Arbiter {
     /// Records the round at which all ranks enter.
     pub(crate) fn agreed(&mut self, round: u64) {
         let now = self.now();
-        let Some(UnderWay { id, .. }) = &self.under_way else { return };
-        let _ = self.changes.agreed(*id, round, now);
+        let Some(id) = self.changes.under_way() else { return };
+        let _ = self.changes.agreed(id, round, now);
         self.publish();
     }
 
     /// Records that the data of the resize under way have moved, `bytes` of them from one rank to another.
     pub(crate) fn moved(&mut self, bytes: u64) {
         let now = self.now();
-        let Some(UnderWay { id, .. }) = &self.under_way else { return };
-        let _ = self.changes.moved(*id, bytes, now);
+        let Some(id) = self.changes.under_way() else { return };
+        let _ = self.changes.moved(id, bytes, now);
         self.publish();
     }
 
@@ -383,11 +370,12 @@ impl Arbiter {
         places: Option<(Vec<String>, Vec<usize>)>,
     ) {
         let now = self.now();
-        let Some(under_way) = self.under_way.take() else { return };
-        let UnderWay { id, resize, joining, deltas, cursor } = under_way;
+        let Some((resize, cursor)) = self.under_way.take() else { return };
+        let id = RequestId(resize.number);
+        let deltas = self.changes.deltas_of(id);
         let done = outcome.and_then(|()| {
             let bound = self.registry.application();
-            let joins = !joining.is_empty();
+            let joins = resize.joiners().next().is_some();
             let mut finalize = || {
                 self.changes.accept(id, &bound, now)?;
                 if joins {
@@ -406,7 +394,7 @@ impl Arbiter {
         };
         if end == DeltaEnd::Finalized {
             self.redistribution_seconds = self.last_redistribution();
-            self.take_places(&resize, &joining, places);
+            self.take_places(&resize, places);
             self.cursor = cursor;
             // The own name of a host without a process may become known only now.
             self.cursor.rename(|host| self.names.own(host).to_owned());
@@ -451,17 +439,12 @@ impl Arbiter {
         let _ = self.registry.operate(caller, op, &world, delta, Some(&world), &as_it_is);
     }
 
-    fn take_places(
-        &mut self,
-        resize: &ResizePlan,
-        joining: &[MemberId],
-        places: Option<(Vec<String>, Vec<usize>)>,
-    ) {
-        for (process, member) in resize.joiners().zip(joining) {
+    fn take_places(&mut self, resize: &ResizePlan, places: Option<(Vec<String>, Vec<usize>)>) {
+        for (process, member) in resize.joining_members() {
             if process < self.members.len() {
-                self.members[process] = *member;
+                self.members[process] = member;
             } else {
-                self.members.push(*member);
+                self.members.push(member);
             }
         }
         if let Some((hosts, places)) = &places {
@@ -516,9 +499,7 @@ impl Arbiter {
         }
         // A spawned process is a member from its start to its end.
         let is_started = |process: &usize| !self.processes.was_launched(*process);
-        let joining = self.under_way.iter().flat_map(|under_way| {
-            under_way.resize.joiners().zip(under_way.joining.iter().copied())
-        });
+        let joining = self.under_way.iter().flat_map(|(resize, _)| resize.joining_members());
         let members = self.members.iter().copied().enumerate().chain(joining);
         let known = members.filter(|(_, member)| *member == birth);
         known.map(|(process, _)| process).find(is_started)
@@ -526,12 +507,10 @@ impl Arbiter {
 
     /// Returns the member that a process is now.
     pub(crate) fn member_of(&self, process: usize) -> Option<MemberId> {
-        let joining = self.under_way.as_ref().and_then(|under_way| {
-            let at = under_way.resize.joiners().position(|joiner| joiner == process)?;
-            under_way.joining.get(at).copied()
-        });
+        let joining = self.under_way.iter().flat_map(|(resize, _)| resize.joining_members());
+        let joins = joining.into_iter().find(|(joiner, _)| *joiner == process);
         let is_running = self.running.contains(&process);
-        joining.or_else(|| is_running.then(|| self.members[process]))
+        joins.map(|(_, member)| member).or_else(|| is_running.then(|| self.members[process]))
     }
 
     /// Returns the resize of a set that is under way, as a process may see it.

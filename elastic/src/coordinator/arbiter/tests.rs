@@ -42,7 +42,7 @@ fn go_through(arbiter: &mut Arbiter) -> Vec<usize> {
     arbiter.moved(64);
     arbiter.ended(Ok(()));
     assert_eq!(arbiter.running(), resize.new);
-    resize.new
+    resize.new.clone()
 }
 
 fn ends(arbiter: &Arbiter) -> Vec<Event> {
@@ -145,14 +145,14 @@ fn started_units_have_small_numbers_in_status_and_errors() {
     arbiter.running = (0..6).collect();
     arbiter.job.bounds = Bounds::new(1, 8, Allowed::Any).unwrap();
     let started = ResizePlan {
+        number: 1,
         units: vec![2],
         new: (0..8).collect(),
         old: (0..6).collect(),
         ..ResizePlan::default()
     };
-    let joining = [MemberId::new(1, 6), MemberId::new(1, 7)];
     let hosts = ["n0", "n1", "n2"].map(str::to_owned).to_vec();
-    arbiter.take_places(&started, &joining, Some((hosts, vec![0, 0, 1, 1, 2, 2, 0, 0])));
+    arbiter.take_places(&started, Some((hosts, vec![0, 0, 1, 1, 2, 2, 0, 0])));
     assert_eq!(arbiter.status().units, [UnitStatus { unit: UnitId(6), ranks: vec![6, 7] }]);
     let cause = ask(&mut arbiter, RequestKind::Shrink(1), &[], &[]).unwrap_err();
     assert!(cause.detail.contains("1 would cut unit 6,"), "{cause}");
@@ -231,7 +231,7 @@ fn growing() -> Arbiter {
 }
 
 /// Announces the next request and carries it out, with these hosts and places afterwards.
-fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> ResizePlan {
+fn go_to(arbiter: &mut Arbiter, hosts: &[&str], places: &[usize]) -> Arc<ResizePlan> {
     let resize = arbiter.announce_next().unwrap();
     go_on_to(arbiter, hosts, places);
     resize
@@ -260,7 +260,7 @@ fn processes_start_on_named_hosts_as_one_unit_each() {
     assert_eq!(go_to(&mut arbiter, &["a", "b"], &[0, 1, 1]).gone, [5, 4, 3]);
     ask(&mut arbiter, RequestKind::Move, &["c"], &["b"]).unwrap();
     let moved = go_to(&mut arbiter, &["a", "c"], &[0, 1, 1]);
-    assert_eq!((moved.hosts, moved.gone), (vec!["10.0.0.3".to_owned()], vec![2, 1]));
+    assert_eq!((&moved.hosts[..], &moved.gone[..]), (&["10.0.0.3".to_owned()][..], &[2, 1][..]));
     assert_eq!(arbiter.status().hosts[1].ranks, [1, 2]);
 }
 
@@ -423,8 +423,8 @@ fn move_beyond_the_slots_is_refused_at_once() {
 #[test]
 fn a_sleeper_that_has_ended_is_never_called_in() {
     let mut arbiter = arbiter();
-    assert_eq!(arbiter.strike_off(&[1, 2]), [2], "rank 1 runs");
-    assert_eq!(arbiter.strike_off(&[1, 2]), [0_usize; 0]);
+    assert_eq!(arbiter.remove_dead_sleepers(&[1, 2]), [2], "rank 1 runs");
+    assert_eq!(arbiter.remove_dead_sleepers(&[1, 2]), [0_usize; 0]);
     let refused = ask(&mut arbiter, RequestKind::Size(6), &[], &[]).unwrap_err();
     assert!(refused.detail.contains("there can be 1 to 5"), "{refused:?}");
     ask(&mut arbiter, RequestKind::Size(4), &[], &[]).unwrap();
@@ -438,7 +438,7 @@ fn a_sleeper_that_has_ended_is_never_called_in() {
 #[test]
 fn the_lost_are_counted_until_all_others_take_part() {
     let mut arbiter = arbiter();
-    arbiter.strike_off(&[2]);
+    arbiter.remove_dead_sleepers(&[2]);
     ask(&mut arbiter, RequestKind::Size(4), &[], &[]).unwrap();
     let resize = arbiter.announce_next().unwrap();
     assert_eq!((&resize.lost[..], &resize.gone[..]), (&[][..], &[][..]), "process 5 sleeps");

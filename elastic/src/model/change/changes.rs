@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Happening, micros};
 use super::{Cause, CauseKind, ChangeError, Request, RequestId, SetChange, Step};
-use crate::model::sets::SetName;
+use crate::model::sets::{DeltaKind, SetName};
 
 /// Number of ended requests that are remembered, for late queries.
 const REMEMBERED: usize = 1024;
@@ -151,6 +151,17 @@ impl Changes {
     /// Returns the request with a number; `None` if it does not exist, or ended long ago.
     pub fn request_of(&self, id: RequestId) -> Option<&Request> {
         self.changes.get(&id).map(|change| &change.request)
+    }
+
+    /// Returns the names of the deltas of an announced resize.
+    pub(crate) fn deltas_of(&self, id: RequestId) -> Vec<(SetName, DeltaKind)> {
+        let Some(Change { resize, .. }) = self.changes.get(&id) else { return Vec::new() };
+        let name = |delta: &Option<(SetName, _)>| delta.as_ref().map(|(name, _)| name.clone());
+        let joining = name(&resize.joining).map(|name| (name, DeltaKind::Add));
+        joining
+            .into_iter()
+            .chain(name(&resize.leaving).map(|name| (name, DeltaKind::Sub)))
+            .collect()
     }
 
     /// Returns the latest step of a request.

@@ -233,7 +233,7 @@ impl NodeMailbox {
 
     /// Releases the seats of processes of the node that have ended, so that no process waits for
     /// them. For the agent.
-    pub(crate) fn strike_off(&self, members: &[usize]) {
+    pub(crate) fn remove_dead_sleepers(&self, members: &[usize]) {
         let dead = self.dead();
         for &member in members.iter().filter(|member| dead.contains(member)) {
             self.words.seat(member).store(Seat::Asleep.encode(), Ordering::Release);

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use quo::group::{GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
-use super::block::{Block, Place, Sight};
-use super::words::Parts;
+use super::block::{Block, RemoteView, TokenLocation};
+use super::message::Descriptors;
 use crate::layout::{Message, Part, Schedule, Source, Step};
 
 /// Bytes that are copied, or packed and sent, at a time.
@@ -21,9 +21,9 @@ const DEPTH: usize = 3;
 pub(super) struct Neighbours<'a> {
     pub group: &'a MpiGroup,
     /// `None` if either process cannot map the other's memory.
-    pub places: &'a [Option<Place>],
+    pub places: &'a [Option<TokenLocation>],
     /// This array's descriptors, by process.
-    pub parts: &'a [Parts],
+    pub parts: &'a [Descriptors],
     pub tag: u16,
 }
 
@@ -54,12 +54,12 @@ enum Incoming {
     /// Waits for the sender's message that its data may be copied.
     Awaited { word: Transfer, message: Message },
     /// The sender's data may be copied.
-    Seen { sight: Sight, parts: VecDeque<Message> },
+    Seen { view: RemoteView, parts: VecDeque<Message> },
 }
 
 /// The messages of one array on this process.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct ArrayTransfer {
     kept: VecDeque<Message>,
     steps: VecDeque<Step>,
     outgoing: Option<Outgoing>,
@@ -71,16 +71,16 @@ fn parts(message: &Message) -> VecDeque<Message> {
     message.split(PORTION).collect()
 }
 
-/// Returns the memory through which the receiver sees the sender's data; both ends of a message
-/// call this.
-fn is_seen(source: Source, sender: &Parts) -> Option<i32> {
+/// Returns the descriptor of the sender's memory that the receiver maps; both ends of a message call
+/// this.
+fn shared_descriptor(source: Source, sender: &Descriptors) -> Option<i32> {
     match source {
         Source::Old => sender.old,
         Source::New => sender.new,
     }
 }
 
-impl Lane {
+impl ArrayTransfer {
     pub fn of(schedule: &Schedule, me: usize) -> Self {
         let part: Part = schedule.of(me);
         Self {
@@ -94,7 +94,7 @@ impl Lane {
 
     /// Makes some progress. Returns true if there was anything to do. An error of this process
     /// alone goes to `failure`: the other processes still get the messages that they wait for.
-    pub fn go_on(
+    pub fn progress(
         &mut self,
         old: &[u8],
         new: &mut Block,
@@ -129,7 +129,8 @@ impl Lane {
         let me = quo::group::Group::rank(with.group);
         if let Some(message) = step.send() {
             let (to, source) = (message.peer(), message.source());
-            let is_seen = with.places[to].is_some() && is_seen(source, &with.parts[me]).is_some();
+            let is_seen =
+                with.places[to].is_some() && shared_descriptor(source, &with.parts[me]).is_some();
             let mut outgoing =
                 Outgoing { to, source, parts: VecDeque::new(), flying: VecDeque::new() };
             if is_seen {
@@ -143,7 +144,7 @@ impl Lane {
         if let Some(message) = step.receive() {
             let from = message.peer();
             let is_seen = with.places[from].is_some()
-                && is_seen(message.source(), &with.parts[from]).is_some();
+                && shared_descriptor(message.source(), &with.parts[from]).is_some();
             self.incoming = Some(if is_seen {
                 let word = with.group.begin_receive(from, Vec::new(), with.tag)?;
                 self.counts.shared += message.bytes();
@@ -224,12 +225,12 @@ impl Lane {
                 }
                 let from = message.peer();
                 let place = with.places[from];
-                let descriptor = is_seen(message.source(), &with.parts[from]);
-                let sight = place.zip(descriptor).map(|(place, descriptor)| {
-                    Sight::of(&place, descriptor, message.source_bytes())
+                let descriptor = shared_descriptor(message.source(), &with.parts[from]);
+                let view = place.zip(descriptor).map(|(place, descriptor)| {
+                    RemoteView::of(&place, descriptor, message.source_bytes())
                 });
-                self.incoming = match sight {
-                    Some(Ok(sight)) => Some(Incoming::Seen { sight, parts: parts(message) }),
+                self.incoming = match view {
+                    Some(Ok(view)) => Some(Incoming::Seen { view, parts: parts(message) }),
                     Some(Err(error)) => {
                         let reason = format!("cannot map the memory of rank {from}: {error}");
                         failure.get_or_insert(reason);
@@ -239,10 +240,10 @@ impl Lane {
                 };
                 Ok(true)
             }
-            Some(Incoming::Seen { sight, parts }) => {
+            Some(Incoming::Seen { view, parts }) => {
                 if let Some(part) = parts.pop_front() {
                     new.make_ready(part.target_span());
-                    note(part.copy(sight.bytes(), new.bytes_mut()), failure);
+                    note(part.copy(view.bytes(), new.bytes_mut()), failure);
                 }
                 if parts.is_empty() {
                     self.incoming = None;

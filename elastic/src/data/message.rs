@@ -1,12 +1,70 @@
-//! Facts that ranks exchange before data move, and the check that they agree.
+//! Messages that ranks exchange about a move, and the check that they agree.
+
+use std::time::Duration;
 
 use quo::group::{Group, GroupError, WaitLimits, allgather_bytes};
+use quo_mpi::MpiGroup;
 use serde::{Deserialize, Serialize};
 
-use super::block::Place;
-use super::compressed::Lines;
+use super::block::TokenLocation;
+use super::matrix_index::MatrixIndex;
 use super::{DataError, Pattern};
 use crate::layout::{Distribution, LayoutError, Ranks};
+use crate::node::liveness::LivenessCheck;
+
+/// Arrays have the tags below this one.
+pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
+/// Callbacks have the tags below this one.
+pub(super) const TAG_OF_INDICES: u16 = TAG_OF_CARRIED + 1024;
+
+/// Result of a move: bytes of this process and of all processes, and the duration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Number of arrays and callbacks.
+    pub arrays: usize,
+    /// Number of steps of all schedules.
+    pub steps: usize,
+    /// Bytes that this process had for other processes.
+    pub sent: u64,
+    /// Bytes that this process has copied from the memory of other processes.
+    pub shared: u64,
+    /// Bytes that stayed on this process and were copied to their new place.
+    pub kept: u64,
+    /// Bytes that all processes had for other processes.
+    pub all_sent: u64,
+    /// Part of them that went through shared memory.
+    pub all_shared: u64,
+    /// Bytes that stayed on their process, over all processes.
+    pub all_kept: u64,
+    /// Seconds from the beginning of the move to the agreement that it is done.
+    pub seconds: f64,
+}
+
+/// Ranks of a group between which arrays move. The old ranks are the first ranks of the group.
+#[derive(Clone, Debug)]
+pub struct Participants {
+    /// Number of old ranks.
+    pub old: usize,
+    /// Rank in the group of each new rank.
+    pub new: Vec<usize>,
+    /// Index of this process's node.
+    pub node: usize,
+    /// The longest time without progress before the move fails.
+    pub patience: Duration,
+    /// The processes that must stay alive: a death fails the move.
+    pub liveness: LivenessCheck,
+}
+
+impl Participants {
+    /// Gathers the values of all processes of the group. Collective.
+    pub(super) fn exchange<T: Serialize + for<'b> Deserialize<'b>>(
+        &self,
+        group: &MpiGroup,
+        mine: &T,
+    ) -> Result<Vec<T>, GroupError> {
+        self.liveness.within(self.patience, |limits| exchange("move", group, mine, limits))
+    }
+}
 
 /// An array as all ranks have to describe it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +76,7 @@ pub(super) struct Described {
     /// Its pattern after the move, if it changes.
     pub next: Option<Pattern>,
     /// The matrix of an array along nonzeros.
-    pub lines: Option<Lines>,
+    pub lines: Option<MatrixIndex>,
 }
 
 impl Described {
@@ -33,9 +91,9 @@ impl Described {
 
 /// Facts about a process's data before the move.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Holds {
+pub(super) struct HeldArrays {
     pub node: u64,
-    pub beacon: Option<Place>,
+    pub token: Option<TokenLocation>,
     /// `None` on a joiner.
     pub arrays: Option<Vec<Described>>,
     /// The number of the next array.
@@ -48,26 +106,26 @@ pub(super) struct Holds {
 
 /// Descriptors of a part of an array, before and after the move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Parts {
+pub(super) struct Descriptors {
     pub old: Option<i32>,
     pub new: Option<i32>,
 }
 
 /// Readiness of a process to move, with the facts that other processes need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ready {
+pub(super) struct MoveReadiness {
     pub reason: Option<String>,
     /// By array.
-    pub parts: Vec<Parts>,
+    pub parts: Vec<Descriptors>,
     /// Processes of its node with memory that it cannot map.
-    pub out_of_sight: Vec<usize>,
+    pub invisible: Vec<usize>,
     /// By callback: new ranks, and the number of bytes for each.
     pub given: Vec<Vec<(usize, usize)>>,
 }
 
 /// Result of the move on a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Went {
+pub(super) struct TransferReport {
     pub reason: Option<String>,
     pub sent: u64,
     pub shared: u64,
@@ -91,7 +149,7 @@ pub(crate) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
 }
 
 /// Returns the arrays to move, as all old ranks have them, and the number of the next array.
-pub(super) fn agreed(all: &[Holds]) -> Result<(Vec<Described>, u64), DataError> {
+pub(super) fn agreed(all: &[HeldArrays]) -> Result<(Vec<Described>, u64), DataError> {
     let disagree = |rank, reason| Err(DataError::Disagree { rank, reason });
     for (rank, holds) in all.iter().enumerate() {
         if let Some(reason) = &holds.reason {
@@ -171,7 +229,7 @@ pub(super) fn first_reason<'a>(
 mod tests {
     use super::*;
 
-    fn holds(names: Option<&[&str]>) -> Holds {
+    fn holds(names: Option<&[&str]>) -> HeldArrays {
         let array = |(number, name): (usize, &&str)| Described {
             number: number as u64,
             name: (*name).to_owned(),
@@ -181,10 +239,10 @@ mod tests {
             lines: None,
         };
         let arrays = names.map(|names| names.iter().enumerate().map(array).collect());
-        Holds { arrays, ..Holds::default() }
+        HeldArrays { arrays, ..HeldArrays::default() }
     }
 
-    fn reason(all: &[Holds]) -> (usize, String) {
+    fn reason(all: &[HeldArrays]) -> (usize, String) {
         match agreed(all) {
             Err(DataError::Disagree { rank, reason }) => (rank, reason),
             other => panic!("{other:?}"),

@@ -16,14 +16,14 @@ pub(super) enum Axis {
 /// The indices of one part: blocks of equal size and distance, clipped at the end of the axis. No
 /// block crosses a multiple of the stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Comb {
+pub(super) struct Progression {
     pub first: usize,
     pub block: usize,
     pub stride: usize,
     pub end: usize,
 }
 
-impl Comb {
+impl Progression {
     pub fn is_empty(&self) -> bool {
         self.block == 0 || self.first >= self.end
     }
@@ -103,12 +103,15 @@ impl Axis {
         }
     }
 
-    pub fn comb(&self, part: usize) -> Comb {
+    pub fn comb(&self, part: usize) -> Progression {
         match self {
-            Self::Cyclic { extent, block, parts } => {
-                Comb { first: part * block, block: *block, stride: block * parts, end: *extent }
-            }
-            Self::Cuts(at) => Comb {
+            Self::Cyclic { extent, block, parts } => Progression {
+                first: part * block,
+                block: *block,
+                stride: block * parts,
+                end: *extent,
+            },
+            Self::Cuts(at) => Progression {
                 first: at[part],
                 block: at[part + 1] - at[part],
                 stride: self.extent().max(1),
@@ -171,7 +174,7 @@ impl Axis {
     }
 
     /// Returns the parts of this axis that share an index with a part of another axis, ascending.
-    pub fn parts_meeting(&self, comb: &Comb) -> Vec<usize> {
+    pub fn parts_meeting(&self, comb: &Progression) -> Vec<usize> {
         if comb.is_empty() {
             return Vec::new();
         }
@@ -200,7 +203,7 @@ impl Axis {
 }
 
 /// Returns true if the run of indices `run` shares an index with a comb.
-fn meets(comb: &Comb, run: &Comb) -> bool {
+fn meets(comb: &Progression, run: &Progression) -> bool {
     if run.is_empty() {
         return false;
     }

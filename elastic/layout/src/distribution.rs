@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::axis::{Axis, Comb};
+use super::axis::{Axis, Progression};
 use super::{LayoutError, Ranks};
 
 /// Numbering of the places of a process grid.
@@ -406,7 +406,7 @@ impl Distribution {
 
     /// Returns the indices along an axis. A part that holds all of it sees one block, unless memory
     /// is in blocks.
-    pub(super) fn comb(&self, axis: &Axis, part: usize) -> Comb {
+    pub(super) fn comb(&self, axis: &Axis, part: usize) -> Progression {
         match axis {
             Axis::Cyclic { extent, parts: 1, .. } if !self.in_blocks() => {
                 Axis::whole(*extent).comb(0)

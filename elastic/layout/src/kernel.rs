@@ -14,14 +14,14 @@ pub(super) const LEVELS: usize = 6;
 
 /// Loops around a contiguous run of bytes: the innermost level is the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Nest {
+pub(super) struct LoopNest {
     levels: [Level; LEVELS],
     depth: usize,
     /// Number of contiguous bytes on the sides that count.
     pub run: usize,
 }
 
-impl Nest {
+impl LoopNest {
     /// Orders the levels so that both ends of a message agree, and drops levels without repetition.
     pub fn new(levels: [Level; LEVELS], element: usize) -> Self {
         let mut nest = Self { levels, depth: 0, run: element };
@@ -95,7 +95,7 @@ impl Nest {
 }
 
 /// Copies strided to dense memory. `out` is as long as the moved data.
-pub(super) fn gather(nest: &Nest, memory: &[u8], out: &mut [u8]) {
+pub(super) fn gather(nest: &LoopNest, memory: &[u8], out: &mut [u8]) {
     match nest.levels() {
         [] => out.copy_from_slice(&memory[..nest.run]),
         levels => gather_levels(levels, nest.run, memory, out),
@@ -139,7 +139,7 @@ fn gather_run<const WIDTH: usize>(stride: usize, memory: &[u8], out: &mut [u8]) 
 }
 
 /// Copies dense to strided memory. `dense` is as long as the moved data.
-pub(super) fn scatter(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
+pub(super) fn scatter(nest: &LoopNest, dense: &[u8], memory: &mut [u8]) {
     match nest.levels() {
         [] => memory[..nest.run].copy_from_slice(dense),
         [.., outer, inner] if outer.to == nest.run && inner.to > outer.to && nest.run <= 16 => {
@@ -187,7 +187,7 @@ fn scatter_run<const WIDTH: usize>(stride: usize, dense: &[u8], memory: &mut [u8
 
 /// Turns rows into columns: adjacent elements are moved far apart. Squares that fit in a cache are
 /// turned one after the other.
-fn scatter_turned(nest: &Nest, dense: &[u8], memory: &mut [u8]) {
+fn scatter_turned(nest: &LoopNest, dense: &[u8], memory: &mut [u8]) {
     let (levels, run) = (nest.levels(), nest.run);
     let (around, turned) = levels.split_at(levels.len() - 2);
     let (outer, inner) = (turned[0], turned[1]);
@@ -264,7 +264,7 @@ fn turn_any(run: usize, (outer, inner): (Level, Level), from: &[u8], to: &mut [u
 }
 
 /// Copies strided to strided memory.
-pub(super) fn copy(nest: &Nest, from: &[u8], to: &mut [u8]) {
+pub(super) fn copy(nest: &LoopNest, from: &[u8], to: &mut [u8]) {
     match nest.levels() {
         [.., outer, inner] if outer.to == nest.run && inner.to > outer.to && nest.run <= 16 => {
             let levels = nest.levels();
@@ -323,9 +323,9 @@ mod tests {
         Level { count, from, to }
     }
 
-    fn around(levels: [Level; 3], element: usize) -> Nest {
+    fn around(levels: [Level; 3], element: usize) -> LoopNest {
         let once = level(1, 0, 0);
-        Nest::new([levels[0], levels[1], levels[2], once, once, once], element)
+        LoopNest::new([levels[0], levels[1], levels[2], once, once, once], element)
     }
 
     #[test]

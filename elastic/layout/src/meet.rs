@@ -4,15 +4,15 @@
 //! strides, so a few [`Family`] values describe an array of any size. This is the idea of the line
 //! segments of PITFALLS, which the dissertation cites (section 3.2).
 
-use super::axis::{Comb, common_divisor, least_multiple};
+use super::axis::{Progression, common_divisor, least_multiple};
 
 /// Runs of equal length at equal distances, in two levels. No run crosses the end of a block of
 /// either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Family {
     /// Beginning of the first run, within the old and the new part.
-    pub old: At,
-    pub new: At,
+    pub old: Position,
+    pub new: Position,
     /// Indices in a run.
     pub length: usize,
     /// The inner level passes through the blocks of one side within a block of the other.
@@ -24,7 +24,7 @@ pub(super) struct Family {
 /// A position or a distance within a part: whole blocks and elements. The two are kept apart
 /// because in tiled memory each has its own stride.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct Position {
     pub blocks: usize,
     pub elements: usize,
 }
@@ -32,12 +32,15 @@ pub(super) struct At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repeat {
     pub count: usize,
-    pub old: At,
-    pub new: At,
+    pub old: Position,
+    pub new: Position,
 }
 
-const ONCE: Repeat =
-    Repeat { count: 1, old: At { blocks: 0, elements: 0 }, new: At { blocks: 0, elements: 0 } };
+const ONCE: Repeat = Repeat {
+    count: 1,
+    old: Position { blocks: 0, elements: 0 },
+    new: Position { blocks: 0, elements: 0 },
+};
 
 impl Family {
     pub fn indices(&self) -> usize {
@@ -78,14 +81,14 @@ impl Family {
         let each = self.length.div_ceil(most);
         let run = Self { inner: ONCE, ..once.moved(&self.inner, number / each) };
         let first = number % each * most;
-        let step = At { blocks: 0, elements: 1 };
+        let step = Position { blocks: 0, elements: 1 };
         let elements = Repeat { count: self.length, old: step, new: step };
         Self { length: most.min(self.length - first), ..run.moved(&elements, first) }
     }
 
     /// Returns the same family moved by `turns` repetitions.
     fn moved(&self, by: &Repeat, turns: usize) -> Self {
-        let further = |at: At, step: At| At {
+        let further = |at: Position, step: Position| Position {
             blocks: at.blocks + turns * step.blocks,
             elements: at.elements + turns * step.elements,
         };
@@ -93,16 +96,16 @@ impl Family {
     }
 }
 
-impl Comb {
-    fn at(&self, index: usize) -> At {
+impl Progression {
+    fn at(&self, index: usize) -> Position {
         let offset = index - self.first;
-        At { blocks: offset / self.stride, elements: offset % self.stride }
+        Position { blocks: offset / self.stride, elements: offset % self.stride }
     }
 }
 
 /// Returns the indices that both parts hold. Both ends of a message compute the same list in the
 /// same order.
-pub(super) fn meet(old: &Comb, new: &Comb) -> Vec<Family> {
+pub(super) fn meet(old: &Progression, new: &Progression) -> Vec<Family> {
     let mut families = Vec::new();
     if old.is_empty() || new.is_empty() {
         return families;
@@ -124,8 +127,8 @@ pub(super) fn meet(old: &Comb, new: &Comb) -> Vec<Family> {
     let whole = end / period;
     let repeat = Repeat {
         count: whole,
-        old: At { blocks: period / old.stride, elements: 0 },
-        new: At { blocks: period / new.stride, elements: 0 },
+        old: Position { blocks: period / old.stride, elements: 0 },
+        new: Position { blocks: period / new.stride, elements: 0 },
     };
     by_blocks(old, new, 0, period, repeat, &mut families);
     if whole * period < end {
@@ -137,8 +140,8 @@ pub(super) fn meet(old: &Comb, new: &Comb) -> Vec<Family> {
 /// Walks over the blocks of the side with fewer of them in `low..high`, which begins at a multiple
 /// of both strides.
 fn by_blocks(
-    old: &Comb,
-    new: &Comb,
+    old: &Progression,
+    new: &Progression,
     low: usize,
     high: usize,
     outer: Repeat,
@@ -149,8 +152,8 @@ fn by_blocks(
     let (walked, met) = if old_walks { (old, new) } else { (new, old) };
     // Successive runs are one block apart on the side that is met, and one stride of that side
     // apart within the same block of the side that is walked.
-    let inside = At { blocks: 0, elements: met.stride };
-    let across = At { blocks: 1, elements: 0 };
+    let inside = Position { blocks: 0, elements: met.stride };
+    let across = Position { blocks: 1, elements: 0 };
     let mut push = |start: usize, length: usize, count: usize| {
         let (inner_old, inner_new) = if old_walks { (inside, across) } else { (across, inside) };
         let inner =
@@ -180,7 +183,7 @@ fn by_blocks(
 
 /// For each distance at which two blocks overlap, finds the first place with that distance by a
 /// pair of congruences. The place repeats with the period.
-fn by_distance(old: &Comb, new: &Comb, divisor: usize, out: &mut Vec<Family>) {
+fn by_distance(old: &Progression, new: &Progression, divisor: usize, out: &mut Vec<Family>) {
     let (old_stride, new_stride) = (wide(old.stride), wide(new.stride));
     let (step, end) = (wide(divisor), wide(old.end));
     let period = old_stride / step * new_stride;
@@ -203,7 +206,7 @@ fn by_distance(old: &Comb, new: &Comb, divisor: usize, out: &mut Vec<Family>) {
                 out.push(Family { old, new, length: narrow(length), inner: ONCE, outer });
             };
             if whole > 0 {
-                let across = |stride| At { blocks: narrow(period / stride), elements: 0 };
+                let across = |stride| Position { blocks: narrow(period / stride), elements: 0 };
                 let outer = Repeat {
                     count: narrow(whole),
                     old: across(old_stride),
@@ -248,14 +251,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn listed(comb: &Comb, from: impl Fn(&Family) -> (At, At, At), family: &Family) -> Vec<usize> {
+    fn listed(
+        comb: &Progression,
+        from: impl Fn(&Family) -> (Position, Position, Position),
+        family: &Family,
+    ) -> Vec<usize> {
         let (start, inner, outer) = from(family);
-        let index = |at: At| comb.first + at.blocks * comb.stride + at.elements;
+        let index = |at: Position| comb.first + at.blocks * comb.stride + at.elements;
         let mut all = Vec::new();
         for o in 0..family.outer.count {
             for i in 0..family.inner.count {
                 for e in 0..family.length {
-                    all.push(index(At {
+                    all.push(index(Position {
                         blocks: start.blocks + i * inner.blocks + o * outer.blocks,
                         elements: start.elements + i * inner.elements + o * outer.elements + e,
                     }));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::LayoutError;
 use super::distribution::Strides;
-use super::kernel::{self, LEVELS, Level, Nest};
-use super::meet::{At, Family, Repeat};
+use super::kernel::{self, LEVELS, Level, LoopNest};
+use super::meet::{Family, Position, Repeat};
 
 /// Memory of one end: its strides, and its length, both in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,7 +202,7 @@ impl Message {
     }
 
     /// Returns the loops, with their beginnings at both ends, in bytes.
-    fn nests(&self) -> impl Iterator<Item = (usize, usize, Nest)> + '_ {
+    fn nests(&self) -> impl Iterator<Item = (usize, usize, LoopNest)> + '_ {
         let pairs = self.rows.iter().flat_map(|row| self.columns.iter().map(move |c| (row, c)));
         pairs.map(|(row, column)| {
             let (from, to) = (&self.from.strides, &self.to.strides);
@@ -216,7 +216,7 @@ impl Message {
                 from: from.column_bytes(repeat.old, self.element),
                 to: to.column_bytes(repeat.new, self.element),
             };
-            let step = At { blocks: 0, elements: 1 };
+            let step = Position { blocks: 0, elements: 1 };
             let single = |count| Repeat { count, old: step, new: step };
             let levels: [Level; LEVELS] = [
                 along_rows(&row.outer),
@@ -229,7 +229,7 @@ impl Message {
             let element = self.element;
             let start = from.row_bytes(row.old, element) + from.column_bytes(column.old, element);
             let target = to.row_bytes(row.new, element) + to.column_bytes(column.new, element);
-            (start, target, Nest::new(levels, element))
+            (start, target, LoopNest::new(levels, element))
         })
     }
 }
@@ -272,11 +272,11 @@ pub fn in_turns<'a>(
 }
 
 impl Strides {
-    fn row_bytes(&self, at: At, element: usize) -> usize {
+    fn row_bytes(&self, at: Position, element: usize) -> usize {
         (at.blocks * self.row_block + at.elements * self.row) * element
     }
 
-    fn column_bytes(&self, at: At, element: usize) -> usize {
+    fn column_bytes(&self, at: Position, element: usize) -> usize {
         (at.blocks * self.column_block + at.elements * self.column) * element
     }
 }

@@ -82,14 +82,14 @@ impl<D> Blocks<'_, D> {
 }
 
 /// The driver over an elastic world.
-pub(super) struct Worldly<'p, D> {
+pub(super) struct WorldHost<'p, D> {
     blocks: Blocks<'p, D>,
     world: World,
     /// Number of rounds of elastic phases begun, for plans that count iterations.
     rounds: u64,
 }
 
-impl<'p, D> Worldly<'p, D> {
+impl<'p, D> WorldHost<'p, D> {
     pub fn new(program: &'p Program<D>, world: World) -> Self {
         Self { blocks: Blocks { program, data: None }, world, rounds: 0 }
     }
@@ -110,7 +110,7 @@ impl<'p, D> Worldly<'p, D> {
     }
 }
 
-impl<D> Host for Worldly<'_, D> {
+impl<D> Host for WorldHost<'_, D> {
     type Error = ProgramError;
 
     fn name(&self, position: usize) -> &str {

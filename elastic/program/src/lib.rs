@@ -62,7 +62,7 @@ pub use machine::{Action, Event, Kind, Machine, Standing};
 pub use stage::Stage;
 
 use elastic::{Window, World, WorldOptions};
-use host::{Serial, Worldly};
+use host::{Serial, WorldHost};
 
 type Init<D> = dyn Fn(&mut Stage<'_>) -> Result<D, BlockError>;
 type Compute<D> = dyn Fn(&mut D, &mut Stage<'_>) -> Result<(), BlockError>;
@@ -171,7 +171,7 @@ impl<D> Program<D> {
     /// error of a block or of the world the process should end, as with [`World`]'s errors.
     pub fn run(&self, options: WorldOptions) -> Result<D, ProgramError> {
         let mut machine = self.machine()?;
-        let mut host = Worldly::new(self, World::create(options)?);
+        let mut host = WorldHost::new(self, World::create(options)?);
         match self.drive(&mut machine, &mut host) {
             Ok(()) => host.end(),
             Err(error @ ProgramError::Branch { .. }) => {

@@ -10,7 +10,7 @@ use super::Message;
 use crate::model::change::{Cause, CauseKind};
 use crate::model::order::ResizePlan;
 use crate::node::env_marker::EnvMarker;
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 use crate::spawn::starter::{
     Ended, Failure, HungSpawn, Ready, SpawnCommand, SpawnHelper, Started, Unit, outlive, start,
 };
@@ -49,7 +49,7 @@ struct GivenUp {
     /// True if other processes can be spawned nevertheless.
     is_beside: bool,
     /// Hung processes that have to be killed after this process has ended.
-    left: Vec<Life>,
+    left: Vec<ProcessIdentity>,
     /// True if MPI of this process is free nevertheless.
     is_elsewhere: bool,
 }
@@ -124,7 +124,8 @@ impl Starts {
     /// Has the remaining hung processes killed after this process has ended.
     pub(super) fn leave(&mut self) {
         let left = self.given_up.iter_mut().filter(|start| !start.thread.is_finished());
-        let left: Vec<Life> = left.flat_map(|start| std::mem::take(&mut start.left)).collect();
+        let left: Vec<ProcessIdentity> =
+            left.flat_map(|start| std::mem::take(&mut start.left)).collect();
         if !left.is_empty() {
             outlive(&left);
         }

@@ -23,5 +23,5 @@ pub use crate::model::progress::LatestReport;
 pub use crate::observe::common_loops::{CommonLoop, JobLoops};
 pub use control::ControlSocket;
 pub use notices::NoticeFolder;
-pub(crate) use notices::{Term, TermNotice};
+pub(crate) use notices::{SigtermGuard, TermNotice};
 pub use script::ScriptedPlan;

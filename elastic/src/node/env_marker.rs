@@ -2,7 +2,7 @@
 
 use quo_mpi::{Family, Identity};
 
-use crate::node::process_identity::{Life, processes};
+use crate::node::process_identity::{ProcessIdentity, processes};
 
 /// Variable in the environment of spawned processes and their children.
 const VARIABLE: &str = "QUO_ELASTIC_START";
@@ -14,7 +14,8 @@ pub(crate) struct EnvMarker(String);
 impl EnvMarker {
     /// Makes the marker of a unit in this process's start with this number.
     pub(crate) fn new(start: u64, unit: usize) -> Self {
-        let own = Life::own().map_or_else(|| std::process::id().to_string(), |own| own.name());
+        let own =
+            ProcessIdentity::own().map_or_else(|| std::process::id().to_string(), |own| own.name());
         Self(format!("{own}.{start}.{unit}"))
     }
 
@@ -39,26 +40,26 @@ impl EnvMarker {
     }
 
     /// Returns the live processes of this host with the marker, if this user may see them.
-    pub(crate) fn processes(&self) -> Vec<Life> {
+    pub(crate) fn processes(&self) -> Vec<ProcessIdentity> {
         let line = self.line();
         with_variable(|entry| entry == line.as_bytes())
     }
 
     /// Returns the live processes of this host that were spawned for a process, given by its
     /// [name](Life::name).
-    pub(crate) fn of_all_by(process: &str) -> Vec<Life> {
+    pub(crate) fn of_all_by(process: &str) -> Vec<ProcessIdentity> {
         let begin = format!("{VARIABLE}={process}.");
         with_variable(|entry| entry.starts_with(begin.as_bytes()))
     }
 }
 
 /// Returns the live processes of this host with a matching variable.
-fn with_variable(is_it: impl Fn(&[u8]) -> bool) -> Vec<Life> {
+fn with_variable(is_it: impl Fn(&[u8]) -> bool) -> Vec<ProcessIdentity> {
     let is_marked = |process: &i32| {
         let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         environment.split(|&byte| byte == 0).any(&is_it)
     };
-    processes().filter(is_marked).filter_map(Life::of).collect()
+    processes().filter(is_marked).filter_map(ProcessIdentity::of).collect()
 }
 
 #[cfg(test)]
@@ -81,8 +82,8 @@ mod tests {
         let (marker, other) = (EnvMarker::new(7, 0), EnvMarker::new(7, 1));
         let (mut marked, mut spared) = (child(&marker), child(&other));
         let found = marker.processes();
-        assert_eq!(found, [Life::of(marked.id().cast_signed()).unwrap()]);
-        let all = EnvMarker::of_all_by(&Life::own().unwrap().name());
+        assert_eq!(found, [ProcessIdentity::of(marked.id().cast_signed()).unwrap()]);
+        let all = EnvMarker::of_all_by(&ProcessIdentity::own().unwrap().name());
         assert!(all.contains(&found[0]) && all.len() >= 2, "{all:?}");
         assert_eq!(EnvMarker::of_all_by("1-1"), []);
         assert!(found[0].kill());

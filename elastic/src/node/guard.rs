@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::node::env_marker::EnvMarker;
 use crate::node::mailbox::NodeMailbox;
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 
 /// Time between two checks of the other processes.
 const SLICE: Duration = Duration::from_millis(350);
@@ -124,8 +124,9 @@ fn end(rank: usize, is_first: bool, root: &str) -> ! {
     }
     for _ in 0..LOOKS {
         // In MPI_Init they wait for rank 0, and have no guard yet.
-        for life in
-            EnvMarker::of_all_by(root).iter().filter(|life| Life::own().as_ref() != Some(life))
+        for life in EnvMarker::of_all_by(root)
+            .iter()
+            .filter(|life| ProcessIdentity::own().as_ref() != Some(life))
         {
             life.kill();
         }

@@ -8,14 +8,14 @@ use quo::group::{GroupError, WaitLimits};
 use serde::{Deserialize, Serialize};
 
 use crate::node::mailbox::NodeMailbox;
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 
 /// A joiner as its host identifies it before it has a place in the shared memory of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Joiner {
     /// Its rank after the resize; 0 for rank 0.
     pub rank: usize,
-    pub life: Life,
+    pub life: ProcessIdentity,
 }
 
 /// Check that the processes of this node on which a wait depends are alive.
@@ -141,9 +141,11 @@ mod tests {
     #[test]
     fn joiner_that_has_ended_is_named_by_its_rank() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let life = Life::of(child.id().cast_signed()).unwrap();
-        let joiners =
-            vec![Joiner { rank: 0, life: Life::own().unwrap() }, Joiner { rank: 7, life }];
+        let life = ProcessIdentity::of(child.id().cast_signed()).unwrap();
+        let joiners = vec![
+            Joiner { rank: 0, life: ProcessIdentity::own().unwrap() },
+            Joiner { rank: 7, life },
+        ];
         let watch = LivenessCheck::default().and(joiners);
         watch.check().unwrap();
         drop(child.stdin.take());

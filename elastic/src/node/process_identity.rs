@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process as other processes of its host can identify it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Life {
+pub(crate) struct ProcessIdentity {
     process: i32,
     /// Start time in the kernel's unit: another process that gets the same number has another one.
     began: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Life {
     boot: String,
 }
 
-impl Life {
+impl ProcessIdentity {
     /// Returns the identity of this process; `None` if the kernel does not give it.
     pub(crate) fn own() -> Option<Self> {
         Self::of(std::process::id().cast_signed())
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn process_exists_until_it_ends_even_if_not_collected() {
-        let own = Life::own().unwrap();
+        let own = ProcessIdentity::own().unwrap();
         assert_eq!(own.has_ended(), None);
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let process = child.id().cast_signed();
         let (_, began) = state(process).unwrap();
-        let life = Life { process, began, ..own };
+        let life = ProcessIdentity { process, began, ..own };
         assert_eq!(life.has_ended(), None);
         // It ends when its input closes; no process has reaped it then.
         drop(child.stdin.take());
@@ -152,10 +152,11 @@ mod tests {
 
     #[test]
     fn identity_of_other_hosts_and_reused_numbers_is_not_believed() {
-        let own = Life::own().unwrap();
-        let elsewhere = Life { process: i32::MAX, boot: "another".to_owned(), ..own.clone() };
+        let own = ProcessIdentity::own().unwrap();
+        let elsewhere =
+            ProcessIdentity { process: i32::MAX, boot: "another".to_owned(), ..own.clone() };
         assert_eq!(elsewhere.has_ended(), None);
-        let before = Life { began: own.began - 1, ..own };
+        let before = ProcessIdentity { began: own.began - 1, ..own };
         assert_eq!(before.has_ended(), Some(before.process));
     }
 }

@@ -4,7 +4,7 @@ use quo_mpi::communicator::ThreadLevel;
 use quo_mpi::{Family, Identity};
 
 use crate::link::address_families;
-use crate::spawn::room::Room;
+use crate::spawn::slot_capacity::SlotCapacity;
 
 /// Way in which spawned processes join the running ones.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl BackEnd {
         mpi: &Identity,
         launcher: Option<&'static str>,
         threads: ThreadLevel,
-        room: Option<Room>,
+        room: Option<SlotCapacity>,
     ) -> Self {
         let join = match (mpi.family(), mpi.major()) {
             (Family::OpenMpi, Some(4..)) => Ok(Join::Port),
@@ -85,8 +85,8 @@ impl BackEnd {
         let is_shared = spawned.is_ok() && is_open_mpi_4 && is_shared(&stores);
         let families = address_families::advice(mpi).filter(|_| spawned.is_ok());
         let advice = families.or(is_shared.then_some(SHARED_STORE));
-        let slots = room.map(Room::sure);
-        let has_more_slots = matches!(room, Some(Room::AtLeast(_)));
+        let slots = room.map(SlotCapacity::sure);
+        let has_more_slots = matches!(room, Some(SlotCapacity::AtLeast(_)));
         Self { mpi: mpi.to_string(), launcher, threads, slots, spawned, advice, has_more_slots }
     }
 }

@@ -2,5 +2,5 @@
 
 pub(crate) mod back_end;
 pub(crate) mod host_probe;
-pub(crate) mod room;
+pub(crate) mod slot_capacity;
 pub(crate) mod starter;

@@ -13,23 +13,23 @@ use crate::coordinator::Coordinator;
 use crate::coordinator::set_service::SetService;
 use crate::error::Error;
 use crate::link::endpoint::{Endpoint, addresses};
-use crate::manager::Term;
+use crate::manager::SigtermGuard;
 use crate::model::member::MemberId;
 use crate::model::order::Seat;
 use crate::model::process_table::Limits;
 use crate::node::guard::Guard;
 use crate::node::liveness::wait_limits;
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 use crate::observe::measured::{self, LoopMeter, RatioMeter};
 use crate::spawn::back_end::BackEnd;
-use crate::spawn::room::{Room, Said};
+use crate::spawn::slot_capacity::{LaunchEnvironment, SlotCapacity};
 use crate::spawn::starter::{Invited, Welcome, wait_for_welcome};
 
 const CALL: &str = "create";
 pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     measured::forget_loops();
     let group = Error::group(CALL);
-    let term = options.takes_term.then(Term::hold);
+    let term = options.takes_term.then(SigtermGuard::hold);
     let peers = LaunchedPeers::of_world().map_err(&group)?;
     let look = || peers.look(CALL);
     let limits = wait_limits(PATIENCE, &look);
@@ -44,7 +44,7 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     Ok(World { _term: term, ..world })
 }
 
-fn back_end(room: Option<Room>) -> Result<BackEnd, Error> {
+fn back_end(room: Option<SlotCapacity>) -> Result<BackEnd, Error> {
     let threads = thread_level().map_err(Error::group(CALL))?;
     Ok(BackEnd::choose(quo_mpi::running(), quo_mpi::launcher(), threads, room))
 }
@@ -56,11 +56,13 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let hosts = options.hosts();
     let listed = hosts.iter().flatten().map(|(_, slots)| *slots as usize).sum();
     let said = base.as_group().map_err(&group)?;
-    let said = said.allgather(&Said::own(listed).to_bytes(), limits).map_err(&group)?;
-    let said: Vec<Said> = said.chunks_exact(32).map(Said::from_bytes).collect();
+    let said =
+        said.allgather(&LaunchEnvironment::own(listed).to_bytes(), limits).map_err(&group)?;
+    let said: Vec<LaunchEnvironment> =
+        said.chunks_exact(32).map(LaunchEnvironment::from_bytes).collect();
     let nodes = site.mailbox.context().node_count();
     let universe = universe().map_err(&group)?;
-    let back_end = back_end(Room::of(quo_mpi::running(), universe, &said, nodes))?;
+    let back_end = back_end(SlotCapacity::of(quo_mpi::running(), universe, &said, nodes))?;
     let start = options.start.unwrap_or(base.size()).clamp(1, base.size());
     let ranks: Vec<usize> = (0..start).collect();
     let me = base.rank();
@@ -72,7 +74,7 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     // Declared after the coordinator, so that it is closed first if creation fails.
     let mut set_service = None;
     let mut directions = None;
-    let own = Life::own().map(|life| life.name());
+    let own = ProcessIdentity::own().map(|life| life.name());
     let mut guards = options.abort_on_death.then(|| own.unwrap_or_default());
     if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
         match begin(head, options, growth, start, &back_end) {
@@ -181,7 +183,7 @@ fn begin(
 fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Error> {
     let group = Error::group(CALL);
     let universe = universe().map_err(&group)?;
-    let back_end = back_end(universe.map(Room::Exactly))?;
+    let back_end = back_end(universe.map(SlotCapacity::Exactly))?;
     // If its spawner has ended, it is not needed.
     let together = WaitLimits::for_at_most(PATIENCE);
     let welcome = wait_for_welcome(&unit, &mut parent, &together).unwrap_or(Welcome::Go);

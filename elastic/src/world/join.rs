@@ -7,7 +7,7 @@ use super::World;
 use crate::error::Error;
 use crate::model::order::ResizePlan;
 use crate::node::liveness::{Joiner, wait_limits};
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 use crate::spawn::back_end::Join;
 use crate::spawn::starter::{Invited, Unit};
 
@@ -127,7 +127,7 @@ struct Called {
 
 /// Returns rank 0 and all processes of the units; `first` is the process number of the first one.
 fn joiners(resize: &ResizePlan, units: &[Unit], first: usize) -> Vec<Joiner> {
-    let own = Life::own().map(|life| Joiner { rank: 0, life });
+    let own = ProcessIdentity::own().map(|life| Joiner { rank: 0, life });
     let mut joiners: Vec<Joiner> = own.into_iter().collect();
     let mut begin = first;
     for (unit, &size) in units.iter().zip(&resize.units) {

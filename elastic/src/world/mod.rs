@@ -63,7 +63,7 @@ use crate::coordinator::Coordinator;
 use crate::coordinator::set_service::SetService;
 use crate::data::Registry;
 use crate::error::Error;
-use crate::manager::{Requests, Term};
+use crate::manager::{Requests, SigtermGuard};
 use crate::model::change::{Request, RequestKind};
 use crate::model::member::MemberId;
 use crate::model::order::{Losses, Order};
@@ -145,7 +145,7 @@ pub struct World {
     /// Measures loops from the first probe of an epoch.
     loops: LoopMeter,
     /// Holds SIGTERM, if that was requested.
-    _term: Option<Term>,
+    _term: Option<SigtermGuard>,
 }
 
 impl World {

@@ -12,7 +12,7 @@ use crate::model::process_table::{Limits, NewNodes};
 use crate::model::sets::SetName;
 use crate::spawn::back_end::{BackEnd, Join};
 use crate::spawn::host_probe::HostProbe;
-use crate::spawn::room;
+use crate::spawn::slot_capacity;
 use crate::spawn::starter::{
     HostKey, HungSpawn, LaunchHosts, Slots, SpawnCommand, SpawnHelper, own_command, wrapped,
 };
@@ -261,7 +261,7 @@ impl WorldOptions {
         if !self.slots.is_empty() {
             return Ok(self.slots.clone());
         }
-        let listed = room::hosts()?;
+        let listed = slot_capacity::hosts()?;
         let launchers = || LaunchHosts::of_launcher(quo_mpi::running()).map(|hosts| hosts.slots());
         Ok(if listed.is_empty() { launchers().unwrap_or_default() } else { listed })
     }
@@ -378,7 +378,7 @@ mod tests {
     use quo_mpi::communicator::ThreadLevel;
 
     use super::*;
-    use crate::spawn::room::Room;
+    use crate::spawn::slot_capacity::SlotCapacity;
 
     #[test]
     fn start_outside_of_the_sizes_is_refused_with_their_range() {
@@ -423,10 +423,10 @@ mod tests {
         // With launchers of other MPIs, slots do not limit growth onto named hosts.
         let of_slots =
             |room| Some(room).filter(|_| matches!(mpi.family(), quo_mpi::Family::OpenMpi));
-        assert_eq!(limits(false, Some(Room::Exactly(4))), (4, 8, of_slots(4), of_slots(4)));
-        assert_eq!(limits(false, Some(Room::AtLeast(4))), (4, 8, of_slots(4), None));
-        assert_eq!(limits(false, Some(Room::Exactly(1))).0, 2, "all that were launched");
-        for (crowded, room) in [(true, Some(Room::Exactly(4))), (false, None)] {
+        assert_eq!(limits(false, Some(SlotCapacity::Exactly(4))), (4, 8, of_slots(4), of_slots(4)));
+        assert_eq!(limits(false, Some(SlotCapacity::AtLeast(4))), (4, 8, of_slots(4), None));
+        assert_eq!(limits(false, Some(SlotCapacity::Exactly(1))).0, 2, "all that were launched");
+        for (crowded, room) in [(true, Some(SlotCapacity::Exactly(4))), (false, None)] {
             assert_eq!(limits(crowded, room), (8, 8, None, None));
         }
         let launched = WorldOptions::new().limits(&back_end(None), 2, Vec::new());

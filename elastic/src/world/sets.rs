@@ -74,7 +74,7 @@ pub enum Acceptance {
 
 /// Message of rank 0 to the other ranks about an acceptance.
 #[derive(Debug, Serialize, Deserialize)]
-enum Word {
+enum AcceptanceMessage {
     Is { new: SetName },
     IsGone,
     Failed(String),
@@ -283,14 +283,14 @@ impl World {
         let current = self
             .communicator()
             .ok_or(Error::InvalidState { call: CALL, reason: "a process that joins confirms" })?;
-        let mut word = Word::IsGone;
+        let mut word = AcceptanceMessage::IsGone;
         if current.rank() == 0 {
             let ask = Ask::Accept { delta: delta.clone(), new: new.clone() };
             word = match sets.ask(CALL, ask) {
-                Ok(_) => Word::Is { new: new.clone() },
+                Ok(_) => AcceptanceMessage::Is { new: new.clone() },
                 // Only the engine removes a delta.
-                Err(Error::Sets { .. }) if !sets.is_there(delta)? => Word::IsGone,
-                Err(error) => Word::Failed(error.to_string()),
+                Err(Error::Sets { .. }) if !sets.is_there(delta)? => AcceptanceMessage::IsGone,
+                Err(error) => AcceptanceMessage::Failed(error.to_string()),
             };
         }
         let unreadable = |error: serde_json::Error| Error::Agent {
@@ -302,9 +302,9 @@ impl World {
         let limits = WaitLimits::for_at_most(self.patience);
         let bytes = current.broadcast(bytes, 0, &limits).map_err(Error::group(CALL))?;
         let set = match serde_json::from_slice(&bytes).map_err(unreadable)? {
-            Word::Is { new } => new,
-            Word::IsGone => return Ok(Acceptance::Aborted),
-            Word::Failed(reason) => return Err(Error::Refused { call: CALL, reason }),
+            AcceptanceMessage::Is { new } => new,
+            AcceptanceMessage::IsGone => return Ok(Acceptance::Aborted),
+            AcceptanceMessage::Failed(reason) => return Err(Error::Refused { call: CALL, reason }),
         };
         Ok(if self.probe()? { Acceptance::Enters { set } } else { Acceptance::Pending })
     }

@@ -311,7 +311,7 @@ pub fn run<T: Task>(
 ) -> Result<Done<T::Output>, TasksError> {
     let mail = mail::Mail::over(ranks, &mail::unlimited(&|| Ok(())))?;
     let begin = session::Begin::Root(root);
-    match session::run(mail, begin, options, &mut session::Steady)? {
+    match session::run(mail, begin, options, &mut session::FixedRanks)? {
         session::End::Done(output, counts) => Ok(Done { output, counts }),
         // These ranks never probe.
         session::End::Resize(_, counts) => Ok(Done { output: None, counts }),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quo::group::GroupError;
 
 use super::mail::{Mail, unlimited};
-use super::session::{self, Around, Begin, End};
+use super::session::{self, Begin, End, RankSet};
 use super::{Counts, Done, Options, Task, TasksError};
 use elastic::Error;
 use elastic::LivenessCheck;
@@ -20,7 +20,7 @@ struct Elastic<'a> {
     probes: &'a mut u64,
 }
 
-impl Around for Elastic<'_> {
+impl RankSet for Elastic<'_> {
     fn probe(&mut self) -> Result<bool, TasksError> {
         self.world.report_iteration(*self.probes);
         *self.probes += 1;

@@ -35,7 +35,7 @@ pub(super) enum End<T: Task> {
 }
 
 /// The ranks in which a session runs.
-pub(super) trait Around {
+pub(super) trait RankSet {
     /// Returns true if all ranks have arrived at a resize. All ranks call it after the same message
     /// of rank 0.
     fn probe(&mut self) -> Result<bool, TasksError>;
@@ -51,9 +51,9 @@ pub(super) trait Around {
 }
 
 /// Ranks that do not change.
-pub(super) struct Steady;
+pub(super) struct FixedRanks;
 
-impl Around for Steady {
+impl RankSet for FixedRanks {
     fn probe(&mut self) -> Result<bool, TasksError> {
         Ok(false)
     }
@@ -89,7 +89,7 @@ struct Session<'a, T: Task, A> {
 }
 
 /// Runs tasks over the ranks until their end or the next resize. Collective.
-pub(super) fn run<T: Task, A: Around>(
+pub(super) fn run<T: Task, A: RankSet>(
     mut mail: Mail,
     begin: Begin<T>,
     options: &Options,
@@ -160,7 +160,7 @@ fn pack<T: Task>(task: &T) -> f64 {
 type Word = (u64, u64, String);
 
 /// Exchanges the words of all ranks.
-fn agree(mail: &Mail, around: &impl Around, mine: &Word) -> Result<Vec<Word>, TasksError> {
+fn agree(mail: &Mail, around: &impl RankSet, mine: &Word) -> Result<Vec<Word>, TasksError> {
     let unreadable = |error: postcard::Error| GroupError::Unsuitable {
         call: "tasks",
         reason: format!("a word of a rank cannot be exchanged: {error}").into(),
@@ -172,7 +172,7 @@ fn agree(mail: &Mail, around: &impl Around, mine: &Word) -> Result<Vec<Word>, Ta
     Ok(words.collect::<Result<_, _>>()?)
 }
 
-impl<T: Task, A: Around> Session<'_, T, A> {
+impl<T: Task, A: RankSet> Session<'_, T, A> {
     fn run(mut self) -> Result<End<T>, TasksError> {
         let end = loop {
             self.ledger.measured(self.control.0.take_leaves());
@@ -307,7 +307,7 @@ impl<T: Task, A: Around> Session<'_, T, A> {
 /// Gathers on rank 0 what all ranks hand back: the beginning of the next session. Collective.
 fn hand_over<T: Task>(
     mail: &Mail,
-    around: &impl Around,
+    around: &impl RankSet,
     handover: &Handover<T, T::Output>,
 ) -> Result<Begin<T>, TasksError> {
     let bytes = postcard::to_stdvec(handover);

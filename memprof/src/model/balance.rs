@@ -21,7 +21,7 @@ pub struct Balance {
     /// Rank with that distance.
     pub kernel_at: ProcessKey,
     /// Components that had more resident than they owned, beyond rounding.
-    pub excesses: Vec<Excess>,
+    pub excesses: Vec<ResidentExcess>,
     /// Sum over the ranks that have not left, with shared pages in each.
     pub ranks: u64,
     /// The same over all nodes, with shared pages once.
@@ -36,7 +36,7 @@ pub struct Balance {
 
 /// A component with more resident bytes than owned ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Excess {
+pub struct ResidentExcess {
     /// The rank.
     pub who: ProcessKey,
     /// The component.
@@ -96,7 +96,7 @@ fn add(balance: &mut Balance, rank: &Rank) {
             && held.resident > held.owned.saturating_add(rounding)
             && balance.excesses.len() < LISTED
         {
-            balance.excesses.push(Excess {
+            balance.excesses.push(ResidentExcess {
                 who: ProcessKey::of(rank),
                 component: held.name.clone(),
                 owned: held.owned.saturating_add(held.image),

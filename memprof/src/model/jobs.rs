@@ -21,7 +21,7 @@ pub struct JobPart {
 
 /// Job and start of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Belongs {
+pub struct JobMembership {
     /// Number of the job.
     pub job: u32,
     /// Number of the start in the job; `None` for launched ranks.
@@ -53,7 +53,7 @@ enum Launch<'a> {
 /// Jobs have different names. If a scheduler's name is the same for several jobs, or there is no
 /// name, a rank that occurs again belongs to the next job. Ranks that other ranks started belong to
 /// the job of those ranks.
-pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
+pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<JobMembership>> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|at| all[*at].1);
     // For each name: how often each rank has occurred, and the programs that one process became.
@@ -102,7 +102,7 @@ pub fn numbers(all: &[(&Who, u64)]) -> Vec<Option<Belongs>> {
             let next = starts.len() as u32 + 1;
             *starts.entry((text, time)).or_insert(next)
         });
-        belongs[at] = Some(Belongs { job, start });
+        belongs[at] = Some(JobMembership { job, start });
     }
     belongs
 }
@@ -147,7 +147,7 @@ mod tests {
         Who { process: ([1; 16], pid, 7), parent: 1, image: 0, rank, mpi, all: false }
     }
 
-    fn belongs(all: &[(Who, u64)]) -> Vec<Option<Belongs>> {
+    fn belongs(all: &[(Who, u64)]) -> Vec<Option<JobMembership>> {
         numbers(&all.iter().map(|(who, begin)| (who, *begin)).collect::<Vec<_>>())
     }
 
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(of(&all), [Some(1), Some(2), Some(1)]);
         // The processes that started it left no trace.
         let alone = [(who("4711+spawned", 1, Some(0), true), 10)];
-        assert_eq!(belongs(&alone), [Some(Belongs { job: 1, start: Some(1) })]);
+        assert_eq!(belongs(&alone), [Some(JobMembership { job: 1, start: Some(1) })]);
     }
 
     #[test]

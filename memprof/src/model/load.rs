@@ -1,7 +1,7 @@
 //! Loading of a folder of traces as a job: each trace is reduced as it is read, several at a time.
 
 use super::children::{self, Child, Relation};
-use super::jobs::Belongs;
+use super::jobs::JobMembership;
 use super::missing_ranks::{self, Who};
 use super::reduce::{self, First, Part};
 use super::reread::spans;
@@ -176,7 +176,7 @@ struct Found {
     file: PathBuf,
     first: First,
     /// Its job.
-    job: Option<Belongs>,
+    job: Option<JobMembership>,
     /// True if its process became another program.
     replaced: bool,
     /// True if it has the variables of a rank that is another process.

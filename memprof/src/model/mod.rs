@@ -29,7 +29,7 @@ mod timeline;
 mod touch;
 
 pub use assemble::{Assembler, Axis, Clock, Reduced};
-pub use balance::{Balance, Excess};
+pub use balance::{Balance, ResidentExcess};
 pub use children::Child;
 pub use component::Group;
 pub use error::{LoadError, Unread};
@@ -42,7 +42,7 @@ pub use process_key::ProcessKey;
 pub use rank::{Held, Identity, Lost, Rank, RankPhase, Sampler, State, Totals, noun};
 pub use reduce::left_open;
 pub use site::{Frame, Object, Site, Sites};
-pub use statistics::{Across, Spread};
+pub use statistics::{ComponentSummary, Spread};
 pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};
 pub use touch::{Touch, Touches};
 
@@ -63,7 +63,7 @@ pub struct Job {
     /// Memory of all ranks together, with shared pages counted once per node.
     pub timeline: Timeline,
     /// Components over all ranks, sorted by group, then by the largest resident peak.
-    pub components: Vec<Across>,
+    pub components: Vec<ComponentSummary>,
     /// Phases over all ranks, in the order of their first begin.
     pub phases: Vec<PhaseAcross>,
     /// Sampled allocation sites of all ranks, largest peak first.

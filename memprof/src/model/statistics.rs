@@ -49,7 +49,7 @@ impl Spread {
 
 /// One component over all ranks, in bytes. A rank without it counts as 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Across {
+pub struct ComponentSummary {
     /// Display name.
     pub name: Arc<str>,
     /// The group it is shown in.
@@ -89,8 +89,8 @@ pub struct Across {
 /// Returns all components over all ranks, by group, then by largest resident peak. Beyond 512
 /// components, further ones are merged as `other GROUP`: ranks with forged traces may each name
 /// others.
-pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> {
-    let mut rows: Vec<Across> = Vec::new();
+pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<ComponentSummary> {
+    let mut rows: Vec<ComponentSummary> = Vec::new();
     let mut known: HashMap<Arc<str>, usize> = HashMap::new();
     for held in ranks.clone().flat_map(|rank| &rank.held) {
         if known.contains_key(&held.name) {
@@ -101,7 +101,7 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
             false => held.group.others(),
         };
         let at = *known.entry(name.clone()).or_insert_with(|| {
-            rows.push(Across::new(name));
+            rows.push(ComponentSummary::new(name));
             rows.len() - 1
         });
         known.insert(held.name.clone(), at);
@@ -168,9 +168,9 @@ pub fn across<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone) -> Vec<Across> 
     rows
 }
 
-impl Across {
-    fn new(name: Arc<str>) -> Across {
-        Across {
+impl ComponentSummary {
+    fn new(name: Arc<str>) -> ComponentSummary {
+        ComponentSummary {
             group: Group::of(&name),
             name,
             owned: Spread::default(),

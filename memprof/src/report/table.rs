@@ -2,8 +2,8 @@
 
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
-    Across, Group, Job, Node, PhaseAcross, ProcessKey, Rank, Spread, Timeline, forked_told, noun,
-    statistics, told,
+    ComponentSummary, Group, Job, Node, PhaseAcross, ProcessKey, Rank, Spread, Timeline,
+    forked_told, noun, statistics, told,
 };
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
@@ -142,7 +142,7 @@ pub fn tool_told(job: &Job) -> Option<String> {
     })
 }
 
-fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> String {
+fn components(rows: &[ComponentSummary], total: &Total, everything: bool, look: Look) -> String {
     use Align::{Left, Right};
     let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Right, Left])
         .least(&[9, 5, 1, 8, 3, 7, 2]);
@@ -164,7 +164,8 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
     };
     grid.row(Weight::Head, head.map(String::from));
     for group in Group::ALL {
-        let members: Vec<&Across> = rows.iter().filter(|row| row.group == group).collect();
+        let members: Vec<&ComponentSummary> =
+            rows.iter().filter(|row| row.group == group).collect();
         let Some(first) = members.first() else {
             continue;
         };
@@ -176,7 +177,7 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
             }
             continue;
         }
-        let sum = |of: fn(&Across) -> u64| members.iter().map(|row| of(row)).sum::<u64>();
+        let sum = |of: fn(&ComponentSummary) -> u64| members.iter().map(|row| of(row)).sum::<u64>();
         grid.row(
             Weight::Sum,
             [
@@ -196,7 +197,8 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
         }
         let rest = &members[limit..];
         if !rest.is_empty() {
-            let sum = |of: fn(&Across) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
+            let sum =
+                |of: fn(&ComponentSummary) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
             grid.row(
                 Weight::Plain,
                 [
@@ -229,7 +231,7 @@ fn components(rows: &[Across], total: &Total, everything: bool, look: Look) -> S
 const LEFT: u64 = 256 << 10;
 
 /// Returns the components that have left at least a tenth of the slack at the peak, largest first.
-pub fn left_by<'a>(rows: &'a [Across], slack: &Across) -> Vec<(&'a str, u64)> {
+pub fn left_by<'a>(rows: &'a [ComponentSummary], slack: &ComponentSummary) -> Vec<(&'a str, u64)> {
     let all = slack.resident_at_peak.mean();
     let mut left: Vec<(&str, u64)> = (rows.iter())
         .filter(|_| slack.group == Group::Slack)
@@ -240,7 +242,7 @@ pub fn left_by<'a>(rows: &'a [Across], slack: &Across) -> Vec<(&'a str, u64)> {
     left
 }
 
-fn cells(row: &Across, name: &str, several: bool) -> Vec<String> {
+fn cells(row: &ComponentSummary, name: &str, several: bool) -> Vec<String> {
     let mut cells = vec![
         name.to_owned(),
         bytes(row.owned.mean()),

@@ -183,7 +183,7 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
 
 fn held(job: &Job, metric: Metric) -> Vec<(Arc<str>, f64)> {
     let mean = |spread: &crate::model::Spread| spread.sum as f64 / f64::from(spread.count.max(1));
-    let value = |across: &crate::model::Across| match metric {
+    let value = |across: &crate::model::ComponentSummary| match metric {
         Metric::Resident => mean(&across.resident_peak),
         Metric::Owned => mean(&across.owned_peak),
         Metric::ResidentMax => across.resident_peak.max as f64,

@@ -1,7 +1,7 @@
 //! The experiments of section 4.3 of Sudarsan.
 
 use super::runs::{Runs, gain, is_below};
-use super::workloads::{self, INCREMENT, Large, Setup2};
+use super::workloads::{self, ExperimentTwo, INCREMENT, Large};
 use super::{Estimate, SimulateError, Table};
 use crate::simulate::Record;
 use elastic_policy::resizing::{Reshape, Scenario};
@@ -109,8 +109,15 @@ pub(super) fn setup_1(seeds: u64) -> Result<Table, SimulateError> {
     Ok(table)
 }
 
-fn setup(seed: u64, resizable: f64, platinum: f64, large: Large) -> Setup2 {
-    Setup2 { seed, resizable, platinum, large, increment: Some(INCREMENT), from_first: false }
+fn setup(seed: u64, resizable: f64, platinum: f64, large: Large) -> ExperimentTwo {
+    ExperimentTwo {
+        seed,
+        resizable,
+        platinum,
+        large,
+        increment: Some(INCREMENT),
+        from_first: false,
+    }
 }
 
 /// The static baseline with ageing priorities: rigid jobs under a scenario with priorities.
@@ -184,7 +191,11 @@ fn read_2(
 ) -> Result<(), SimulateError> {
     let resized = |scenario| {
         let (increment, from_first) = (reading.increment, reading.from_first);
-        let of = |seed| Setup2 { increment, from_first, ..setup(seed, 1.0, 0.0, Large::Anywhere) };
+        let of = |seed| ExperimentTwo {
+            increment,
+            from_first,
+            ..setup(seed, 1.0, 0.0, Large::Anywhere)
+        };
         Runs::new(seeds, 400, |seed| workloads::setup_2(of(seed)), || Reshape::new(scenario))
     };
     let fcfs = resized(Scenario::FCFS)?;

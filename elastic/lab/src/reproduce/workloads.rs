@@ -98,7 +98,7 @@ pub(super) fn setup_1(seed: u64, is_resizable: bool) -> Workload {
 
 /// A variant of setup 2.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setup2 {
+pub(super) struct ExperimentTwo {
     pub(super) seed: u64,
     /// The share of resizable jobs, in each kind.
     pub(super) resizable: f64,
@@ -131,7 +131,7 @@ const KINDS: [(&str, u32, u32, f64, f64); 3] = [
 pub(super) const INCREMENT: u32 = 20;
 
 /// Makes setup 2 of section 4.3.2: 120 synthetic jobs on 400 processors.
-pub(super) fn setup_2(setup: Setup2) -> Workload {
+pub(super) fn setup_2(setup: ExperimentTwo) -> Workload {
     let mut random = Random::new(setup.seed);
     let mut jobs = Vec::new();
     for (kind, (name, first, power, walltime, seconds)) in KINDS.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 //! | question | answer | file |
 //! |---|---|---|
 //! | may the job expand now? | [`Expand`]: max-benefit, FCFS-expand, uniform-expand | `expand.rs` |
-//! | does the job shrink now, and how far? | [`Harvest`]: least-impact, fair-contract, FCFS-contract | `harvest.rs` |
+//! | does the job shrink now, and how far? | [`Reclaim`]: least-impact, fair-contract, FCFS-contract | `reclaim.rs` |
 //! | in which order do jobs get nodes? | [`Ageing`], [`Rank`] | `priority.rs` |
 //!
 //! All are functions of [`Candidate`]s, plain values that a policy makes from its state.
@@ -11,14 +11,14 @@
 //! Source: R. Sudarsan, dissertation, Virginia Tech 2009, section 4.2.
 
 mod expand;
-mod harvest;
 mod priority;
+mod reclaim;
 #[cfg(test)]
 mod tests;
 
 pub use expand::Expand;
-pub use harvest::{Harvest, Need, least_impact_walk};
 pub use priority::{Ageing, Rank};
+pub use reclaim::{Need, Reclaim, least_impact_walk};
 
 use crate::job::JobId;
 use crate::points::SmallerSize;

@@ -113,7 +113,7 @@ fn least_impact_takes_from_the_least_affected_until_enough() {
     let cheap = shrinkable(1, 32, &[(16, 1.1), (8, 1.9)]);
     let dear = shrinkable(2, 64, &[(32, 1.8), (4, 9.0)]);
     let decide = |job: &Candidate, other: &Candidate, missing| {
-        Harvest::LeastImpact.decide(job, std::iter::once(other), need(missing)).size
+        Reclaim::LeastImpact.decide(job, std::iter::once(other), need(missing)).size
     };
     assert_eq!(decide(&cheap, &dear, 16), Some(16));
     assert_eq!(decide(&dear, &cheap, 16), None, "the other one gives enough");
@@ -131,7 +131,7 @@ fn no_rank_gives_to_a_lower_one() {
     platinum.rank.class = 1;
     let gold = shrinkable(2, 32, &[(16, 1.9)]);
     let decide = |job: &Candidate, other: &Candidate, need| {
-        Harvest::LeastImpactByRank.decide(job, std::iter::once(other), need).size
+        Reclaim::LeastImpactByRank.decide(job, std::iter::once(other), need).size
     };
     assert_eq!(decide(&platinum, &gold, need(16)), None);
     assert_eq!(
@@ -143,7 +143,7 @@ fn no_rank_gives_to_a_lower_one() {
     assert_eq!(decide(&platinum, &gold, high), Some(16), "after the gold job");
     assert_eq!(decide(&platinum, &gold, Need { missing: 16, ..high }), None, "gold gives first");
     let fcfs = |job: &Candidate, need| {
-        Harvest::FcfsContractByRank.decide(job, std::iter::empty(), need).size
+        Reclaim::FcfsContractByRank.decide(job, std::iter::empty(), need).size
     };
     assert_eq!(fcfs(&platinum, need(1)), None);
     assert_eq!(fcfs(&platinum, high), Some(16));
@@ -166,7 +166,7 @@ fn fair_contract_takes_once_from_each_before_twice_from_one() {
             .filter(|(other, _)| *other != index)
             .map(|(_, one)| one.clone())
             .collect();
-        let answer = Harvest::FairContract.decide(&jobs[index], others.iter(), need(50));
+        let answer = Reclaim::FairContract.decide(&jobs[index], others.iter(), need(50));
         if let Some(to) = answer.size {
             gave.push((index, to));
             for one in &mut jobs {
@@ -236,8 +236,8 @@ proptest! {
                 prop_assert!(to - job.size <= idle && !job.holds);
             }
         }
-        for harvest in [Harvest::LeastImpact, Harvest::LeastImpactByRank, Harvest::FairContract, Harvest::FcfsContractByRank] {
-            let answer = harvest.decide(job, others.iter(), need(missing));
+        for reclaim in [Reclaim::LeastImpact, Reclaim::LeastImpactByRank, Reclaim::FairContract, Reclaim::FcfsContractByRank] {
+            let answer = reclaim.decide(job, others.iter(), need(missing));
             prop_assert!(!answer.reason.is_empty());
             if let Some(to) = answer.size {
                 prop_assert!(missing > 0 && job.shrinks.iter().any(|point| point.nodes == to));

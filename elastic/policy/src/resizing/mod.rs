@@ -19,5 +19,5 @@ mod two_parts;
 
 pub use elastic_backfill::ElasticBackfill;
 pub use reshape::Reshape;
-pub use scenario::{Favours, Scenario};
+pub use scenario::{Preference, Scenario};
 pub use two_parts::TwoParts;

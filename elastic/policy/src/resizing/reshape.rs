@@ -8,7 +8,7 @@ use crate::job::{Class, Job, JobId};
 use crate::policy::{Draft, Policy};
 use crate::predict::{LastResize, Prediction, shrink_points};
 use crate::resizing::ranked::{rank, ranked, start};
-use crate::resizing::scenario::{Favours, Scenario};
+use crate::resizing::scenario::{Preference, Scenario};
 use crate::rigid::Easy;
 use crate::sizes::next_larger;
 use crate::state::{Refusal, State};
@@ -142,8 +142,8 @@ impl Reshape {
         let Some(known) = self.running.get(&job) else { return Ok(Answered::Yes) };
         let candidate = known.candidate.clone();
         let need = self.need(draft.state());
-        if let (Some(harvest), Some(need)) = (self.scenario.harvest, need) {
-            let answer = harvest.decide(&candidate, self.others(job), need);
+        if let (Some(reclaim), Some(need)) = (self.scenario.reclaim, need) {
+            let answer = reclaim.decide(&candidate, self.others(job), need);
             if let Some(to) = answer.size {
                 draft.shrink(job, candidate.size - to, None, answer.reason)?;
                 for known in self.running.values_mut() {
@@ -205,9 +205,9 @@ impl Reshape {
     /// Returns the need of the first job of the queue if the running jobs can give all its missing
     /// nodes. A job that does not give to it does not wait for it either.
     fn collects(&self, candidate: &Candidate, state: &State) -> Option<Need> {
-        let harvest = self.scenario.harvest?;
+        let reclaim = self.scenario.reclaim?;
         let need = self.need(state).filter(|need| need.missing > 0)?;
-        let gives = |one: &Candidate| harvest.may_take(one, &need);
+        let gives = |one: &Candidate| reclaim.may_take(one, &need);
         if !gives(candidate) {
             return None;
         }
@@ -225,7 +225,7 @@ impl Reshape {
 
     /// Returns true if the job may expand before waiting jobs start.
     fn goes_before_queue(&self, job: JobId, state: &State) -> bool {
-        if self.scenario.favours == Favours::Running {
+        if self.scenario.favours == Preference::Running {
             return true;
         }
         match (self.running.get(&job), self.need(state)) {

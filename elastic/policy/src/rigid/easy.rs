@@ -20,7 +20,7 @@ pub struct Easy {
 
 /// The reservation of the first job of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shadow {
+pub struct Reservation {
     /// The earliest instant at which enough nodes are expected to be free.
     pub at: Time,
     /// The nodes that are free at that instant and that the job does not need.
@@ -30,7 +30,7 @@ pub struct Shadow {
 /// Returns the earliest instant at which `nodes` nodes are expected to be free. `None` if there are
 /// fewer nodes.
 #[must_use]
-pub fn shadow(state: &State, nodes: u32) -> Option<Shadow> {
+pub fn shadow(state: &State, nodes: u32) -> Option<Reservation> {
     let mut free = state.idle();
     let mut at = if free >= nodes { Some(state.now()) } else { None };
     for (end, _, held) in state.ends() {
@@ -42,7 +42,7 @@ pub fn shadow(state: &State, nodes: u32) -> Option<Shadow> {
             at = Some(end.max(state.now()));
         }
     }
-    at.map(|at| Shadow { at, spare: free - nodes })
+    at.map(|at| Reservation { at, spare: free - nodes })
 }
 
 impl Policy for Easy {
@@ -69,7 +69,7 @@ impl Policy for Easy {
         {
             return Ok(());
         }
-        let Some(Shadow { at, mut spare }) = shadow(state, needed) else { return Ok(()) };
+        let Some(Reservation { at, mut spare }) = shadow(state, needed) else { return Ok(()) };
         if self.only_short {
             spare = 0;
         }

@@ -11,7 +11,7 @@ mod shared;
 mod tests;
 
 pub use conservative::Conservative;
-pub use easy::{Easy, Shadow, shadow};
+pub use easy::{Easy, Reservation, shadow};
 pub use profile::Profile;
 
 use crate::event::Event;

@@ -78,9 +78,9 @@ fn shadow_counts_all_nodes_of_the_instant() {
         state.submit(job).unwrap();
         state.apply(&Action::Start { job: JobId(number), nodes: nodes.into() }).unwrap();
     }
-    assert_eq!(shadow(&state, 1), Some(Shadow { at: Time::ZERO, spare: 0 }));
-    assert_eq!(shadow(&state, 2), Some(Shadow { at: Time::seconds(5), spare: 5 }));
-    assert_eq!(shadow(&state, 8), Some(Shadow { at: Time::seconds(9), spare: 0 }));
+    assert_eq!(shadow(&state, 1), Some(Reservation { at: Time::ZERO, spare: 0 }));
+    assert_eq!(shadow(&state, 2), Some(Reservation { at: Time::seconds(5), spare: 5 }));
+    assert_eq!(shadow(&state, 8), Some(Reservation { at: Time::seconds(9), spare: 0 }));
     assert_eq!(shadow(&state, 9), None);
 }
 

@@ -11,5 +11,5 @@ mod signal;
 mod term;
 
 pub use folder::NoticeFolder;
-pub(crate) use signal::Term;
+pub(crate) use signal::SigtermGuard;
 pub(crate) use term::TermNotice;

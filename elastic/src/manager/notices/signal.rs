@@ -28,9 +28,9 @@ type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// Intercepts SIGTERM until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Term(());
+pub(crate) struct SigtermGuard(());
 
-impl Term {
+impl SigtermGuard {
     /// Makes the next SIGTERM a notice. An earlier handler is called as well; without one, this
     /// SIGTERM does not end the process.
     pub(crate) fn hold() -> Self {
@@ -77,7 +77,7 @@ impl Term {
     }
 }
 
-impl Drop for Term {
+impl Drop for SigtermGuard {
     fn drop(&mut self) {
         let mut held = held();
         held.0 -= 1;
@@ -196,8 +196,8 @@ pub(super) mod tests {
             assert!(String::from_utf8_lossy(&output.stdout).contains("noticed"), "{output:?}");
             return;
         }
-        let _term = Term::hold();
-        let listener = Term::listen().unwrap();
+        let _term = SigtermGuard::hold();
+        let listener = SigtermGuard::listen().unwrap();
         assert!(!has_come(listener));
         raise();
         assert!(has_come(listener));
@@ -221,12 +221,12 @@ pub(super) mod tests {
         let mut own = action(None);
         own.sa_sigaction = count as extern "C" fn(c_int) as usize;
         action(Some(&own));
-        let term = Term::hold();
+        let term = SigtermGuard::hold();
         raise();
         // Rank 0 may begin to listen after the signal.
-        assert!(has_come(Term::listen().unwrap()));
+        assert!(has_come(SigtermGuard::listen().unwrap()));
         raise();
-        let other = Term::hold();
+        let other = SigtermGuard::hold();
         drop(term);
         raise();
         assert_eq!(CALLS.load(Ordering::SeqCst), 3);
@@ -235,10 +235,10 @@ pub(super) mod tests {
         raise();
         assert_eq!(CALLS.load(Ordering::SeqCst), 4);
         // The next world gets its own notice.
-        let _term = Term::hold();
-        assert!(!has_come(Term::listen().unwrap()));
+        let _term = SigtermGuard::hold();
+        assert!(!has_come(SigtermGuard::listen().unwrap()));
         raise();
-        assert!(has_come(Term::listen().unwrap()));
+        assert!(has_come(SigtermGuard::listen().unwrap()));
     }
 
     #[test]
@@ -248,7 +248,7 @@ pub(super) mod tests {
             assert!(output.status.success(), "{output:?}");
             return;
         }
-        let term = Term::hold();
+        let term = SigtermGuard::hold();
         let mut later = action(None);
         later.sa_sigaction = count as extern "C" fn(c_int) as usize;
         later.sa_flags &= !libc::SA_SIGINFO;

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::signal::Term;
+use super::signal::SigtermGuard;
 use crate::manager::{Requests, ResourceManager};
 use crate::model::change::{Cause, CauseKind, Request, RequestKind};
 
@@ -36,7 +36,7 @@ impl ResourceManager for TermNotice {
 
     fn begins(&mut self, requests: Requests) -> Result<(), String> {
         let begin = || {
-            let listener = Term::listen()?;
+            let listener = SigtermGuard::listen()?;
             let (over, is_over) = UnixStream::pair()?;
             let grace = self.grace;
             let thread = std::thread::Builder::new().name("elastic-term".to_owned());
@@ -132,7 +132,7 @@ mod tests {
         }
         for (ranks, asked) in [(3, Some(RequestKind::Size(1))), (1, None)] {
             let requests = Requests::with_ranks(ranks);
-            let _term = Term::hold();
+            let _term = SigtermGuard::hold();
             let mut manager = TermNotice::new(Duration::from_secs(3_000));
             manager.begins(requests.clone()).unwrap();
             raise();

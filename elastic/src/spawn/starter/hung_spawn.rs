@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use quo_mpi::{Family, Identity};
 
 use crate::node::env_marker::EnvMarker;
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 
 /// Time limit for the end of killed processes.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ pub(crate) struct Ended {
     /// Text that follows the reason for the failure.
     pub told: String,
     /// Processes that remain until this process ends.
-    pub left: Vec<Life>,
+    pub left: Vec<ProcessIdentity>,
 }
 
 impl HungSpawn {
@@ -87,7 +87,7 @@ impl HungSpawn {
     }
 
     /// Kills the [spared](Self::spare) processes, if that is allowed.
-    pub(crate) fn end(self, left: &mut Vec<Life>) {
+    pub(crate) fn end(self, left: &mut Vec<ProcessIdentity>) {
         if self == Self::End {
             for life in left.drain(..) {
                 life.kill();
@@ -97,7 +97,7 @@ impl HungSpawn {
 }
 
 /// Returns the processes with this marker, and text with their numbers.
-fn found(marker: &EnvMarker) -> Result<(Vec<Life>, String), Ended> {
+fn found(marker: &EnvMarker) -> Result<(Vec<ProcessIdentity>, String), Ended> {
     let found = marker.processes();
     if found.is_empty() {
         let told =
@@ -110,7 +110,7 @@ fn found(marker: &EnvMarker) -> Result<(Vec<Life>, String), Ended> {
 }
 
 /// Returns true if all processes end, including those they start meanwhile.
-fn kill(marker: &EnvMarker, mut living: Vec<Life>) -> bool {
+fn kill(marker: &EnvMarker, mut living: Vec<ProcessIdentity>) -> bool {
     let limit = Instant::now() + END_LIMIT;
     while !living.is_empty() && Instant::now() < limit {
         for life in &living {
@@ -131,10 +131,10 @@ for word in ${stat##*) }; do at=$((at + 1))
 [ $at -ne 20 ] || [ "$word" != "${life#*:}" ] || kill -KILL "$process"; done; done"#;
 
 /// Has these processes killed after this one ends: the launcher would wait for them and never end.
-pub(crate) fn outlive(lives: &[Life]) {
+pub(crate) fn outlive(lives: &[ProcessIdentity]) {
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "sh"]);
-    command.args(lives.iter().map(Life::word));
+    command.args(lives.iter().map(ProcessIdentity::word));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         // The kernel closes the pipe at the end of this process.
@@ -204,7 +204,8 @@ mod tests {
     fn the_script_ends_exactly_those_that_it_was_given() {
         let child = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let (mut meant, mut spared) = (child(), child());
-        let life = |child: &std::process::Child| Life::of(child.id().cast_signed()).unwrap();
+        let life =
+            |child: &std::process::Child| ProcessIdentity::of(child.id().cast_signed()).unwrap();
         let meant_as = life(&meant).word();
         // The same process number with another start time.
         let spared_as = format!("{}:1", spared.id());

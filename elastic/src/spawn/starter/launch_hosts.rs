@@ -6,7 +6,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use quo_mpi::{Family, Identity};
 
 use super::refusal::{ancestors, is_launcher};
-use crate::spawn::room::is_allocated;
+use crate::spawn::slot_capacity::is_allocated;
 
 /// The nodes of the job, the node of `mpirun` first; set on every node but that one.
 const NODES: &str = "OMPI_MCA_orte_node_regex";

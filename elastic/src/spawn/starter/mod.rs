@@ -23,7 +23,7 @@ use crate::model::change::{Cause, CauseKind};
 use crate::model::order::ResizePlan;
 use crate::node::env_marker::EnvMarker;
 use crate::node::liveness::Joiner;
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 use crate::spawn::host_probe::HostProbe;
 pub(crate) use environment::wrapped;
 pub(crate) use hung_spawn::{Ended, HungSpawn, outlive};
@@ -140,7 +140,7 @@ impl From<Cause> for Failure {
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub inter: Intercommunicator,
-    lives: Vec<Life>,
+    lives: Vec<ProcessIdentity>,
 }
 
 /// Parent of a spawned process; sent to the child before it reports ready.
@@ -148,9 +148,9 @@ pub(crate) struct Unit {
 #[serde(rename_all = "snake_case")]
 enum Host {
     /// Rank 0, with its identity.
-    Rank(Option<Life>),
+    Rank(Option<ProcessIdentity>),
     /// A [`Starter`], which hands the child over to rank 0 when it is ready.
-    Starter(Option<Life>),
+    Starter(Option<ProcessIdentity>),
     /// Rank 0, which makes the child a [`Starter`].
     SpawnHelper(Endpoint),
 }
@@ -322,7 +322,7 @@ fn start_one(
         }
     };
     let limits = WaitLimits::for_at_most(spawn_command.limit.saturating_sub(begun.elapsed()));
-    let ready = hear_ready(&inter, &Host::Rank(Life::own()), &limits);
+    let ready = hear_ready(&inter, &Host::Rank(ProcessIdentity::own()), &limits);
     // A ready unit knows rank 0 and notices its end.
     free(bound);
     match ready {
@@ -350,7 +350,7 @@ fn hear_ready(
     inter: &Intercommunicator,
     host: &Host,
     limits: &WaitLimits<'_>,
-) -> Result<Vec<Life>, GroupError> {
+) -> Result<Vec<ProcessIdentity>, GroupError> {
     // The unit needs this message in order to notice the end of its parent.
     say_host(inter, host, limits)?;
     let bytes = hear(inter, (READY, LIVES), limits)?;
@@ -394,7 +394,7 @@ impl Unit {
     }
 
     /// Identities of its processes in rank order, if the kernel lists them.
-    pub(crate) fn lives(&self) -> &[Life] {
+    pub(crate) fn lives(&self) -> &[ProcessIdentity] {
         &self.lives
     }
 
@@ -459,10 +459,11 @@ pub(crate) fn wait_for_welcome(
 ) -> Result<Welcome, GroupError> {
     disconnect::be_seen_at_exit();
     // All processes of the unit have arrived.
-    let own = serde_json::to_vec(&Life::own()).unwrap_or_default();
+    let own = serde_json::to_vec(&ProcessIdentity::own()).unwrap_or_default();
     let lives = allgather_bytes(&*unit.as_group()?, &own, together)?;
-    let read = |life: &Vec<u8>| serde_json::from_slice::<Option<Life>>(life).ok().flatten();
-    let mut lives: Vec<Life> = lives.iter().filter_map(read).collect();
+    let read =
+        |life: &Vec<u8>| serde_json::from_slice::<Option<ProcessIdentity>>(life).ok().flatten();
+    let mut lives: Vec<ProcessIdentity> = lives.iter().filter_map(read).collect();
     let is_first = unit.rank() == 0;
     let host = if is_first { hear(parent, (HOST_LENGTH, HOST), together)? } else { Vec::new() };
     let host = unit.broadcast(host, 0, together)?;
@@ -506,8 +507,8 @@ fn be_told(parent: &Intercommunicator, limits: &WaitLimits<'_>) -> Result<Welcom
 }
 
 /// Fails if this host knows that one of these processes has ended.
-fn all_live(lives: &[Life]) -> Result<(), GroupError> {
-    match lives.iter().find_map(Life::has_ended) {
+fn all_live(lives: &[ProcessIdentity]) -> Result<(), GroupError> {
+    match lives.iter().find_map(ProcessIdentity::has_ended) {
         None => Ok(()),
         Some(process) => {
             Err(GroupError::Node { call: "join", text: format!("process {process} has ended") })

@@ -20,7 +20,7 @@ use super::{HANDED, Host, Unit, hear_ready, say_host};
 use crate::link::acceptor::Acceptor;
 use crate::link::agents::Link;
 use crate::link::endpoint::{Endpoint, addresses};
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 
 /// Time limit for a starter to connect and to receive its first messages.
 const COME_LIMIT: Duration = Duration::from_secs(20);
@@ -46,7 +46,7 @@ struct Order {
     info: Vec<(String, String)>,
     limit: Duration,
     /// Identity of rank 0.
-    life: Option<Life>,
+    life: Option<ProcessIdentity>,
 }
 
 /// Result of an order.
@@ -54,7 +54,7 @@ struct Order {
 #[serde(rename_all = "snake_case")]
 enum Answer {
     /// The processes are ready for the hand-over.
-    Ready(Vec<Life>),
+    Ready(Vec<ProcessIdentity>),
     NotStarted(String),
     NotReady(String),
     /// The helper has disconnected from the processes.
@@ -179,7 +179,8 @@ impl Starter {
     /// Has the starter spawn a unit, and takes the unit over when it is ready.
     pub(super) fn start(&self, request: SpawnRequest, limit: Duration) -> Result<Unit, Trouble> {
         let SpawnRequest { command, arguments, processes, info } = request;
-        let order = Order { command, arguments, processes, info, limit, life: Life::own() };
+        let order =
+            Order { command, arguments, processes, info, limit, life: ProcessIdentity::own() };
         let lost = |error: Error| {
             self.is_lost.store(true, Ordering::Release);
             Trouble::Lost(format!("the starter process has ended: {error}"))
@@ -349,7 +350,7 @@ fn listen(
     })
 }
 
-fn obey(order: Order) -> Result<(Intercommunicator, Vec<Life>), Answer> {
+fn obey(order: Order) -> Result<(Intercommunicator, Vec<ProcessIdentity>), Answer> {
     let Order { command, arguments, processes, info, limit, life } = order;
     let begun = Instant::now();
     let request = SpawnRequest { command, arguments, processes, info };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quo_mpi::{Family, Identity};
 
-use crate::node::process_identity::{self, Life};
+use crate::node::process_identity::{self, ProcessIdentity};
 
 /// Time for the launcher to end by itself, as it does when a rank has failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -44,17 +44,17 @@ while lives "$launcher" && [ "$pause" -gt 0 ]; do sleep 1; pause=$((pause - 1));
 /// this node have ended. Does nothing if no launcher is found above this process.
 pub(crate) fn end_launcher(is_one_node: bool) {
     let Some(launcher) = ancestors().find(|&process| is_launcher(process)) else { return };
-    let Some(launcher) = Life::of(launcher) else { return };
+    let Some(launcher) = ProcessIdentity::of(launcher) else { return };
     let ranks =
         process_identity::children(launcher.process()).into_iter().filter(|&child| is_rank(child));
-    let ranks: Vec<Life> = ranks.filter_map(Life::of).collect();
+    let ranks: Vec<ProcessIdentity> = ranks.filter_map(ProcessIdentity::of).collect();
     end_after(&launcher, &ranks, if is_one_node { PAUSE } else { PAUSE_OVER_NODES });
 }
 
-fn end_after(launcher: &Life, ranks: &[Life], pause: Duration) {
+fn end_after(launcher: &ProcessIdentity, ranks: &[ProcessIdentity], pause: Duration) {
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "sh", &launcher.word(), &pause.as_secs().to_string()]);
-    command.args(ranks.iter().map(Life::word));
+    command.args(ranks.iter().map(ProcessIdentity::word));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         // The kernel closes it at the end of this process.
@@ -88,9 +88,9 @@ mod tests {
 
     use super::*;
 
-    fn sleeper() -> (Child, Life) {
+    fn sleeper() -> (Child, ProcessIdentity) {
         let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let life = Life::of(child.id().cast_signed()).unwrap();
+        let life = ProcessIdentity::of(child.id().cast_signed()).unwrap();
         (child, life)
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::change::{Cause, CauseKind};
 use crate::model::order::ResizePlan;
-use crate::node::process_identity::Life;
+use crate::node::process_identity::ProcessIdentity;
 
 /// Time that a spawn waits for leavers to end.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -24,11 +24,11 @@ pub(crate) struct Slots {
 
 /// The processes that spawns of this job have made ready, if they are on this host.
 #[derive(Debug, Default)]
-pub(crate) struct Started(Mutex<Vec<Life>>);
+pub(crate) struct Started(Mutex<Vec<ProcessIdentity>>);
 
 impl Started {
     /// Records processes that are ready.
-    pub(super) fn add(&self, lives: &[Life]) {
+    pub(super) fn add(&self, lives: &[ProcessIdentity]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lives);
     }
 
@@ -37,7 +37,7 @@ impl Started {
     fn holding(&self) -> (usize, usize) {
         let mut lives = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = lives.len();
-        lives.retain(Life::is_uncollected);
+        lives.retain(ProcessIdentity::is_uncollected);
         (lives.len(), before - lives.len())
     }
 
@@ -96,7 +96,7 @@ mod tests {
     fn a_leaver_holds_its_slot_until_it_is_collected() {
         let mut leaver = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let started = Started::default();
-        started.add(&[Life::of(leaver.id().cast_signed()).unwrap()]);
+        started.add(&[ProcessIdentity::of(leaver.id().cast_signed()).unwrap()]);
         let slots = Slots { count: 2, launched: 1 };
         let resize =
             ResizePlan { old: vec![0], new: vec![0, 1], units: vec![1], ..ResizePlan::default() };
@@ -115,7 +115,7 @@ mod tests {
     fn a_member_holds_no_slot_of_a_leaver() {
         let mut member = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let started = Started::default();
-        started.add(&[Life::of(member.id().cast_signed()).unwrap()]);
+        started.add(&[ProcessIdentity::of(member.id().cast_signed()).unwrap()]);
         let slots = Slots { count: 3, launched: 1 };
         let resize = ResizePlan {
             old: vec![0, 1],

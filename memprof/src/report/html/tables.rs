@@ -1,7 +1,7 @@
 //! Tables of the page.
 
 use super::page::Table;
-use crate::model::{Across, Group, Job, Spread};
+use crate::model::{ComponentSummary, Group, Job, Spread};
 use crate::report::{causes, sites as stacks, table, touches as first_touches};
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
@@ -49,14 +49,15 @@ pub fn components(job: &Job) -> String {
         ],
     );
     for group in Group::ALL {
-        let members: Vec<&Across> =
+        let members: Vec<&ComponentSummary> =
             job.components.iter().filter(|row| row.group == group).collect();
         if members.is_empty() {
             continue;
         }
         let alone = members.len() == 1 && &*members[0].name == group.label();
         if !alone {
-            let sum = |of: fn(&Across) -> u64| bytes(members.iter().map(|row| of(row)).sum());
+            let sum =
+                |of: fn(&ComponentSummary) -> u64| bytes(members.iter().map(|row| of(row)).sum());
             out.row(
                 "group",
                 [
@@ -109,7 +110,8 @@ pub fn components(job: &Job) -> String {
         }
         let rest = &members[shown..];
         if !rest.is_empty() {
-            let sum = |of: fn(&Across) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
+            let sum =
+                |of: fn(&ComponentSummary) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
             let cells = [
                 format!("{} smaller", rest.len()),
                 sum(|row| row.owned.mean()),

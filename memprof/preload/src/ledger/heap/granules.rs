@@ -28,7 +28,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
-use super::leaf::{Beyond, FIRST_SHIFT, First, Front, Leaf};
+use super::leaf::{FIRST_SHIFT, First, HotSlot, Leaf, Overhang};
 use super::leaf_cache::{CachedLeaf, NOT_OWN};
 use super::{ThreadCounters, large, pool};
 use crate::base::arch::Errno;
@@ -36,7 +36,7 @@ use crate::base::component::{Component, LIMIT};
 use crate::base::lock::SpinLock;
 use crate::base::overflow_counters;
 use crate::base::thread::Guard;
-use place::Place;
+use place::GranuleSlots;
 
 pub const REGION_SHIFT: u32 = 22;
 pub const PAGE_SHIFT: u32 = 12;
@@ -55,7 +55,7 @@ const PIECE: usize = 1 << 20;
 /// another component.
 type Slot = AtomicU32;
 const BYTES_SHIFT: u32 = 8;
-/// Position of the bytes in an overhang word ([`Beyond`]).
+/// Position of the bytes in an overhang word ([`Overhang`]).
 const BEYOND_SHIFT: u32 = 8;
 /// Blocks of this size and larger are recorded in each granule, so no overhang is longer.
 const FAR: usize = large::FROM;
@@ -82,23 +82,23 @@ struct Granule {
 
 /// A group of overflow slots of a granule.
 #[repr(C)]
-struct Further {
+struct OverflowSlots {
     slots: [Slot; FURTHER_SLOTS],
     next: AtomicU32,
 }
 
 /// Returns the size in bytes of a leaf with granules of this size.
 const fn size_of_leaf(shift: u32) -> usize {
-    let granules = (size_of::<Front>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
+    let granules = (size_of::<HotSlot>() + size_of::<Granule>()) << (REGION_SHIFT - shift);
     (size_of::<Leaf>() + granules).next_multiple_of(align_of::<Leaf>())
 }
 
 impl Leaf {
-    fn fronts(&self) -> *const Front {
+    fn fronts(&self) -> *const HotSlot {
         (&raw const *self).wrapping_add(1).cast()
     }
 
-    fn place(&self, address: usize) -> Place<'_> {
+    fn place(&self, address: usize) -> GranuleSlots<'_> {
         // SAFETY: the leaf's own shift.
         unsafe { self.place_by(self.shift.load(Relaxed), address) }
     }
@@ -108,7 +108,7 @@ impl Leaf {
     /// # Safety
     /// `shift` is the leaf's shift.
     #[inline(always)]
-    unsafe fn place_by(&self, shift: u32, address: usize) -> Place<'_> {
+    unsafe fn place_by(&self, shift: u32, address: usize) -> GranuleSlots<'_> {
         let index = (address & ((1 << REGION_SHIFT) - 1)) >> shift;
         let fronts = self.fronts();
         let granules = fronts.wrapping_add(1 << (REGION_SHIFT - shift)).cast::<Granule>();
@@ -116,7 +116,7 @@ impl Leaf {
         // region.
         let (front, granule) =
             unsafe { (&*fronts.wrapping_add(index), &*granules.wrapping_add(index)) };
-        Place { first: &front.first, beyond: &front.beyond, granule }
+        GranuleSlots { first: &front.first, beyond: &front.beyond, granule }
     }
 }
 
@@ -132,7 +132,7 @@ impl Coming {
 
     /// Returns the block that extends beyond the granule that ends at `granule_end`: one that
     /// begins in the granule, or else `self`.
-    fn or(self, place: Place<'_>, granule_end: usize) -> Coming {
+    fn or(self, place: GranuleSlots<'_>, granule_end: usize) -> Coming {
         match place.beyond.load(Acquire) {
             0 => self,
             word => Coming {
@@ -157,7 +157,7 @@ pub struct Table {
     free: AtomicUsize,
     room: AtomicUsize,
     /// Groups of overflow slots, and the number handed out; index 0 means none.
-    further: AtomicPtr<Further>,
+    further: AtomicPtr<OverflowSlots>,
     further_used: AtomicU32,
 }
 
@@ -497,7 +497,7 @@ impl Table {
     }
 }
 
-/// Returns the overhang word of a block ([`Beyond`]).
+/// Returns the overhang word of a block ([`Overhang`]).
 pub fn beyond(component: Component, bytes: usize) -> u32 {
     (bytes as u32) << BEYOND_SHIFT | u32::from(component.0 & 0xff)
 }

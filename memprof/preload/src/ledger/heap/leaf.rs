@@ -10,13 +10,13 @@ pub const FIRST_SHIFT: u32 = 41;
 
 /// Overhang of a block beyond the granule it begins in: its component and the number of bytes. The
 /// thread that allocates or frees the block writes the word.
-pub type Beyond = AtomicU32;
+pub type Overhang = AtomicU32;
 
 /// Part of a granule that most blocks touch; they touch nothing else.
 #[repr(C, align(16))]
-pub struct Front {
+pub struct HotSlot {
     pub first: First,
-    pub beyond: Beyond,
+    pub beyond: Overhang,
 }
 
 /// Leaf of one region. The fronts of all granules follow it in memory, and then the granules.

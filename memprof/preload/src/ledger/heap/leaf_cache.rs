@@ -4,7 +4,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
-use super::leaf::{Front, Leaf};
+use super::leaf::{HotSlot, Leaf};
 
 const LEAVES: usize = 64;
 
@@ -15,7 +15,7 @@ pub struct CachedLeaf {
     pub region: AtomicUsize,
     /// Address of the leaf's fronts, minus one front for each granule that lies before the region,
     /// so that a granule's number in the address space is its index.
-    pub fronts: AtomicPtr<Front>,
+    pub fronts: AtomicPtr<HotSlot>,
     /// Granule size: as a power of two, and in bytes.
     pub shift: AtomicU32,
     pub granule: AtomicU32,

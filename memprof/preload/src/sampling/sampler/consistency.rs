@@ -16,10 +16,10 @@ impl Sampler {
     /// walks that another walk replaced.
     pub fn walk_well(&mut self) -> u64 {
         let began = kernel::thread_time();
-        let owed = (self.last.nobodys, self.last.slack);
+        let owed = (self.last.unattributed, self.last.slack);
         let (mut last, mut replaced) = (None, 0);
         for walk in 0..WALKS {
-            (self.last.nobodys, self.last.slack) = owed;
+            (self.last.unattributed, self.last.slack) = owed;
             self.walked.totals.clear();
             heap::IN_FLIGHT.before(&mut self.last.in_flight);
             self.remember_ledger();
@@ -35,7 +35,7 @@ impl Sampler {
             self.published.objects();
             let before = self.kernel_resident();
             self.walk();
-            self.give_what_moved();
+            self.reattribute_in_flight();
             // Huge pages of hugetlbfs are not part of the kernel's total.
             let walked = self.walked.totals.resident().saturating_sub(self.walked.totals.hugetlb);
             let found = Found { walked, before, after: self.kernel_resident() };

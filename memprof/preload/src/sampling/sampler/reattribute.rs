@@ -38,19 +38,20 @@ impl Sampler {
     /// or in `free` while the tables were read. Such blocks are in no table; the pages of one in
     /// `free` are slack as long as they exist, or unattributed where another block is in the same
     /// mapping. Memory that had no owner, or was the allocator's, in the last sample stays so.
-    pub fn give_what_moved(&mut self) {
+    pub fn reattribute_in_flight(&mut self) {
         let [nobody, slack] =
             [Component::UNATTRIBUTED, Component::SLACK].map(|one| usize::from(one.0));
         let all = &mut self.walked.totals.components;
-        let mut nobodys = (nobody, all[nobody].resident.saturating_sub(self.last.nobodys));
+        let mut unattributed =
+            (nobody, all[nobody].resident.saturating_sub(self.last.unattributed));
         let mut slacks = (slack, all[slack].resident.saturating_sub(self.last.slack));
         for (owner, bytes) in self.last.in_flight.leaving().iter().enumerate() {
-            give(all, [&mut slacks, &mut nobodys], owner, *bytes);
+            give(all, [&mut slacks, &mut unattributed], owner, *bytes);
         }
         heap::IN_FLIGHT.missed(&self.last.in_flight, &mut |owner, bytes| {
-            give(all, [&mut nobodys, &mut slacks], owner, bytes);
+            give(all, [&mut unattributed, &mut slacks], owner, bytes);
         });
-        (self.last.nobodys, self.last.slack) = (all[nobody].resident, all[slack].resident);
+        (self.last.unattributed, self.last.slack) = (all[nobody].resident, all[slack].resident);
     }
 
     /// Records the owned bytes of all components before a walk.
@@ -153,12 +154,12 @@ mod tests {
     fn block_in_free_takes_from_nobody_behind_slack() {
         let held = |resident| Share { resident, ..Share::default() };
         let mut all = [held(500), held(100), held(30), held(0)];
-        let (mut nobodys, mut slacks) = ((0, 450), (1, 60));
-        give(&mut all, [&mut slacks, &mut nobodys], 2, 400);
+        let (mut unattributed, mut slacks) = ((0, 450), (1, 60));
+        give(&mut all, [&mut slacks, &mut unattributed], 2, 400);
         assert_eq!(all.map(|share| share.resident), [160, 40, 430, 0]);
-        assert_eq!((all[2].moved, nobodys.1, slacks.1), (400, 110, 0));
+        assert_eq!((all[2].moved, unattributed.1, slacks.1), (400, 110, 0));
         // Memory that was there before stays.
-        give(&mut all, [&mut slacks, &mut nobodys], 3, 400);
+        give(&mut all, [&mut slacks, &mut unattributed], 3, 400);
         assert_eq!(all.map(|share| share.resident), [50, 40, 430, 110]);
     }
 }

@@ -82,7 +82,7 @@ pub struct LastSample {
     /// Bytes by which the process's private pages exceed its share of them.
     pub beyond: u64,
     /// Resident bytes without an owner, and the allocator's.
-    pub nobodys: u64,
+    pub unattributed: u64,
     pub slack: u64,
 }
 
@@ -93,7 +93,7 @@ impl LastSample {
             owned: (0, 0),
             in_flight: heap::in_flight::Before::new(),
             beyond: 0,
-            nobodys: 0,
+            unattributed: 0,
             slack: 0,
         }
     }

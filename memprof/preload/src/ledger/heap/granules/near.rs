@@ -5,7 +5,9 @@
 use core::hint::select_unpredictable;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::{BYTES_SHIFT, CachedLeaf, FAR, FIRST_SHIFT, Front, Leaf, REGION_SHIFT, beyond, bytes};
+use super::{
+    BYTES_SHIFT, CachedLeaf, FAR, FIRST_SHIFT, HotSlot, Leaf, REGION_SHIFT, beyond, bytes,
+};
 use crate::base::component::Component;
 use crate::ledger::heap::ThreadCounters;
 
@@ -82,7 +84,7 @@ fn own_leaf(state: &ThreadCounters, address: usize) -> Option<&CachedLeaf> {
 
 /// Returns the front of the granule of an address.
 #[inline(always)]
-fn front(leaf: &CachedLeaf, address: usize) -> &Front {
+fn front(leaf: &CachedLeaf, address: usize) -> &HotSlot {
     let granule = address.wrapping_shr(leaf.shift.load(Relaxed));
     // SAFETY: the front belongs to a leaf that the thread owns, which is never freed; the address
     // of the fronts was reduced by the granules before the leaf's region.

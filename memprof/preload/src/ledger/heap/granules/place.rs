@@ -3,17 +3,17 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::near::MOST;
-use super::{BYTES_SHIFT, Beyond, FIRST_SHIFT, First, Granule, bytes};
+use super::{BYTES_SHIFT, FIRST_SHIFT, First, Granule, Overhang, bytes};
 
 /// A granule, with its first slot and its overhang word.
 #[derive(Copy, Clone)]
-pub struct Place<'a> {
+pub struct GranuleSlots<'a> {
     pub first: &'a First,
-    pub beyond: &'a Beyond,
+    pub beyond: &'a Overhang,
     pub granule: &'a Granule,
 }
 
-impl Place<'_> {
+impl GranuleSlots<'_> {
     /// Returns the component and bytes of each of the owner's slots.
     pub fn own(self) -> impl Iterator<Item = (u32, i64)> {
         let first = self.first.load(Relaxed);

@@ -4,13 +4,13 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::{FURTHER, Further, Granule, Place, Slot, Split, Table, bytes, pool, word};
+use super::{FURTHER, Granule, GranuleSlots, OverflowSlots, Slot, Split, Table, bytes, pool, word};
 use crate::base::arch::Errno;
 use crate::base::component::Component;
 use crate::base::thread::Guard;
 
 impl Table {
-    pub(super) fn change_own(&self, place: Place<'_>, component: Component, amount: i32) {
+    pub(super) fn change_own(&self, place: GranuleSlots<'_>, component: Component, amount: i32) {
         let wanted = u32::from(component.0 & 0xff);
         for attempt in 0..2 {
             if place.add_own(wanted, i64::from(amount)) {
@@ -27,7 +27,7 @@ impl Table {
     /// of both kinds.
     #[cold]
     #[inline(never)]
-    fn settle(&self, place: Place<'_>) {
+    fn settle(&self, place: GranuleSlots<'_>) {
         for shared in self.shared(place.granule) {
             let noted = shared.load(Acquire);
             let own = |(component, own): (u32, i64)| {
@@ -53,7 +53,7 @@ impl Table {
 
     /// Returns the component that last used a granule, and the bytes of the granule that belong to
     /// no block that begins there; `None` if no block ever began there.
-    pub(super) fn freed_in(&self, place: Place<'_>, whole: i64) -> Option<(Component, u64)> {
+    pub(super) fn freed_in(&self, place: GranuleSlots<'_>, whole: i64) -> Option<(Component, u64)> {
         let (last, _) = place.own().next().filter(|(component, _)| *component != 0)?;
         let own: i64 = place.own().map(|(_, bytes)| bytes).sum();
         let shared: i64 =
@@ -62,7 +62,7 @@ impl Table {
         Some((Component(last as u16), (whole - live.clamp(0, whole)) as u64))
     }
 
-    fn linked(&self, link: &AtomicU32) -> Option<&Further> {
+    fn linked(&self, link: &AtomicU32) -> Option<&OverflowSlots> {
         match link.load(Acquire) {
             0 => None,
             // SAFETY: a linked index was handed out, and its memory is never freed.
@@ -89,13 +89,13 @@ impl Table {
     }
 
     /// Links a new group of slots. Returns `None` if no group is left.
-    fn extend(&self, link: &AtomicU32) -> Option<&Further> {
+    fn extend(&self, link: &AtomicU32) -> Option<&OverflowSlots> {
         if self.further.load(Acquire).is_null() {
             let errno = Errno::save();
             let _guard = Guard::enter();
             self.lock.lock();
             if self.further.load(Relaxed).is_null() {
-                let memory = pool::map(FURTHER * size_of::<Further>());
+                let memory = pool::map(FURTHER * size_of::<OverflowSlots>());
                 self.further.store(memory.cast(), Release);
             }
             self.lock.unlock();
@@ -112,7 +112,13 @@ impl Table {
     }
 
     /// Adds the share of `part` bytes of a granule of `whole` bytes.
-    pub(super) fn split_granule(&self, place: Place<'_>, part: i64, whole: i64, into: &mut Split) {
+    pub(super) fn split_granule(
+        &self,
+        place: GranuleSlots<'_>,
+        part: i64,
+        whole: i64,
+        into: &mut Split,
+    ) {
         let share = |bytes: i64| if part == whole { bytes } else { bytes * part / whole };
         let mut add = |word: u32, bytes: i64| {
             if bytes != 0 {

@@ -19,7 +19,7 @@ pub struct Need {
 /// A strategy for the contraction of the job at its resize point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Harvest {
+pub enum Reclaim {
     /// Jobs give nodes in the order of the effect on them, the least first, until there are enough.
     LeastImpact,
     /// Jobs of low rank give before jobs of high rank, each in the order of the effect; no job
@@ -33,14 +33,14 @@ pub enum Harvest {
     FcfsContractByRank,
 }
 
-impl Harvest {
+impl Reclaim {
     /// Returns true if a job's rank lets this strategy take nodes from it for `need`.
     #[must_use]
     pub fn may_take(self, job: &Candidate, need: &Need) -> bool {
         match self {
-            Harvest::LeastImpact | Harvest::FairContract => true,
-            Harvest::LeastImpactByRank => need.rank.is_above(&job.rank),
-            Harvest::FcfsContractByRank => job.rank.class <= 0 || need.rank.is_above(&job.rank),
+            Reclaim::LeastImpact | Reclaim::FairContract => true,
+            Reclaim::LeastImpactByRank => need.rank.is_above(&job.rank),
+            Reclaim::FcfsContractByRank => job.rank.class <= 0 || need.rank.is_above(&job.rank),
         }
     }
 
@@ -63,18 +63,18 @@ impl Harvest {
             return keep(format!("it outranks {}", need.job));
         }
         let (to, cause) = match self {
-            Harvest::LeastImpact | Harvest::LeastImpactByRank => {
+            Reclaim::LeastImpact | Reclaim::LeastImpactByRank => {
                 let mut list: Vec<&Candidate> =
                     others.filter(|other| self.may_take(other, &need)).collect();
                 list.push(job);
-                let by_class = self == Harvest::LeastImpactByRank;
+                let by_class = self == Reclaim::LeastImpactByRank;
                 let taken = least_impact_walk(&list, need.missing, by_class);
                 let Some((_, to)) = taken.iter().find(|(giver, _)| *giver == job.job) else {
                     return keep(format!("others with less effect give what {} lacks", need.job));
                 };
                 (*to, format!("the effect is a factor of {:.2}", job.impact()))
             }
-            Harvest::FairContract => {
+            Reclaim::FairContract => {
                 // A job at its smallest size is not due any more.
                 let due = others.filter(|one| one.contract && one.previous().is_some()).count();
                 if !job.contract && due > 0 {
@@ -82,7 +82,7 @@ impl Harvest {
                 }
                 (previous, "and it is this job's turn".to_owned())
             }
-            Harvest::FcfsContractByRank => (previous, "and it is at its resize point".to_owned()),
+            Reclaim::FcfsContractByRank => (previous, "and it is at its resize point".to_owned()),
         };
         let (size, lacking, missing) = (job.size, need.job, need.missing);
         Answer::to(

@@ -24,7 +24,7 @@ const ALLOCATIONS: [&str; 5] =
 
 /// Slots that the launcher has for all processes of a job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum SlotCapacity {
     /// This number.
     Exactly(usize),
     /// At least this number, from the listed hosts and the nodes of ranks.
@@ -33,7 +33,7 @@ pub(crate) enum Room {
 
 /// Facts that each launched process reports.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct LaunchEnvironment {
     /// True if the host is a node of the job, but not that of the launcher.
     is_apart: bool,
     is_allocated: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Said {
     listed: usize,
 }
 
-impl Said {
+impl LaunchEnvironment {
     /// Returns the facts of this process; `listed` is the total of the slots that the program or
     /// user lists.
     pub(crate) fn own(listed: usize) -> Self {
@@ -78,13 +78,13 @@ impl Said {
     }
 }
 
-impl Room {
+impl SlotCapacity {
     /// Computes the room of a job from its processes' facts; `None` if the launcher gives no
     /// number.
     pub(crate) fn of(
         mpi: &Identity,
         universe: Option<usize>,
-        said: &[Said],
+        said: &[LaunchEnvironment],
         nodes: usize,
     ) -> Option<Self> {
         let counts_its_own = (mpi.family(), mpi.major()) == (Family::OpenMpi, Some(4));
@@ -107,15 +107,15 @@ pub(crate) fn is_allocated(variable: &impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// Computes the slots when the launcher counts its own node's slots, too.
-fn among(universe: usize, said: &[Said], nodes: usize) -> Room {
-    let Some(first) = said.first() else { return Room::Exactly(universe) };
+fn among(universe: usize, said: &[LaunchEnvironment], nodes: usize) -> SlotCapacity {
+    let Some(first) = said.first() else { return SlotCapacity::Exactly(universe) };
     // The launcher's node is first among the job's nodes if the job has it, and then has ranks.
     if first.is_allocated || said.iter().any(|said| !said.is_apart) {
-        return Room::Exactly(universe);
+        return SlotCapacity::Exactly(universe);
     }
     // Every node of the job has a slot, even one without ranks.
     let empty = first.daemons.saturating_sub(1 + nodes);
-    Room::AtLeast((said.len() + empty).max(first.listed).min(universe))
+    SlotCapacity::AtLeast((said.len() + empty).max(first.listed).min(universe))
 }
 
 /// The hosts and slots that the user lists in the environment.
@@ -140,25 +140,26 @@ fn parse(list: &str) -> Result<Vec<(String, u32)>, String> {
 mod tests {
     use super::*;
 
-    const APART: Said = Said { is_apart: true, is_allocated: false, daemons: 3, listed: 0 };
+    const APART: LaunchEnvironment =
+        LaunchEnvironment { is_apart: true, is_allocated: false, daemons: 3, listed: 0 };
 
     #[test]
     fn slots_of_the_launchers_node_count_only_for_ranks_there() {
         // `mpirun -n 1 --host n1:1,n2:1` on a node with two cores.
-        assert_eq!(among(4, &[APART], 1), Room::AtLeast(2));
-        assert_eq!(among(4, &[APART; 2], 2), Room::AtLeast(2));
+        assert_eq!(among(4, &[APART], 1), SlotCapacity::AtLeast(2));
+        assert_eq!(among(4, &[APART; 2], 2), SlotCapacity::AtLeast(2));
         // The launcher's node is one of the hosts.
-        assert_eq!(among(4, &[Said::default(), APART], 2), Room::Exactly(4));
-        let allocated = Said { is_allocated: true, ..APART };
-        assert_eq!(among(4, &[allocated], 1), Room::Exactly(4));
+        assert_eq!(among(4, &[LaunchEnvironment::default(), APART], 2), SlotCapacity::Exactly(4));
+        let allocated = LaunchEnvironment { is_allocated: true, ..APART };
+        assert_eq!(among(4, &[allocated], 1), SlotCapacity::Exactly(4));
     }
 
     #[test]
     fn listed_hosts_have_the_slots_that_are_said() {
-        let listing = |listed| Said { listed, ..APART };
-        assert_eq!(among(18, &[listing(16)], 1), Room::AtLeast(16));
-        assert_eq!(among(18, &[listing(1)], 1), Room::AtLeast(2), "an incomplete list");
-        assert_eq!(among(18, &[listing(99)], 1), Room::AtLeast(18));
+        let listing = |listed| LaunchEnvironment { listed, ..APART };
+        assert_eq!(among(18, &[listing(16)], 1), SlotCapacity::AtLeast(16));
+        assert_eq!(among(18, &[listing(1)], 1), SlotCapacity::AtLeast(2), "an incomplete list");
+        assert_eq!(among(18, &[listing(99)], 1), SlotCapacity::AtLeast(18));
         let right = [("n1".to_owned(), 8), ("10.0.0.2".to_owned(), 1)];
         assert_eq!(parse("n1:8, 10.0.0.2").unwrap(), right);
         for wrong in ["", "n1:x", "n1:8,", ":3"] {
@@ -170,15 +171,15 @@ mod tests {
     fn launchers_node_is_known_by_its_daemon() {
         let read = |daemon: &'static str| {
             let told = [(LAUNCHER, "7.0;tcp://10.0.0.9:1"), (DAEMON, daemon), (DAEMONS, "3")];
-            Said::read(5, |name| {
+            LaunchEnvironment::read(5, |name| {
                 let (_, value) = told.iter().find(|(known, _)| *known == name)?;
                 Some((*value).to_owned())
             })
         };
         let apart = read("7.1;tcp://10.0.0.1:1");
-        assert_eq!(apart, Said { listed: 5, ..APART });
-        assert_eq!(Said::from_bytes(&apart.to_bytes()), apart);
+        assert_eq!(apart, LaunchEnvironment { listed: 5, ..APART });
+        assert_eq!(LaunchEnvironment::from_bytes(&apart.to_bytes()), apart);
         assert!(!read("7.0;tcp://10.0.0.9:1").is_apart);
-        assert_eq!(Said::read(0, |_| None), Said::default());
+        assert_eq!(LaunchEnvironment::read(0, |_| None), LaunchEnvironment::default());
     }
 }

@@ -262,7 +262,7 @@ typedef struct QUO_progress_t {
     /** Time of an iteration in seconds: of the last one, or the mean since the last report. */
     double iteration_seconds;
     /** Time in MPI divided by the time of computing since the last report; -1: not measured: rank 0's ratio
-        is taken if the program runs under `memprof run --time`. */
+        is taken if the program runs under `memprof run --mpi-time`. */
     double mpi_ratio;
     /** Seconds until the program ends on its current ranks; -1: unknown. */
     double remaining_seconds;

@@ -1,4 +1,4 @@
-/* QUO_auto_distrib_with_policy: `promise` fills with unbound ranks, `literal` does not. */
+/* QUO_auto_distrib_with_policy: `spread` fills with unbound ranks, `libquo` does not. */
 #include "check.h"
 
 int
@@ -17,8 +17,8 @@ main(int argc, char **argv)
     CHECK_OK(QUO_auto_distrib_with_policy(q, QUO_OBJ_CORE, 1, QUO_DISTRIB_SPREAD, &other));
     CHECK_INT(other, mine);
 
-    /* qid 0 may run anywhere, the others sit on one PU. With `literal` qid 0 shares every object and
-     * is left out; with `promise` it fills a free PU. */
+    /* qid 0 may run anywhere, the others sit on one PU. With `libquo` qid 0 shares every object and
+     * is left out; with `spread` it fills a free PU. */
     if (size == nqids && nqids > 1 && pus.count > 1) {
         if (0 == qid) {
             CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_MACHINE, 0));

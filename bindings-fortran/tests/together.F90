@@ -52,7 +52,7 @@ program together
   call true(selected .eqv. again, 'the same rule')
   call quo_auto_distrib_with_policy(q, QUO_OBJ_MACHINE, int(total, c_int), QUO_DISTRIB_LIBQUO_COMPAT, &
     again, ierr)
-  call done(ierr, 'the literal rule')
+  call done(ierr, 'the rule of libquo')
   call quo_auto_distrib(q, QUO_OBJ_PACKAGE, 0, selected, ierr)
   call code(ierr, QUO_ERR_INVLD_ARG, 'nobody per object')
   call true(.not. selected, 'not chosen after a failure')

@@ -208,7 +208,7 @@ def totals() -> Optional[Totals]:
 
 
 def time() -> Optional[Time]:
-    """Returns where the time went; None without ``memprof run --time`` or before MPI is ready."""
+    """Returns where the time went; None without ``memprof run --mpi-time`` or before MPI is ready."""
     hooks = _profiler()
     raw = _Time()
     if hooks is None or hooks.size < ctypes.sizeof(_Hooks) or hooks.time(raw) != 0:

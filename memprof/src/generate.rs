@@ -31,9 +31,9 @@ pub struct Options {
     /// Bytes of each file
     #[arg(long, value_name = "BYTES", default_value_t = JobShape::default().file_size)]
     pub file_size: usize,
-    /// Times and loops too, as of `memprof run --time --loops`
+    /// Times and loops too, as of `memprof run --loops`
     #[arg(long)]
-    pub time: bool,
+    pub mpi_time: bool,
     /// Of all that is random: equal numbers give equal jobs
     #[arg(long, value_name = "N", default_value_t = JobShape::default().seed)]
     pub seed: u64,
@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         segments: options.segments,
         file_size: options.file_size,
         seed: options.seed,
-        times: options.time,
+        times: options.mpi_time,
         more: None,
     };
     quo_files::Folder::make(&options.output, quo_files::Access::ReadOnly)

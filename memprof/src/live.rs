@@ -23,20 +23,20 @@ pub struct Options {
     #[arg(value_name = "DIR", required_unless_present = "pid")]
     pub folder: Option<PathBuf>,
     /// A process of this machine instead, which need not have been started by memprof run
-    #[arg(long, value_name = "PID", conflicts_with_all = ["folder", "job", "wait", "ranks"])]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["folder", "job", "timeout", "ranks"])]
     pub pid: Option<u32>,
     /// Only one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
     /// Show once and end
-    #[arg(long, conflicts_with = "every")]
+    #[arg(long, conflicts_with = "interval")]
     pub once: bool,
     /// Seconds between refreshes
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
-    pub every: f64,
-    /// Seconds to wait for the first rank, as while a job is in a queue
+    pub interval: f64,
+    /// Give up if there is no rank after this many seconds, as while a job is in a queue
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = waiting)]
-    pub wait: f64,
+    pub timeout: f64,
     /// Show this many ranks, those with the most memory
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub ranks: usize,
@@ -89,7 +89,7 @@ fn process(pid: u32, options: &Options) -> anyhow::Result<ExitCode> {
             Some(screen) => screen.show(&text)?,
             None => terminal::print(&format!("{apart}{text}"))?,
         };
-        if !is_heard || options.once || !pause(Duration::from_secs_f64(options.every)) {
+        if !is_heard || options.once || !pause(Duration::from_secs_f64(options.interval)) {
             break;
         }
     }
@@ -101,7 +101,7 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
     let terminal = std::io::stdout().is_terminal() && !options.json;
     let (mut has_ranks, mut told) = (false, false);
     let mut screen = None;
-    let until = std::time::Instant::now() + Duration::from_secs_f64(options.wait);
+    let until = std::time::Instant::now() + Duration::from_secs_f64(options.timeout);
     let mut unread = Unread::default();
     loop {
         let job = match Job::load_summaries(folder, options.job, &mut |_, _| {}) {
@@ -149,7 +149,7 @@ fn job(folder: &Path, options: &Options) -> anyhow::Result<ExitCode> {
         if options.once || ended {
             return Ok(ExitCode::SUCCESS);
         }
-        if !pause(Duration::from_secs_f64(options.every)) {
+        if !pause(Duration::from_secs_f64(options.interval)) {
             return Ok(ExitCode::SUCCESS);
         }
         if !terminal && !options.json && job.is_some() {

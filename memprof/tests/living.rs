@@ -75,7 +75,8 @@ fn live_ends_when_its_reader_has_gone_while_it_waits() {
     let folder = tempfile::tempdir().expect("a folder");
     let ranks = tempfile::tempdir().expect("a folder");
     rank(ranks.path(), 0, 1, true);
-    for (folder, option, value) in [(&folder, "--wait", "1000"), (&ranks, "--every", "3600")] {
+    for (folder, option, value) in [(&folder, "--timeout", "1000"), (&ranks, "--interval", "3600")]
+    {
         let mut child = Command::new(env!("CARGO_BIN_EXE_memprof"))
             .args(["live", option, value])
             .arg(folder.path())
@@ -131,7 +132,7 @@ fn ranks_without_a_sample_are_left_out_of_figures() {
 fn on_a_terminal(folder: &Path, lines: u32, frames: usize) -> Option<String> {
     // A user who starts tests in the background makes processes ignore the key.
     let command = format!(
-        "stty rows {lines} cols 80; exec env --default-signal=INT {} live --every 0.05 {}",
+        "stty rows {lines} cols 80; exec env --default-signal=INT {} live --interval 0.05 {}",
         env!("CARGO_BIN_EXE_memprof"),
         folder.display()
     );

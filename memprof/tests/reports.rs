@@ -192,11 +192,11 @@ fn wrong_command_lines_end_with_2() {
         let arguments: Vec<&str> = ["report", "."].into_iter().chain(ignored).collect();
         fails(&arguments, 2, "cannot be used with");
     }
-    fails(&["live", ".", "--once", "--every", "2"], 2, "cannot be used with");
-    fails(&["live", ".", "--every", "0"], 2, "seconds from");
+    fails(&["live", ".", "--once", "--interval", "2"], 2, "cannot be used with");
+    fails(&["live", ".", "--interval", "0"], 2, "seconds from");
     fails(&["nonsense"], 2, "unrecognized subcommand");
     fails(&["run", "--"], 2, "COMMAND");
-    fails(&["run", "--duty", "0", "--", "true"], 2, "percentage");
+    fails(&["run", "--max-overhead", "0", "--", "true"], 2, "percentage");
     fails(&["run", "--interval", "0", "--", "true"], 2, "invalid value");
 }
 
@@ -210,8 +210,8 @@ fn folder_without_a_job_is_refused_with_the_reason() {
     fs::create_dir(place.path().join("empty")).expect("made");
     fails(&["report", &path("empty")], 1, "no traces");
     fails(&["live", "--once", &path("empty")], 1, "no traces");
-    fails(&["live", "--wait", "0.1", &path("empty")], 1, "no traces");
-    fails(&["live", "--wait", "x", &path("empty")], 2, "seconds from 0");
+    fails(&["live", "--timeout", "0.1", &path("empty")], 1, "no traces");
+    fails(&["live", "--timeout", "x", &path("empty")], 2, "seconds from 0");
     fs::create_dir(place.path().join("junk")).expect("made");
     fs::write(place.path().join("junk/a.memprof"), "not a trace").expect("written");
     fails(&["report", &path("junk")], 1, "not a trace of memprof");

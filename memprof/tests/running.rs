@@ -80,13 +80,13 @@ fn ranks_are_told_where_to_write_and_how() {
             "--all",
             "--interval",
             "50",
-            "--duty",
+            "--max-overhead",
             "1.5",
             "--exact",
-            "--loops=0.25",
+            "--loop-interval=0.25",
             "--stacks",
             "0",
-            "--msync",
+            "--sync-interval",
             "2.5",
             "--",
             "sh",
@@ -101,12 +101,12 @@ fn ranks_are_told_where_to_write_and_how() {
         format!("LD_PRELOAD={}", harmless().canonicalize().expect("real").display()),
         "MEMPROF_RECORD=all".to_owned(),
         "MEMPROF_INTERVAL_MS=50".to_owned(),
-        "MEMPROF_DUTY=1.5".to_owned(),
+        "MEMPROF_MAX_OVERHEAD=1.5".to_owned(),
         "MEMPROF_EXACT=1".to_owned(),
-        "MEMPROF_TIME=1".to_owned(),
-        "MEMPROF_LOOPS=0.25".to_owned(),
+        "MEMPROF_MPI_TIME=1".to_owned(),
+        "MEMPROF_LOOP_INTERVAL=0.25".to_owned(),
         "MEMPROF_STACKS=0".to_owned(),
-        "MEMPROF_MSYNC=2.5".to_owned(),
+        "MEMPROF_SYNC_INTERVAL=2.5".to_owned(),
         "700".to_owned(),
     ] {
         assert!(said.lines().any(|said| said == line), "{line} in {said}");
@@ -197,15 +197,15 @@ fn nonsense_is_refused_before_anything_is_done() {
         (&["--interval", "0", "--", "true"], "--interval"),
         (&["--interval", "60001", "--", "true"], "--interval"),
         (&["--interval", "soon", "--", "true"], "--interval"),
-        (&["--duty", "0", "--", "true"], "--duty"),
-        (&["--duty", "NaN", "--", "true"], "--duty"),
-        (&["--duty", "101", "--", "true"], "--duty"),
+        (&["--max-overhead", "0", "--", "true"], "--max-overhead"),
+        (&["--max-overhead", "NaN", "--", "true"], "--max-overhead"),
+        (&["--max-overhead", "101", "--", "true"], "--max-overhead"),
         (&["--stacks", "-5", "--", "true"], "-5"),
-        (&["--msync", "0", "--", "true"], "--msync"),
-        (&["--msync", "inf", "--", "true"], "--msync"),
-        (&["--loops=0", "--", "true"], "--loops"),
-        (&["--loops=NaN", "--", "true"], "--loops"),
-        (&["--loops=3601", "--", "true"], "--loops"),
+        (&["--sync-interval", "0", "--", "true"], "--sync-interval"),
+        (&["--sync-interval", "inf", "--", "true"], "--sync-interval"),
+        (&["--loop-interval=0", "--", "true"], "--loop-interval"),
+        (&["--loop-interval=NaN", "--", "true"], "--loop-interval"),
+        (&["--loop-interval=3601", "--", "true"], "--loop-interval"),
         (&["--no-such", "--", "true"], "--no-such"),
         (&["-o", "--", "true"], "--output"),
     ] {
@@ -268,7 +268,7 @@ fn a_display_that_nobody_looks_at_any_more_ends() {
     assert!(made.expect("memprof runs").status.success());
     // A file that never becomes a trace does not delay the display either.
     fs::write(place.path().join("job/empty.memprof"), "").expect("written");
-    let live = ["live", "job", "--every", "0.05"];
+    let live = ["live", "job", "--interval", "0.05"];
     let output = memprof(place.path()).args(live).output().expect("memprof runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("cannot be read yet"), "{}", text(&output.stdout));

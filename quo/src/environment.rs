@@ -64,9 +64,9 @@ pub const CREATE_TIMEOUT: Variable = Variable {
 /// Policy of automatic distribution.
 pub const DISTRIBUTE: Variable = Variable {
     name: "QUO_DISTRIBUTE",
-    values: "promise, literal",
-    default: "promise",
-    meaning: "literal selects exactly as the published algorithm does, quirks included",
+    values: "spread, libquo",
+    default: "spread",
+    meaning: "libquo selects exactly as the published algorithm does, quirks included",
 };
 
 /// Treatment of CPU quotas of control groups.

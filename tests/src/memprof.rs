@@ -108,7 +108,7 @@ impl Profiled {
     /// Samples at the requested rate, and never reports being too busy.
     #[must_use]
     pub fn eager(self) -> Profiled {
-        self.env("MEMPROF_INTERVAL_MS", "1").env("MEMPROF_DUTY", "100")
+        self.env("MEMPROF_INTERVAL_MS", "1").env("MEMPROF_MAX_OVERHEAD", "100")
     }
 
     /// Adds an argument.

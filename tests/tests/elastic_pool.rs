@@ -89,7 +89,7 @@ impl Pool {
             "manage",
             "--pool",
             "localhost:4",
-            "--every",
+            "--interval",
             "50ms",
             "--grace",
             "60s",

@@ -564,7 +564,8 @@ fn moving() -> Result<()> {
     compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]);
     run_compiler(compiler.arg(source).arg("-o").arg(&slow).arg("-ldl"))?;
     let both = format!("{} {}", preload()?.display(), slow.display());
-    let often = [("MEMPROF_INTERVAL_MS", "1"), ("MEMPROF_DUTY", "100"), ("LD_PRELOAD", &both)];
+    let often =
+        [("MEMPROF_INTERVAL_MS", "1"), ("MEMPROF_MAX_OVERHEAD", "100"), ("LD_PRELOAD", &both)];
     let finished = run_c("moving.c", folder.path(), &often)?;
     let books = Books::open(finished.trace()?)?;
     books.expect_closed_books()?;

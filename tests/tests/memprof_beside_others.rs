@@ -66,7 +66,7 @@ fn kernel() -> Result<()> {
     gate.write_all(b"\n")?;
     let mut profiled = Profiled::new(compile(folder.path())?, &traces)?
         .env("MEMPROF_RECORD", "all")
-        .env("MEMPROF_DUTY", "100");
+        .env("MEMPROF_MAX_OVERHEAD", "100");
     let (stdout, stderr) = (folder.path().join("out"), folder.path().join("err"));
     let command = profiled.command();
     command.stdin(gate.try_clone()?);

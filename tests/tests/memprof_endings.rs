@@ -494,7 +494,7 @@ fn on_disk() -> Result<()> {
     let program = ending(folder.path())?;
     let profiled = Profiled::new(&program, folder.path())?.arg("wait");
     // Looks are rare, so that at times nothing has changed since the last write.
-    let profiled = profiled.env("MEMPROF_MSYNC", "0.1").env("MEMPROF_INTERVAL_MS", "60000");
+    let profiled = profiled.env("MEMPROF_SYNC_INTERVAL", "0.1").env("MEMPROF_INTERVAL_MS", "60000");
     let mut started = profiled.start("")?;
     until(LIMIT, "all of it is on the disk", || {
         ensure!(started.runs()?, "it ended");
@@ -599,7 +599,7 @@ fn bad_settings() -> Result<()> {
     let folder = tempfile::tempdir()?;
     for (name, value) in [
         ("MEMPROF_INTERVAL_MS", "soon"),
-        ("MEMPROF_DUTY", "-1"),
+        ("MEMPROF_MAX_OVERHEAD", "-1"),
         ("MEMPROF_FILE_SIZE", "12"),
         ("MEMPROF_RECORD", "some"),
         ("MEMPROF_STACKS", "1e99x"),

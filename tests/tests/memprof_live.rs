@@ -47,7 +47,7 @@ impl Display {
         // Tests started in the background pass an ignored SIGINT on to their processes.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,TERM").arg(Checkout::find()?.program("memprof")?);
-        command.arg("live").args(what).args(["--every", "0.05"]).args(options);
+        command.arg("live").args(what).args(["--interval", "0.05"]).args(options);
         command.stdin(Stdio::null()).stdout(File::create(&shown)?).stderr(Stdio::null());
         Ok(Display { child: command.spawn()?, shown })
     }

@@ -68,7 +68,7 @@ fn launch(ranks: usize, variables: &[(&str, &str)]) -> Result<Command> {
 fn sleeps() -> Result<()> {
     let launch = Launcher::find()?.command(2, BindTo::None);
     let program = Checkout::find()?.program("examples/parked_memory")?;
-    let often = ["--interval", "10", "--duty", "100"];
+    let often = ["--interval", "10", "--max-overhead", "100"];
     let job = Recorded::ended(&often, &launch, &program, &["64", "300"])?.expect_ranks(2)?;
     job.outcome.expect_success()?;
     job.expect_good_books()?;

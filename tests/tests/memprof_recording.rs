@@ -376,7 +376,7 @@ const IN_PHASES: &[(&str, u64)] = &[
 fn phases() -> Result<()> {
     // However expensive a look is under the load of a test machine, each block is looked at before
     // it is freed.
-    let options = ["--duty", "100", "--interval", "1000"];
+    let options = ["--max-overhead", "100", "--interval", "1000"];
     let job = Recorded::run_with(&options, 2, &compile_c("phases.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.books {
@@ -632,7 +632,7 @@ fn fortran_calls() -> Result<()> {
     for source in ["callbacks_mpif.f", "callbacks_mpi.f90"].into_iter().chain(f08) {
         let program = compile(&mpifort(), source, &["-O1"])?;
         for (which, function) in [("1", "MPI_Allreduce"), ("2", "MPI_Comm_delete_attr")] {
-            let options = ["--duty", "100", "--interval", "1000"];
+            let options = ["--max-overhead", "100", "--interval", "1000"];
             let job = Recorded::run_with(&options, 2, &program, &[which])?;
             job.expect_said("done")?.expect_good_books()?.expect_phases(&["pcontrol 3"])?;
             for one in &job.books {

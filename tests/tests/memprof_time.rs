@@ -90,7 +90,7 @@ fn kinds() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program =
         Checkout::find()?.compile_c(&format!("{PROGRAMS}/waits.c"), folder.path(), &[])?;
-    let job = Recorded::run_with(&["--time"], RANKS, &program, &["20"])?;
+    let job = Recorded::run_with(&["--mpi-time"], RANKS, &program, &["20"])?;
     let told = told(&job)?.map_err(anyhow::Error::msg)?;
     let truths = truths(&job);
     ensure!(truths.len() == 2 * RANKS, "{truths:?} {}", job.outcome.report());
@@ -130,7 +130,7 @@ fn crossed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program =
         Checkout::find()?.compile_c(&format!("{PROGRAMS}/crossed.c"), folder.path(), &[])?;
-    let job = Recorded::run_with(&["--time"], RANKS, &program, &[])?;
+    let job = Recorded::run_with(&["--mpi-time"], RANKS, &program, &[])?;
     let report = job.report()?;
     let told = told(&job)?.map_err(anyhow::Error::msg)?;
     for note in NOTES {
@@ -166,7 +166,7 @@ fn lending(folder: &tempfile::TempDir) -> Result<PathBuf> {
 
 fn lent() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let job = Recorded::run_with(&["--time"], RANKS, &lending(&folder)?, &["20"])?;
+    let job = Recorded::run_with(&["--mpi-time"], RANKS, &lending(&folder)?, &["20"])?;
     job.outcome.expect_success()?;
     let told = told(&job)?.map_err(anyhow::Error::msg)?;
     let truths = truths(&job);
@@ -205,7 +205,7 @@ fn llvm_openmp() -> Result<()> {
 
 /// Checks the program's own time in parallel regions of its main thread.
 fn expect_parallel(program: &Path) -> Result<()> {
-    let job = Recorded::run_with(&["--time"], 2, program, &[])?;
+    let job = Recorded::run_with(&["--mpi-time"], 2, program, &[])?;
     let told = told(&job)?.map_err(anyhow::Error::msg)?;
     let truths = truths(&job);
     ensure!(truths.len() == 2, "{truths:?} {}", job.outcome.report());
@@ -227,8 +227,8 @@ fn without() -> Result<()> {
         Checkout::find()?.compile_c(&format!("{PROGRAMS}/waits.c"), folder.path(), &[])?;
     let job = Recorded::run(1, &program, &["1"])?;
     let words = told(&job)?.err().context("times that nobody took")?;
-    ensure!(words.contains("memprof run --time"), "{words}");
-    let job = Recorded::run_with(&["--time"], 1, &program, &["1"])?;
+    ensure!(words.contains("memprof run --mpi-time"), "{words}");
+    let job = Recorded::run_with(&["--mpi-time"], 1, &program, &["1"])?;
     let memprof = Checkout::find()?.program("memprof")?;
     let output = Command::new(memprof).arg("time").arg(job.traces()).arg("--loops").output()?;
     let words = String::from_utf8(output.stderr)?;
@@ -242,7 +242,7 @@ fn reported() -> Result<()> {
     let program = checkout.compile_c("tests/programs/elastic_measured.c", folder.path(), &[])?;
     let launch = Launcher::find()?.command(2, BindTo::None);
     let path = folder.path().to_str().context("a folder that is no text")?;
-    let recording = Recorded::begun(&["--time"], &launch, &program, &[path])?;
+    let recording = Recorded::begun(&["--mpi-time"], &launch, &program, &[path])?;
     let status = last_report(folder.path(), 30);
     // The job ends whatever the outcome.
     std::fs::write(folder.path().join("stop"), "")?;
@@ -300,7 +300,7 @@ fn loops_of_job(mode: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<(Value
     let program = checkout.compile_c("tests/programs/elastic_loops.c", folder.path(), &[])?;
     let launch = Launcher::find()?.command(2, BindTo::None);
     let path = folder.path().to_str().context("a folder that is no text")?;
-    let recording = Recorded::begun(&["--loops=0.05"], &launch, &program, &[path, mode])?;
+    let recording = Recorded::begun(&["--loop-interval=0.05"], &launch, &program, &[path, mode])?;
     let status = status_when(folder.path(), "its ranks have loops", |it| is_wanted(&it["loops"]));
     // The job ends whatever the outcome.
     std::fs::write(folder.path().join("stop"), "")?;
@@ -433,9 +433,9 @@ fn iterations_seen(option: &str, least: u64) -> Result<u64> {
 }
 
 fn periods() -> Result<()> {
-    ensure!(iterations_seen("--loops=0.01", 500)? >= 500, "until said so");
+    ensure!(iterations_seen("--loop-interval=0.01", 500)? >= 500, "until said so");
     // The copy made when the loop was found is the only one before the end.
-    let seen = iterations_seen("--loops=3600", 1)?;
+    let seen = iterations_seen("--loop-interval=3600", 1)?;
     ensure!(seen == 2, "{seen} iterations");
     Ok(())
 }
@@ -450,7 +450,7 @@ fn fortran() -> Result<()> {
     flags.extend(library.iter().map(String::as_str));
     let source = format!("{PROGRAMS}/own_time.F90");
     let program = checkout.compile_fortran(&source, folder.path(), &flags)?;
-    let job = Recorded::run_with(&["--time"], 2, &program, &[])?;
+    let job = Recorded::run_with(&["--mpi-time"], 2, &program, &[])?;
     let told = told(&job)?.map_err(anyhow::Error::msg)?;
     let truths = truths(&job);
     ensure!(truths.len() == 2, "{truths:?} {}", job.outcome.report());

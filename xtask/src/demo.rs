@@ -130,7 +130,7 @@ fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Res
     }
     std::fs::write(file("elastic.plan"), plan).context("writing the plan")?;
     println!("and on ranks that come and go");
-    let mut run = under_memprof(profiler, &["-q", "--duty", "5"], &traces, LAUNCHED)?;
+    let mut run = under_memprof(profiler, &["-q", "--max-overhead", "5"], &traces, LAUNCHED)?;
     run.arg(built.join("coupled")).args([
         "elastic",
         "--start",

@@ -91,13 +91,13 @@ pub struct Simulate {
     elastic_list: Option<PathBuf>,
     /// Kind of the elastic jobs
     #[arg(long, value_enum, default_value = "malleable")]
-    r#as: Kind,
+    job_class: Kind,
     /// Smallest size of elastic jobs, as a share of their size
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
-    smallest: f64,
+    min_size: f64,
     /// Largest size of elastic jobs, as a multiple of their size
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = factor)]
-    largest: f64,
+    max_size: f64,
     /// Serial share of their run time
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
     serial: f64,
@@ -485,12 +485,12 @@ fn elastic(arguments: &Simulate, workload: &mut Workload, nodes: u32, seed: u64)
         (None, None) => return Ok(()),
     };
     let is_list = matches!(chosen, Chosen::Names(_));
-    let class = match arguments.r#as {
+    let class = match arguments.job_class {
         Kind::Moldable => Class::Moldable,
         Kind::Resizable => Class::Resizable,
         Kind::Malleable => Class::Malleable,
     };
-    let (smallest, largest) = (arguments.smallest, arguments.largest);
+    let (smallest, largest) = (arguments.min_size, arguments.max_size);
     let elastic =
         Elastic { chosen, class, smallest, largest, serial: arguments.serial, iterations: 20 };
     if elastic.apply(workload, nodes) == 0 && is_list {

@@ -21,11 +21,11 @@ const USUAL_WIDTH: usize = 120;
 #[derive(Debug, Args)]
 pub struct Top {
     /// Show the table once and exit
-    #[arg(long, conflicts_with = "every")]
+    #[arg(long, conflicts_with = "interval")]
     once: bool,
     /// Time between refreshes
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::manage::time)]
-    every: Duration,
+    interval: Duration,
 }
 
 /// A job with its last request.
@@ -61,7 +61,7 @@ pub fn run(top: &Top, json: bool) -> Result<u8> {
         if !print(&text)? || top.once {
             return Ok(0);
         }
-        std::thread::sleep(top.every);
+        std::thread::sleep(top.interval);
         if !is_screen && !json && !print("\n")? {
             return Ok(0);
         }

@@ -33,7 +33,7 @@ fn one_look_is_a_table_or_a_json_object() {
 #[test]
 fn table_ends_with_its_pipe() {
     let (_scratch, sockets) = folder();
-    let mut command = top(&sockets, &["top", "--every", "20ms"]);
+    let mut command = top(&sockets, &["top", "--interval", "20ms"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     let mut reader = BufReader::new(child.stdout.take().unwrap());

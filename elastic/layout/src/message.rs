@@ -47,9 +47,9 @@ pub struct Message {
 /// Bytes that are contiguous at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Beginning in the source memory.
+    /// Offset in the source memory, in bytes.
     pub from: usize,
-    /// Beginning in the target memory.
+    /// Offset in the target memory, in bytes.
     pub to: usize,
     /// Number of bytes.
     pub length: usize,

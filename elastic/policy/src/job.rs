@@ -93,9 +93,9 @@ pub struct Resize {
 /// The ratio of MPI time to computing time, in two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MpiRatio {
-    /// Since the last adaptation (MTCT).
+    /// Ratio since the last adaptation (MTCT).
     pub total: f64,
-    /// In the last sampling period (tMTCT).
+    /// Ratio in the last sampling period (tMTCT).
     pub recent: f64,
 }
 

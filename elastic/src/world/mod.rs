@@ -271,7 +271,7 @@ impl World {
     /// status call includes it ([`LatestReport`](crate::manager::LatestReport)), with the duration
     /// of the last resize, which the library measures. A ratio that the program does not give is
     /// measured on rank 0 since the last report or resize, if the memory profiler takes times
-    /// (`memprof run --time`). Also counts as [`report_iteration`](Self::report_iteration). Only
+    /// (`memprof run --mpi-time`). Also counts as [`report_iteration`](Self::report_iteration). Only
     /// rank 0's report counts. Local; no system call unless a manager waits for the iteration or
     /// the profiler takes times.
     ///

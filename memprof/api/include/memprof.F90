@@ -34,7 +34,7 @@ module memprof
     end function memprof_active
 
     ! Writes the times of this process until now. Local: makes no MPI call. Returns MEMPROF_NOT_KNOWN if times are not
-    ! measured, as without `memprof run --time`, and before MPI is ready.
+    ! measured, as without `memprof run --mpi-time`, and before MPI is ready.
     integer(c_int) function memprof_time(time) bind(c)
       import :: c_int, memprof_time_t
       type(memprof_time_t), intent(out) :: time

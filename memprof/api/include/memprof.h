@@ -105,7 +105,7 @@ int memprof_totals(memprof_totals_t *out);
 
 /**
  * Writes the times of this process until now. Local: makes no MPI call. Returns #MEMPROF_NOT_KNOWN if times are not
- * measured, as without `memprof run --time`, and before MPI is ready.
+ * measured, as without `memprof run --mpi-time`, and before MPI is ready.
  */
 int memprof_time(memprof_time_t *out);
 

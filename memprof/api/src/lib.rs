@@ -67,11 +67,11 @@ impl std::error::Error for Error {}
 pub struct Component {
     /// As in reports: `app.exe`, `mpi.dep:libopen-pal.so.40`.
     pub name: String,
-    /// Allocated or mapped now.
+    /// Bytes allocated or mapped now.
     pub owned: u64,
     /// The most that it ever was.
     pub owned_peak: u64,
-    /// In memory at the last sample.
+    /// Bytes in memory at the last sample.
     pub resident: u64,
     /// The most at any sample.
     pub resident_peak: u64,
@@ -82,13 +82,13 @@ pub struct Component {
 /// Memory of the process, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// In memory at the last sample.
+    /// Bytes in memory at the last sample.
     pub resident: u64,
     /// The most at any sample.
     pub resident_peak: u64,
-    /// Part of `resident` that no component owns.
+    /// Bytes of `resident` that no component owns.
     pub unattributed: u64,
-    /// Allocated or mapped now.
+    /// Bytes allocated or mapped now.
     pub owned: u64,
     /// When the last sample was taken, since the start of recording.
     pub sample_time: Duration,
@@ -170,7 +170,7 @@ pub struct Time {
     pub wait: Duration,
     /// Part of `mpi` in other functions.
     pub other: Duration,
-    /// Calls of MPI.
+    /// Number of MPI calls.
     pub calls: u64,
 }
 
@@ -185,7 +185,7 @@ pub struct Time {
 ///
 /// # Errors
 ///
-/// [`Error::NotActive`]; [`Error::NotKnown`] where no times are taken, as without `memprof run --time`, and before MPI is
+/// [`Error::NotActive`]; [`Error::NotKnown`] where no times are taken, as without `memprof run --mpi-time`, and before MPI is
 /// ready.
 pub fn time() -> Result<Time, Error> {
     hooks::find().ok_or(Error::NotActive)?;

@@ -214,7 +214,7 @@ fn owned_memory_is_in_the_timeline_without_a_sample() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compiled(folder.path(), "cc", "owning.c");
     let mut child = recorded(&program, folder.path())
-        .env("MEMPROF_DUTY", "0.001")
+        .env("MEMPROF_MAX_OVERHEAD", "0.001")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

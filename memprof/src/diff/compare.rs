@@ -122,7 +122,7 @@ pub struct Comparison {
 /// Bytes below which a change does not count.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floors {
-    /// Floor of any change.
+    /// Smallest change that counts, in bytes.
     pub least: u64,
     /// Floor of the resident bytes of one component in one process: which pages of its file a
     /// library has in memory differs from run to run. Owned bytes have no noise.
@@ -155,7 +155,7 @@ impl Floors {
 /// Findings of `--fail-above`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The limit.
+    /// Limit of the growth, in percent.
     pub fail_above_percent: f64,
     /// Changes of fewer bytes do not count.
     pub least_bytes: u64,

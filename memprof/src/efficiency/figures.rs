@@ -7,9 +7,9 @@ use serde::Serialize;
 pub struct Share {
     /// Number of the rank's node.
     pub node: usize,
-    /// Time in the region.
+    /// Time in the region, in nanoseconds.
     pub elapsed: u64,
-    /// Part of it inside MPI.
+    /// Part of it inside MPI, in nanoseconds.
     pub mpi: u64,
     /// Part of it in which the rank's processors were lent to others.
     pub lent: u64,

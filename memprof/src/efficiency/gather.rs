@@ -52,7 +52,7 @@ pub struct RankTime {
     pub rank: u32,
     /// Number of its node.
     pub node: usize,
-    /// Process.
+    /// Process number.
     pub pid: u32,
     /// Times the region began; 1 for the whole.
     pub entries: u64,
@@ -171,7 +171,7 @@ pub fn load(folder: &Path) -> anyhow::Result<Times> {
     let times = join(&traces, notes);
     if times.regions.is_empty() {
         bail!(
-            "no times in {}: record them with memprof run --time{}",
+            "no times in {}: record them with memprof run --mpi-time{}",
             folder.display(),
             times.notes.first().map_or(String::new(), |note| format!(" ({note})"))
         );

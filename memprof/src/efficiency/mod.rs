@@ -20,7 +20,7 @@ pub use loops::{CallPlace, Loop, Loops, Spread};
 /// Shows the time of a job inside and outside of MPI.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Recorded by `memprof run --time`. Efficiencies are those of POP: parallel = balance × communication."
+    after_help = "Recorded by `memprof run --mpi-time`. Efficiencies are those of POP: parallel = balance × communication."
 )]
 pub struct Options {
     /// The folder `memprof run` made

@@ -65,9 +65,9 @@ pub struct Point {
 pub struct Row {
     /// Index of its name.
     pub component: usize,
-    /// Owned.
+    /// Owned bytes.
     pub owned: u64,
-    /// Resident.
+    /// Resident bytes.
     pub resident: u64,
     /// Lowest resident bytes in the interval.
     pub low: u64,
@@ -75,7 +75,7 @@ pub struct Row {
     pub high: u64,
     /// Part of `resident` shared with other processes; not known for intervals.
     pub shared: u64,
-    /// Swapped out; not known for intervals.
+    /// Swapped-out bytes; not known for intervals.
     pub swapped: u64,
 }
 

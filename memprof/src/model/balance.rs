@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Balance {
     /// Sum over all ranks at their last samples, in bytes.
     pub resident: u64,
-    /// Part of it without an owner.
+    /// Bytes of it without an owner.
     pub unattributed: u64,
     /// Largest share without an owner in any rank at any time, in millionths.
     pub worst_unattributed: u32,
@@ -26,7 +26,7 @@ pub struct Balance {
     pub ranks: u64,
     /// The same over all nodes, with shared pages once.
     pub nodes: u64,
-    /// Uncertain part of the difference.
+    /// Uncertain part of the difference, in bytes.
     pub uncertain: u64,
     /// Largest share of one processor that a sampler used, in millionths.
     pub duty: u32,

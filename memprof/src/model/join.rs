@@ -122,9 +122,9 @@ pub struct JoinedFile {
     pub mapped: u32,
     /// Resident bytes of all processes added up.
     pub sum: u64,
-    /// Lower bound of the node's memory.
+    /// Lower bound of the node's memory, in bytes.
     pub least: u64,
-    /// Upper bound of the node's memory, and the figure used.
+    /// Upper bound of the node's memory in bytes, and the figure used.
     pub once: u64,
 }
 

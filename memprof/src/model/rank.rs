@@ -132,7 +132,7 @@ pub struct Held {
     pub name: Arc<str>,
     /// The group it is shown in.
     pub group: Group,
-    /// Owned at the last sample.
+    /// Bytes owned at the last sample.
     pub owned: u64,
     /// Most ever owned.
     pub owned_peak: u64,
@@ -140,7 +140,7 @@ pub struct Held {
     pub owned_peak_ns: u64,
     /// Mapped bytes of its object: code and data, which no component allocated.
     pub image: u64,
-    /// Resident at the last sample.
+    /// Bytes resident at the last sample.
     pub resident: u64,
     /// Most ever seen resident.
     pub resident_peak: u64,
@@ -154,11 +154,11 @@ pub struct Held {
     pub shared: u64,
     /// Part of `resident` in huge pages of either kind.
     pub huge: u64,
-    /// Swapped out at the last sample.
+    /// Bytes swapped out at the last sample.
     pub swapped: u64,
-    /// Blocks allocated, ever.
+    /// Number of blocks ever allocated.
     pub allocations: u64,
-    /// Blocks freed, ever.
+    /// Number of blocks ever freed.
     pub frees: u64,
     /// Bytes allocated, ever.
     pub allocated: u64,
@@ -176,13 +176,13 @@ pub struct Held {
 /// Sums over a process at its last sample, in bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Sum of all components.
+    /// Sum of all components, in bytes.
     pub resident: u64,
     /// Resident bytes as the kernel counts them, without huge TLB pages and page tables.
     pub kernel_resident: u64,
-    /// Part of `resident` without an owner.
+    /// Bytes of `resident` without an owner.
     pub unattributed: u64,
-    /// Part of `resident` in page tables.
+    /// Bytes of `resident` in page tables.
     pub page_tables: u64,
     /// Part of `resident` in huge TLB pages.
     pub hugetlb: u64,
@@ -214,11 +214,11 @@ pub struct Lost {
 /// Statistics of the sampler in one process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sampler {
-    /// Samples that examined every range.
+    /// Number of samples that examined every range.
     pub full: u64,
     /// Number of these between `MPI_Init` and `MPI_Finalize`; all of them in a process without MPI.
     pub in_main: u64,
-    /// Samples that found nothing changed.
+    /// Number of samples that found nothing changed.
     pub quick: u64,
     /// Processor time of the sampler, in nanoseconds.
     pub cpu_ns: u64,
@@ -226,9 +226,9 @@ pub struct Sampler {
     pub interval_ns: u64,
     /// Longest time the address space was held for one chunk, in nanoseconds.
     pub longest_hold_ns: u64,
-    /// Ranges sampled before they were released.
+    /// Number of ranges sampled before they were released.
     pub releases: u64,
-    /// Ranges released without a sample, to stay within the duty.
+    /// Number of ranges released without a sample, to stay within the allowed overhead.
     pub releases_skipped: u64,
     /// Bytes on heap pages with several owners: an upper bound of the error in the residency of
     /// small blocks.

@@ -35,7 +35,7 @@ pub struct Site {
     pub live: u64,
     /// Sum of the peaks of all ranks.
     pub peak: u64,
-    /// Largest peak of one process.
+    /// Largest peak of one process, in bytes.
     pub peak_max: u64,
     /// Live when the process held most, all ranks together.
     pub at_peak: u64,

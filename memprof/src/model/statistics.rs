@@ -11,9 +11,9 @@ use std::sync::Arc;
 pub struct Spread {
     /// Number of processes.
     pub count: u32,
-    /// Smallest.
+    /// Smallest, in the unit of the values.
     pub min: u64,
-    /// Largest.
+    /// Largest, in the unit of the values.
     pub max: u64,
     /// Of all; divided by `count` it is the mean.
     pub sum: u128,

@@ -510,7 +510,7 @@ impl Series {
 pub struct Then {
     /// Display name of the component.
     pub name: Arc<str>,
-    /// Resident at the peak.
+    /// Bytes resident at the peak.
     pub bytes: u64,
     /// Upper bound of its shared part.
     pub shared: u64,

@@ -13,7 +13,7 @@ pub struct Touch {
     pub toucher: Option<Arc<str>>,
     /// The function of MPI the thread was seen in, where the toucher is MPI.
     pub mpi_function: Option<Arc<str>>,
-    /// Page faults.
+    /// Number of page faults.
     pub faults: u64,
     /// Bytes that became resident by them.
     pub bytes: u64,
@@ -24,9 +24,9 @@ pub struct Touch {
 pub struct Touches {
     /// Largest first.
     pub cells: Vec<Touch>,
-    /// Page faults that the kernel reported.
+    /// Number of page faults that the kernel reported.
     pub faults: u64,
-    /// Page faults that the kernel could not report.
+    /// Number of page faults that the kernel could not report.
     pub lost: u64,
     /// Processes in which it was asked.
     pub processes: u32,

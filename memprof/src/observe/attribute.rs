@@ -21,11 +21,11 @@ const PAGE: u64 = 4096;
 pub struct Held {
     /// `app.lib:libz.so.1`, or one of the words above.
     pub name: String,
-    /// In memory.
+    /// Bytes in memory.
     pub resident: u64,
     /// Of that, in pages that other processes map, too.
     pub shared: u64,
-    /// Swapped out.
+    /// Bytes swapped out.
     pub swapped: u64,
     /// Addresses.
     pub mapped: u64,

@@ -94,7 +94,7 @@ pub struct Seen {
     pub program: String,
     /// How many threads it has.
     pub threads: usize,
-    /// In memory, page tables included.
+    /// Bytes in memory, page tables included.
     pub resident: u64,
     /// The most the kernel ever counted.
     pub kernel_peak: u64,

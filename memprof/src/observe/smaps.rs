@@ -19,7 +19,7 @@ pub struct Mapping {
     pub resident: u64,
     /// Of `resident`, in pages that other processes map, too.
     pub in_common: u64,
-    /// Swapped out.
+    /// Bytes swapped out.
     pub swapped: u64,
 }
 

@@ -38,7 +38,7 @@ pub struct Options {
     pub interval: Option<u32>,
     /// Let sampling take at most this much of one processor [default: 0.3]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    pub duty: Option<f64>,
+    pub max_overhead: Option<f64>,
     /// Count owned peaks exactly, by atomics on every allocation
     #[arg(long)]
     pub exact: bool,
@@ -48,19 +48,20 @@ pub struct Options {
     pub faults: bool,
     /// Take the time inside and outside of MPI, too: `memprof time DIR` shows it
     #[arg(long)]
-    pub time: bool,
-    /// Find the loops that call MPI, too, with their times: `memprof time DIR --loops` shows them. Implies --time.
-    /// Traces get them at most that often
-    #[arg(long, value_name = "SECONDS", value_parser = period, num_args = 0..=1, require_equals = true,
-          default_missing_value = "1")]
-    pub loops: Option<f64>,
+    pub mpi_time: bool,
+    /// Find the loops that call MPI, too, with their times: `memprof time DIR --loops` shows them. Implies --mpi-time
+    #[arg(long)]
+    pub loops: bool,
+    /// Write the loops to the traces at most this often; implies --loops [default: 1]
+    #[arg(long, value_name = "SECONDS", value_parser = period)]
+    pub loop_interval: Option<f64>,
     /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
     #[arg(long, value_name = "BYTES")]
     pub stacks: Option<u64>,
     /// Write traces to their disk that often, for machines that may lose power [default: never,
     /// which suffices for whatever else may happen]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub msync: Option<f64>,
+    pub sync_interval: Option<f64>,
     /// File that puts objects into components: lines `PATTERN CLASS[:NAME]`
     #[arg(long, value_name = "FILE")]
     pub components: Option<PathBuf>,
@@ -73,6 +74,17 @@ pub struct Options {
     /// What to run, as it would be run without memprof
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+impl Options {
+    fn takes_time(&self) -> bool {
+        self.mpi_time || self.loop_seconds().is_some()
+    }
+
+    /// Seconds between two records of loops; `None` without loops.
+    fn loop_seconds(&self) -> Option<f64> {
+        self.loop_interval.or_else(|| self.loops.then_some(1.0))
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -112,7 +124,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     match options.quiet {
         false => {
             summarize(&recorded);
-            if options.time || options.loops.is_some() {
+            if options.takes_time() {
                 summarize_time(&recorded);
             }
         }
@@ -280,13 +292,13 @@ fn variables(
     };
     set("MEMPROF_RECORD", record);
     set("MEMPROF_INTERVAL_MS", options.interval.map(|ms| ms.to_string()));
-    set("MEMPROF_DUTY", options.duty.map(|percent| percent.to_string()));
+    set("MEMPROF_MAX_OVERHEAD", options.max_overhead.map(|percent| percent.to_string()));
     set("MEMPROF_EXACT", options.exact.then(|| "1".to_owned()));
     set("MEMPROF_FAULTS", options.faults.then(|| "1".to_owned()));
-    set("MEMPROF_TIME", (options.time || options.loops.is_some()).then(|| "1".to_owned()));
-    set("MEMPROF_LOOPS", options.loops.map(|seconds| seconds.to_string()));
+    set("MEMPROF_MPI_TIME", options.takes_time().then(|| "1".to_owned()));
+    set("MEMPROF_LOOP_INTERVAL", options.loop_seconds().map(|seconds| seconds.to_string()));
     set("MEMPROF_STACKS", options.stacks.map(|bytes| bytes.to_string()));
-    set("MEMPROF_MSYNC", options.msync.map(|seconds| seconds.to_string()));
+    set("MEMPROF_SYNC_INTERVAL", options.sync_interval.map(|seconds| seconds.to_string()));
     set("MEMPROF_QUIET", options.quiet.then(|| "1".to_owned()));
     if let Some(file) = &options.components {
         let name = || format!("cannot read {}", file.display());

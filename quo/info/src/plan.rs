@@ -34,8 +34,8 @@ pub struct Options {
     /// none, a type, or CPU lists by rank: `0-3;4-7`
     #[arg(long, value_name = "BINDING", default_value = "core")]
     binding: InitialBinding,
-    /// Rule of selection: promise or literal
-    #[arg(long, default_value = "promise", value_name = "RULE", hide_possible_values = true)]
+    /// Rule of selection: spread or libquo
+    #[arg(long, default_value = "spread", value_name = "RULE", hide_possible_values = true)]
     policy: Rule,
     /// Use only the fastest cores of a hybrid processor
     #[arg(long)]
@@ -50,8 +50,8 @@ pub struct Options {
 
 #[derive(Copy, Clone, ValueEnum)]
 enum Rule {
-    Promise,
-    Literal,
+    Spread,
+    Libquo,
 }
 
 #[derive(Serialize)]
@@ -107,8 +107,8 @@ fn report(options: &Options, machine: &Topology) -> Result<Report> {
     let objects: Vec<CpuSet> =
         machine.objects(over).iter().map(|object| object.cpuset.clone()).collect();
     let (policy, name) = match options.policy {
-        Rule::Promise => (Policy::Spread, "promise"),
-        Rule::Literal => (Policy::LibquoCompat, "literal"),
+        Rule::Spread => (Policy::Spread, "spread"),
+        Rule::Libquo => (Policy::LibquoCompat, "libquo"),
     };
     let distribution = distribute(&DistributeRequest {
         objects: &objects,

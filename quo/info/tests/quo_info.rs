@@ -320,13 +320,13 @@ fn the_binding_decides_who_is_selected() {
         let ranks = plan["ranks"].as_array().unwrap();
         (0..4).filter(|&rank| !ranks[rank]["works"].is_null()).collect()
     };
-    assert_eq!(selected("core", "promise"), [0, 2]);
-    assert_eq!(selected("package", "promise"), [0, 1]);
-    assert_eq!(selected("none", "promise"), [0, 1]);
-    assert_eq!(selected("0;0;0;3", "promise"), [0, 3]);
-    // Ranks without their own object fill the remaining places; under `literal` they never do.
-    assert_eq!(selected("0;0-3", "promise"), [0, 1]);
-    assert_eq!(selected("0;0-3", "literal"), [0]);
+    assert_eq!(selected("core", "spread"), [0, 2]);
+    assert_eq!(selected("package", "spread"), [0, 1]);
+    assert_eq!(selected("none", "spread"), [0, 1]);
+    assert_eq!(selected("0;0;0;3", "spread"), [0, 3]);
+    // Ranks without their own object fill the remaining places; under `libquo` they never do.
+    assert_eq!(selected("0;0-3", "spread"), [0, 1]);
+    assert_eq!(selected("0;0-3", "libquo"), [0]);
 }
 
 #[test]

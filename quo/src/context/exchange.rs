@@ -124,8 +124,8 @@ pub(super) fn disagreement(call: &'static str, headers: &[(usize, Header)]) -> E
         .to_owned()
     };
     let policy = |policy: &Policy| match policy {
-        Policy::LibquoCompat => "literal".to_owned(),
-        _ => "promise".to_owned(),
+        Policy::LibquoCompat => "libquo".to_owned(),
+        _ => "spread".to_owned(),
     };
     let cores = |cores: &u8| if *cores == 1 { "the fastest" } else { "all" }.to_owned();
     let checked = check(call, "the call they make", headers, |it| it.operation, operation)

@@ -126,7 +126,7 @@ impl CreateOptions {
             policy: match self.policy {
                 Some(policy) => policy,
                 None => {
-                    let names = [("promise", Policy::Spread), ("literal", Policy::LibquoCompat)];
+                    let names = [("spread", Policy::Spread), ("libquo", Policy::LibquoCompat)];
                     named(&environment::DISTRIBUTE, &names)?.unwrap_or_default()
                 }
             },

@@ -145,7 +145,7 @@ impl Bed {
     fn manager(&self, words: &[&str]) -> Result<Manager> {
         let log = File::options().create(true).append(true).open(self.file("manager"))?;
         let mut command = self.slurm.command(Checkout::find()?.program("quo-elastic")?);
-        command.args(["manage", "--slurm", "--every", "500ms", "--grace", "20s"]).args(words);
+        command.args(["manage", "--slurm", "--interval", "500ms", "--grace", "20s"]).args(words);
         command.arg("--record").arg(self.file("record"));
         command.env("QUO_ELASTIC_DIR", SOCKETS).stdin(Stdio::null());
         Ok(Manager(command.stdout(log.try_clone()?).stderr(log).spawn()?))

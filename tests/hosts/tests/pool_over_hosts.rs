@@ -102,7 +102,7 @@ fn grows() -> Result<()> {
     pool.append(&format!("name = \"a\"\ncommand = {words:?}\nmax = 4\n"))?;
     let out = fs::File::create(pool.file("out"))?;
     let mut command = hosts.front().command(checkout.program("quo-elastic")?);
-    command.args(["manage", "--pool", "host0:2,host1:2", "--every", "100ms", "--grace", "60s"]);
+    command.args(["manage", "--pool", "host0:2,host1:2", "--interval", "100ms", "--grace", "60s"]);
     command.arg("--queue").arg(pool.file("queue")).env("QUO_ELASTIC_DIR", SOCKETS);
     for (name, value) in [
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),

@@ -62,7 +62,7 @@ struct Common {
     policy: String,
     /// Time between two rounds [default: 1s, with Slurm 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
-    every: Option<Duration>,
+    interval: Option<Duration>,
     /// Time in which a job has to leave nodes
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time)]
     grace: Duration,

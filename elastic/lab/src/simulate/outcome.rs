@@ -97,17 +97,17 @@ pub struct Piece {
 /// The number of decisions by kind, and of instants with something to decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Instants with an event.
+    /// Number of instants with an event.
     pub instants: u64,
-    /// Starts.
+    /// Number of starts.
     pub starts: u64,
-    /// Growths.
+    /// Number of growths.
     pub growths: u64,
-    /// Shrinkages.
+    /// Number of shrinkages.
     pub shrinkages: u64,
     /// Best-effort jobs that were ended.
     pub stops: u64,
-    /// Reservations made or moved.
+    /// Number of reservations made or moved.
     pub reservations: u64,
 }
 

@@ -159,7 +159,7 @@ pub fn parse<'v>(
         options.interval = (milliseconds * 1e6) as u64;
         Some(())
     });
-    set("MEMPROF_DUTY", "a percentage from 0.001 to 100", &mut |value| {
+    set("MEMPROF_MAX_OVERHEAD", "a percentage from 0.001 to 100", &mut |value| {
         let percent: f64 = number(value)?;
         if !(0.001..=100.0).contains(&percent) {
             return None;
@@ -171,11 +171,11 @@ pub fn parse<'v>(
         options.exact = flag(value)?;
         Some(())
     });
-    set("MEMPROF_TIME", "0 or 1", &mut |value| {
+    set("MEMPROF_MPI_TIME", "0 or 1", &mut |value| {
         options.time = flag(value)?;
         Some(())
     });
-    set("MEMPROF_LOOPS", "seconds from 0.01 to 3600, or 0", &mut |value| {
+    set("MEMPROF_LOOP_INTERVAL", "seconds from 0.01 to 3600, or 0", &mut |value| {
         let seconds: f64 = if value.is_empty() { 0.0 } else { number(value)? };
         if seconds != 0.0 && !(0.01..=3_600.0).contains(&seconds) {
             return None;
@@ -214,7 +214,7 @@ pub fn parse<'v>(
         options.file_size = size;
         Some(())
     });
-    set("MEMPROF_MSYNC", "seconds from 0.1 to 86400, or 0", &mut |value| {
+    set("MEMPROF_SYNC_INTERVAL", "seconds from 0.1 to 86400, or 0", &mut |value| {
         let seconds: f64 = number(value)?;
         if seconds != 0.0 && !(0.1..=86_400.0).contains(&seconds) {
             return None;
@@ -255,15 +255,15 @@ mod tests {
             ("MEMPROF_DIR", "/tmp/x"),
             ("MEMPROF_RECORD", "all"),
             ("MEMPROF_INTERVAL_MS", "2.5"),
-            ("MEMPROF_DUTY", "1"),
+            ("MEMPROF_MAX_OVERHEAD", "1"),
             ("MEMPROF_EXACT", "1"),
-            ("MEMPROF_TIME", "1"),
-            ("MEMPROF_LOOPS", "0.25"),
+            ("MEMPROF_MPI_TIME", "1"),
+            ("MEMPROF_LOOP_INTERVAL", "0.25"),
             ("MEMPROF_COMPONENTS", "/tmp/names"),
             ("MEMPROF_STACKS", "0"),
             ("MEMPROF_QUIET", "1"),
             ("MEMPROF_FILE_SIZE", "8388608"),
-            ("MEMPROF_MSYNC", "2.5"),
+            ("MEMPROF_SYNC_INTERVAL", "2.5"),
         ]);
         assert_eq!(refused, Vec::<&str>::new());
         assert_eq!(options.directory.as_bytes(), b"/tmp/x");
@@ -298,23 +298,23 @@ mod tests {
             ("MEMPROF_INTERVAL_MS", "NaN"),
             ("MEMPROF_INTERVAL_MS", "inf"),
             ("MEMPROF_INTERVAL_MS", "20ms"),
-            ("MEMPROF_DUTY", "0"),
-            ("MEMPROF_DUTY", "101"),
+            ("MEMPROF_MAX_OVERHEAD", "0"),
+            ("MEMPROF_MAX_OVERHEAD", "101"),
             ("MEMPROF_EXACT", "yes"),
-            ("MEMPROF_TIME", "yes"),
-            ("MEMPROF_LOOPS", "yes"),
-            ("MEMPROF_LOOPS", "-1"),
-            ("MEMPROF_LOOPS", "0.001"),
-            ("MEMPROF_LOOPS", "3601"),
+            ("MEMPROF_MPI_TIME", "yes"),
+            ("MEMPROF_LOOP_INTERVAL", "yes"),
+            ("MEMPROF_LOOP_INTERVAL", "-1"),
+            ("MEMPROF_LOOP_INTERVAL", "0.001"),
+            ("MEMPROF_LOOP_INTERVAL", "3601"),
             ("MEMPROF_COMPONENTS", "names"),
             ("MEMPROF_STACKS", "-5"),
             ("MEMPROF_STACKS", "99999999999999999999"),
             ("MEMPROF_QUIET", "2"),
             ("MEMPROF_FILE_SIZE", "4096"),
             ("MEMPROF_FILE_SIZE", "4 MiB"),
-            ("MEMPROF_MSYNC", "0.01"),
-            ("MEMPROF_MSYNC", "-1"),
-            ("MEMPROF_MSYNC", "often"),
+            ("MEMPROF_SYNC_INTERVAL", "0.01"),
+            ("MEMPROF_SYNC_INTERVAL", "-1"),
+            ("MEMPROF_SYNC_INTERVAL", "often"),
         ] {
             let (options, refused) = read(&[(name, value)]);
             assert_eq!(refused, [name], "{value}");

@@ -32,7 +32,7 @@ pub struct JobShape {
     pub file_size: usize,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// Generate times inside and outside of MPI and loops too, as `memprof run --time --loops`
+    /// Generate times inside and outside of MPI and loops too, as `memprof run --mpi-time --loops`
     /// records them.
     pub times: bool,
     /// Additional memory of one component compared with a job of otherwise equal shape.

@@ -82,13 +82,13 @@ impl SectionKind {
 pub struct Geometry {
     /// At most [`COMPONENTS_LIMIT`].
     pub components: u32,
-    /// Loaded objects.
+    /// Number of loaded objects.
     pub objects: u32,
-    /// Notes.
+    /// Number of notes.
     pub notes: u32,
-    /// Names.
+    /// Number of names.
     pub names: u32,
-    /// Phases, each with its peaks.
+    /// Number of phases, each with its peaks.
     pub phases: u32,
     /// Bins of the timeline; even.
     pub bins: u32,
@@ -96,7 +96,7 @@ pub struct Geometry {
     pub segments: u32,
     /// Bytes of the bitmap of each; a multiple of eight.
     pub bitmap_bytes: u32,
-    /// Call stacks.
+    /// Number of call stacks.
     pub sites: u32,
     /// Number of pairs of owner and toucher.
     pub touches: u32,

@@ -222,10 +222,10 @@ impl Programs {
         if let Some(traces) = traces {
             command.env("LD_PRELOAD", &self.preload).env("MEMPROF_DIR", traces);
             if [TIMED, LOOPED].iter().any(|way| arguments.first() == Some(way)) {
-                command.env("MEMPROF_TIME", "1");
+                command.env("MEMPROF_MPI_TIME", "1");
             }
             if arguments.first() == Some(&LOOPED) {
-                command.env("MEMPROF_LOOPS", "1");
+                command.env("MEMPROF_LOOP_INTERVAL", "1");
             }
         }
         let finished = run::logged(&mut command, &program.with_extension("log"), LIMIT)?;

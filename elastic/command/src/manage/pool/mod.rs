@@ -87,7 +87,7 @@ pub fn run(arguments: &Manage, hosts: &str, json: bool) -> Result<u8> {
     };
     while pool.round(policy.as_mut())? {
         // Sleeps: no event reports the end of a job that another manager started.
-        std::thread::sleep(arguments.common.every.unwrap_or(EVERY));
+        std::thread::sleep(arguments.common.interval.unwrap_or(EVERY));
     }
     pool.report()
 }

@@ -64,7 +64,7 @@ pub fn run(arguments: &Manage, json: bool) -> Result<u8> {
         }
         manager.note_trouble(looked.err());
         // Sleeps: Slurm reports no change of a job or a node.
-        std::thread::sleep(arguments.common.every.unwrap_or(EVERY));
+        std::thread::sleep(arguments.common.interval.unwrap_or(EVERY));
     }
 }
 

@@ -1,8 +1,10 @@
-//! Lets the program find the MPI's libraries where quo-mpi found them.
+//! Lets programs and tests find the MPI's libraries where quo-mpi found them. Also the build script
+//! of the other packages of this folder and of the demo.
 #![allow(clippy::print_stdout)] // This is how build scripts send directives to cargo.
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    // A file of each package: cargo notices changes of this script itself.
+    println!("cargo:rerun-if-changed=Cargo.toml");
     let run_path = std::env::var("DEP_QUO_MPI_RUN_PATH").unwrap_or_default();
     for folder in run_path.split(':').filter(|folder| !folder.is_empty()) {
         println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");

@@ -91,27 +91,17 @@ namespace quo {
 /** @name Types of the interface. Values are equal to C's. */
 /** @{ */
 
-/** Kinds of hardware objects. The names in capitals come from QUO's C++ classes. */
+/** Kinds of hardware objects, as QUO_obj_type_t. Names in capitals are those of QUO's C++ classes. */
 enum class ObjectType : int {
-    /** The whole machine; there is exactly one. */
     machine = QUO_OBJ_MACHINE,
-    /** NUMA node. */
     numa_node = QUO_OBJ_NUMANODE,
-    /** Package: what is plugged into one socket. */
     package = QUO_OBJ_PACKAGE,
-    /** Another value with the meaning of package. */
     socket = QUO_OBJ_SOCKET,
-    /** Core. */
     core = QUO_OBJ_CORE,
-    /** Processing unit: a hardware thread, what the kernel calls a CPU. */
     pu = QUO_OBJ_PU,
-    /** Die inside a package. */
     die = QUO_OBJ_DIE,
-    /** Level-3 cache. */
     l3_cache = QUO_OBJ_L3CACHE,
-    /** Level-2 cache. */
     l2_cache = QUO_OBJ_L2CACHE,
-    /** Level-1 data cache. */
     l1_cache = QUO_OBJ_L1CACHE,
 
     MACHINE = machine,
@@ -121,27 +111,20 @@ enum class ObjectType : int {
     PROCESSING_UNIT = pu
 };
 
-/** Way in which a push finds the object to bind to. */
+/** Way in which a push finds the object to bind to, as QUO_bind_push_policy_t. */
 enum class BindPushPolicy : int {
-    /** The object given by type and index, wherever the caller is bound now. */
     provided = QUO_BIND_PUSH_PROVIDED,
-    /** The smallest object of the type that encloses the caller's binding; when none does, the
-        first that shares a CPU with it. */
     object = QUO_BIND_PUSH_OBJ,
 
     PROVIDED = provided,
     OBJECT = object
 };
 
-/** CPUs that a context shows; values can be combined with `|`. */
+/** CPUs that a context shows, as QUO_create_flags_t; values can be combined with `|`. */
 enum class CreateFlags : int {
-    /** Everything. */
     none = QUO_CREATE_NO_FLAGS,
-    /** Hide all but one hardware thread of each core. */
     no_mt = QUO_CREATE_NO_MT,
-    /** Lend the caller's CPUs while it waits, see Context::borrow_cpus(). */
     lend = QUO_CREATE_LEND,
-    /** Plan phases without regard to the CPU quotas of control groups. */
     ignore_quota = QUO_CREATE_IGNORE_QUOTA
 };
 
@@ -158,72 +141,51 @@ struct CreateOptions {
     CreateFlags flags = CreateFlags::none;
 };
 
-/** Policy of Context::auto_distrib(). */
+/** Policy of Context::auto_distrib(), as QUO_distrib_policy_t. */
 enum class DistribPolicy : int {
-    /** At most the given number per object; bound ranks before unbound ones. */
     spread = QUO_DISTRIB_SPREAD,
-    /** The algorithm QUO was published with, to the letter. */
     libquo_compat = QUO_DISTRIB_LIBQUO_COMPAT
 };
 
-/** NUMA nodes from which the kernel takes pages when they are first written. */
+/** NUMA nodes of pages that are first written, as QUO_memory_policy_t. */
 enum class MemoryPolicy : int {
-    /** As the kernel does without quo. */
     keep = QUO_MEMORY_KEEP,
-    /** The node of the CPU that writes: pages follow the threads. */
     follow = QUO_MEMORY_FOLLOW,
-    /** Only the nodes of the CPUs given. */
     bind = QUO_MEMORY_BIND,
-    /** The nodes of the CPUs given, in turns. */
     interleave = QUO_MEMORY_INTERLEAVE
 };
 
-/** Handling of thread counts in a phase. */
+/** Handling of thread counts in a phase, as QUO_threads_t; openmp is the default. */
 enum class Threads : int {
-    /** Nothing: the program sets them itself. */
     keep = QUO_THREADS_KEEP,
-    /** Sets the thread count of OpenMP and of known BLAS libraries, if they are loaded, to the
-        worker's share while the phase runs, and back to what they were at its end. The default. */
     openmp = QUO_THREADS_OPENMP
 };
 
-/** Which cores of a hybrid processor a phase uses. */
+/** Which cores of a hybrid processor a phase uses, as QUO_cores_t; all is the default. */
 enum class Cores : int {
-    /** All. Workers of one object share the fast cores and the slow ones evenly, by their speeds. */
     all = QUO_CORES_ALL,
-    /** Cores of the fastest kind that the worker's object has. */
     fastest = QUO_CORES_FASTEST
 };
 
-/** A kind of device, by its class on the PCI bus. */
+/** A kind of device, by its class on the PCI bus, as QUO_device_kind_t. */
 enum class DeviceKind : int {
-    /** A display controller or an accelerator. */
     gpu = QUO_DEVICE_GPU,
-    /** A network controller. */
     network = QUO_DEVICE_NETWORK,
-    /** A storage controller. */
     storage = QUO_DEVICE_STORAGE
 };
 
-/** Conduct of a phase towards phases of other contexts and jobs that want the same CPUs. */
+/** Conduct of a phase towards others on its CPUs, as QUO_sharing_t; overlap is the default. */
 enum class Sharing : int {
-    /** Runs at once, and shares CPUs with any other phase there. The default. */
     overlap = QUO_SHARING_OVERLAP,
-    /** Waits until all its CPUs are free, and has them alone while it runs. */
     wait = QUO_SHARING_WAIT,
-    /** Takes its free CPUs, and has them alone while it runs. */
     left = QUO_SHARING_LEFT
 };
 
-/** The CPUs that each OpenMP thread of a worker may use while a phase runs. */
+/** CPUs of each OpenMP thread in a phase, as QUO_pinning_t; environment is the default. */
 enum class Pinning : int {
-    /** As the variables say that pin OpenMP threads, but on the worker's CPUs. The default. */
     environment = QUO_PINNING_ENVIRONMENT,
-    /** All of the worker's CPUs for each thread, whatever the variables say. */
     none = QUO_PINNING_NONE,
-    /** One thread per CPU, in the order of the machine. */
     close = QUO_PINNING_CLOSE,
-    /** One thread per CPU, at even distances. */
     spread = QUO_PINNING_SPREAD
 };
 
@@ -277,55 +239,30 @@ operator<<(std::ostream &out, BindPushPolicy policy)
 
 /** Return codes as error codes; quo.h says what each means and whether it is fatal. */
 enum class Errc : int {
-    /** Done. */
     success = QUO_SUCCESS,
-    /** Done, and it had been done before; functions that can meet it return false. */
     already_done = QUO_SUCCESS_ALREADY_DONE,
-    /** An error without a specific code. */
     error = QUO_ERR,
-    /** The operating system refused a call. */
     system = QUO_ERR_SYS,
-    /** No memory, shared memory or handle is left. */
     out_of_resources = QUO_ERR_OOR,
-    /** An argument is unknown or out of range. */
     invalid_argument = QUO_ERR_INVLD_ARG,
-    /** Called before MPI_Init. */
     call_before_init = QUO_ERR_CALL_BEFORE_INIT,
-    /** The machine's topology cannot be read, or QUO_TOPOLOGY does not hold one. */
     topology = QUO_ERR_TOPO,
-    /** MPI returned an error. */
     mpi = QUO_ERR_MPI,
-    /** The machine or the MPI library cannot do this. */
     not_supported = QUO_ERR_NOT_SUPPORTED,
-    /** More pops than pushes. */
     pop = QUO_ERR_POP,
-    /** The machine has no such object. */
     not_found = QUO_ERR_NOT_FOUND,
-    /** A wait took longer than allowed. */
     timeout = QUO_ERR_TIMEOUT,
-    /** A rank of the node ended without freeing the context. */
     dead_member = QUO_ERR_DEAD_MEMBER,
-    /** The ranks gave different arguments to one collective call. */
     disagree = QUO_ERR_DISAGREE,
-    /** The handle is not one that is in use. */
     invalid_handle = QUO_ERR_INVLD_HANDLE,
-    /** Called after MPI_Finalize. */
     call_after_finalize = QUO_ERR_CALL_AFTER_FINALIZE,
-    /** Another thread is inside a call on the object, or objects made from it are left. */
     busy = QUO_ERR_BUSY,
-    /** The caller detached from the node and cannot take part. */
     detached = QUO_ERR_DETACHED,
-    /** A defect of the library. */
     internal = QUO_ERR_INTERNAL,
-    /** The world is in a state in which the call is not allowed. */
     invalid_state = QUO_ERR_STATE,
-    /** A request to resize the world, or a change of process sets, was refused. */
     refused = QUO_ERR_REFUSED,
-    /** A resize of the world was aborted on all ranks. */
     aborted = QUO_ERR_ABORTED,
-    /** The work of a phase failed on a rank. */
     work_failed = QUO_ERR_WORK_FAILED,
-    /** No run of the phase has begun on this thread. */
     not_begun = QUO_ERR_NOT_BEGUN
 };
 
@@ -502,6 +439,16 @@ check_new(int code)
     return true;
 }
 
+/** Returns what a C function writes through its last argument. */
+template <class Out, class Function, class... Arguments>
+Out
+result(Function function, Arguments... arguments)
+{
+    Out out{};
+    check(function(arguments..., &out));
+    return out;
+}
+
 [[noreturn]] inline void
 out_of_range(const char *what, std::size_t index, std::size_t size)
 {
@@ -562,10 +509,7 @@ public:
         std::swap(handle_, taken_over.handle_);
         return *this;
     }
-    ~Owned()
-    {
-        if (nullptr != handle_) (void)free_handle(handle_);
-    }
+    ~Owned() { if (nullptr != handle_) (void)free_handle(handle_); }
 
     Handle get() const noexcept { return handle_; }
 
@@ -966,26 +910,20 @@ public:
         Collective over this context. */
     Context split_by_weight(ObjectType type, const std::vector<int> &weights, int part) const
     {
-        QUO_context scope = nullptr;
-        detail::check(QUO_split_by_weight(handle_, plain(type), static_cast<int>(weights.size()),
-                                          weights.data(), part, &scope));
-        return Context(scope, true);
+        return scope(QUO_split_by_weight, plain(type), static_cast<int>(weights.size()),
+                     weights.data(), part);
     }
     /** As QUO_split_by_count(): the same, with a number of objects for each part. */
     Context split_by_count(ObjectType type, const std::vector<int> &counts, int part) const
     {
-        QUO_context scope = nullptr;
-        detail::check(QUO_split_by_count(handle_, plain(type), static_cast<int>(counts.size()),
-                                         counts.data(), part, &scope));
-        return Context(scope, true);
+        return scope(QUO_split_by_count, plain(type), static_cast<int>(counts.size()),
+                     counts.data(), part);
     }
     /** As QUO_split_by_device(): a context of the ranks that name the same device, confined to the
         objects near it. Collective over this context. */
     Context split_by_device(ObjectType type, DeviceKind kind, int index) const
     {
-        QUO_context scope = nullptr;
-        detail::check(QUO_split_by_device(handle_, plain(type), plain(kind), index, &scope));
-        return Context(scope, true);
+        return scope(QUO_split_by_device, plain(type), plain(kind), index);
     }
     /** Takes over a context that was made with the C interface. */
     static Context adopt(QUO_context handle) noexcept { return Context(handle, true); }
@@ -1009,26 +947,16 @@ public:
     /** @{ */
 
     /** Number of objects of a type. */
-    int nobjs_by_type(ObjectType type) const
-    {
-        int out = 0;
-        detail::check(QUO_nobjs_by_type(handle_, plain(type), &out));
-        return out;
-    }
+    int nobjs_by_type(ObjectType type) const { return number(QUO_nobjs_by_type, plain(type)); }
     /** Number of objects of a type inside another object. */
     int nobjs_in_type_by_type(ObjectType in_type, int in_type_index, ObjectType type) const
     {
-        int out = 0;
-        detail::check(QUO_nobjs_in_type_by_type(handle_, plain(in_type), in_type_index, plain(type),
-                                                &out));
-        return out;
+        return number(QUO_nobjs_in_type_by_type, plain(in_type), in_type_index, plain(type));
     }
     /** The CPUs of an object. */
     CpuSet cpuset_of_type(ObjectType type, int index) const
     {
-        char *list = nullptr;
-        detail::check(QUO_cpuset_of_type(handle_, plain(type), index, &list));
-        return CpuSet::parse(detail::taken(list));
+        return CpuSet::parse(text(QUO_cpuset_of_type, plain(type), index));
     }
     /** How many kinds of cores: more than 1 on a hybrid processor with fast and slow ones. */
     int ncore_kinds() const { return number(QUO_ncore_kinds); }
@@ -1065,9 +993,7 @@ public:
     /** Returns true if the caller's binding shares a CPU with an object. */
     bool cpuset_in_type(ObjectType type, int index) const
     {
-        int out = 0;
-        detail::check(QUO_cpuset_in_type(handle_, plain(type), index, &out));
-        return 0 != out;
+        return 0 != number(QUO_cpuset_in_type, plain(type), index);
     }
     /** Ranks with a binding that shares a CPU with an object, ascending. */
     std::vector<int> qids_in_type(ObjectType type, int index) const
@@ -1079,27 +1005,17 @@ public:
     /** Returns true if the caller's binding leaves out CPUs that it might use. */
     bool bound() const { return 0 != number(QUO_bound); }
     /** The caller's binding as a list such as "0-3,8". */
-    std::string stringify_cbind() const
-    {
-        char *list = nullptr;
-        detail::check(QUO_stringify_cbind(handle_, &list));
-        return detail::taken(list);
-    }
+    std::string stringify_cbind() const { return text(QUO_stringify_cbind); }
     /** The binding of a rank of the node as a list. */
-    std::string stringify_cbind_of(int qid) const
-    {
-        char *list = nullptr;
-        detail::check(QUO_stringify_cbind_of(handle_, qid, &list));
-        return detail::taken(list);
-    }
+    std::string stringify_cbind_of(int qid) const { return text(QUO_stringify_cbind_of, qid); }
     /** The caller's binding. */
     CpuSet binding() const { return CpuSet::parse(stringify_cbind()); }
     /** The binding of a rank of the node. */
     CpuSet binding_of(int qid) const { return CpuSet::parse(stringify_cbind_of(qid)); }
     /** Returns an explanation of the bindings as text: where, by what, and why. */
-    std::string explain() const { return explanation(0); }
+    std::string explain() const { return text(QUO_explain, 0); }
     /** The same as one JSON object. */
-    std::string explain_json() const { return explanation(1); }
+    std::string explain_json() const { return text(QUO_explain, 1); }
 
     /** @} */
     /** @name Changing the binding. Local. BindGuard also undoes it. */
@@ -1134,12 +1050,7 @@ public:
     };
 
     /** How many devices of a kind. */
-    int ndevices(DeviceKind kind) const
-    {
-        int count = 0;
-        detail::check(QUO_ndevices(handle_, plain(kind), &count));
-        return count;
-    }
+    int ndevices(DeviceKind kind) const { return number(QUO_ndevices, plain(kind)); }
     /** A device of a kind, in the order of the bus. */
     Device device(DeviceKind kind, int index) const
     {
@@ -1153,32 +1064,17 @@ public:
     /** Whether a device is near the caller's binding. */
     bool device_is_near(DeviceKind kind, int index) const
     {
-        int near_it = 0;
-        detail::check(QUO_device_is_near(handle_, plain(kind), index, &near_it));
-        return 0 != near_it;
+        return 0 != number(QUO_device_is_near, plain(kind), index);
     }
     /** Whether a device is near an object. */
     bool device_in_type(DeviceKind kind, int index, ObjectType type, int in_type_index) const
     {
-        int near_it = 0;
-        detail::check(QUO_device_in_type(handle_, plain(kind), index, plain(type), in_type_index,
-                                         &near_it));
-        return 0 != near_it;
+        return 0 != number(QUO_device_in_type, plain(kind), index, plain(type), in_type_index);
     }
     /** As QUO_assign_device(): the caller's device, or -1. Collective over the node. */
-    int assign_device(DeviceKind kind) const
-    {
-        int index = -1;
-        detail::check(QUO_assign_device(handle_, plain(kind), &index));
-        return index;
-    }
+    int assign_device(DeviceKind kind) const { return number(QUO_assign_device, plain(kind)); }
     /** The variables by which a program sees one GPU only. */
-    std::string visible_devices(int gpu) const
-    {
-        char *variables = nullptr;
-        detail::check(QUO_visible_devices(handle_, gpu, &variables));
-        return detail::taken(variables);
-    }
+    std::string visible_devices(int gpu) const { return text(QUO_visible_devices, gpu); }
 
     /** @} */
     /** @name Memory on the NUMA nodes of bindings. Local. */
@@ -1198,9 +1094,7 @@ public:
     /** As QUO_memory_on_node(): the bytes on a NUMA node, or without a page for #QUO_MEMORY_ABSENT. */
     long long memory_on_node(const void *memory, std::size_t bytes, int numanode) const
     {
-        long long found = 0;
-        detail::check(QUO_memory_on_node(handle_, memory, bytes, numanode, &found));
-        return found;
+        return detail::result<long long>(QUO_memory_on_node, handle_, memory, bytes, numanode);
     }
 
     /** @} */
@@ -1227,12 +1121,7 @@ public:
         return borrowed;
     }
     /** As QUO_borrow_wanted(): whether the caller should give back. */
-    bool borrow_wanted() const
-    {
-        int wanted = 0;
-        detail::check(QUO_borrow_wanted(handle_, &wanted));
-        return 0 != wanted;
-    }
+    bool borrow_wanted() const { return 0 != number(QUO_borrow_wanted); }
     /** As QUO_lenders(): the number of other ranks of the node that lend now. */
     int lenders() const { return number(QUO_lenders); }
     /** As QUO_give_back(). False when the caller has borrowed nothing. */
@@ -1253,35 +1142,24 @@ public:
     /** As QUO_auto_distrib(): whether the caller is chosen. */
     bool auto_distrib(ObjectType distrib_over_this, int max_qids_per_res_type) const
     {
-        int selected = 0;
-        detail::check(QUO_auto_distrib(handle_, plain(distrib_over_this), max_qids_per_res_type,
-                                       &selected));
-        return 0 != selected;
+        return 0 != number(QUO_auto_distrib, plain(distrib_over_this), max_qids_per_res_type);
     }
     /** As QUO_auto_distrib_with_policy(). */
     bool auto_distrib(ObjectType distrib_over_this, int max_qids_per_res_type,
                       DistribPolicy policy) const
     {
-        int selected = 0;
-        detail::check(QUO_auto_distrib_with_policy(handle_, plain(distrib_over_this),
-                                                   max_qids_per_res_type,
-                                                   static_cast<QUO_distrib_policy_t>(policy),
-                                                   &selected));
-        return 0 != selected;
+        return 0 != number(QUO_auto_distrib_with_policy, plain(distrib_over_this),
+                           max_qids_per_res_type, static_cast<QUO_distrib_policy_t>(policy));
     }
     /** The ranks of the node that share an object with the caller. Collective over the context. */
     Comm get_mpi_comm_by_type(ObjectType type) const
     {
-        MPI_Comm comm = MPI_COMM_NULL;
-        detail::check(QUO_get_mpi_comm_by_type(handle_, plain(type), &comm));
-        return Comm(comm);
+        return Comm(detail::result<MPI_Comm>(QUO_get_mpi_comm_by_type, handle_, plain(type)));
     }
     /** The same as a Fortran communicator, for MPI_COMM_FREE. Collective over the context. */
     QUO_fint_t get_mpi_comm_by_type_f2c(ObjectType type) const
     {
-        QUO_fint_t comm = 0;
-        detail::check(QUO_get_mpi_comm_by_type_f2c(handle_, plain(type), &comm));
-        return comm;
+        return detail::result<QUO_fint_t>(QUO_get_mpi_comm_by_type_f2c, handle_, plain(type));
     }
 
     /** @} */
@@ -1325,17 +1203,20 @@ private:
         all.flags = static_cast<int>(options.flags);
         return all;
     }
-    int number(int (*ask)(QUO_context, int *)) const
+    template <class Function, class... Arguments>
+    int number(Function function, Arguments... arguments) const
     {
-        int out = 0;
-        detail::check(ask(handle_, &out));
-        return out;
+        return detail::result<int>(function, handle_, arguments...);
     }
-    std::string explanation(int json) const
+    template <class Function, class... Arguments>
+    std::string text(Function function, Arguments... arguments) const
     {
-        char *text = nullptr;
-        detail::check(QUO_explain(handle_, json, &text));
-        return detail::taken(text);
+        return detail::taken(detail::result<char *>(function, handle_, arguments...));
+    }
+    template <class Function, class... Arguments>
+    Context scope(Function function, Arguments... arguments) const
+    {
+        return Context(detail::result<QUO_context>(function, handle_, arguments...), true);
     }
 
     QUO_context handle_ = nullptr;
@@ -1713,10 +1594,8 @@ private:
     static QUO_named_barrier make(const Context &context, const std::string &name, const int *qids,
                                   int count)
     {
-        QUO_named_barrier handle = nullptr;
-        detail::check(
-            QUO_named_barrier_create(context.handle(), name.c_str(), qids, count, &handle));
-        return handle;
+        return detail::result<QUO_named_barrier>(QUO_named_barrier_create, context.handle(),
+                                                 name.c_str(), qids, count);
     }
 
     detail::Owned<QUO_named_barrier, QUO_named_barrier_free> barrier_;
@@ -1742,54 +1621,25 @@ class PhaseSpec {
 public:
     /** Type of object to spread workers over. On a machine that shows no packages,
         ObjectType::package stands for the machine as a whole. */
-    PhaseSpec &over(ObjectType type)
-    {
-        type_ = type;
-        return *this;
-    }
+    PhaseSpec &over(ObjectType type) { return set(type_, type); }
     /** Most workers per object, at least 1. */
-    PhaseSpec &max_per_object(int most)
-    {
-        max_per_object_ = most;
-        return *this;
-    }
+    PhaseSpec &max_per_object(int most) { return set(max_per_object_, most); }
     /** Handling of thread counts. */
-    PhaseSpec &threads(Threads threads)
-    {
-        threads_ = threads;
-        return *this;
-    }
+    PhaseSpec &threads(Threads threads) { return set(threads_, threads); }
     /** Which cores of a hybrid processor to use. */
-    PhaseSpec &cores(Cores cores)
-    {
-        cores_ = cores;
-        return *this;
-    }
+    PhaseSpec &cores(Cores cores) { return set(cores_, cores); }
     /** Conduct towards other phases; entering is then collective over the node. */
-    PhaseSpec &sharing(Sharing sharing)
-    {
-        sharing_ = sharing;
-        return *this;
-    }
+    PhaseSpec &sharing(Sharing sharing) { return set(sharing_, sharing); }
     /** Time to wait for the CPUs, after which the phase fails on every rank. */
     template <class Rep, class Period>
     PhaseSpec &sharing_limit(std::chrono::duration<Rep, Period> limit)
     {
-        sharing_limit_ = detail::seconds(limit);
-        return *this;
+        return set(sharing_limit_, detail::seconds(limit));
     }
     /** The CPUs that each OpenMP thread of a worker may use. */
-    PhaseSpec &pinning(Pinning pinning)
-    {
-        pinning_ = pinning;
-        return *this;
-    }
+    PhaseSpec &pinning(Pinning pinning) { return set(pinning_, pinning); }
     /** A name for traces (the variable QUO_TRACE). */
-    PhaseSpec &name(std::string name)
-    {
-        name_ = std::move(name);
-        return *this;
-    }
+    PhaseSpec &name(std::string name) { return set(name_, std::move(name)); }
 
     ObjectType over() const noexcept { return type_; }
     int max_per_object() const noexcept { return max_per_object_; }
@@ -1802,6 +1652,13 @@ public:
     const std::string &name() const noexcept { return name_; }
 
 private:
+    template <class Value>
+    PhaseSpec &set(Value &field, Value value)
+    {
+        field = std::move(value);
+        return *this;
+    }
+
     ObjectType type_ = ObjectType::package;
     int max_per_object_ = 1;
     Threads threads_ = Threads::openmp;
@@ -2292,9 +2149,7 @@ private:
     }
     static QUO_xpm_context make(const Context &context, std::size_t count)
     {
-        QUO_xpm_context handle = nullptr;
-        detail::check(QUO_xpm_allocate(context.handle(), bytes(count), &handle));
-        return handle;
+        return detail::result<QUO_xpm_context>(QUO_xpm_allocate, context.handle(), bytes(count));
     }
     static QUO_xpm_context make(const Context &context, const std::vector<int> &qids,
                                 std::size_t count)

@@ -12,16 +12,12 @@ selected_in_all(QUO_context q, QUO_obj_type_t type, int most, int *mine)
     return total;
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
-    int nqids = 0, qid = 0, mine = 0, again = 0, out = 42, size = 0;
+    int nqids = check_nqids(q), qid = check_qid(q), mine = 0, again = 0, out = 42, size = 0;
     struct check_pus pus;
 
-    CHECK_BEGIN(argc, argv, q);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK_OK(QUO_nqids(q, &nqids));
-    CHECK_OK(QUO_id(q, &qid));
     pus = check_usable(q);
 
     /* No rank is bound: as many are selected as there are places. */
@@ -84,5 +80,4 @@ main(int argc, char **argv)
     }
     CHECK_REFUSES_BAD_HANDLES(QUO_auto_distrib(bad, QUO_OBJ_PU, 1, &out));
     CHECK_OK(QUO_auto_distrib(q, QUO_OBJ_MACHINE, 1, &out));
-    CHECK_END(q);
 }

@@ -1,16 +1,12 @@
 /* QUO_auto_distrib_with_policy: `spread` fills with unbound ranks, `libquo` does not. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
-    int nqids = 0, qid = 0, size = 0, mine = 0, other = 0, total = 0;
+    int nqids = check_nqids(q), qid = check_qid(q), size = 0, mine = 0, other = 0, total = 0;
     struct check_pus pus;
 
-    CHECK_BEGIN(argc, argv, q);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK_OK(QUO_nqids(q, &nqids));
-    CHECK_OK(QUO_id(q, &qid));
     pus = check_usable(q);
 
     CHECK_OK(QUO_auto_distrib(q, QUO_OBJ_CORE, 1, &mine));
@@ -50,5 +46,4 @@ main(int argc, char **argv)
     }
     CHECK_REFUSES_BAD_HANDLES(
         QUO_auto_distrib_with_policy(bad, QUO_OBJ_PU, 1, QUO_DISTRIB_SPREAD, &mine));
-    CHECK_END(q);
 }

@@ -2,16 +2,12 @@
 #include "check.h"
 #include "quo-xpm.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     QUO_xpm_context xpm = NULL;
     QUO_xpm_view_t all, mine;
-    int qid = 0, nqids = 0;
+    int nqids = check_nqids(q);
 
-    CHECK_BEGIN(argc, argv, q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
     REQUIRE_OK(QUO_xpm_allocate(q, sizeof(int), &xpm));
     REQUIRE_OK(QUO_xpm_view_local(xpm, &mine));
     REQUIRE_OK(QUO_xpm_view_by_qid_range(xpm, 0, nqids - 1, &all));
@@ -26,5 +22,4 @@ main(int argc, char **argv)
     }
     CHECK_OK(QUO_xpm_free(xpm));
     CHECK_REFUSES_BAD_HANDLES(QUO_barrier(bad));
-    CHECK_END(q);
 }

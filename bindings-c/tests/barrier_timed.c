@@ -4,15 +4,10 @@
 
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
-    int qid = 0, nqids = 0;
+    int qid = check_qid(q), nqids = check_nqids(q);
     QUO_context naive = NULL;
-
-    CHECK_BEGIN(argc, argv, q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
 
     for (int round = 0; round < 20; ++round) CHECK_OK(QUO_barrier_timed(q, 60.0));
 
@@ -46,5 +41,4 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_barrier_timed(naive, 1.0), QUO_ERR_NOT_SUPPORTED);
     CHECK_OK(QUO_barrier(naive));
     CHECK_OK(QUO_free(naive));
-    CHECK_END(q);
 }

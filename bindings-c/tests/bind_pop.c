@@ -1,12 +1,10 @@
 /* QUO_bind_pop: undoes pushes in order; an extra pop never changes anything. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     char before[4096], middle[4096];
 
-    CHECK_BEGIN(argc, argv, q);
     snprintf(before, sizeof(before), "%s", check_binding(q));
 
     CHECK_CODE(QUO_bind_pop(q), QUO_ERR_POP);
@@ -28,5 +26,4 @@ main(int argc, char **argv)
     CHECK_STRING(check_binding(q), before);
 
     CHECK_REFUSES_BAD_HANDLES(QUO_bind_pop(bad));
-    CHECK_END(q);
 }

@@ -37,14 +37,12 @@ pushed_is(QUO_context q, const struct check_pus *usable, QUO_obj_type_t type, in
     free(object);
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     char before[4096];
     int pus = 0, depth = 0;
     struct check_pus usable;
 
-    CHECK_BEGIN(argc, argv, q);
     pus = check_nobjs(q, QUO_OBJ_PU);
     usable = check_usable(q);
     snprintf(before, sizeof(before), "%s", check_binding(q));
@@ -117,5 +115,4 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_bind_push(bad, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, 0));
     CHECK_STRING(check_binding(q), before);
     CHECK_CODE(QUO_bind_pop(q), QUO_ERR_POP);
-    CHECK_END(q);
 }

@@ -1,15 +1,13 @@
 /* QUO_bind_push_cpuset: any CPU list; nonsense is refused and changes nothing. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     static const char *const nonsense[] = {"", " ", "a", "3-1", "1,,2", "-", "1-", "99999999999",
                                            "0x3", "0 1"};
     char before[4096];
     struct check_pus pus;
 
-    CHECK_BEGIN(argc, argv, q);
     snprintf(before, sizeof(before), "%s", check_binding(q));
     pus = check_usable(q);
     for (int pu = 0; pu < pus.count; ++pu) {
@@ -30,5 +28,4 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_bind_push_cpuset(bad, "0"));
     CHECK_STRING(check_binding(q), before);
     CHECK_CODE(QUO_bind_pop(q), QUO_ERR_POP);
-    CHECK_END(q);
 }

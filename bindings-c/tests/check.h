@@ -235,14 +235,44 @@ check_usable(QUO_context q)
     return pus;
 }
 
-/* Opens and closes a test that needs only one context. */
-#define CHECK_BEGIN(argc, argv, q)                                                                 \
-    QUO_context q = NULL;                                                                          \
-    check_init(&argc, &argv);                                                                      \
-    REQUIRE_OK(QUO_create(&q, MPI_COMM_WORLD))
+/* Number of the caller among the context's ranks on its host, and their count. */
+static inline int
+check_qid(QUO_context q)
+{
+    int qid = -1;
+    REQUIRE_OK(QUO_id(q, &qid));
+    return qid;
+}
 
-#define CHECK_END(q)                                                                               \
-    CHECK_OK(QUO_free(q));                                                                         \
-    return check_finish()
+static inline int
+check_nqids(QUO_context q)
+{
+    int nqids = -1;
+    REQUIRE_OK(QUO_nqids(q, &nqids));
+    return nqids;
+}
+
+/* Begins the body of a test between MPI_Init and MPI_Finalize: `CHECK_PROGRAM { ... }`. */
+#define CHECK_PROGRAM                                                                              \
+    static void check_program(void);                                                               \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        check_init(&argc, &argv);                                                                  \
+        check_program();                                                                           \
+        return check_finish();                                                                     \
+    }                                                                                              \
+    static void check_program(void)
+
+/* The same with a context over all ranks: `CHECK_CONTEXT(q) { ... }`. */
+#define CHECK_CONTEXT(q)                                                                           \
+    static void check_context(QUO_context q);                                                      \
+    CHECK_PROGRAM                                                                                  \
+    {                                                                                              \
+        QUO_context world = NULL;                                                                  \
+        REQUIRE_OK(QUO_create(&world, MPI_COMM_WORLD));                                            \
+        check_context(world);                                                                      \
+        CHECK_OK(QUO_free(world));                                                                 \
+    }                                                                                              \
+    static void check_context(QUO_context q)
 
 #endif

@@ -23,13 +23,11 @@ ask(void *data)
     return (void *)(size_t)wrong;
 }
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_context contexts[LIVE];
     pthread_t threads[THREADS];
 
-    check_init(&argc, &argv);
     for (int i = 0; i < LIVE; ++i) REQUIRE_OK(QUO_create(&contexts[i], MPI_COMM_WORLD));
     for (int i = 0; i < THREADS; ++i) {
         CHECK_INT(pthread_create(&threads[i], NULL, ask, contexts), 0);
@@ -48,5 +46,4 @@ main(int argc, char **argv)
         CHECK_OK(QUO_barrier(q));
         CHECK_OK(QUO_free(q));
     }
-    return check_finish();
 }

@@ -40,18 +40,14 @@ threads_of(QUO_context q, const QUO_phase_spec_t *spec)
     return threads;
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     QUO_phase_spec_t spec = QUO_PHASE_SPEC_INIT;
     QUO_phase phase = NULL;
     char *list = NULL;
-    int nkinds = 0, speed = 0, qid = -1, nqids = 0;
+    int nkinds = 0, speed = 0, qid = check_qid(q), nqids = check_nqids(q);
 
-    CHECK_BEGIN(argc, argv, q);
     nkinds = check_kinds(q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
     spec.type = QUO_OBJ_MACHINE;
     /* The golden machine of six fast cores with two PUs and eight slow ones. */
     if (2 == nkinds) {
@@ -76,5 +72,4 @@ main(int argc, char **argv)
     }
     CHECK_REFUSES_BAD_HANDLES(QUO_ncore_kinds(bad, &nkinds));
     CHECK_REFUSES_BAD_HANDLES(QUO_core_kind(bad, 0, &speed, &list));
-    CHECK_END(q);
 }

@@ -1,13 +1,11 @@
 /* QUO_cpuset_in_type: true if the current binding shares a CPU with the object. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     int out = -1, pus = 0;
     struct check_pus usable;
 
-    CHECK_BEGIN(argc, argv, q);
     CHECK_OK(QUO_cpuset_in_type(q, QUO_OBJ_MACHINE, 0, &out));
     CHECK_INT(out, 1);
 
@@ -51,5 +49,4 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_cpuset_in_type(q, QUO_OBJ_PU, 0, NULL), QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(QUO_cpuset_in_type(bad, QUO_OBJ_PU, 0, &out));
     CHECK_INT(out, 42);
-    CHECK_END(q);
 }

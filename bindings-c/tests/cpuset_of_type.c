@@ -19,13 +19,11 @@ listed(const char *list)
     return count;
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     char *list = NULL;
     int pus = 0, all = 0;
 
-    CHECK_BEGIN(argc, argv, q);
     CHECK_OK(QUO_cpuset_of_type(q, QUO_OBJ_MACHINE, 0, &list));
     all = listed(list);
     CHECK(all >= check_nobjs(q, QUO_OBJ_PU));
@@ -46,5 +44,4 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_cpuset_of_type(q, (QUO_obj_type_t)55, 0, &list), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_cpuset_of_type(q, QUO_OBJ_MACHINE, 0, NULL), QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(QUO_cpuset_of_type(bad, QUO_OBJ_MACHINE, 0, &list));
-    CHECK_END(q);
 }

@@ -1,14 +1,12 @@
 /* QUO_create: on any communicator, any number of times; clear errors for bad ones. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_context q = NULL, other = NULL, half = NULL;
     MPI_Comm reversed = MPI_COMM_NULL, parity = MPI_COMM_NULL;
     int size = 0, rank = 0, qid = -1, nqids = -1, nnodes = -1;
 
-    check_init(&argc, &argv);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 
@@ -62,5 +60,4 @@ main(int argc, char **argv)
     CHECK_OK(QUO_create(&q, MPI_COMM_WORLD));
     CHECK_OK(QUO_barrier(q));
     CHECK_OK(QUO_free(q));
-    return check_finish();
 }

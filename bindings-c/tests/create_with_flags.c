@@ -1,13 +1,11 @@
 /* QUO_create_with_flags: NO_MT leaves one hardware thread per core; unknown flags are refused. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_context plain = NULL, narrow = NULL;
     int cores = 0, inside = -1;
 
-    check_init(&argc, &argv);
     CHECK_OK(QUO_create_with_flags(&plain, MPI_COMM_WORLD, QUO_CREATE_NO_FLAGS));
     CHECK_OK(QUO_create_with_flags(&narrow, MPI_COMM_WORLD, QUO_CREATE_NO_MT));
 
@@ -40,5 +38,4 @@ main(int argc, char **argv)
     CHECK_ERROR_NAMES("64");
     CHECK(NULL == plain);
     CHECK_CODE(QUO_create_with_flags(NULL, MPI_COMM_SELF, QUO_CREATE_NO_MT), QUO_ERR_INVLD_ARG);
-    return check_finish();
 }

@@ -3,8 +3,7 @@
 #define _POSIX_C_SOURCE 200112L
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
     static const char *const waits[] = {"futex", "pthread", "mpi"};
@@ -14,7 +13,6 @@ main(int argc, char **argv)
         long long later;
     } longer;
 
-    check_init(&argc, &argv);
     for (int wait = 0; wait < CHECK_COUNT(waits); ++wait) {
         CHECK(0 == setenv("QUO_WAIT", waits[wait], 1));
         CHECK_OK(QUO_create_with_options(&q, MPI_COMM_WORLD, &options));
@@ -55,5 +53,4 @@ main(int argc, char **argv)
     CHECK_OK(QUO_free(q));
     longer.later = 1;
     CHECK_CODE(QUO_create_with_options(&q, MPI_COMM_SELF, &longer.options), QUO_ERR_INVLD_ARG);
-    return check_finish();
 }

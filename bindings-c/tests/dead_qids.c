@@ -1,12 +1,10 @@
 /* QUO_dead_qids and QUO_expel while all ranks are alive; deaths are staged by the crash suites. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     int count = 42, *qids = (int *)check_handle(1), nqids = 0;
 
-    CHECK_BEGIN(argc, argv, q);
     CHECK_OK(QUO_nqids(q, &nqids));
     CHECK_OK(QUO_barrier(q));
     CHECK_OK(QUO_dead_qids(q, &count, &qids));
@@ -22,5 +20,4 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_dead_qids(bad, &count, &qids));
     CHECK_REFUSES_BAD_HANDLES(QUO_expel(bad, 0));
     CHECK_OK(QUO_barrier(q));
-    CHECK_END(q);
 }

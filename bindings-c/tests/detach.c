@@ -1,14 +1,9 @@
 /* QUO_detach and QUO_attach: the others continue without the caller until it has attached again. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
-    int qid = 0, nqids = 0, out = 0;
-
-    CHECK_BEGIN(argc, argv, q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
+    int qid = check_qid(q), nqids = check_nqids(q), out = 0;
 
     CHECK_CODE(QUO_attach(q), QUO_SUCCESS_ALREADY_DONE);
     CHECK_OK(QUO_barrier(q));
@@ -32,5 +27,4 @@ main(int argc, char **argv)
 
     CHECK_REFUSES_BAD_HANDLES(QUO_detach(bad));
     CHECK_REFUSES_BAD_HANDLES(QUO_attach(bad));
-    CHECK_END(q);
 }

@@ -30,15 +30,13 @@ check_two_gpus(QUO_context q)
     CHECK_OK(QUO_bind_pop(q));
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     static const QUO_device_kind_t kinds[] = {QUO_DEVICE_GPU, QUO_DEVICE_NETWORK,
                                               QUO_DEVICE_STORAGE};
     char *bus = NULL, *list = NULL, *variables = NULL;
     int count = -1, near_it = -1, index = -1, size = 0;
 
-    CHECK_BEGIN(argc, argv, q);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int kind = 0; kind < CHECK_COUNT(kinds); ++kind) {
         CHECK_OK(QUO_ndevices(q, kinds[kind], &count));
@@ -84,5 +82,4 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_device_in_type(bad, QUO_DEVICE_GPU, 0, QUO_OBJ_PU, 0, &near_it));
     CHECK_REFUSES_BAD_HANDLES(QUO_assign_device(bad, QUO_DEVICE_GPU, &index));
     CHECK_REFUSES_BAD_HANDLES(QUO_visible_devices(bad, 0, &variables));
-    CHECK_END(q);
 }

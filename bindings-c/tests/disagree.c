@@ -2,13 +2,11 @@
 #define _POSIX_C_SOURCE 200112L
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_context q = NULL;
     int size = 0;
 
-    check_init(&argc, &argv);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size > 1) {
         QUO_create_flags_t flags = 0 == check_rank ? QUO_CREATE_NO_MT : QUO_CREATE_NO_FLAGS;
@@ -33,5 +31,4 @@ main(int argc, char **argv)
     CHECK_OK(QUO_create(&q, MPI_COMM_WORLD));
     CHECK_OK(QUO_barrier(q));
     CHECK_OK(QUO_free(q));
-    return check_finish();
 }

@@ -1,12 +1,10 @@
 /* QUO_explain: text and JSON that name every rank of the node. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     char *text = NULL, *json = NULL;
 
-    CHECK_BEGIN(argc, argv, q);
     CHECK_OK(QUO_explain(q, 0, &text));
     CHECK(NULL != text && strlen(text) > 20);
     CHECK_OK(QUO_explain(q, 1, &json));
@@ -22,5 +20,4 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_explain(q, 0, NULL), QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(QUO_explain(bad, 0, &text));
     CHECK(NULL == text);
-    CHECK_END(q);
 }

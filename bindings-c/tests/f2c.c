@@ -2,8 +2,7 @@
  * QUO_get_mpi_comm_by_type_f2c, QUO_ptr_free. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
     QUO_context q = NULL;
@@ -11,7 +10,6 @@ main(int argc, char **argv)
     MPI_Comm comm = MPI_COMM_NULL;
     int nqids = 0, size = 0;
 
-    check_init(&argc, &argv);
     world = MPI_Comm_c2f(MPI_COMM_WORLD);
 
     CHECK_OK(QUO_create_with_flags_f2c(&q, world, QUO_CREATE_NO_MT));
@@ -51,5 +49,4 @@ main(int argc, char **argv)
 
     CHECK_OK(QUO_ptr_free(malloc(16)));
     CHECK_OK(QUO_ptr_free(NULL));
-    return check_finish();
 }

@@ -1,14 +1,14 @@
 /* QUO_free: restores bindings; free twice, use after free and nonsense are errors. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
+    QUO_context q = NULL;
     char before[4096];
     int out = 0;
     QUO_context second = NULL;
 
-    CHECK_BEGIN(argc, argv, q);
+    REQUIRE_OK(QUO_create(&q, MPI_COMM_WORLD));
     snprintf(before, sizeof(before), "%s", check_binding(q));
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_MACHINE, 0));
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PU, check_usable(q).index[0]));
@@ -31,5 +31,4 @@ main(int argc, char **argv)
 
     CHECK_CODE(QUO_free(check_handle(8)), QUO_ERR_INVLD_HANDLE);
     CHECK_CODE(QUO_free(check_handle(~0ULL)), QUO_ERR_INVLD_HANDLE);
-    return check_finish();
 }

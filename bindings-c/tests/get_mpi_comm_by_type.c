@@ -1,17 +1,13 @@
 /* QUO_get_mpi_comm_by_type: a communicator of the ranks that share an object, for every type. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    int nqids = 0, qid = 0, size = 0, rank = 0, world = 0, result = 0;
+    int nqids = check_nqids(q), qid = check_qid(q), size = 0, rank = 0, world = 0, result = 0;
     struct check_pus pus;
 
-    CHECK_BEGIN(argc, argv, q);
     MPI_Comm_size(MPI_COMM_WORLD, &world);
-    CHECK_OK(QUO_nqids(q, &nqids));
-    CHECK_OK(QUO_id(q, &qid));
     pus = check_usable(q);
 
     CHECK_OK(QUO_get_mpi_comm_by_type(q, QUO_OBJ_MACHINE, &comm));
@@ -75,5 +71,4 @@ main(int argc, char **argv)
             q, 0 == check_rank ? (QUO_obj_type_t)99 : QUO_OBJ_PU, &comm));
     }
     CHECK_REFUSES_BAD_HANDLES(QUO_get_mpi_comm_by_type(bad, QUO_OBJ_MACHINE, &comm));
-    CHECK_END(q);
 }

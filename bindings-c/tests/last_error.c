@@ -12,15 +12,13 @@ other_thread(void *data)
     return NULL;
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     int out = 0, empty = 0;
     pthread_t thread;
     char kept[1024];
 
     CHECK_STRING(QUO_last_error(), "");
-    CHECK_BEGIN(argc, argv, q);
 
     CHECK_CODE(QUO_nobjs_in_type_by_type(q, QUO_OBJ_PACKAGE, 4321, QUO_OBJ_PU, &out),
                QUO_ERR_INVLD_ARG);
@@ -45,5 +43,4 @@ main(int argc, char **argv)
     CHECK_INT(pthread_create(&thread, NULL, other_thread, &empty), 0);
     CHECK_INT(pthread_join(thread, NULL), 0);
     CHECK(empty);
-    CHECK_END(q);
 }

@@ -2,8 +2,7 @@
  * another borrows it; what is refused. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_create_options_t options = QUO_CREATE_OPTIONS_INIT;
     QUO_context q = NULL, lending = NULL;
@@ -11,7 +10,6 @@ main(int argc, char **argv)
     char before[4096];
     int rank = 0, size = 0, cpus = -1, threads = -1, wanted = -1, lenders = -1, own = 0, alone = 0;
 
-    check_init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     REQUIRE_OK(QUO_create(&q, MPI_COMM_WORLD));
@@ -97,5 +95,5 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_lenders(bad, &lenders));
     CHECK_REFUSES_BAD_HANDLES(QUO_give_back(bad));
     CHECK_INT(cpus + threads + wanted + lenders, 4 * 42);
-    CHECK_END(q);
+    CHECK_OK(QUO_free(q));
 }

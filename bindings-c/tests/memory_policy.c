@@ -18,15 +18,13 @@ check_sum(QUO_context q, char *memory, int nodes, long long right_absent)
     CHECK(found == right_absent && sum + found == BYTES);
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     static const QUO_memory_policy_t policies[] = {QUO_MEMORY_FOLLOW, QUO_MEMORY_BIND, QUO_MEMORY_INTERLEAVE};
     int nodes = 0, code = QUO_SUCCESS;
     long long found = -1;
     char *memory = NULL;
 
-    CHECK_BEGIN(argc, argv, q);
     CHECK_OK(QUO_nnumanodes(q, &nodes));
     memory = malloc(BYTES);
     memset(memory, 1, BYTES);
@@ -53,5 +51,4 @@ main(int argc, char **argv)
         CHECK(QUO_ERR_NOT_SUPPORTED == code || QUO_ERR_SYS == code);
     }
     free(memory);
-    CHECK_END(q);
 }

@@ -1,16 +1,12 @@
 /* Named barriers: independent of each other and of QUO_barrier. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     QUO_named_barrier all = NULL, pair = NULL, none = NULL;
-    int qid = 0, nqids = 0, members[] = {0, 1}, twice[] = {0, 0}, unknown[] = {0, 9999};
+    int qid = check_qid(q), nqids = check_nqids(q);
+    int members[] = {0, 1}, twice[] = {0, 0}, unknown[] = {0, 9999};
     char long_name[200];
-
-    CHECK_BEGIN(argc, argv, q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
 
     CHECK_OK(QUO_named_barrier_create(q, "all", NULL, 0, &all));
     for (int round = 0; round < 20; ++round) CHECK_OK(QUO_named_barrier_wait(all));
@@ -47,5 +43,4 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_named_barrier_create(bad, "x", NULL, 0, &none));
     CHECK_REFUSES_BAD_HANDLES(QUO_named_barrier_wait((QUO_named_barrier)bad));
     CHECK_CODE(QUO_named_barrier_wait((QUO_named_barrier)q), QUO_ERR_INVLD_HANDLE);
-    CHECK_END(q);
 }

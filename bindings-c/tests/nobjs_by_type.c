@@ -2,13 +2,11 @@
  * number. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     const char *expected = getenv("QUO_TEST_EXPECT");
     int out = -1;
 
-    CHECK_BEGIN(argc, argv, q);
     for (int i = 0; i < CHECK_COUNT(check_types); ++i) {
         CHECK_OK(QUO_nobjs_by_type(q, check_types[i], &out));
         CHECK(out >= 0);
@@ -38,5 +36,4 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_nobjs_by_type(q, QUO_OBJ_PU, NULL), QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(QUO_nobjs_by_type(bad, QUO_OBJ_PU, &out));
     CHECK_INT(out, 42);
-    CHECK_END(q);
 }

@@ -1,12 +1,10 @@
 /* QUO_nobjs_in_type_by_type: parts add up, bad types and indices are refused. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     int out = -1, packages = 0, pus = 0, cores = 0;
 
-    CHECK_BEGIN(argc, argv, q);
     packages = check_nobjs(q, QUO_OBJ_PACKAGE);
     for (int i = 0; i < CHECK_COUNT(check_types); ++i) {
         int count = check_nobjs(q, check_types[i]);
@@ -48,5 +46,4 @@ main(int argc, char **argv)
                QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(
         QUO_nobjs_in_type_by_type(bad, QUO_OBJ_MACHINE, 0, QUO_OBJ_PU, &out));
-    CHECK_END(q);
 }

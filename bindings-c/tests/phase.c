@@ -75,21 +75,17 @@ work(const QUO_worker_t *worker, void *data)
     CHECK_CODE(QUO_free(tally->q), QUO_ERR_BUSY);
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     QUO_phase_spec_t spec = QUO_PHASE_SPEC_INIT;
     QUO_phase phase = NULL;
     QUO_phase_metrics_t metrics;
     char before[4096];
-    int selected = -1, threads = -1, first = -1, count = -1, size = 0, nqids = 0, qid = 0;
-    int total = 0, all_threads = 0, served = 0, pus = 0;
+    int selected = -1, threads = -1, first = -1, count = -1, size = 0;
+    int nqids = check_nqids(q), qid = check_qid(q), total = 0, all_threads = 0, served = 0, pus = 0;
     struct tally tally;
 
-    CHECK_BEGIN(argc, argv, q);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK_OK(QUO_nqids(q, &nqids));
-    CHECK_OK(QUO_id(q, &qid));
     pus = check_usable(q).count;
     snprintf(before, sizeof(before), "%s", check_binding(q));
     memset(&metrics, 0, sizeof(metrics));
@@ -226,5 +222,4 @@ main(int argc, char **argv)
     }
     CHECK_REFUSES_BAD_HANDLES(QUO_phase_create(bad, NULL, &phase));
     CHECK_REFUSES_BAD_HANDLES(QUO_phase_end((QUO_phase)bad));
-    CHECK_END(q);
 }

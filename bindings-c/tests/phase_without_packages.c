@@ -16,15 +16,13 @@ check_phase(QUO_context q, const QUO_phase_spec_t *spec, int qid)
     CHECK_OK(QUO_phase_free(phase));
 }
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     QUO_phase_spec_t spec = QUO_PHASE_SPEC_INIT;
     QUO_context q = NULL;
     QUO_phase phase = NULL;
     int qid = -1;
 
-    check_init(&argc, &argv);
     setenv("QUO_TOPOLOGY", "numa:2 core:4 pu:1", 1);
     CHECK_OK(QUO_create(&q, MPI_COMM_WORLD));
     CHECK_OK(QUO_id(q, &qid));
@@ -35,5 +33,4 @@ main(int argc, char **argv)
     spec.type = QUO_OBJ_DIE;
     CHECK_CODE_EVERYWHERE(QUO_phase_create(q, &spec, &phase), QUO_ERR_NOT_FOUND);
     CHECK_OK(QUO_free(q));
-    return check_finish();
 }

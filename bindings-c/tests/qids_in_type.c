@@ -1,15 +1,11 @@
 /* QUO_qids_in_type: ascending qids of the ranks whose binding shares a CPU with the object. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
-    int count = -1, *qids = NULL, qid = 0, nqids = 0;
+    int count = -1, *qids = NULL, qid = check_qid(q), nqids = check_nqids(q);
     struct check_pus pus;
 
-    CHECK_BEGIN(argc, argv, q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
     pus = check_usable(q);
 
     CHECK_OK(QUO_qids_in_type(q, QUO_OBJ_MACHINE, 0, &count, &qids));
@@ -49,5 +45,4 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_qids_in_type(q, QUO_OBJ_PU, 0, NULL, &qids), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_qids_in_type(q, QUO_OBJ_PU, 0, &count, NULL), QUO_ERR_INVLD_ARG);
     CHECK_REFUSES_BAD_HANDLES(QUO_qids_in_type(bad, QUO_OBJ_PU, 0, &count, &qids));
-    CHECK_END(q);
 }

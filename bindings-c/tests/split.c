@@ -81,15 +81,13 @@ check_devices(QUO_context q, int rank, int size)
                           QUO_ERR_INVLD_ARG);
 }
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     const int weights[] = {1, 1}, wrong[] = {1, 0}, negative[] = {1, -1}, one[] = {1};
     QUO_context scope = NULL;
     char *before = NULL, *after = NULL, *list = NULL;
     int rank = 0, size = 0, pus = 0, nqids = 0;
 
-    CHECK_BEGIN(argc, argv, q);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     CHECK_OK(QUO_stringify_cbind(q, &before));
@@ -150,5 +148,4 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_split_by_weight(bad, QUO_OBJ_PU, 1, NULL, 0, &scope));
     CHECK_REFUSES_BAD_HANDLES(QUO_split_by_count(bad, QUO_OBJ_PU, 1, one, 0, &scope));
     CHECK_OK(QUO_ptr_free(before));
-    CHECK_END(q);
 }

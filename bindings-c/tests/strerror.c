@@ -1,12 +1,10 @@
 /* QUO_strerror: a separate sentence for every code, and one for numbers that are not codes. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     const char *unknown = QUO_strerror(-1);
 
-    check_init(&argc, &argv);
     for (int code = QUO_SUCCESS; code <= QUO_ERR_NOT_BEGUN; ++code) {
         const char *text = QUO_strerror(code);
         CHECK(NULL != text && strlen(text) > 3);
@@ -17,5 +15,4 @@ main(int argc, char **argv)
     }
     CHECK_STRING(QUO_strerror(QUO_ERR_NOT_BEGUN + 1), unknown);
     CHECK_STRING(QUO_strerror(2147483647), unknown);
-    return check_finish();
 }

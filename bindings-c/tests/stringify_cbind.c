@@ -1,16 +1,12 @@
 /* QUO_stringify_cbind and QUO_stringify_cbind_of: a CPU list that the caller frees. */
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_CONTEXT(q)
 {
     char *list = NULL, *object = NULL;
-    int qid = 0, nqids = 0;
+    int qid = check_qid(q), nqids = check_nqids(q);
     struct check_pus pus;
 
-    CHECK_BEGIN(argc, argv, q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
     pus = check_usable(q);
 
     CHECK_OK(QUO_stringify_cbind(q, &list));
@@ -44,5 +40,4 @@ main(int argc, char **argv)
     CHECK_REFUSES_BAD_HANDLES(QUO_stringify_cbind(bad, &list));
     CHECK_REFUSES_BAD_HANDLES(QUO_stringify_cbind_of(bad, 0, &list));
     CHECK(NULL == list);
-    CHECK_END(q);
 }

@@ -2,14 +2,12 @@
 #define _POSIX_C_SOURCE 200112L
 #include "check.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
     static const char *const nonsense[] = {"nonsense",     "pack:",       "/no/such/file.xml",
                                            "pack:2 zz:3", "pack:-1 pu:1", "/etc/passwd", "/tmp"};
     QUO_context q = NULL;
 
-    check_init(&argc, &argv);
     for (int i = 0; i < CHECK_COUNT(nonsense); ++i) {
         setenv("QUO_TOPOLOGY", nonsense[i], 1);
         CHECK_CODE_EVERYWHERE(QUO_create(&q, MPI_COMM_WORLD), QUO_ERR_TOPO);
@@ -24,5 +22,4 @@ main(int argc, char **argv)
     CHECK_OK(QUO_bind_push(q, QUO_BIND_PUSH_PROVIDED, QUO_OBJ_PACKAGE, 1));
     CHECK_OK(QUO_bind_pop(q));
     CHECK_OK(QUO_free(q));
-    return check_finish();
 }

@@ -2,16 +2,16 @@
 #include "check.h"
 #include "quo-xpm.h"
 
-int
-main(int argc, char **argv)
+CHECK_PROGRAM
 {
+    QUO_context q = NULL;
     QUO_xpm_context xpm = NULL, one = NULL, none = NULL;
     QUO_xpm_view_t view, mine;
     int qid = 0, nqids = 0, *all = NULL, total = 0, odd[] = {0, 0};
 
-    CHECK_BEGIN(argc, argv, q);
-    CHECK_OK(QUO_id(q, &qid));
-    CHECK_OK(QUO_nqids(q, &nqids));
+    REQUIRE_OK(QUO_create(&q, MPI_COMM_WORLD));
+    qid = check_qid(q);
+    nqids = check_nqids(q);
 
     /* qid r owns r integers, so qid 0 owns none. */
     REQUIRE_OK(QUO_xpm_allocate(q, (size_t)qid * sizeof(int), &xpm));
@@ -104,5 +104,4 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_xpm_free(xpm), QUO_ERR_INVLD_HANDLE);
     CHECK_CODE(QUO_xpm_view_local(xpm, &view), QUO_ERR_INVLD_HANDLE);
     CHECK_OK(QUO_xpm_free(NULL));
-    return check_finish();
 }

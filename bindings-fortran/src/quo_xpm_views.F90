@@ -113,297 +113,61 @@ contains
     end if
   end subroutine count_elements
 
-  ! 8-bit integers: bytes.
+  ! One include per type: its name, the alignment of an element, and the names of its procedures.
 
-  subroutine as_int8(block, view, ierr)
-    type(quo_xpm_view_t), intent(in) :: block
-    integer(c_int8_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(inout) :: ierr
-    integer(c_size_t) :: count
-    nullify (view)
-    call count_elements(block, 1_c_size_t, 1_c_size_t, count, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(block%base, view, [count])
-  end subroutine as_int8
+#define ELEMENT integer(c_int8_t)
+#define ALIGNMENT 1_c_size_t
+#define AS_POINTER as_int8
+#define LOCAL local_int8
+#define BY_QID by_qid_int8
+#define RANGE range_int8
+#include "quo_xpm_views.inc"
 
-  subroutine local_int8(xpm, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int8_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call local_raw(xpm, block, ierr)
-    call as_int8(block, view, ierr)
-  end subroutine local_int8
+#define ELEMENT integer(c_int32_t)
+#define ALIGNMENT 4_c_size_t
+#define AS_POINTER as_int32
+#define LOCAL local_int32
+#define BY_QID by_qid_int32
+#define RANGE range_int32
+#include "quo_xpm_views.inc"
 
-  subroutine by_qid_int8(xpm, qid, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid
-    integer(c_int8_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call by_qid_raw(xpm, qid, block, ierr)
-    call as_int8(block, view, ierr)
-  end subroutine by_qid_int8
+#define ELEMENT integer(c_int64_t)
+#define ALIGNMENT 8_c_size_t
+#define AS_POINTER as_int64
+#define LOCAL local_int64
+#define BY_QID by_qid_int64
+#define RANGE range_int64
+#include "quo_xpm_views.inc"
 
-  subroutine range_int8(xpm, qid_start, qid_end, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid_start
-    integer(c_int), value :: qid_end
-    integer(c_int8_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call range_raw(xpm, qid_start, qid_end, block, ierr)
-    call as_int8(block, view, ierr)
-  end subroutine range_int8
+#define ELEMENT real(c_float)
+#define ALIGNMENT 4_c_size_t
+#define AS_POINTER as_real32
+#define LOCAL local_real32
+#define BY_QID by_qid_real32
+#define RANGE range_real32
+#include "quo_xpm_views.inc"
 
-  ! 32-bit integers.
+#define ELEMENT real(c_double)
+#define ALIGNMENT 8_c_size_t
+#define AS_POINTER as_real64
+#define LOCAL local_real64
+#define BY_QID by_qid_real64
+#define RANGE range_real64
+#include "quo_xpm_views.inc"
 
-  subroutine as_int32(block, view, ierr)
-    type(quo_xpm_view_t), intent(in) :: block
-    integer(c_int32_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(inout) :: ierr
-    integer(c_size_t) :: count
-    nullify (view)
-    call count_elements(block, 4_c_size_t, 4_c_size_t, count, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(block%base, view, [count])
-  end subroutine as_int32
+#define ELEMENT complex(c_float_complex)
+#define ALIGNMENT 4_c_size_t
+#define AS_POINTER as_complex32
+#define LOCAL local_complex32
+#define BY_QID by_qid_complex32
+#define RANGE range_complex32
+#include "quo_xpm_views.inc"
 
-  subroutine local_int32(xpm, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int32_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call local_raw(xpm, block, ierr)
-    call as_int32(block, view, ierr)
-  end subroutine local_int32
-
-  subroutine by_qid_int32(xpm, qid, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid
-    integer(c_int32_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call by_qid_raw(xpm, qid, block, ierr)
-    call as_int32(block, view, ierr)
-  end subroutine by_qid_int32
-
-  subroutine range_int32(xpm, qid_start, qid_end, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid_start
-    integer(c_int), value :: qid_end
-    integer(c_int32_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call range_raw(xpm, qid_start, qid_end, block, ierr)
-    call as_int32(block, view, ierr)
-  end subroutine range_int32
-
-  ! 64-bit integers.
-
-  subroutine as_int64(block, view, ierr)
-    type(quo_xpm_view_t), intent(in) :: block
-    integer(c_int64_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(inout) :: ierr
-    integer(c_size_t) :: count
-    nullify (view)
-    call count_elements(block, 8_c_size_t, 8_c_size_t, count, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(block%base, view, [count])
-  end subroutine as_int64
-
-  subroutine local_int64(xpm, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int64_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call local_raw(xpm, block, ierr)
-    call as_int64(block, view, ierr)
-  end subroutine local_int64
-
-  subroutine by_qid_int64(xpm, qid, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid
-    integer(c_int64_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call by_qid_raw(xpm, qid, block, ierr)
-    call as_int64(block, view, ierr)
-  end subroutine by_qid_int64
-
-  subroutine range_int64(xpm, qid_start, qid_end, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid_start
-    integer(c_int), value :: qid_end
-    integer(c_int64_t), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call range_raw(xpm, qid_start, qid_end, block, ierr)
-    call as_int64(block, view, ierr)
-  end subroutine range_int64
-
-  ! Single precision.
-
-  subroutine as_real32(block, view, ierr)
-    type(quo_xpm_view_t), intent(in) :: block
-    real(c_float), pointer, intent(out) :: view(:)
-    integer(c_int), intent(inout) :: ierr
-    integer(c_size_t) :: count
-    nullify (view)
-    call count_elements(block, 4_c_size_t, 4_c_size_t, count, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(block%base, view, [count])
-  end subroutine as_real32
-
-  subroutine local_real32(xpm, view, ierr)
-    type(c_ptr), value :: xpm
-    real(c_float), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call local_raw(xpm, block, ierr)
-    call as_real32(block, view, ierr)
-  end subroutine local_real32
-
-  subroutine by_qid_real32(xpm, qid, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid
-    real(c_float), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call by_qid_raw(xpm, qid, block, ierr)
-    call as_real32(block, view, ierr)
-  end subroutine by_qid_real32
-
-  subroutine range_real32(xpm, qid_start, qid_end, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid_start
-    integer(c_int), value :: qid_end
-    real(c_float), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call range_raw(xpm, qid_start, qid_end, block, ierr)
-    call as_real32(block, view, ierr)
-  end subroutine range_real32
-
-  ! Double precision.
-
-  subroutine as_real64(block, view, ierr)
-    type(quo_xpm_view_t), intent(in) :: block
-    real(c_double), pointer, intent(out) :: view(:)
-    integer(c_int), intent(inout) :: ierr
-    integer(c_size_t) :: count
-    nullify (view)
-    call count_elements(block, 8_c_size_t, 8_c_size_t, count, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(block%base, view, [count])
-  end subroutine as_real64
-
-  subroutine local_real64(xpm, view, ierr)
-    type(c_ptr), value :: xpm
-    real(c_double), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call local_raw(xpm, block, ierr)
-    call as_real64(block, view, ierr)
-  end subroutine local_real64
-
-  subroutine by_qid_real64(xpm, qid, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid
-    real(c_double), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call by_qid_raw(xpm, qid, block, ierr)
-    call as_real64(block, view, ierr)
-  end subroutine by_qid_real64
-
-  subroutine range_real64(xpm, qid_start, qid_end, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid_start
-    integer(c_int), value :: qid_end
-    real(c_double), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call range_raw(xpm, qid_start, qid_end, block, ierr)
-    call as_real64(block, view, ierr)
-  end subroutine range_real64
-
-  ! Single precision complex.
-
-  subroutine as_complex32(block, view, ierr)
-    type(quo_xpm_view_t), intent(in) :: block
-    complex(c_float_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(inout) :: ierr
-    integer(c_size_t) :: count
-    nullify (view)
-    call count_elements(block, 8_c_size_t, 4_c_size_t, count, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(block%base, view, [count])
-  end subroutine as_complex32
-
-  subroutine local_complex32(xpm, view, ierr)
-    type(c_ptr), value :: xpm
-    complex(c_float_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call local_raw(xpm, block, ierr)
-    call as_complex32(block, view, ierr)
-  end subroutine local_complex32
-
-  subroutine by_qid_complex32(xpm, qid, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid
-    complex(c_float_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call by_qid_raw(xpm, qid, block, ierr)
-    call as_complex32(block, view, ierr)
-  end subroutine by_qid_complex32
-
-  subroutine range_complex32(xpm, qid_start, qid_end, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid_start
-    integer(c_int), value :: qid_end
-    complex(c_float_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call range_raw(xpm, qid_start, qid_end, block, ierr)
-    call as_complex32(block, view, ierr)
-  end subroutine range_complex32
-
-  ! Double precision complex.
-
-  subroutine as_complex64(block, view, ierr)
-    type(quo_xpm_view_t), intent(in) :: block
-    complex(c_double_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(inout) :: ierr
-    integer(c_size_t) :: count
-    nullify (view)
-    call count_elements(block, 16_c_size_t, 8_c_size_t, count, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(block%base, view, [count])
-  end subroutine as_complex64
-
-  subroutine local_complex64(xpm, view, ierr)
-    type(c_ptr), value :: xpm
-    complex(c_double_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call local_raw(xpm, block, ierr)
-    call as_complex64(block, view, ierr)
-  end subroutine local_complex64
-
-  subroutine by_qid_complex64(xpm, qid, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid
-    complex(c_double_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call by_qid_raw(xpm, qid, block, ierr)
-    call as_complex64(block, view, ierr)
-  end subroutine by_qid_complex64
-
-  subroutine range_complex64(xpm, qid_start, qid_end, view, ierr)
-    type(c_ptr), value :: xpm
-    integer(c_int), value :: qid_start
-    integer(c_int), value :: qid_end
-    complex(c_double_complex), pointer, intent(out) :: view(:)
-    integer(c_int), intent(out) :: ierr
-    type(quo_xpm_view_t) :: block
-    call range_raw(xpm, qid_start, qid_end, block, ierr)
-    call as_complex64(block, view, ierr)
-  end subroutine range_complex64
+#define ELEMENT complex(c_double_complex)
+#define ALIGNMENT 8_c_size_t
+#define AS_POINTER as_complex64
+#define LOCAL local_complex64
+#define BY_QID by_qid_complex64
+#define RANGE range_complex64
+#include "quo_xpm_views.inc"
 end module quo_xpm_views

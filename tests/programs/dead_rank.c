@@ -8,20 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "quo.h"
 
 static char main_thread[64];
-
-static double
-now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* Kills the process as soon as its main thread sleeps. */
 static void *
@@ -67,7 +59,7 @@ start(void *(*killer)(void *))
 static void
 survive(int rank, const char *call, int code, double since)
 {
-    printf("rank %d: %s: %s after %.3f s: %s\n", rank, call, QUO_strerror(code), now() - since,
+    printf("rank %d: %s: %s after %.3f s: %s\n", rank, call, QUO_strerror(code), seconds() - since,
            QUO_last_error());
     fflush(stdout);
     _exit(QUO_ERR_DEAD_MEMBER == code || QUO_ERR_TIMEOUT == code ? 0 : 1);
@@ -85,7 +77,7 @@ main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (0 == strcmp(where, "create")) {
         if (0 == rank) start(kill_when_segment_is_made);
-        since = now();
+        since = seconds();
         code = QUO_create(&q, MPI_COMM_WORLD);
         /* Rank 0 is killed in its create or, rarely, survives: then there is nothing to report. */
         if (QUO_SUCCESS == code) {
@@ -97,7 +89,7 @@ main(int argc, char **argv)
     }
     if (0 == strcmp(where, "unannounced")) {
         if (1 == rank) raise(SIGKILL);
-        since = now();
+        since = seconds();
         code = QUO_create(&q, MPI_COMM_WORLD);
         survive(rank, "create", code, since);
     }
@@ -118,7 +110,7 @@ main(int argc, char **argv)
             free(qids);
         } while (0 == count);
     }
-    since = now();
+    since = seconds();
     code = QUO_barrier(q);
     survive(rank, "barrier", code, since);
     return EXIT_FAILURE;

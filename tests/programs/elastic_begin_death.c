@@ -2,30 +2,13 @@
  * processes, three of them ranks. Each rank then ends the world and prints how long that took, and the error. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "quo-elastic.h"
-
-static double
-now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void *
-kills(void *microseconds)
-{
-    // Sleeps: the moment is what differs between runs.
-    usleep(*(useconds_t *)microseconds);
-    kill(getpid(), SIGKILL);
-    return NULL;
-}
 
 int
 main(int argc, char **argv)
@@ -47,12 +30,12 @@ main(int argc, char **argv)
     QUO_world_status(world, &status);
     if (status == QUO_WORLD_PARKED) {
         QUO_world_wait(world, &joins);
-        pthread_create(&killer, NULL, kills, &delay);
+        pthread_create(&killer, NULL, kill_later, &delay);
         QUO_world_begin(world);
         QUO_world_commit(world);
         pause();
     }
-    for (begin = now(), enters = 0; !enters && now() - begin < 20;) {
+    for (begin = seconds(), enters = 0; !enters && seconds() - begin < 20;) {
         const struct timespec pause = {0, 1000000};
         code = QUO_world_probe(world, &enters);
         if (code != QUO_SUCCESS) break;
@@ -60,9 +43,9 @@ main(int argc, char **argv)
         nanosleep(&pause, NULL);
     }
     if (enters && QUO_world_begin(world) == QUO_SUCCESS) QUO_world_commit(world);
-    begin = now();
+    begin = seconds();
     code = QUO_world_end(world);
-    printf("rank %d ends after %.3f s: %d %s\n", rank, now() - begin, code, QUO_last_error());
+    printf("rank %d ends after %.3f s: %d %s\n", rank, seconds() - begin, code, QUO_last_error());
     fflush(stdout);
     /* MPI would wait in MPI_Finalize for the missing process. */
     _exit(0);

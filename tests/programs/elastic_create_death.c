@@ -5,29 +5,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "quo-elastic.h"
 
 enum { VICTIM = 2 };
-
-static double
-now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void *
-kills(void *microseconds)
-{
-    // Sleeps: the moment is what differs between runs.
-    usleep(*(useconds_t *)microseconds);
-    kill(getpid(), SIGKILL);
-    return NULL;
-}
 
 int
 main(int argc, char **argv)
@@ -44,11 +27,11 @@ main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == VICTIM) {
         if (delay == 0) kill(getpid(), SIGKILL);
-        pthread_create(&killer, NULL, kills, &delay);
+        pthread_create(&killer, NULL, kill_later, &delay);
     }
-    begin = now();
+    begin = seconds();
     code = QUO_world_create(&world, &options);
-    printf("rank %d creates for %.3f s: %d %s\n", rank, now() - begin, code, code ? QUO_last_error() : "");
+    printf("rank %d creates for %.3f s: %d %s\n", rank, seconds() - begin, code, code ? QUO_last_error() : "");
     fflush(stdout);
     if (rank == VICTIM) pause();
     /* MPI would wait in MPI_Finalize for the missing rank. */

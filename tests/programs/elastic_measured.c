@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "quo-elastic.h"
 
 enum { ITERATIONS = 30, REPORTED = 10 };
@@ -19,23 +19,6 @@ static void require(int code, const char *call)
     if (QUO_SUCCESS == code) return;
     fprintf(stderr, "%s: %s\n", call, QUO_last_error());
     MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-static double compute(uint64_t nanoseconds)
-{
-    const uint64_t end = now() + nanoseconds;
-    volatile double sum = 0;
-    while (now() < end) {
-        for (int step = 0; step < 1000; ++step) sum += step;
-    }
-    return sum;
 }
 
 int main(int argc, char **argv)

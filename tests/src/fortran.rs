@@ -16,8 +16,10 @@ use crate::library::run_compiler;
 
 /// Options of every compilation: a warning is an error, and rules that the language leaves
 /// unchecked are checked at run time.
-pub const STRICT: [&str; 8] = [
+pub const STRICT: [&str; 9] = [
     "-std=f2018",
+    // Interface bodies too have only arguments with a declared type.
+    "-fimplicit-none",
     "-Wall",
     "-Wextra",
     // A wrapper may optimise (Debian's for MPICH does); the compiler may then drop a query.
@@ -84,6 +86,15 @@ pub fn module_sources(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(text.lines().filter(|line| !line.is_empty()).map(|line| folder.join(line)).collect())
 }
 
+/// Returns the files that module sources include.
+fn included_sources(root: &Path) -> Result<Vec<PathBuf>> {
+    let entries = root.join(BINDINGS).join("src").read_dir()?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    files.retain(|file| file.extension().is_some_and(|end| end == "inc"));
+    files.sort();
+    Ok(files)
+}
+
 /// Compiles the modules into a folder, with their .mod and .o files.
 ///
 /// # Errors
@@ -116,7 +127,8 @@ impl Checkout {
 
     fn make_modules(&self) -> Result<PathBuf> {
         let mut hash = DefaultHasher::new();
-        for source in module_sources(self.root())? {
+        for source in module_sources(self.root())?.into_iter().chain(included_sources(self.root())?)
+        {
             fs::read(&source).with_context(|| source.display().to_string())?.hash(&mut hash);
         }
         STRICT.hash(&mut hash);

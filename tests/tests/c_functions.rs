@@ -99,7 +99,6 @@ programs! {
     bind_pop
     bind_push
     bind_push_cpuset
-    bound
     contexts
     core_kinds
     cpuset_in_type
@@ -115,19 +114,13 @@ programs! {
     f2c
     free
     get_mpi_comm_by_type
-    id
     last_error
     lending
     memory_policy
     named_barrier
-    ncores
-    nnodes
-    nnumanodes
     nobjs_by_type
     nobjs_in_type_by_type
-    npus
-    nqids
-    nsockets
+    numbers
     outside_mpi
     phase
     phase_without_packages

@@ -16,10 +16,12 @@ main(int argc, char **argv)
     QUO_named_barrier named = NULL;
     QUO_xpm_context xpm = NULL, more = NULL;
     QUO_xpm_view_t all;
+    QUO_context q = NULL;
 
-    CHECK_BEGIN(argc, argv, q);
-    REQUIRE_OK(QUO_id(q, &qid));
-    REQUIRE_OK(QUO_nqids(q, &nqids));
+    check_init(&argc, &argv);
+    REQUIRE_OK(QUO_create(&q, MPI_COMM_WORLD));
+    qid = check_qid(q);
+    nqids = check_nqids(q);
     REQUIRE_OK(QUO_named_barrier_create(q, "survivors", NULL, 0, &named));
     REQUIRE_OK(QUO_xpm_allocate(q, sizeof(int), &xpm));
     REQUIRE_OK(QUO_xpm_view_by_qid_range(xpm, 0, nqids - 1, &all));

@@ -2,6 +2,7 @@
  * the others arrive at once. Every rank prints its nanoseconds in the barrier, and since MPI was
  * ready. */
 #define _GNU_SOURCE
+#include "../../../tests/programs/clock.h"
 #include "../../api/tests/check.h"
 #include <memprof.h>
 #include <mpi.h>
@@ -9,14 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 int main(int argc, char **argv)
 {

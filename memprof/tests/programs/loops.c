@@ -7,28 +7,12 @@
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
+
+#include "../../../tests/programs/clock.h"
 
 enum { STEPS = 10, SWEEPS = 5 };
 
 static uint64_t in_mpi;
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-static double compute(uint64_t nanoseconds)
-{
-    const uint64_t end = now() + nanoseconds;
-    volatile double sum = 0;
-    while (now() < end) {
-        for (int step = 0; step < 1000; ++step) sum += step;
-    }
-    return sum;
-}
 
 #define IN(call)                       \
     do {                               \

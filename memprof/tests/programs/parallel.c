@@ -8,24 +8,8 @@
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-static double compute(uint64_t nanoseconds)
-{
-    const uint64_t end = now() + nanoseconds;
-    volatile double sum = 0;
-    while (now() < end) {
-        for (int step = 0; step < 1000; ++step) sum += step;
-    }
-    return sum;
-}
+#include "../../../tests/programs/clock.h"
 
 int main(int argc, char **argv)
 {

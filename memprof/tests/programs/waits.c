@@ -8,31 +8,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "../../../tests/programs/clock.h"
 
 enum { POINT_TO_POINT, COLLECTIVE, ONE_SIDED, FILES, WAIT, OTHER, KINDS };
 
 static uint64_t spent[2][KINDS];
 static int in_region;
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-/* Works until a time has passed, while the others wait. */
-static double compute(uint64_t nanoseconds)
-{
-    const uint64_t end = now() + nanoseconds;
-    volatile double sum = 0;
-    while (now() < end) {
-        for (int step = 0; step < 1000; ++step) sum += step;
-    }
-    return sum;
-}
 
 #define IN(kind, call)                                          \
     do {                                                        \

@@ -5,17 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <pmix.h>
 
-static double
-now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+#include "../../programs/clock.h"
 
 int
 main(int argc, char **argv)
@@ -33,9 +26,9 @@ main(int argc, char **argv)
         fflush(stdout);
     }
     PMIX_LOAD_PROCID(&all, self.nspace, PMIX_RANK_WILDCARD);
-    came = now();
+    came = seconds();
     if (PMIX_SUCCESS != PMIx_Fence(&all, 1, NULL, 0)) return 4;
-    printf("rank %u: %.9f %.9f\n", self.rank, came, now());
+    printf("rank %u: %.9f %.9f\n", self.rank, came, seconds());
     fflush(stdout);
     return PMIX_SUCCESS == PMIx_Finalize(NULL, 0) ? 0 : 5;
 }

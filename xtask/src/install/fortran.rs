@@ -53,6 +53,13 @@ pub fn sources() -> Result<Vec<PathBuf>> {
     Ok(names.map(|name| folder.join(name)).collect())
 }
 
+/// Returns the files that sources include.
+pub fn included() -> Result<Vec<PathBuf>> {
+    let mut files = project::files_below(&project::root().join(FOLDER).join("src"))?;
+    files.retain(|file| file.extension().is_some_and(|end| end == "inc"));
+    Ok(files)
+}
+
 /// Returns the gfortran behind the MPI's wrapper, or why there is none.
 pub fn compiler() -> Result<Compiler, String> {
     let wrapper = quo_tests::mpifort();

@@ -212,8 +212,8 @@ fn fortran_sources(items: &mut Vec<Item>, values: &Values) -> Result<()> {
     const PLACE: &str = "share/quo/fortran";
     let sources = fortran::sources()?;
     let names: Vec<String> = sources.iter().map(|source| name(source) + "\n").collect();
-    for source in &sources {
-        items.push(copy(source, PLACE, 0o644)?);
+    for source in sources.into_iter().chain(fortran::included()?) {
+        items.push(copy(&source, PLACE, 0o644)?);
     }
     items.push(text(&format!("{PLACE}/SOURCES"), names.concat()));
     for file in files(&project::root().join("packaging/fortran"))? {

@@ -43,9 +43,11 @@ main(int argc, char **argv)
     static const QUO_obj_type_t types[] = {QUO_OBJ_MACHINE, QUO_OBJ_PACKAGE, QUO_OBJ_NUMANODE,
                                            QUO_OBJ_CORE, QUO_OBJ_PU};
     int bound = argc > 1 && 0 == strcmp(argv[1], "bound"), moved = 0;
+    QUO_context q = NULL;
     cpu_set_t before[THREADS], during[THREADS], after[THREADS];
 
-    CHECK_BEGIN(argc, argv, q);
+    check_init(&argc, &argv);
+    REQUIRE_OK(QUO_create(&q, MPI_COMM_WORLD));
     masks_of_pool(before);
     for (int thread = 1; thread < THREADS; ++thread) {
         CHECK_INT(CPU_EQUAL(&before[thread], &before[0]), !bound);
@@ -68,5 +70,6 @@ main(int argc, char **argv)
         }
     }
     CHECK(moved > 0);
-    CHECK_END(q);
+    CHECK_OK(QUO_free(q));
+    return check_finish();
 }

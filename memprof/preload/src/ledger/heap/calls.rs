@@ -40,6 +40,15 @@ fn finish(block: *mut u8, size: usize, caller: usize, stack: usize) -> *mut u8 {
     }
 }
 
+/// Allocates a block of `size` bytes by `real`, and enters it into the ledger.
+#[inline(always)]
+fn allocate(size: usize, caller: usize, stack: usize, real: impl Fn(usize) -> *mut u8) -> *mut u8 {
+    if next_allocator::is_disabled() {
+        return real(size);
+    }
+    finish(real(size.saturating_add(tag::SIZE)), size, caller, stack)
+}
+
 pub unsafe extern "C-unwind" fn malloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
     if !next_allocator::is_quick() {
         // SAFETY: guaranteed by the caller.
@@ -62,13 +71,8 @@ fn impossible() -> *mut u8 {
 #[inline(never)]
 unsafe fn malloc_generally(size: usize, caller: usize, stack: usize) -> *mut u8 {
     let Some(real) = next_allocator::malloc() else { return without_real(size, 1) };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(size) };
-    }
     // SAFETY: guaranteed by the caller.
-    let block = unsafe { real(size.saturating_add(tag::SIZE)) };
-    finish(block, size, caller, stack)
+    allocate(size, caller, stack, |size| unsafe { real(size) })
 }
 
 pub unsafe extern "C-unwind" fn calloc(
@@ -203,13 +207,8 @@ pub unsafe extern "C-unwind" fn memalign(
     stack: usize,
 ) -> *mut u8 {
     let Some(real) = next_allocator::memalign() else { return without_real(size, alignment) };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(alignment, size) };
-    }
     // SAFETY: guaranteed by the caller.
-    let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
-    finish(block, size, caller, stack)
+    allocate(size, caller, stack, |size| unsafe { real(alignment, size) })
 }
 
 pub unsafe extern "C-unwind" fn aligned_alloc(
@@ -225,13 +224,8 @@ pub unsafe extern "C-unwind" fn aligned_alloc(
         return unsafe { memalign(alignment, size, caller, stack) };
     }
     let Some(real) = next_allocator::aligned_alloc() else { return without_real(size, 1) };
-    if next_allocator::is_disabled() {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(alignment, size) };
-    }
     // SAFETY: guaranteed by the caller.
-    let block = unsafe { real(alignment, size.saturating_add(tag::SIZE)) };
-    finish(block, size, caller, stack)
+    allocate(size, caller, stack, |size| unsafe { real(alignment, size) })
 }
 
 pub unsafe extern "C-unwind" fn posix_memalign(

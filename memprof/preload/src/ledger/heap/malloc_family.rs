@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::{any_address, calls, next_allocator, operators};
@@ -49,9 +50,10 @@ fn look() -> bool {
     let passed = !operators::is_ours(symbols::dlsym(libc::RTLD_DEFAULT, c"malloc"))
         || next_allocator::is_partial();
     if passed {
-        for next in [&REALLOCARRAY, &VALLOC, &FREE_SIZED, &FREE_ALIGNED_SIZED] {
-            next.find();
-        }
+        REALLOCARRAY.find();
+        VALLOC.find();
+        FREE_SIZED.find();
+        FREE_ALIGNED_SIZED.find();
         FREE.store(symbols::dlsym(libc::RTLD_DEFAULT, c"free"), Ordering::Relaxed);
     }
     MODE.store(if passed { PASSED } else { WHOLE }, Ordering::Release);
@@ -59,30 +61,41 @@ fn look() -> bool {
     passed
 }
 
-/// A function that only this module looks up.
-struct Next {
+/// A function that only this module looks up, of type `F`.
+struct Next<F> {
     name: &'static CStr,
     address: AtomicUsize,
+    function: PhantomData<F>,
 }
 
-impl Next {
-    const fn new(name: &'static CStr) -> Next {
-        Next { name, address: AtomicUsize::new(0) }
+impl<F> Next<F> {
+    /// # Safety
+    /// `F` is a pointer to functions of the type that `name` has.
+    const unsafe fn new(name: &'static CStr) -> Next<F> {
+        Next { name, address: AtomicUsize::new(0), function: PhantomData }
     }
 
     fn find(&self) {
         self.address.store(symbols::dlsym_next(self.name), Ordering::Relaxed);
     }
 
-    fn get(&self) -> Option<usize> {
-        Some(self.address.load(Ordering::Relaxed)).filter(|address| *address != 0)
+    fn get(&self) -> Option<F> {
+        let address = Some(self.address.load(Ordering::Relaxed)).filter(|address| *address != 0)?;
+        // SAFETY: the address of the function of this name; `F` is its type, as `new` requires.
+        Some(unsafe { core::mem::transmute_copy(&address) })
     }
 }
 
-static REALLOCARRAY: Next = Next::new(c"reallocarray");
-static VALLOC: Next = Next::new(c"valloc");
-static FREE_SIZED: Next = Next::new(c"free_sized");
-static FREE_ALIGNED_SIZED: Next = Next::new(c"free_aligned_sized");
+// SAFETY: the types of the C library's functions.
+static REALLOCARRAY: Next<unsafe extern "C" fn(*mut u8, usize, usize) -> *mut u8> =
+    unsafe { Next::new(c"reallocarray") };
+// SAFETY: as for `REALLOCARRAY`.
+static VALLOC: Next<next_allocator::Allocate> = unsafe { Next::new(c"valloc") };
+// SAFETY: as for `REALLOCARRAY`.
+static FREE_SIZED: Next<unsafe extern "C" fn(*mut u8, usize)> = unsafe { Next::new(c"free_sized") };
+// SAFETY: as for `REALLOCARRAY`.
+static FREE_ALIGNED_SIZED: Next<unsafe extern "C" fn(*mut u8, usize, usize)> =
+    unsafe { Next::new(c"free_aligned_sized") };
 /// Address of the `free` that the program calls.
 static FREE: AtomicUsize = AtomicUsize::new(0);
 
@@ -102,22 +115,33 @@ unsafe fn free_first(block: *mut u8, caller: usize, stack: usize) {
     }
 }
 
-pub unsafe extern "C-unwind" fn reallocarray(
-    block: *mut u8,
-    count: usize,
-    each: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    type Next = unsafe extern "C" fn(*mut u8, usize, usize) -> *mut u8;
-    if passes()
-        && let Some(next) = REALLOCARRAY.get()
-    {
-        // SAFETY: the function of this name, with the caller's arguments.
-        return unsafe { core::mem::transmute::<usize, Next>(next)(block, count, each) };
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { calls::reallocarray(block, count, each, caller, stack) }
+/// Defines functions that call the next function of their name for a program that passes the tool,
+/// and the tool's otherwise.
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $next:expr;)*) => {$(
+        pub unsafe extern "C-unwind" fn $name(
+            $($argument: $type,)*
+            caller: usize,
+            stack: usize,
+        ) -> $result {
+            if passes() && let Some(next) = $next {
+                // SAFETY: the function of this name, with the caller's arguments.
+                return unsafe { next($($argument),*) };
+            }
+            // SAFETY: guaranteed by the caller.
+            unsafe { calls::$name($($argument,)* caller, stack) }
+        }
+    )*};
+}
+
+forward! {
+    reallocarray(block: *mut u8, count: usize, each: usize) -> *mut u8 = REALLOCARRAY.get();
+    memalign(alignment: usize, size: usize) -> *mut u8 = next_allocator::memalign();
+    aligned_alloc(alignment: usize, size: usize) -> *mut u8 = next_allocator::aligned_alloc();
+    posix_memalign(into: *mut *mut u8, alignment: usize, size: usize) -> i32
+        = next_allocator::posix_memalign();
+    valloc(size: usize) -> *mut u8 = VALLOC.get();
+    pvalloc(size: usize) -> *mut u8 = next_allocator::pvalloc();
 }
 
 pub unsafe extern "C-unwind" fn cfree(block: *mut u8, caller: usize, stack: usize) {
@@ -135,10 +159,9 @@ pub unsafe extern "C-unwind" fn free_sized(
     caller: usize,
     stack: usize,
 ) {
-    type Next = unsafe extern "C" fn(*mut u8, usize);
     match FREE_SIZED.get().filter(|_| passes()) {
         // SAFETY: the function of this name, with the caller's arguments.
-        Some(next) => unsafe { core::mem::transmute::<usize, Next>(next)(block, size) },
+        Some(next) => unsafe { next(block, size) },
         // SAFETY: guaranteed by the caller.
         None => unsafe { cfree(block, caller, stack) },
     }
@@ -151,84 +174,12 @@ pub unsafe extern "C-unwind" fn free_aligned_sized(
     caller: usize,
     stack: usize,
 ) {
-    type Next = unsafe extern "C" fn(*mut u8, usize, usize);
     match FREE_ALIGNED_SIZED.get().filter(|_| passes()) {
         // SAFETY: the function of this name, with the caller's arguments.
-        Some(next) => unsafe { core::mem::transmute::<usize, Next>(next)(block, alignment, size) },
+        Some(next) => unsafe { next(block, alignment, size) },
         // SAFETY: guaranteed by the caller.
         None => unsafe { cfree(block, caller, stack) },
     }
-}
-
-pub unsafe extern "C-unwind" fn memalign(
-    alignment: usize,
-    size: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    if passes()
-        && let Some(real) = next_allocator::memalign()
-    {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(alignment, size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { calls::memalign(alignment, size, caller, stack) }
-}
-
-pub unsafe extern "C-unwind" fn aligned_alloc(
-    alignment: usize,
-    size: usize,
-    caller: usize,
-    stack: usize,
-) -> *mut u8 {
-    if passes()
-        && let Some(real) = next_allocator::aligned_alloc()
-    {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(alignment, size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { calls::aligned_alloc(alignment, size, caller, stack) }
-}
-
-pub unsafe extern "C-unwind" fn posix_memalign(
-    into: *mut *mut u8,
-    alignment: usize,
-    size: usize,
-    caller: usize,
-    stack: usize,
-) -> i32 {
-    if passes()
-        && let Some(real) = next_allocator::posix_memalign()
-    {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(into, alignment, size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { calls::posix_memalign(into, alignment, size, caller, stack) }
-}
-
-pub unsafe extern "C-unwind" fn valloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if passes()
-        && let Some(next) = VALLOC.get()
-    {
-        // SAFETY: the function of this name, with the caller's arguments.
-        return unsafe { core::mem::transmute::<usize, next_allocator::Allocate>(next)(size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { calls::valloc(size, caller, stack) }
-}
-
-pub unsafe extern "C-unwind" fn pvalloc(size: usize, caller: usize, stack: usize) -> *mut u8 {
-    if passes()
-        && let Some(real) = next_allocator::pvalloc()
-    {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { real(size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { calls::pvalloc(size, caller, stack) }
 }
 
 pub unsafe extern "C-unwind" fn malloc_usable_size(

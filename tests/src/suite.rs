@@ -64,7 +64,8 @@ impl Verdict for Result<()> {
 }
 
 /// Defines a test program of these functions, without arguments, for tests that may find that they
-/// cannot run. `within LIMIT;` before them is another limit of a test than [`LIMIT`].
+/// cannot run. `within LIMIT;` before them is another limit of a test than [`LIMIT`], `by RUN;`
+/// another function that runs them.
 ///
 /// ```no_run
 /// fn sums_are_right() {
@@ -77,12 +78,16 @@ impl Verdict for Result<()> {
 /// ```
 #[macro_export]
 macro_rules! suite {
-    (within $limit:expr; $($name:ident)*) => {
+    (by $run:expr; $($name:ident)*) => {
         fn main() -> std::process::ExitCode {
-            use $crate::suite::{Test, Verdict as _, run_within};
+            use $crate::suite::{Test, Verdict as _};
             const TESTS: &[Test] = &[$((stringify!($name), || $name().verdict())),*];
-            run_within($limit, TESTS)
+            let run: fn(&[Test]) -> std::process::ExitCode = $run;
+            run(TESTS)
         }
+    };
+    (within $limit:expr; $($name:ident)*) => {
+        $crate::suite! { by |tests| $crate::suite::run_within($limit, tests); $($name)* }
     };
     ($($name:ident)*) => { $crate::suite! { within $crate::suite::LIMIT; $($name)* } };
 }
